@@ -1,0 +1,2 @@
+//! memreel
+fn main() {}

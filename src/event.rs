@@ -1,0 +1,180 @@
+//! The words every room shares: what happened, where, how large, on which device and stream.
+
+use std::fmt;
+
+/// An address in a device's memory, in bytes. On the host device it is a real pointer value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Address(pub u64);
+
+impl Address {
+    /// The address `bytes` further on.
+    ///
+    /// # Panics
+    /// If the sum leaves 64 bits; no segment reaches that far.
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> Address {
+        Address(self.0.checked_add(bytes).expect("an address stays within 64 bits"))
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// The ordinal of a device: its place in a snapshot's `device_traces`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DeviceId(pub u16);
+
+impl DeviceId {
+    /// As an index into `device_traces`.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The handle of a stream as a snapshot shows it; 0 is the default stream.
+///
+/// On CUDA it is the `cudaStream_t` pointer value. Only equality and order
+/// matter: free blocks are kept by stream handle (caching-allocator.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct StreamId(pub u64);
+
+impl StreamId {
+    /// The stream that work runs on when nobody names another.
+    pub const DEFAULT: StreamId = StreamId(0);
+}
+
+/// Which private pool memory belongs to; `(0, 0)` is the default pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PoolId(pub u64, pub u64);
+
+/// A captured stack, as a number that the recorder's stack table hands out.
+///
+/// `StackId::NONE` says that no stack was gathered. An id means nothing to a
+/// recorder that did not make it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StackId(pub(crate) u32);
+
+impl StackId {
+    /// No stack was gathered.
+    pub const NONE: StackId = StackId(u32::MAX);
+
+    /// Whether a stack was gathered.
+    #[must_use]
+    pub fn is_some(self) -> bool {
+        self != StackId::NONE
+    }
+
+    /// This stack, or the other where this one is absent.
+    #[must_use]
+    pub fn or(self, other: StackId) -> StackId {
+        if self.is_some() { self } else { other }
+    }
+}
+
+impl Default for StackId {
+    fn default() -> Self {
+        StackId::NONE
+    }
+}
+
+/// What happened, under the names of a snapshot's trace entries (snapshot-format.md 1.5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Action {
+    /// A block was handed to the program.
+    Alloc,
+    /// The program gave a block back; a stream may still use it.
+    FreeRequested,
+    /// No stream uses the block any more: it can be handed out again.
+    FreeCompleted,
+    /// The device gave a segment.
+    SegmentAlloc,
+    /// A segment went back to the device.
+    SegmentFree,
+    /// Pages of an expandable segment were backed with memory.
+    SegmentMap,
+    /// Pages of an expandable segment lost their memory.
+    SegmentUnmap,
+    /// A request failed; the address field holds the device's free bytes.
+    Oom,
+    /// A snapshot was taken.
+    Snapshot,
+    /// A live block was annotated (PyTorch 2.14 and later).
+    Annotate,
+}
+
+impl Action {
+    /// Every action, in the order of their numbers.
+    pub const ALL: [Action; 10] = [
+        Action::Alloc,
+        Action::FreeRequested,
+        Action::FreeCompleted,
+        Action::SegmentAlloc,
+        Action::SegmentFree,
+        Action::SegmentMap,
+        Action::SegmentUnmap,
+        Action::Oom,
+        Action::Snapshot,
+        Action::Annotate,
+    ];
+
+    /// The name in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Alloc => "alloc",
+            Action::FreeRequested => "free_requested",
+            Action::FreeCompleted => "free_completed",
+            Action::SegmentAlloc => "segment_alloc",
+            Action::SegmentFree => "segment_free",
+            Action::SegmentMap => "segment_map",
+            Action::SegmentUnmap => "segment_unmap",
+            Action::Oom => "oom",
+            Action::Snapshot => "snapshot",
+            Action::Annotate => "annotate",
+        }
+    }
+
+    /// The action of that name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Action> {
+        Action::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
+
+/// One thing an allocator did, as it tells the recorder.
+///
+/// The recorder adds the time and the scope. Sizes are those of the file: the
+/// requested bytes for allocs and frees, the whole segment for segments, the
+/// rounded request for `oom` (snapshot-format.md 1.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What happened.
+    pub action: Action,
+    /// Where; for [`Action::Oom`] the device's free bytes.
+    pub address: Address,
+    /// How much.
+    pub size_bytes: u64,
+    /// On which stream.
+    pub stream: StreamId,
+    /// In which pool.
+    pub pool: PoolId,
+    /// The stack offered with it; kept only if the recorder's context asks for it.
+    pub stack: StackId,
+}

@@ -1,0 +1,77 @@
+//! The model of a snapshot file: what is in it, and nothing of how it is written.
+//!
+//! The same snapshot may come from [`collect`], from a pickle of PyTorch 2.0
+//! to 2.15, or from JSON. The model keeps each file's key order and unknown
+//! keys (see [`Shape`]), so that a file can be written back as it was. Keys
+//! and units are described in `schema/snapshot.md`.
+
+mod build;
+mod collect;
+mod json;
+mod records;
+mod shape;
+mod stacks;
+pub mod validate;
+mod value;
+
+pub(crate) use build::{
+    AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields, pool_id,
+};
+pub use collect::{Dialect, collect};
+pub use records::{Annotation, Block, Segment, TraceEntry};
+pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
+pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};
+pub use value::{Text, Value};
+
+/// A snapshot, whoever made it.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Every device's segments, in the order of the file.
+    pub segments: Vec<Segment>,
+    /// The events of each device, oldest first; the index is the device's ordinal.
+    pub device_traces: Vec<Vec<TraceEntry>>,
+    /// Pinned host memory (PyTorch 2.14 and later).
+    pub host_segments: Vec<Segment>,
+    /// Events of pinned host memory (PyTorch 2.14 and later).
+    pub host_traces: Vec<TraceEntry>,
+    /// Beginnings and ends of scopes.
+    pub external_annotations: Vec<Annotation>,
+    /// Frames and stacks, each once.
+    pub stacks: Stacks,
+    /// Key orders and shared values of the records above.
+    pub shapes: Shapes,
+    /// The keys of the top level; `allocator_settings` and unknown keys have their values here.
+    pub shape: Shape,
+    /// Whether the file is a dictionary or a bare list of segments.
+    pub form: Form,
+}
+
+/// What the outermost object of a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    /// A dictionary, as `_dump_snapshot` writes it.
+    #[default]
+    Dictionary,
+    /// A list of segments, as `memory_snapshot()` returns it.
+    SegmentList,
+}
+
+impl Snapshot {
+    /// The `allocator_settings`, if the file has them.
+    #[must_use]
+    pub fn allocator_settings(&self) -> Option<&Value> {
+        self.shape.value("allocator_settings")
+    }
+
+    /// The scope an entry was recorded in; empty outside any.
+    #[must_use]
+    pub fn user_metadata(&self, entry: &TraceEntry) -> &str {
+        self.shapes.get(entry.shape).text("user_metadata").unwrap_or_default()
+    }
+
+    /// How many events all traces hold, those of pinned host memory included.
+    #[must_use]
+    pub fn n_events(&self) -> usize {
+        self.device_traces.iter().map(Vec::len).sum::<usize>() + self.host_traces.len()
+    }
+}

@@ -1,0 +1,106 @@
+//! The records of a snapshot: trace entries, segments, blocks and annotations.
+
+use super::{shape::ShapeId, stacks::StackIndex, value::Text};
+use crate::{
+    event::{Action, PoolId},
+    inventory::{BlockState, PoolKind},
+};
+
+/// One event of a device's trace (snapshot-format.md 1.5).
+///
+/// A key that the file lacks, or has with a value of the wrong type, leaves
+/// its field at the default; the shape tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceEntry {
+    /// Where, in bytes; for `oom` the device's free bytes.
+    pub address: u64,
+    /// How much, in bytes.
+    pub size: u64,
+    /// On which stream.
+    pub stream: i64,
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// Its frames; `None` without the key.
+    pub stack: Option<StackIndex>,
+    /// Its keys, and what it shares with others (`user_metadata`, `pool_id`, …).
+    pub shape: ShapeId,
+    /// What happened; `None` if the text is not one of the ten known.
+    pub action: Option<Action>,
+}
+
+impl Default for TraceEntry {
+    fn default() -> Self {
+        TraceEntry {
+            address: 0,
+            size: 0,
+            stream: 0,
+            time_us: 0,
+            stack: None,
+            shape: ShapeId(0),
+            action: None,
+        }
+    }
+}
+
+/// Memory that came from the device in one piece (snapshot-format.md 1.2).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// The device's ordinal; -1 for pinned host memory.
+    pub device: i64,
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes in all.
+    pub total_size: u64,
+    /// Bytes in blocks the program holds, as the file says.
+    pub allocated_size: u64,
+    /// Bytes in blocks in use, as the file says.
+    pub active_size: u64,
+    /// Bytes asked for by blocks in use, as the file says.
+    pub requested_size: u64,
+    /// The stream whose requests it serves.
+    pub stream: i64,
+    /// `segment_type`; `None` if the text is neither `"small"` nor `"large"`.
+    pub kind: Option<PoolKind>,
+    /// The private pool it belongs to.
+    pub pool: PoolId,
+    /// Whether it is a mapped range of an expandable segment.
+    pub is_expandable: bool,
+    /// The frames of the request that made it; `None` without the key.
+    pub stack: Option<StackIndex>,
+    /// Its pieces, in the order of the file.
+    pub blocks: Vec<Block>,
+    /// Its keys, and what else its dictionary held.
+    pub shape: ShapeId,
+}
+
+/// A piece of a segment (snapshot-format.md 1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Block {
+    /// Where it begins.
+    pub address: u64,
+    /// Its size after rounding.
+    pub size: u64,
+    /// What was asked for; stale in an inactive block.
+    pub requested_size: u64,
+    /// The frames of its allocation; `None` without the key.
+    pub stack: Option<StackIndex>,
+    /// Its keys, and what else its dictionary held.
+    pub shape: ShapeId,
+    /// Who may use it; `None` if the text is none of the three.
+    pub state: Option<BlockState>,
+}
+
+/// A scope's beginning or end (snapshot-format.md 1.7).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Annotation {
+    /// `"START"` or `"END"`.
+    pub stage: Text,
+    /// The scope's name.
+    pub name: Text,
+    /// The device it was opened on.
+    pub device: i64,
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// Its keys, and what else its dictionary held.
+    pub shape: ShapeId,
+}

@@ -1,0 +1,151 @@
+//! Which keys a dictionary has, in which order, and what many dictionaries hold in common.
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use super::value::{Text, Value};
+
+/// A key whose value lives in a field of the record itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Field {
+    Action,
+    Addr,
+    DeviceFree,
+    Size,
+    Stream,
+    TimeUs,
+    Frames,
+    Address,
+    RequestedSize,
+    State,
+    Device,
+    TotalSize,
+    AllocatedSize,
+    ActiveSize,
+    SegmentType,
+    SegmentPoolId,
+    IsExpandable,
+    Blocks,
+    Name,
+    Filename,
+    Line,
+    Stage,
+    Segments,
+    DeviceTraces,
+    HostSegments,
+    HostTraces,
+    ExternalAnnotations,
+}
+
+/// Where the value of a key is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Slot {
+    /// In a field of the record, with the type the format gives it.
+    Field(Field),
+    /// Here: a text shared by many records (`compile_context`), a key this
+    /// version does not know, or a known key with a value of the wrong type.
+    Value(Value),
+}
+
+/// The keys of a record in the order of its file, and the values that are not
+/// the record's own.
+///
+/// A million entries share a handful of shapes. Through them a file is written
+/// back with the key order and the unknown keys it came with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Shape {
+    /// Every key with the place of its value.
+    pub slots: Vec<(Text, Slot)>,
+}
+
+impl Shape {
+    /// A shape of fields alone.
+    #[must_use]
+    pub fn of(fields: &[(&str, Field)]) -> Shape {
+        Shape { slots: fields.iter().map(|(key, field)| ((*key).into(), Slot::Field(*field))).collect() }
+    }
+
+    /// Whether the file had this key with a value of the right type.
+    #[must_use]
+    pub fn has(&self, field: Field) -> bool {
+        self.slots.iter().any(|(_, slot)| *slot == Slot::Field(field))
+    }
+
+    /// The slot of a key.
+    #[must_use]
+    pub fn slot(&self, key: &str) -> Option<&Slot> {
+        self.slots.iter().find(|(k, _)| &**k == key).map(|(_, slot)| slot)
+    }
+
+    /// The value of a key that is not a field.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        match self.slot(key)? {
+            Slot::Value(value) => Some(value),
+            Slot::Field(_) => None,
+        }
+    }
+
+    /// The text of a key that is not a field, such as `user_metadata`.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.value(key)?.as_text().map(|text| &**text)
+    }
+
+    /// Sets a key: the last value wins and the first place stays, as in a Python dictionary.
+    pub(crate) fn set(&mut self, key: Text, slot: Slot) {
+        match self.slots.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, old)) => *old = slot,
+            None => self.slots.push((key, slot)),
+        }
+    }
+}
+
+/// The number of a shape in its snapshot's [`Shapes`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ShapeId(pub(crate) u32);
+
+/// The shapes of one snapshot; the same shape is the same number.
+#[derive(Clone, Debug, Default)]
+pub struct Shapes(IndexSet<Shape, FxBuildHasher>);
+
+impl Shapes {
+    /// The number of a shape.
+    ///
+    /// # Panics
+    /// Beyond 2^32 shapes, which no file in memory can hold.
+    pub fn intern(&mut self, shape: Shape) -> ShapeId {
+        let (index, _) = self.0.insert_full(shape);
+        ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"))
+    }
+
+    /// The shape of a number.
+    ///
+    /// # Panics
+    /// If the number is from another snapshot.
+    #[must_use]
+    pub fn get(&self, id: ShapeId) -> &Shape {
+        self.0.get_index(id.0 as usize).expect("a shape's number stays within its snapshot")
+    }
+
+    /// Every shape with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (ShapeId, &Shape)> {
+        self.0
+            .iter()
+            .enumerate()
+            .map(|(index, shape)| (ShapeId(u32::try_from(index).unwrap_or(u32::MAX)), shape))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,118 @@
+//! The frames of one snapshot and the stacks made of them, each held once.
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use super::{shape::ShapeId, value::Text};
+
+/// One call in a stack (snapshot-format.md 1.4).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Frame {
+    /// The function.
+    pub name: Text,
+    /// The full path of its source, `"??"` when unknown.
+    pub filename: Text,
+    /// The line of the call, 0 when unknown.
+    pub line: u64,
+    /// Its keys, and what else its dictionary held.
+    pub shape: ShapeId,
+}
+
+/// The number of a frame in its snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FrameIndex(pub(crate) u32);
+
+/// The number of a stack in its snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StackIndex(pub(crate) u32);
+
+impl StackIndex {
+    /// As an index into arrays of [`Stacks::len`] elements.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// All frames and stacks of a snapshot; equal ones have equal numbers.
+///
+/// Stack 0 is the empty one.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    frames: IndexSet<Frame, FxBuildHasher>,
+    stacks: IndexSet<Box<[FrameIndex]>, FxBuildHasher>,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        let mut stacks = IndexSet::default();
+        stacks.insert(Box::default());
+        Stacks { frames: IndexSet::default(), stacks }
+    }
+}
+
+impl Stacks {
+    /// The stack without frames.
+    pub const EMPTY: StackIndex = StackIndex(0);
+
+    /// The number of a frame.
+    ///
+    /// # Panics
+    /// Beyond 2^32 frames, which no file in memory can hold.
+    pub fn intern_frame(&mut self, frame: Frame) -> FrameIndex {
+        let (index, _) = self.frames.insert_full(frame);
+        FrameIndex(u32::try_from(index).expect("fewer than 2^32 frames"))
+    }
+
+    /// The number of a stack, innermost frame first.
+    ///
+    /// # Panics
+    /// Beyond 2^32 stacks, which no file in memory can hold.
+    pub fn intern_stack(&mut self, frames: &[FrameIndex]) -> StackIndex {
+        let index = match self.stacks.get_index_of(frames) {
+            Some(index) => index,
+            None => self.stacks.insert_full(frames.into()).0,
+        };
+        StackIndex(u32::try_from(index).expect("fewer than 2^32 stacks"))
+    }
+
+    /// The frame of a number.
+    ///
+    /// # Panics
+    /// If the number is from another snapshot.
+    #[must_use]
+    pub fn frame(&self, index: FrameIndex) -> &Frame {
+        &self.frames[index.0 as usize]
+    }
+
+    /// The numbers of a stack's frames, innermost first.
+    ///
+    /// # Panics
+    /// If the number is from another snapshot.
+    #[must_use]
+    pub fn members(&self, stack: StackIndex) -> &[FrameIndex] {
+        &self.stacks[stack.index()]
+    }
+
+    /// A stack's frames, innermost first.
+    pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &Frame> + ExactSizeIterator {
+        self.members(stack).iter().map(|index| self.frame(*index))
+    }
+
+    /// Every frame, by number.
+    pub fn all_frames(&self) -> impl ExactSizeIterator<Item = &Frame> {
+        self.frames.iter()
+    }
+
+    /// How many stacks there are, the empty one included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.stacks.len()
+    }
+
+    /// Whether there is no stack but the empty one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stacks.len() == 1
+    }
+}

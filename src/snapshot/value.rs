@@ -1,0 +1,251 @@
+//! Values that memreel carries without giving them a meaning: settings, metadata, unknown keys.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, SeqAccess, Visitor},
+    ser::{SerializeMap, SerializeTuple},
+};
+
+/// A shared text. Thousands of entries hold the same few.
+pub type Text = Arc<str>;
+
+/// Anything a snapshot may hold. Shared parts are shared in memory too.
+///
+/// Equality is that of the bytes: two NaNs of the same bits are equal, `0.0`
+/// and `-0.0` are not. That makes values usable as keys of an interner.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Python's `None`.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// An integer of at most 64 bits.
+    Int(i64),
+    /// A larger integer: two's complement, least byte first, as pickles store it.
+    Big(Arc<[u8]>),
+    /// A double.
+    Float(f64),
+    /// A text.
+    Text(Text),
+    /// Raw bytes.
+    Bytes(Arc<[u8]>),
+    /// A list.
+    List(Arc<[Value]>),
+    /// A tuple.
+    Tuple(Arc<[Value]>),
+    /// A dictionary in its own order.
+    Dict(Arc<[(Value, Value)]>),
+}
+
+impl Value {
+    /// A text value.
+    #[must_use]
+    pub fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    /// A dictionary with text keys, in the given order.
+    #[must_use]
+    pub fn dict<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+        Value::Dict(pairs.into_iter().map(|(key, value)| (Value::text(key), value)).collect())
+    }
+
+    /// The integer, if it is one of at most 64 bits.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        if let Value::Int(int) = self { Some(*int) } else { None }
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&Text> {
+        if let Value::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The elements of a list or a tuple.
+    #[must_use]
+    pub fn as_elements(&self) -> Option<&[Value]> {
+        if let Value::List(all) | Value::Tuple(all) = self { Some(all) } else { None }
+    }
+
+    /// What a dictionary holds under a text key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let Value::Dict(pairs) = self else { return None };
+        pairs.iter().find(|(k, _)| k.as_text().is_some_and(|k| &**k == key)).map(|(_, v)| v)
+    }
+
+    /// The name of its kind, for messages.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::None => "None",
+            Value::Bool(_) => "a bool",
+            Value::Int(_) => "an int",
+            Value::Big(_) => "an int beyond 64 bits",
+            Value::Float(_) => "a float",
+            Value::Text(_) => "a str",
+            Value::Bytes(_) => "bytes",
+            Value::List(_) => "a list",
+            Value::Tuple(_) => "a tuple",
+            Value::Dict(_) => "a dict",
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::None, Value::None) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Big(a), Value::Big(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+                Arc::ptr_eq(a, b) || a == b
+            }
+            (Value::Dict(a), Value::Dict(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Value::None => {}
+            Value::Bool(bool) => bool.hash(state),
+            Value::Int(int) => int.hash(state),
+            Value::Float(float) => float.to_bits().hash(state),
+            Value::Text(text) => text.hash(state),
+            Value::Big(bytes) | Value::Bytes(bytes) => bytes.hash(state),
+            Value::List(all) | Value::Tuple(all) => all.hash(state),
+            Value::Dict(pairs) => pairs.hash(state),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::None => serializer.serialize_none(),
+            Value::Bool(bool) => serializer.serialize_bool(*bool),
+            Value::Int(int) => serializer.serialize_i64(*int),
+            // JSON has no integer that every reader takes; the digits are kept as a text.
+            Value::Big(bytes) => serializer.collect_str(&Hex(bytes)),
+            Value::Float(float) => serializer.serialize_f64(*float),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Bytes(bytes) => serializer.serialize_bytes(bytes),
+            Value::List(all) => serializer.collect_seq(all.iter()),
+            Value::Tuple(all) => {
+                let mut tuple = serializer.serialize_tuple(all.len())?;
+                all.iter().try_for_each(|value| tuple.serialize_element(value))?;
+                tuple.end()
+            }
+            Value::Dict(pairs) => {
+                let mut map = serializer.serialize_map(Some(pairs.len()))?;
+                pairs.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+                map.end()
+            }
+        }
+    }
+}
+
+/// A number of arbitrary size in hexadecimal, most significant byte first.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0x")?;
+        self.0.iter().rev().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of a snapshot")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::None)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::None)
+    }
+
+    fn visit_bool<E: de::Error>(self, bool: bool) -> Result<Value, E> {
+        Ok(Value::Bool(bool))
+    }
+
+    fn visit_i64<E: de::Error>(self, int: i64) -> Result<Value, E> {
+        Ok(Value::Int(int))
+    }
+
+    fn visit_u64<E: de::Error>(self, int: u64) -> Result<Value, E> {
+        Ok(i64::try_from(int).map_or_else(|_| Value::unsigned(int), Value::Int))
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Value, E> {
+        Ok(Value::Float(float))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::text(text))
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Value, E> {
+        Ok(Value::Bytes(bytes.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            all.push(value);
+        }
+        Ok(Value::List(all.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Value::Dict(pairs.into()))
+    }
+}
+
+impl Value {
+    /// An integer that may need the 65th bit.
+    #[must_use]
+    pub fn unsigned(int: u64) -> Value {
+        i64::try_from(int).map_or_else(
+            |_| {
+                let mut bytes = int.to_le_bytes().to_vec();
+                bytes.push(0);
+                Value::Big(bytes.into())
+            },
+            Value::Int,
+        )
+    }
+}

@@ -1,0 +1,117 @@
+//! The arrow diagram of ARCHITECTURE.md, executed.
+//!
+//! Each row names a room and the rooms it may import. A room may only name
+//! rooms that stand above it, so the table itself cannot hold a cycle. The
+//! match is on text: a link in a comment counts too, because a lower room
+//! should not speak of a higher one.
+
+use std::{fs, path::Path};
+
+const ROOMS: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("event", &[]),
+    ("inventory", &["event"]),
+    ("device", &["error", "event"]),
+    ("stack", &["error", "event"]),
+    ("recorder", &["error", "event", "inventory", "stack"]),
+    ("allocator", &["error", "event", "inventory", "device", "recorder"]),
+    ("buffer", &["error", "event", "device", "allocator"]),
+    ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
+    ("pickle", &["error", "event", "inventory", "snapshot"]),
+    (
+        "reel",
+        &["error", "event", "device", "recorder", "allocator", "buffer", "inventory", "snapshot", "pickle"],
+    ),
+    ("process", &["error", "event", "device", "recorder", "allocator", "buffer", "snapshot", "reel"]),
+];
+
+fn src() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
+}
+
+#[test]
+fn arrows_point_down() {
+    for (i, (room, allowed)) in ROOMS.iter().enumerate() {
+        for target in *allowed {
+            assert!(ROOMS[..i].iter().any(|(above, _)| above == target), "{room} -> {target} points up");
+        }
+    }
+}
+
+#[test]
+fn rooms_import_only_what_the_diagram_allows() {
+    let mut n_files = 0;
+    for (room, allowed) in ROOMS {
+        for (path, text) in files_of(room) {
+            n_files += 1;
+            for name in text.split("crate::").skip(1).flat_map(names_of) {
+                let known = ROOMS.iter().any(|(other, _)| *other == name);
+                let fine = !known || name == *room || allowed.contains(&name.as_str());
+                assert!(fine, "{path}: {room} may not import {name}");
+            }
+        }
+    }
+    assert!(n_files >= ROOMS.len(), "only {n_files} files for {} rooms: src was not found", ROOMS.len());
+}
+
+#[test]
+fn every_module_is_in_the_diagram() {
+    let lib = fs::read_to_string(src().join("lib.rs")).unwrap();
+    let modules = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ").or(line.strip_prefix("mod "))?.strip_suffix(';'));
+    let missing: Vec<_> = modules.filter(|module| !ROOMS.iter().any(|(room, _)| room == module)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in the diagram");
+}
+
+#[test]
+fn unsafe_stays_where_memory_or_a_foreign_caller_is_touched() {
+    const MAY: &[&str] = &["device", "stack", "allocator", "buffer", "pickle"];
+    for (room, _) in ROOMS.iter().filter(|(room, _)| !MAY.contains(room)) {
+        for (path, text) in files_of(room) {
+            let forbids = text.contains("#![forbid(unsafe_code)]");
+            let is_root = path.ends_with("/mod.rs") || !path.contains(&format!("/{room}/"));
+            assert!(forbids || !is_root, "{path} must forbid unsafe code");
+        }
+    }
+}
+
+/// The rooms named right after `crate::`: one, or each head of a group such as `{pickle::save, event}`.
+fn names_of(rest: &str) -> Vec<String> {
+    let head = |s: &str| -> String {
+        s.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let Some(group) = rest.strip_prefix('{') else { return vec![head(rest)] };
+    let (mut depth, mut start, mut out) = (0, 0, Vec::new());
+    for (i, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                out.push(head(&group[start..i]));
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                out.push(head(&group[start..i]));
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Every file of a room, at any depth.
+fn files_of(room: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let file = src().join(format!("{room}.rs"));
+    let mut open: Vec<_> = [file, src().join(room)].into_iter().filter(|path| path.exists()).collect();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            out.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    out
+}
