@@ -1,4 +1,5 @@
 //! One opaque error, one word wide, with predicates for what a caller may act on.
+#![forbid(unsafe_code)]
 
 use std::{
     error::Error as StdError,
@@ -63,35 +64,13 @@ pub struct OutOfMemory {
     pub reserved_bytes: u64,
     /// Free blocks of private pools, counted as allocated.
     pub private_pool_bytes: u64,
-    /// Whether a snapshot was written before this error was returned, and where.
+    /// The snapshot that was written before this error was returned.
     pub snapshot: Option<PathBuf>,
+    /// Why the snapshot that was asked for could not be written.
+    pub snapshot_failure: Option<String>,
 }
 
 impl OutOfMemory {
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        device: u16,
-        requested_bytes: u64,
-        rounded_bytes: u64,
-        segment_bytes: u64,
-        stream: u64,
-    ) -> Self {
-        OutOfMemory {
-            device,
-            requested_bytes,
-            rounded_bytes,
-            segment_bytes,
-            stream,
-            device_total_bytes: 0,
-            device_free_bytes: 0,
-            allowed_bytes: None,
-            allocated_bytes: 0,
-            reserved_bytes: 0,
-            private_pool_bytes: 0,
-            snapshot: None,
-        }
-    }
-
     /// Held from the device and not in any block the program holds.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
@@ -121,9 +100,10 @@ impl fmt::Display for OutOfMemory {
         if self.private_pool_bytes > 0 {
             write!(f, " ({} of the allocated in private pools)", Bytes(self.private_pool_bytes))?;
         }
-        match &self.snapshot {
-            Some(path) => write!(f, "; see {} for who holds them", path.display()),
-            None => write!(f, "; a snapshot (save_on_oom) shows who holds them"),
+        match (&self.snapshot, &self.snapshot_failure) {
+            (Some(path), _) => write!(f, "; see {} for who holds them", path.display()),
+            (None, Some(why)) => write!(f, "; no snapshot could be saved: {why}"),
+            (None, None) => write!(f, "; a snapshot (save_on_oom) shows who holds them"),
         }
     }
 }

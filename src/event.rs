@@ -1,4 +1,5 @@
 //! The words every room shares: what happened, where, how large, on which device and stream.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 
@@ -67,7 +68,7 @@ pub struct PoolId(pub u64, pub u64);
 ///
 /// `StackId::NONE` says that no stack was gathered. An id means nothing to a
 /// recorder that did not make it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StackId(pub(crate) u32);
 
 impl StackId {

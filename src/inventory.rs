@@ -1,4 +1,5 @@
 //! What any allocator can say of its memory at one instant, as plain data.
+#![forbid(unsafe_code)]
 
 use crate::event::{Address, DeviceId, PoolId, StackId, StreamId};
 

@@ -1,6 +1,70 @@
-//! A flight recorder for GPU and host memory.
+//! memreel records what happens to memory, and writes what it recorded as
+//! PyTorch memory snapshots, which <https://pytorch.org/memory_viz> draws.
+//!
+//! You give it the place of your allocator (or report to it from your own).
+//! It gives you a file that shows which allocation was live when, made by
+//! which line of your program, how segments are cut into blocks, and why a
+//! request failed although memory was reserved.
+//!
+//! ```
+//! use memreel::{Buffer, recorder::History};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("snapshot.pickle");
+//! memreel::record_memory_history(&History::all())?;
+//! let weights = Buffer::<f32>::zeros(memreel::default_allocator()?, &[1000, 1000])?;
+//! {
+//!     let _scope = memreel::scope("forward")?;
+//!     let activations = weights.map(|w| w.max(0.0))?;
+//! }
+//! memreel::dump_snapshot(&path)?; // drop the file on pytorch.org/memory_viz
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! The functions at the root work on one process-wide [`Reel`] with the host
+//! as device 0. [`Reel::builder`] makes others: several devices, limits,
+//! simulated memory. [`recorder::Recorder::ledger`] records for an allocator
+//! that is not memreel's.
+//!
+//! # From an allocation to a byte
+//!
+//! The modules stand in the order of the walk: a [`device`] gives segments,
+//! the [`allocator`] cuts them into blocks and reports every change to the
+//! [`recorder`], a [`snapshot`] is collected from both, and [`pickle`] writes
+//! it. `ARCHITECTURE.md` tells the whole walk.
+//!
+//! # What it does not do
+//!
+//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices
+//! are not built yet. Stacks have files and lines only where the program has
+//! line tables: set `debug = "line-tables-only"` in the profile you ship.
 
-pub mod error;
-pub mod event;
-pub mod inventory;
+mod error;
+mod event;
+mod inventory;
+pub mod device;
+mod stack;
+pub mod recorder;
+pub mod allocator;
+mod buffer;
 pub mod snapshot;
+pub mod pickle;
+mod reel;
+mod process;
+
+#[doc(inline)]
+pub use crate::{
+    allocator::{Allocation, CachingAllocator},
+    buffer::{Buffer, Element},
+    error::{Error, OutOfMemory, Result},
+    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
+    inventory::{Block, BlockState, Inventory, PoolKind, Segment, SettingsReport},
+    process::{
+        alloc, default_allocator, default_reel, dump_snapshot, empty_cache, max_memory_allocated,
+        max_memory_reserved, memory_allocated, memory_reserved, memory_stats, record_memory_history,
+        reset_accumulated_memory_stats, reset_peak_memory_stats, save_on_oom, scope,
+        set_per_process_memory_fraction, snapshot,
+    },
+    reel::{Builder, Reel},
+    snapshot::Snapshot,
+};

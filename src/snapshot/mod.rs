@@ -4,6 +4,7 @@
 //! to 2.15, or from JSON. The model keeps each file's key order and unknown
 //! keys (see [`Shape`]), so that a file can be written back as it was. Keys
 //! and units are described in `schema/snapshot.md`.
+#![forbid(unsafe_code)]
 
 mod build;
 mod collect;

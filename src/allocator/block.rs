@@ -1,0 +1,176 @@
+//! The blocks, in an arena: neighbours are numbers, addresses are offsets, nothing is unsafe.
+#![forbid(unsafe_code)]
+
+use super::{pool::PoolIndex, stream_table::StreamSet};
+use crate::{
+    event::{Address, StackId, StreamId},
+    inventory::BlockState,
+};
+
+/// The number of a block in its arena. A number is used again after its block is gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct BlockId(u32);
+
+impl BlockId {
+    /// Not above any other.
+    pub(super) const LEAST: BlockId = BlockId(0);
+}
+
+/// A piece of a segment.
+///
+/// Which object lives on when blocks split and merge is part of the rules:
+/// it decides the stale `requested_bytes` and segment stacks that snapshots
+/// show (caching-allocator.md 3.6, 4.3, 9.3).
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) address: Address,
+    pub(super) bytes: u64,
+    /// Of the last request served; stale while the block is free.
+    pub(super) requested_bytes: u64,
+    pub(super) stream: StreamId,
+    pub(super) pool: PoolIndex,
+    pub(super) is_allocated: bool,
+    /// The neighbours within the segment.
+    pub(super) prev: Option<BlockId>,
+    pub(super) next: Option<BlockId>,
+    /// Other streams that use it.
+    pub(super) stream_uses: StreamSet,
+    /// Marks that those streams have not passed yet.
+    pub(super) n_marks: u32,
+    /// Of the allocation, until its free is completed.
+    pub(super) stack: StackId,
+    /// Of the request that made the segment.
+    pub(super) segment_stack: StackId,
+}
+
+impl Block {
+    /// A whole segment.
+    pub(super) fn segment(
+        address: Address,
+        bytes: u64,
+        stream: StreamId,
+        pool: PoolIndex,
+        stack: StackId,
+    ) -> Block {
+        Block { segment_stack: stack, ..Block::piece(address, bytes, stream, pool) }
+    }
+
+    /// A piece without a history.
+    fn piece(address: Address, bytes: u64, stream: StreamId, pool: PoolIndex) -> Block {
+        Block {
+            address,
+            bytes,
+            requested_bytes: 0,
+            stream,
+            pool,
+            is_allocated: false,
+            prev: None,
+            next: None,
+            stream_uses: StreamSet::default(),
+            n_marks: 0,
+            stack: StackId::NONE,
+            segment_stack: StackId::NONE,
+        }
+    }
+
+    /// Whether it is only a part of its segment.
+    pub(super) fn is_split(&self) -> bool {
+        self.prev.is_some() || self.next.is_some()
+    }
+
+    pub(super) fn state(&self) -> BlockState {
+        if self.is_allocated {
+            BlockState::ActiveAllocated
+        } else if self.n_marks > 0 || !self.stream_uses.is_empty() {
+            BlockState::ActivePendingFree
+        } else {
+            BlockState::Inactive
+        }
+    }
+}
+
+/// All blocks of one allocator.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    slots: Vec<Option<Block>>,
+    vacant: Vec<BlockId>,
+}
+
+impl Blocks {
+    pub(super) fn insert(&mut self, block: Block) -> BlockId {
+        if let Some(id) = self.vacant.pop() {
+            self.slots[id.0 as usize] = Some(block);
+            return id;
+        }
+        let id = BlockId(u32::try_from(self.slots.len()).expect("fewer than 2^32 blocks"));
+        self.slots.push(Some(block));
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: BlockId) -> Block {
+        let block = self.slots[id.0 as usize].take().expect("a removed block was there");
+        self.vacant.push(id);
+        block
+    }
+
+    /// Every block with its number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+        let number = |index| BlockId(u32::try_from(index).expect("fewer than 2^32 blocks"));
+        self.slots.iter().enumerate().filter_map(move |(index, slot)| Some((number(index), slot.as_ref()?)))
+    }
+
+    /// Cuts a block: a new block takes the first `bytes`, the old one becomes the rest.
+    pub(super) fn split(&mut self, id: BlockId, bytes: u64) -> BlockId {
+        let rest = &mut self[id];
+        let mut front = Block::piece(rest.address, bytes, rest.stream, rest.pool);
+        front.prev = rest.prev;
+        front.next = Some(id);
+        rest.address = rest.address.offset(bytes);
+        rest.bytes -= bytes;
+        let before = rest.prev;
+        let front = self.insert(front);
+        self[id].prev = Some(front);
+        if let Some(before) = before {
+            self[before].next = Some(front);
+        }
+        front
+    }
+
+    /// Merges a neighbour into a block, which lives on. A neighbour to the left
+    /// gives its segment stack, even an absent one (caching-allocator.md 4.3).
+    pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> Block {
+        let absorbed = self.remove(neighbour);
+        let block = &mut self[id];
+        let is_left = block.prev == Some(neighbour);
+        if is_left {
+            block.address = absorbed.address;
+            block.prev = absorbed.prev;
+            block.segment_stack = absorbed.segment_stack;
+        } else {
+            block.next = absorbed.next;
+        }
+        block.bytes += absorbed.bytes;
+        let (before, after) = (block.prev, block.next);
+        if let Some(before) = before.filter(|_| is_left) {
+            self[before].next = Some(id);
+        }
+        if let Some(after) = after.filter(|_| !is_left) {
+            self[after].prev = Some(id);
+        }
+        absorbed
+    }
+}
+
+impl std::ops::Index<BlockId> for Blocks {
+    type Output = Block;
+
+    fn index(&self, id: BlockId) -> &Block {
+        self.slots[id.0 as usize].as_ref().expect("a block's number is used only while it lives")
+    }
+}
+
+impl std::ops::IndexMut<BlockId> for Blocks {
+    fn index_mut(&mut self, id: BlockId) -> &mut Block {
+        self.slots[id.0 as usize].as_mut().expect("a block's number is used only while it lives")
+    }
+}

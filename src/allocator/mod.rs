@@ -1,0 +1,311 @@
+//! The caching allocator: alloc, free, record_stream, empty_cache; one lock; every change is an event.
+//!
+//! It behaves as PyTorch 2.11's CUDA allocator does under its default
+//! settings, event for event (caching-allocator.md). It knows nothing of
+//! snapshots: it can be looked at as an [`Inventory`], and that is all.
+
+mod allocation;
+mod block;
+mod free;
+mod heap;
+mod pool;
+mod release;
+mod segments;
+mod size;
+mod stats;
+mod stream_table;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+pub use allocation::Allocation;
+pub use stats::{PoolStat, Stat, Stats};
+
+use crate::{
+    device::Device,
+    error::{Error, OutOfMemory, Result},
+    event::{DeviceId, StackId, StreamId},
+    inventory::{self, Inventory},
+    recorder::Track,
+};
+use block::{BlockId, Blocks};
+use heap::Heap;
+
+/// What is called when a request has failed, before its error is returned.
+///
+/// It runs outside the allocator's lock and may allocate, free or take a snapshot.
+pub type OomObserver = dyn Fn(&mut OutOfMemory) + Send + Sync;
+
+/// Memory of one device, cached and recorded. Clones are the same allocator.
+///
+/// ```
+/// use memreel::{DeviceId, StreamId};
+/// use memreel::allocator::CachingAllocator;
+/// use memreel::device::Host;
+/// use memreel::recorder::Recorder;
+///
+/// let allocator = CachingAllocator::new(Host::new(), &Recorder::new().track(DeviceId(0)));
+/// let block = allocator.alloc(1000, StreamId::DEFAULT)?;
+/// assert_eq!(allocator.memory_allocated(), 1024);
+/// drop(block);
+/// assert_eq!(allocator.memory_allocated(), 0);
+/// assert_eq!(allocator.memory_reserved(), 2 << 20, "the segment stays, to be used again");
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CachingAllocator {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    device: Arc<dyn Device>,
+    track: Track,
+    heap: Mutex<Heap>,
+    oom_observers: Mutex<Vec<Arc<OomObserver>>>,
+}
+
+impl CachingAllocator {
+    /// An allocator for a device, recording on a track. No two allocators
+    /// should share a track: their events would be taken for one's.
+    #[must_use]
+    pub fn new(device: impl Device + 'static, track: &Track) -> CachingAllocator {
+        let device: Arc<dyn Device> = Arc::new(device);
+        CachingAllocator {
+            shared: Arc::new(Shared {
+                heap: Mutex::new(Heap::new(device.clone(), track.clone())),
+                track: track.clone(),
+                device,
+                oom_observers: Mutex::default(),
+            }),
+        }
+    }
+
+    /// A block of at least that many bytes, for work on that stream. It
+    /// returns to the cache when the handle is dropped.
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_size`] for zero bytes or 2^60 and more;
+    /// [`Error::is_out_of_memory`] when neither the cache nor the device has
+    /// room, even after everything cached was given back;
+    /// [`Error::is_device`] when the device fails otherwise.
+    pub fn alloc(&self, bytes: u64, stream: StreamId) -> Result<Allocation> {
+        match bytes {
+            0 => return Err(Error::zero_size()),
+            size::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
+            _ => {}
+        }
+        let stack = self.shared.track.stack_of_alloc();
+        let mut heap = self.shared.heap();
+        match heap.malloc(bytes, stream, stack) {
+            Ok(id) => Ok(Allocation::new(self.shared.clone(), id, &heap.blocks[id])),
+            Err(error) => {
+                drop(heap);
+                Err(self.shared.tell_observers(error))
+            }
+        }
+    }
+
+    /// Gives every segment that is not in use back to the device.
+    ///
+    /// # Errors
+    /// [`Error::is_device`] when a stream cannot be waited for.
+    pub fn empty_cache(&self) -> Result<()> {
+        let stack = self.shared.track.stack_of_free();
+        self.shared.heap().release_cached(stack)
+    }
+
+    /// Calls `observer` for every request that fails, after those before it.
+    pub fn on_oom(&self, observer: impl Fn(&mut OutOfMemory) + Send + Sync + 'static) {
+        self.shared.oom_observers().push(Arc::new(observer));
+    }
+
+    /// The device's ordinal.
+    #[must_use]
+    pub fn device_id(&self) -> DeviceId {
+        self.shared.track.device()
+    }
+
+    /// The device the memory comes from.
+    #[must_use]
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.shared.device
+    }
+
+    /// Holds at most a fraction of the device's memory; 1 lifts the limit
+    /// (caching-allocator.md 2.7).
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_option`] outside 0 to 1.
+    pub fn set_memory_fraction(&self, fraction: f64) -> Result<()> {
+        if !(0.0..=1.0).contains(&fraction) {
+            return Err(Error::invalid_option(
+                "memory fraction",
+                &fraction.to_string(),
+                "a number from 0.0 to 1.0",
+            ));
+        }
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let allowed_bytes = (fraction * self.shared.device.total_bytes() as f64) as u64;
+        self.set_memory_limit((fraction < 1.0).then_some(allowed_bytes));
+        Ok(())
+    }
+
+    /// Holds at most that many bytes; `None` lifts the limit.
+    pub fn set_memory_limit(&self, bytes: Option<u64>) {
+        self.shared.heap().segments.set_allowed_bytes(bytes);
+    }
+
+    /// The limit in force.
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.shared.heap().segments.allowed_bytes()
+    }
+
+    /// All statistics at once.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.heap().stats
+    }
+
+    /// Bytes in blocks the program holds.
+    #[must_use]
+    pub fn memory_allocated(&self) -> u64 {
+        self.stats().allocated_bytes.all.current.cast_unsigned()
+    }
+
+    /// The most that [`CachingAllocator::memory_allocated`] has been.
+    #[must_use]
+    pub fn max_memory_allocated(&self) -> u64 {
+        self.stats().allocated_bytes.all.peak.cast_unsigned()
+    }
+
+    /// Bytes in segments held from the device.
+    #[must_use]
+    pub fn memory_reserved(&self) -> u64 {
+        self.stats().reserved_bytes.all.current.cast_unsigned()
+    }
+
+    /// The most that [`CachingAllocator::memory_reserved`] has been.
+    #[must_use]
+    pub fn max_memory_reserved(&self) -> u64 {
+        self.stats().reserved_bytes.all.peak.cast_unsigned()
+    }
+
+    /// The largest free block: what can be had without asking the device.
+    #[must_use]
+    pub fn largest_free_block(&self) -> u64 {
+        let heap = self.shared.heap();
+        let free = heap.pools.iter().flat_map(|pool| pool.iter().map(|id| heap.blocks[id].bytes));
+        free.max().unwrap_or(0)
+    }
+
+    /// Lets every peak begin again at the present value.
+    pub fn reset_peak_memory_stats(&self) {
+        self.shared.heap().stats.reset_peak();
+    }
+
+    /// Lets every sum begin again at zero.
+    pub fn reset_accumulated_memory_stats(&self) {
+        self.shared.heap().stats.reset_accumulated();
+    }
+}
+
+impl fmt::Debug for CachingAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachingAllocator")
+            .field("device", &self.shared.device)
+            .field("allocated_bytes", &self.memory_allocated())
+            .field("reserved_bytes", &self.memory_reserved())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn heap(&self) -> MutexGuard<'_, Heap> {
+        // A panic below the lock would be a bug in the heap; what it leaves is
+        // still better freed from than lost, so the poison is not passed on.
+        self.heap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn oom_observers(&self) -> MutexGuard<'_, Vec<Arc<OomObserver>>> {
+        self.oom_observers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    fn tell_observers(&self, error: Error) -> Error {
+        let Some(figures) = error.out_of_memory() else { return error };
+        let mut figures = figures.clone();
+        let observers = self.oom_observers().clone();
+        observers.iter().for_each(|observer| observer(&mut figures));
+        Error::from_out_of_memory(figures)
+    }
+
+    fn free(&self, id: BlockId) -> Result<()> {
+        let stack = self.track.stack_of_free();
+        self.heap().free(id, stack)
+    }
+}
+
+impl Drop for Shared {
+    /// The last handle is gone, so every block is free: the device gets all of
+    /// it back. What waits for a stream that cannot be waited for stays.
+    fn drop(&mut self) {
+        let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = heap.release_cached(StackId::NONE);
+    }
+}
+
+impl Inventory for CachingAllocator {
+    fn device(&self) -> DeviceId {
+        self.device_id()
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[inventory::Segment])) {
+        let heap = self.shared.heap();
+        look(&heap.inventory());
+    }
+}
+
+impl Heap {
+    /// Every segment with its blocks, by address (caching-allocator.md 5.3).
+    fn inventory(&self) -> Vec<inventory::Segment> {
+        let heads = self.blocks.iter().filter(|(_, block)| block.prev.is_none());
+        let mut segments: Vec<_> = heads.map(|(head, _)| self.segment(head)).collect();
+        segments.sort_unstable_by_key(|segment| segment.address);
+        segments
+    }
+
+    fn segment(&self, head: BlockId) -> inventory::Segment {
+        let blocks = chain(&self.blocks, head);
+        let first = &self.blocks[head];
+        let pool = &self.pools[first.pool.0];
+        inventory::Segment {
+            address: first.address,
+            bytes: blocks.iter().map(|block| block.bytes).sum(),
+            stream: first.stream,
+            kind: pool.kind,
+            pool: pool.id,
+            is_expandable: false,
+            stack: first.segment_stack,
+            blocks,
+        }
+    }
+}
+
+/// A segment's blocks, from its first on.
+fn chain(blocks: &Blocks, head: BlockId) -> Vec<inventory::Block> {
+    let ids = std::iter::successors(Some(head), |id| blocks[*id].next);
+    ids.map(|id| {
+        let block = &blocks[id];
+        inventory::Block {
+            address: block.address,
+            bytes: block.bytes,
+            requested_bytes: block.requested_bytes,
+            state: block.state(),
+            stack: block.stack,
+        }
+    })
+    .collect()
+}

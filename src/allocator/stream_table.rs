@@ -1,0 +1,243 @@
+//! A table of streams whose order of iteration is PyTorch's.
+//!
+//! When several streams have freed blocks outstanding, the order in which the
+//! frees complete is the order of a hash table's slots, and with it the whole
+//! trace after them. So the table is part of the rules (caching-allocator.md
+//! 4.4): open addressing, robin-hood displacement, Fibonacci hashing, at most
+//! half full, overflow slots behind the last, no shrinking.
+#![forbid(unsafe_code)]
+
+use crate::event::{DeviceId, StreamId};
+
+/// 2^64 divided by the golden ratio.
+const FIBONACCI: u64 = 11_400_714_819_323_198_485;
+const LEAST_SLOTS: usize = 4;
+
+/// What PyTorch hashes: a device kind (CUDA is 1), the device, and the stream's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StreamKey {
+    pub(super) stream: StreamId,
+    hash: u64,
+}
+
+impl StreamKey {
+    pub(super) fn new(device: DeviceId, stream: StreamId, number: u64) -> StreamKey {
+        let hash = 1 << 56 | u64::from(device.0) << 48 | number & ((1 << 48) - 1);
+        StreamKey { stream, hash }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Slot<V> {
+    key: StreamKey,
+    value: V,
+    /// How far behind the slot its hash names.
+    distance: usize,
+}
+
+/// A map from streams, iterated in the order of its slots.
+#[derive(Clone, Debug)]
+pub(super) struct StreamTable<V> {
+    slots: Vec<Option<Slot<V>>>,
+    /// Slots without the overflow; 0 or a power of two.
+    n_main: usize,
+    len: usize,
+}
+
+/// A set of streams.
+pub(super) type StreamSet = StreamTable<()>;
+
+impl<V> Default for StreamTable<V> {
+    fn default() -> Self {
+        StreamTable { slots: Vec::new(), n_main: 0, len: 0 }
+    }
+}
+
+impl<V> StreamTable<V> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The streams, in the order of their slots.
+    pub(super) fn keys(&self) -> impl Iterator<Item = StreamKey> {
+        self.slots.iter().flatten().map(|slot| slot.key)
+    }
+
+    /// The first stream at or behind a slot, with that slot.
+    pub(super) fn at_or_after(&self, from: usize) -> Option<(usize, StreamKey)> {
+        let rest = self.slots.get(from..)?;
+        rest.iter().enumerate().find_map(|(i, slot)| Some((from + i, slot.as_ref()?.key)))
+    }
+
+    pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut V> {
+        let place = self.find(key).ok()?;
+        self.slots[place].as_mut().map(|slot| &mut slot.value)
+    }
+
+    /// The value of a stream, made if it is new.
+    pub(super) fn entry(&mut self, key: StreamKey, make: impl FnOnce() -> V) -> &mut V {
+        if self.find(key).is_err() {
+            self.insert_new(Slot { key, value: make(), distance: 0 });
+        }
+        self.get_mut(key).expect("it was found or inserted")
+    }
+
+    /// Takes a stream out; those behind it move up by one while they can.
+    pub(super) fn remove(&mut self, key: StreamKey) -> Option<V> {
+        let place = self.find(key).ok()?;
+        let removed = self.slots[place].take();
+        self.len -= 1;
+        let mut hole = place;
+        while let Some(mut follower) = self.slots.get_mut(hole + 1).and_then(|slot| {
+            if slot.as_ref().is_some_and(|slot| slot.distance > 0) { slot.take() } else { None }
+        }) {
+            follower.distance -= 1;
+            self.slots[hole] = Some(follower);
+            hole += 1;
+        }
+        removed.map(|slot| slot.value)
+    }
+
+    /// The slot of a stream, or where and how far out its search ended.
+    fn find(&self, key: StreamKey) -> Result<usize, (usize, usize)> {
+        if self.n_main == 0 {
+            return Err((0, 0));
+        }
+        let (mut place, mut distance) = (self.ideal(key), 0);
+        while let Some(Some(slot)) = self.slots.get(place) {
+            if slot.distance < distance {
+                break;
+            }
+            if slot.key == key {
+                return Ok(place);
+            }
+            place += 1;
+            distance += 1;
+        }
+        Err((place, distance))
+    }
+
+    fn ideal(&self, key: StreamKey) -> usize {
+        let bits = self.n_main.trailing_zeros();
+        let slot = key.hash.wrapping_mul(FIBONACCI) >> (u64::BITS - bits);
+        usize::try_from(slot).expect("a slot's number is small")
+    }
+
+    /// How far out a stream may stand: behind the last slot there are that many more.
+    fn max_distance(n_main: usize) -> usize {
+        LEAST_SLOTS.max(n_main.trailing_zeros() as usize)
+    }
+
+    /// Inserts a stream that is not in the table, displacing those that stand
+    /// nearer to their own slot.
+    fn insert_new(&mut self, new: Slot<V>) {
+        let mut carried = new;
+        loop {
+            match self.place(carried) {
+                None => return,
+                Some(left_over) => {
+                    carried = left_over;
+                    self.grow();
+                }
+            }
+        }
+    }
+
+    /// One try; what could not be placed comes back, and the table must grow.
+    fn place(&mut self, mut carried: Slot<V>) -> Option<Slot<V>> {
+        let limit = Self::max_distance(self.n_main.max(1));
+        let (mut place, distance) = self.find(carried.key).err()?;
+        if (self.len + 1) * 2 > self.n_main || distance == limit {
+            return Some(carried);
+        }
+        carried.distance = distance;
+        let own_place = place;
+        loop {
+            match &mut self.slots[place] {
+                empty @ None => {
+                    *empty = Some(carried);
+                    self.len += 1;
+                    return None;
+                }
+                Some(settled) if settled.distance < carried.distance => std::mem::swap(settled, &mut carried),
+                Some(_) => {}
+            }
+            place += 1;
+            carried.distance += 1;
+            if carried.distance == limit {
+                // The new stream gives its place to the one left over: it is
+                // the one that comes last after the table has grown.
+                return self.slots[own_place].replace(carried);
+            }
+        }
+    }
+
+    /// Doubles the slots and enters everything again, in the old order.
+    fn grow(&mut self) {
+        let n_main = LEAST_SLOTS.max(self.n_main * 2);
+        let n_slots = n_main + Self::max_distance(n_main);
+        let old = std::mem::replace(&mut self.slots, (0..n_slots).map(|_| None).collect());
+        self.n_main = n_main;
+        self.len = 0;
+        for slot in old.into_iter().flatten() {
+            self.insert_new(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> StreamKey {
+        StreamKey::new(DeviceId(0), StreamId(number), number)
+    }
+
+    fn order(numbers: &[u64]) -> Vec<u64> {
+        let mut table = StreamSet::default();
+        numbers.iter().for_each(|number| *table.entry(key(*number), || ()) = ());
+        table.keys().map(|key| key.stream.0).collect()
+    }
+
+    #[test]
+    fn slots_that_were_seen_on_the_real_allocator() {
+        let slots = |numbers: &[u64], n| {
+            let table = StreamSet { n_main: n, ..StreamSet::default() };
+            numbers.iter().map(|number| table.ideal(key(*number))).collect::<Vec<_>>()
+        };
+        assert_eq!(slots(&[3, 35, 67, 99], 4), [3, 2, 1, 1]);
+        assert_eq!(slots(&[0x9010, 0x9020, 0x9030], 8), [1, 0, 7]);
+        assert_eq!(order(&[0x9010, 0x9020, 0x9030]), [0x9020, 0x9010, 0x9030]);
+        assert_eq!(order(&[0x9010, 0x9020]), [0x9010, 0x9020], "both in slot 0 of 4: order of insertion");
+    }
+
+    #[test]
+    fn a_table_holds_what_a_plain_map_holds() {
+        let mut state = 1_u64;
+        let mut next = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for _ in 0..200 {
+            let (mut table, mut plain) = (StreamTable::default(), std::collections::BTreeMap::new());
+            for _ in 0..100 {
+                let (number, value) = (next() % 40, next());
+                if next() % 3 == 0 {
+                    assert_eq!(table.remove(key(number)), plain.remove(&number));
+                } else {
+                    *table.entry(key(number), || 0) = value;
+                    plain.insert(number, value);
+                }
+                let mut held: Vec<_> = table.keys().map(|key| key.stream.0).collect();
+                held.sort_unstable();
+                assert!(held.iter().eq(plain.keys()), "{held:?}");
+                assert_eq!(table.is_empty(), plain.is_empty());
+            }
+            for (number, value) in &plain {
+                assert_eq!(table.get_mut(key(*number)).copied(), Some(*value));
+            }
+        }
+    }
+}

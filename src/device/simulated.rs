@@ -1,0 +1,221 @@
+//! A device of addresses without memory: an 80 GB run on a laptop, the same every time.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{Device, Mark};
+use crate::{
+    error::{Error, Result},
+    event::{Address, StreamId},
+};
+
+/// Addresses are multiples of this, as a driver's are.
+const ALIGNMENT_BYTES: u64 = 2 << 20;
+
+/// Where a device without a script begins.
+const BASE: u64 = 0x7f00_0000_0000;
+
+/// A device that hands out addresses and does what it is told.
+///
+/// Without a script it gives the lowest range that is free, from
+/// `0x7f00_0000_0000` upward. With one it gives the scripted addresses in
+/// order. A stream is idle until [`Simulated::set_busy`]; marks on a busy
+/// stream are passed at [`Simulated::set_idle`].
+///
+/// ```
+/// use memreel::device::{Device, Simulated};
+///
+/// let device = Simulated::new(80 << 30);
+/// assert_eq!(device.segment_alloc(2 << 20)?.map(|a| a.0), Some(0x7f00_0000_0000));
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulated {
+    total_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: BTreeMap<u64, u64>,
+    script: Option<VecDeque<u64>>,
+    n_refusals: u32,
+    free_bytes: Option<u64>,
+    busy: Vec<StreamId>,
+    numbers: BTreeMap<StreamId, u64>,
+    pending: BTreeMap<u64, StreamId>,
+    n_marks: u64,
+}
+
+impl Simulated {
+    /// A device with that much memory.
+    #[must_use]
+    pub fn new(total_bytes: u64) -> Simulated {
+        Simulated { total_bytes, state: Mutex::default() }
+    }
+
+    /// Hands out these addresses, in order, instead of its own.
+    ///
+    /// A request beyond the last, or an address that overlaps a live segment,
+    /// is an error: the script does not fit the program.
+    #[must_use]
+    pub fn scripted(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
+        self.state().script = Some(addresses.into_iter().collect());
+        self
+    }
+
+    /// Gives a stream the number that orders it among others.
+    #[must_use]
+    pub fn with_stream_number(self, stream: StreamId, number: u64) -> Simulated {
+        self.state().numbers.insert(stream, number);
+        self
+    }
+
+    /// The next `n` requests find the device full.
+    pub fn refuse_next(&self, n: u32) {
+        self.state().n_refusals = n;
+    }
+
+    /// Claims to have that much free, whatever it gave; `None` tells the truth again.
+    pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        self.state().free_bytes = free_bytes;
+    }
+
+    /// From now on marks on the stream stay ahead of it.
+    pub fn set_busy(&self, stream: StreamId) {
+        self.state().busy.push(stream);
+    }
+
+    /// The stream passes every mark it has.
+    pub fn set_idle(&self, stream: StreamId) {
+        let mut state = self.state();
+        state.busy.retain(|busy| *busy != stream);
+        state.pending.retain(|_, on| *on != stream);
+    }
+
+    /// Every stream passes every mark.
+    pub fn synchronize(&self) {
+        let mut state = self.state();
+        state.busy.clear();
+        state.pending.clear();
+    }
+
+    /// How many segments are out.
+    #[must_use]
+    pub fn n_segments(&self) -> usize {
+        self.state().live.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn used_bytes(&self) -> u64 {
+        self.live.values().sum()
+    }
+
+    fn overlaps(&self, start: u64, bytes: u64) -> bool {
+        let before = self.live.range(..start.saturating_add(bytes)).next_back();
+        before.is_some_and(|(at, len)| at + len > start)
+    }
+
+    /// The lowest range of free addresses.
+    fn lowest_free(&self, bytes: u64) -> u64 {
+        let mut start = BASE;
+        for (at, len) in self.live.range(BASE..) {
+            if at - start >= bytes {
+                break;
+            }
+            start = (at + len).next_multiple_of(ALIGNMENT_BYTES);
+        }
+        start
+    }
+}
+
+// SAFETY: live ranges are disjoint: `lowest_free` finds a gap between them and
+// a scripted address that overlaps one is refused. The memory is not host
+// visible, so nobody makes pointers of the addresses.
+unsafe impl Device for Simulated {
+    fn name(&self) -> String {
+        "simulated".into()
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let state = self.state();
+        state.free_bytes.unwrap_or_else(|| self.total_bytes.saturating_sub(state.used_bytes()))
+    }
+
+    fn is_host_visible(&self) -> bool {
+        false
+    }
+
+    fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
+        let mut state = self.state();
+        if state.n_refusals > 0 {
+            state.n_refusals -= 1;
+            return Ok(None);
+        }
+        if bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
+            return Ok(None);
+        }
+        let start = match &mut state.script {
+            None => state.lowest_free(bytes),
+            Some(script) => {
+                let scripted = script.pop_front();
+                scripted.ok_or_else(|| {
+                    Error::device("simulated", "the script of addresses has come to its end")
+                })?
+            }
+        };
+        if state.overlaps(start, bytes) {
+            let what = format!("the script gives {start:#x} while it is in use");
+            return Err(Error::device("simulated", what));
+        }
+        state.live.insert(start, bytes);
+        Ok(Some(Address(start)))
+    }
+
+    unsafe fn segment_free(&self, address: Address, bytes: u64) {
+        let freed = self.state().live.remove(&address.0);
+        debug_assert_eq!(freed, Some(bytes), "segment {address} was not given out so");
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Mark> {
+        let mut state = self.state();
+        state.n_marks += 1;
+        let mark = state.n_marks;
+        if state.busy.contains(&stream) {
+            state.pending.insert(mark, stream);
+        }
+        Ok(Mark(mark))
+    }
+
+    fn is_passed(&self, mark: Mark) -> Result<bool> {
+        Ok(!self.state().pending.contains_key(&mark.0))
+    }
+
+    fn wait(&self, mark: Mark) -> Result<()> {
+        // Nobody else will make the stream idle, so waiting itself does.
+        let stream = self.state().pending.get(&mark.0).copied();
+        if let Some(stream) = stream {
+            self.state().pending.retain(|number, on| *on != stream || *number > mark.0);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, mark: Mark) {
+        self.state().pending.remove(&mark.0);
+    }
+
+    fn stream_number(&self, stream: StreamId) -> u64 {
+        self.state().numbers.get(&stream).copied().unwrap_or(stream.0)
+    }
+}

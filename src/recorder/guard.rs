@@ -1,0 +1,46 @@
+//! The recorder never records itself.
+
+use std::cell::Cell;
+
+thread_local! {
+    static RECORDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Held while this thread records. Whoever finds it held is the recorder's
+/// own doing, such as a wrapped allocator that serves the recorder's tables.
+#[derive(Debug)]
+pub(super) struct Guard(());
+
+impl Guard {
+    /// The guard, or `None` while this thread holds it or is ending.
+    pub(super) fn enter() -> Option<Guard> {
+        let was = RECORDING.try_with(|recording| recording.replace(true)).unwrap_or(true);
+        (!was).then_some(Guard(()))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // The thread's storage outlives a guard that was given out from it.
+        let _ = RECORDING.try_with(|recording| recording.set(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_given_once_and_survives_a_panic() {
+        let first = Guard::enter();
+        assert!(first.is_some());
+        assert!(Guard::enter().is_none());
+        drop(first);
+        let panicked = std::panic::catch_unwind(|| {
+            let _guard = Guard::enter();
+            panic!("while recording");
+        });
+        assert!(panicked.is_err());
+        assert!(Guard::enter().is_some());
+    }
+}

@@ -1,0 +1,223 @@
+//! What happened, kept while it is wanted: on or off, how much, with which stacks.
+//!
+//! A recorder knows no device and no allocator, so it works around any. Each
+//! device has a [`Track`] that its allocator records on while it holds its own
+//! lock; that lock's order is the order of the trace. Recording never fails
+//! upward: a full ring counts what it loses, a failed symbol is an address.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod guard;
+mod history;
+mod ledger;
+mod ring;
+mod scope;
+mod track;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+pub use history::{Context, Enabled, History, Stacks};
+pub use ledger::Ledger;
+pub use scope::Scope;
+pub use track::Track;
+
+pub(crate) use history::Gather;
+pub(crate) use ring::Ring;
+pub(crate) use scope::{Annotation, ScopeId};
+pub(crate) use track::Entry;
+
+use crate::{event::DeviceId, stack::StackTable};
+use clock::Clock;
+use history::{AtomicMode, Mode};
+use scope::ScopeNames;
+
+/// Records what allocators report. Clones are the same recorder.
+///
+/// ```
+/// use memreel::recorder::{History, Recorder};
+/// use memreel::{Address, DeviceId, StreamId};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let ledger = recorder.ledger(DeviceId(0));
+/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
+/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
+/// ledger.free(Address(0x10000));
+/// assert_eq!(recorder.n_events(DeviceId(0)), 4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a recorder and its tracks share.
+///
+/// Lock order: a track's ring, then the tables here. Nothing here is ever
+/// locked while an allocator is asked for anything.
+#[derive(Debug)]
+struct Shared {
+    /// Tells this recorder's scopes from another's on the same thread.
+    number: u64,
+    mode: AtomicMode,
+    clock: Clock,
+    history: Mutex<History>,
+    tracks: Mutex<Vec<Track>>,
+    stacks: Mutex<StackTable>,
+    scopes: Mutex<ScopeNames>,
+    annotations: Mutex<Ring<Annotation>>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder::new()
+    }
+}
+
+impl Recorder {
+    /// A recorder that is off.
+    #[must_use]
+    pub fn new() -> Recorder {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Recorder {
+            shared: Arc::new(Shared {
+                number: NEXT.fetch_add(1, Ordering::Relaxed),
+                mode: AtomicMode::default(),
+                clock: Clock::start(),
+                history: Mutex::new(History::off()),
+                tracks: Mutex::default(),
+                stacks: Mutex::default(),
+                scopes: Mutex::default(),
+                annotations: Mutex::new(Ring::new(1)),
+            }),
+        }
+    }
+
+    /// Switches recording on, off, or to other options (snapshot-format.md 2.2, 2.6).
+    ///
+    /// Off erases what was recorded: take the snapshot first. On again keeps
+    /// it, unless [`History::clear_history`] asks otherwise.
+    pub fn record_history(&self, history: &History) {
+        // The lock makes one switch at a time; recording does not take it.
+        let mut current = lock(&self.shared.history);
+        let capacity = history.capacity();
+        let erase = history.erases();
+        let mode = history.mode();
+        // Off before the rings are erased, on after they have their room: an
+        // event between the two steps is neither left behind nor squeezed out.
+        if mode.is_off() {
+            self.shared.mode.store(mode);
+        }
+        for track in lock(&self.shared.tracks).iter() {
+            track.reset(capacity, erase);
+        }
+        self.shared.mode.store(mode);
+        let mut annotations = lock(&self.shared.annotations);
+        annotations.set_capacity(capacity);
+        if erase {
+            annotations.clear();
+        }
+        *current = history.clone();
+    }
+
+    /// The options in force.
+    #[must_use]
+    pub fn history(&self) -> History {
+        lock(&self.shared.history).clone()
+    }
+
+    /// The track of a device, on which its allocator records.
+    #[must_use]
+    pub fn track(&self, device: DeviceId) -> Track {
+        let capacity = lock(&self.shared.history).capacity();
+        let mut tracks = lock(&self.shared.tracks);
+        if let Some(track) = tracks.iter().find(|track| track.device() == device) {
+            return track.clone();
+        }
+        let track = Track::new(self.shared.clone(), device, capacity);
+        tracks.push(track.clone());
+        track
+    }
+
+    /// Records for an allocator that keeps no inventory of its own.
+    #[must_use]
+    pub fn ledger(&self, device: DeviceId) -> Ledger {
+        Ledger::new(self.track(device))
+    }
+
+    /// Opens a scope on this thread: what is allocated until the returned
+    /// guard goes away carries its name.
+    ///
+    /// Scopes nest: inside `step`, `forward` is recorded as `step/forward`.
+    /// The recorder keeps each name for its life, so number no names. A scope
+    /// that is open while nothing is recorded leaves no annotation.
+    ///
+    /// ```
+    /// # let recorder = memreel::recorder::Recorder::new();
+    /// {
+    ///     let _forward = recorder.scope("forward");
+    ///     // allocations here are marked "forward"
+    /// }
+    /// ```
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope(&self, name: &str) -> Scope {
+        Scope::open(self.shared.clone(), name, DeviceId::default())
+    }
+
+    /// As [`Recorder::scope`], its annotation on another device than 0.
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope_on(&self, device: DeviceId, name: &str) -> Scope {
+        Scope::open(self.shared.clone(), name, device)
+    }
+
+    /// How many events each ring can hold.
+    #[must_use]
+    pub fn max_entries(&self) -> usize {
+        lock(&self.shared.history).capacity()
+    }
+
+    /// How many events a device's ring holds.
+    #[must_use]
+    pub fn n_events(&self, device: DeviceId) -> usize {
+        self.track(device).ring().len()
+    }
+
+    /// How many events fell out of a device's ring since it was last erased.
+    #[must_use]
+    pub fn n_lost(&self, device: DeviceId) -> u64 {
+        self.track(device).ring().n_lost()
+    }
+
+    /// The return addresses of every stack, for those who will name them.
+    pub(crate) fn stack_addresses(
+        &self,
+        stacks: impl Iterator<Item = crate::event::StackId>,
+    ) -> Vec<Vec<usize>> {
+        let table = lock(&self.shared.stacks);
+        stacks.map(|stack| table.addresses(stack).to_vec()).collect()
+    }
+
+    /// The scopes' beginnings and ends, oldest first.
+    pub(crate) fn annotations(&self) -> Vec<Annotation> {
+        lock(&self.shared.annotations).iter().copied().collect()
+    }
+
+    /// Every scope path by its number.
+    pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
+        lock(&self.shared.scopes).all()
+    }
+}
+
+impl Shared {
+    fn mode(&self) -> Mode {
+        self.mode.load()
+    }
+}
+
+/// A lock that a panicking thread let go is as good as any: every critical
+/// section here leaves its data whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

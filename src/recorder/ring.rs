@@ -1,0 +1,103 @@
+//! The newest N of something, in order, and how many were lost.
+
+use std::collections::VecDeque;
+
+/// A bounded queue that drops its oldest. It grows as it fills, so that a
+/// large bound costs nothing until it is used.
+///
+/// PyTorch's ring loses its order when it is resized (snapshot-format.md 2.5);
+/// this one keeps the newest in order whatever happens to its capacity.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    entries: VecDeque<T>,
+    capacity: usize,
+    n_lost: u64,
+}
+
+impl<T> Ring<T> {
+    /// A ring of at least one place.
+    pub(crate) fn new(capacity: usize) -> Ring<T> {
+        Ring { entries: VecDeque::new(), capacity: capacity.max(1), n_lost: 0 }
+    }
+
+    pub(crate) fn push(&mut self, entry: T) {
+        if self.entries.len() == self.capacity {
+            self.entries.pop_front();
+            self.n_lost += 1;
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// Keeps the newest that fit.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+        let n_over = self.entries.len().saturating_sub(self.capacity);
+        self.entries.drain(..n_over);
+        self.n_lost += n_over as u64;
+    }
+
+    /// Forgets everything and gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        self.entries = VecDeque::new();
+        self.n_lost = 0;
+    }
+
+    /// Oldest first.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many fell out since the ring was last cleared.
+    pub(crate) fn n_lost(&self) -> u64 {
+        self.n_lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(capacity: usize, entries: std::ops::Range<u32>) -> Ring<u32> {
+        let mut ring = Ring::new(capacity);
+        entries.for_each(|entry| ring.push(entry));
+        ring
+    }
+
+    fn seen(ring: &Ring<u32>) -> (Vec<u32>, u64) {
+        (ring.iter().copied().collect(), ring.n_lost())
+    }
+
+    #[test]
+    fn six_into_four_keeps_the_newest_in_order() {
+        assert_eq!(seen(&of(4, 0..6)), (vec![2, 3, 4, 5], 2));
+    }
+
+    #[test]
+    fn growing_after_the_wrap_keeps_order() {
+        let mut ring = of(4, 0..6);
+        ring.set_capacity(8);
+        (6..8).for_each(|entry| ring.push(entry));
+        assert_eq!(seen(&ring), (vec![2, 3, 4, 5, 6, 7], 2));
+    }
+
+    #[test]
+    fn shrinking_keeps_the_newest_and_counts_the_rest() {
+        let mut ring = of(8, 0..6);
+        ring.set_capacity(2);
+        assert_eq!(seen(&ring), (vec![4, 5], 4));
+        (6..9).for_each(|entry| ring.push(entry));
+        assert_eq!(seen(&ring), (vec![7, 8], 7));
+    }
+
+    #[test]
+    fn a_ring_has_at_least_one_place() {
+        assert_eq!(seen(&of(0, 0..3)), (vec![2], 2));
+        let mut ring = of(3, 0..3);
+        ring.set_capacity(0);
+        assert_eq!(seen(&ring), (vec![2], 2));
+    }
+}

@@ -1,0 +1,79 @@
+//! What PyTorch 2.11 did on an H100, event for event.
+//!
+//! The recordings come from `fixtures/torch-2.11/scenarios`, or from the
+//! folder that `MEMREEL_SCENARIOS` names.
+
+use std::{io::Write, path::PathBuf};
+
+use crate::replay::{Outcome, Recording};
+
+fn folder() -> PathBuf {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/scenarios");
+    std::env::var_os("MEMREEL_SCENARIOS").map_or(own.into(), PathBuf::from)
+}
+
+/// The first thing in which two outcomes differ.
+fn difference(ours: &Outcome, recorded: &Outcome) -> Option<String> {
+    if let Some(at) = (0..ours.events.len().max(recorded.events.len()))
+        .find(|at| ours.events.get(*at) != recorded.events.get(*at))
+    {
+        return Some(format!(
+            "event {at}: {:?}, recorded {:?}",
+            ours.events.get(at),
+            recorded.events.get(at)
+        ));
+    }
+    if let Some((a, b)) = ours.segments.iter().zip(&recorded.segments).find(|(a, b)| a != b) {
+        return Some(format!("segment {a:?}, recorded {b:?}"));
+    }
+    if ours.segments.len() != recorded.segments.len() {
+        return Some(format!("{} segments, recorded {}", ours.segments.len(), recorded.segments.len()));
+    }
+    let stats = ours.stats.iter().zip(&recorded.stats).find(|(a, b)| a != b);
+    let count =
+        (ours.stats.len() != recorded.stats.len()).then(|| format!("{} statistics", ours.stats.len()));
+    stats.map(|(a, b)| format!("statistic {a:?}, recorded {b:?}")).or(count)
+}
+
+#[test]
+fn every_scenario_under_default_settings_is_equal() {
+    let mut paths: Vec<_> = std::fs::read_dir(folder())
+        .expect("the folder of scenarios")
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    paths.sort();
+    let (mut n_equal, mut unsupported, mut failures) = (0, Vec::new(), Vec::new());
+    for path in &paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let recording = Recording::read(path);
+        if !recording.conf().is_empty() {
+            unsupported.push(name);
+            continue;
+        }
+        match difference(&recording.run_ops(), &recording.recorded()) {
+            None => n_equal += 1,
+            Some(what) => failures.push(format!("{name}: {what}")),
+        }
+    }
+    // Past the test harness's capture: the count is wanted on every run.
+    writeln!(
+        std::io::stdout(),
+        "{n_equal} of {} scenarios equal ({} unsupported: they use a setting that is not built)",
+        paths.len(),
+        unsupported.len(),
+    )
+    .unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(n_equal > 0, "no scenario ran");
+    assert_eq!(n_equal + unsupported.len(), paths.len());
+}
+
+#[test]
+fn scenario_of_a_recorded_training_run_is_equal() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/models/gpt_train.default.json");
+    let recording = Recording::read(path.as_ref());
+    let (ours, recorded) = (recording.run_events(), recording.recorded());
+    assert_eq!(recorded.events.len(), 16_050);
+    assert_eq!(difference(&ours, &recorded), None);
+}
