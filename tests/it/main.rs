@@ -1,8 +1,22 @@
 //! Every integration test, in one binary. What belongs where:
 //!
 //! - `layers`: which room may import which.
+//! - `device_contract`: what every device promises.
+//! - `worked`: the allocator's worked scenarios, each a few lines.
 //! - `scenario`: the allocator against recordings of PyTorch's, through `replay`.
+//! - `model`: the allocator against a naive model, under random requests.
+//! - `stories`: what people tell each other about the allocator, with numbers.
+//! - `buffer`: views of typed memory.
+//! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `reel`: several devices, threads, out of memory.
 
+mod buffer;
+mod device_contract;
 mod layers;
+mod model;
+mod recorder;
+mod reel;
 mod replay;
 mod scenario;
+mod stories;
+mod worked;

@@ -11,12 +11,12 @@ use memreel::{
 use serde_json::Value;
 
 /// One recording: what was asked of PyTorch, and what it did.
-pub struct Recording {
+pub(crate) struct Recording {
     document: Value,
 }
 
 /// An allocator with everything that a recording prescribes.
-pub struct Replay {
+pub(crate) struct Replay {
     device: Arc<Simulated>,
     recorder: Recorder,
     allocator: CachingAllocator,
@@ -27,28 +27,28 @@ pub struct Replay {
 
 /// `[action, address, size, stream]`, and the file's segments and statistics.
 #[derive(PartialEq, Debug)]
-pub struct Outcome {
-    pub events: Vec<(String, u64, u64, u64)>,
-    pub segments: Vec<Segment>,
-    pub stats: Vec<(String, i64)>,
+pub(crate) struct Outcome {
+    pub(crate) events: Vec<(String, u64, u64, u64)>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) stats: Vec<(String, i64)>,
 }
 
 #[derive(PartialEq, Debug)]
-pub struct Segment {
-    pub address: u64,
-    pub sizes: [u64; 4],
-    pub stream: i64,
-    pub kind: String,
-    pub blocks: Vec<(u64, u64, u64, String)>,
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) sizes: [u64; 4],
+    pub(crate) stream: i64,
+    pub(crate) kind: String,
+    pub(crate) blocks: Vec<(u64, u64, u64, String)>,
 }
 
 impl Recording {
-    pub fn read(path: &Path) -> Recording {
+    pub(crate) fn read(path: &Path) -> Recording {
         let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Recording { document: serde_json::from_str(&text).unwrap() }
     }
 
-    pub fn conf(&self) -> &str {
+    pub(crate) fn conf(&self) -> &str {
         self.document["conf"].as_str().unwrap()
     }
 
@@ -58,7 +58,7 @@ impl Recording {
         self.document["events"].as_array().unwrap().iter().map(event).collect()
     }
 
-    pub fn replay(&self) -> Replay {
+    pub(crate) fn replay(&self) -> Replay {
         let events = self.events();
         let addresses = events.iter().filter(|e| e.0 == "segment_alloc").map(|e| e.1);
         let mut device = Simulated::new(number(&self.document["total_memory"])).scripted(addresses);
@@ -77,7 +77,7 @@ impl Recording {
     }
 
     /// Runs the recorded requests.
-    pub fn run_ops(&self) -> Outcome {
+    pub(crate) fn run_ops(&self) -> Outcome {
         let mut replay = self.replay();
         let streams: Vec<_> = self.document["streams"].as_array().unwrap().iter().map(number).collect();
         for op in self.document["ops"].as_array().unwrap() {
@@ -98,7 +98,7 @@ impl Recording {
     }
 
     /// Runs the requests that the recorded events tell of, where no other are recorded.
-    pub fn run_events(&self) -> Outcome {
+    pub(crate) fn run_events(&self) -> Outcome {
         let mut replay = self.replay();
         for (action, address, size, stream) in self.events() {
             match action.as_str() {
@@ -111,7 +111,7 @@ impl Recording {
     }
 
     /// What PyTorch did.
-    pub fn recorded(&self) -> Outcome {
+    pub(crate) fn recorded(&self) -> Outcome {
         let segments = self.document["segments"].as_array().unwrap();
         let stats = self.document["stats"].as_object().unwrap();
         let mut stats: Vec<_> = stats.iter().map(|(k, v)| (k.clone(), v.as_i64().unwrap())).collect();

@@ -1,0 +1,416 @@
+//! What is recorded under which options, and which stack an event carries.
+
+use std::sync::Arc;
+
+use memreel::{
+    Action, Address, Allocation, DeviceId, Reel, StreamId,
+    device::{Limit, Simulated},
+    recorder::{Context, Enabled, History, Recorder, Stacks},
+    snapshot::{Snapshot, StackIndex, Value},
+};
+
+const MIB: u64 = 1 << 20;
+
+struct Bench {
+    device: Arc<Simulated>,
+    reel: Reel,
+}
+
+fn bench(history: History) -> Bench {
+    let device = Arc::new(Simulated::new(80 << 30));
+    let reel =
+        Reel::builder().device(Limit::new(device.clone(), 100 * MIB)).history(history).build().unwrap();
+    Bench { device, reel }
+}
+
+#[inline(never)]
+fn allocates_here(reel: &Reel, bytes: u64) -> Allocation {
+    std::hint::black_box(reel.alloc(bytes).unwrap())
+}
+
+#[inline(never)]
+fn frees_here(block: Allocation) {
+    drop(std::hint::black_box(block));
+}
+
+#[inline(never)]
+fn empties_here(reel: &Reel) {
+    std::hint::black_box(reel).empty_cache().unwrap();
+}
+
+#[inline(never)]
+fn allocates_later(reel: &Reel, bytes: u64) -> Allocation {
+    std::hint::black_box(reel.alloc(bytes).unwrap())
+}
+
+/// The function at the top of a stack, without its path; `-` for no key, `[]` for no frames.
+fn top(snapshot: &Snapshot, stack: Option<StackIndex>) -> String {
+    let Some(stack) = stack else { return "-".into() };
+    let first = snapshot.stacks.frames(stack).next();
+    first.map_or("[]".into(), |frame| frame.name.rsplit("::").next().unwrap().to_owned())
+}
+
+/// `action top-of-stack` for every event.
+fn events(snapshot: &Snapshot) -> Vec<String> {
+    let tell = |e: &memreel::snapshot::TraceEntry| {
+        format!("{} {}", e.action.unwrap().name(), top(snapshot, e.stack))
+    };
+    snapshot.device_traces[0].iter().map(tell).collect()
+}
+
+fn actions(snapshot: &Snapshot) -> Vec<&'static str> {
+    snapshot.device_traces[0].iter().map(|entry| entry.action.unwrap().name()).collect()
+}
+
+#[test]
+fn the_truth_table_of_contexts() {
+    for (context, of_alloc, of_free, of_block) in [
+        (Context::None, "-", "-", "[]"),
+        (Context::State, "-", "-", "allocates_here"),
+        (Context::Alloc, "allocates_here", "allocates_here", "allocates_here"),
+        (Context::All, "allocates_here", "frees_here", "allocates_here"),
+    ] {
+        let Bench { reel, .. } = bench(History::all().context(context));
+        let kept = allocates_here(&reel, 2 * MIB);
+        let freed = allocates_here(&reel, 3 * MIB);
+        frees_here(freed);
+        let snapshot = reel.snapshot();
+        let expected = [
+            format!("segment_alloc {of_alloc}"),
+            format!("alloc {of_alloc}"),
+            format!("alloc {of_alloc}"),
+            format!("free_requested {of_free}"),
+            format!("free_completed {of_free}"),
+        ];
+        assert_eq!(events(&snapshot), expected, "{context:?}");
+        let blocks = &snapshot.segments[0].blocks;
+        let tops: Vec<_> = blocks.iter().map(|block| top(&snapshot, block.stack)).collect();
+        assert_eq!(tops, [of_block, "[]"], "{context:?}: the live block and the free rest");
+        drop(kept);
+    }
+}
+
+#[test]
+fn stacks_none_gathers_nothing() {
+    let Bench { reel, .. } = bench(History::all().stacks(Stacks::None));
+    let _block = allocates_here(&reel, MIB);
+    assert_eq!(events(&reel.snapshot()), ["segment_alloc -", "alloc -"]);
+}
+
+#[test]
+fn the_stack_of_a_segment_freed_by_empty_cache() {
+    for (context, whole) in
+        [(Context::State, "-"), (Context::Alloc, "allocates_here"), (Context::All, "empties_here")]
+    {
+        let Bench { reel, .. } = bench(History::all().context(context));
+        frees_here(allocates_here(&reel, 30 * MIB));
+        empties_here(&reel);
+        assert_eq!(events(&reel.snapshot()).last().unwrap(), &format!("segment_free {whole}"));
+    }
+    // A segment that was ever split has lost its stack (caching-allocator.md 9.3).
+    let Bench { reel, .. } = bench(History::all().context(Context::Alloc));
+    frees_here(allocates_here(&reel, 2 * MIB));
+    empties_here(&reel);
+    assert_eq!(events(&reel.snapshot()).last().unwrap(), "segment_free -");
+}
+
+#[test]
+fn a_segment_handed_out_whole_shows_its_stack() {
+    let Bench { reel, .. } = bench(History::all());
+    let _whole = allocates_here(&reel, 30 * MIB);
+    let _part = allocates_here(&reel, 2 * MIB);
+    let snapshot = reel.snapshot();
+    let tops: Vec<_> =
+        snapshot.segments.iter().map(|s| (s.total_size / MIB, top(&snapshot, s.stack))).collect();
+    assert!(tops.contains(&(30, "allocates_here".into())), "{tops:?}");
+    assert!(tops.contains(&(20, "[]".into())), "{tops:?}: split, so its first block has none");
+}
+
+#[test]
+fn a_delayed_completion_carries_the_later_request() {
+    for (context, later) in
+        [(Context::State, "-"), (Context::Alloc, "allocates_later"), (Context::All, "allocates_later")]
+    {
+        let Bench { reel, device } = bench(History::all().context(context));
+        let block = allocates_here(&reel, 2 * MIB);
+        device.set_busy(StreamId(1));
+        block.record_stream(StreamId(1));
+        frees_here(block);
+        device.set_idle(StreamId(1));
+        let _later = allocates_later(&reel, 3 * MIB);
+        let told = events(&reel.snapshot());
+        assert_eq!(told[3], format!("free_completed {later}"), "{context:?}: {told:?}");
+    }
+}
+
+#[test]
+fn a_completion_by_empty_cache_carries_its_stack_at_all() {
+    for (context, stack) in [(Context::Alloc, "allocates_here"), (Context::All, "empties_here")] {
+        let Bench { reel, .. } = bench(History::all().context(context));
+        let block = allocates_here(&reel, 2 * MIB);
+        block.record_stream(StreamId(1));
+        frees_here(block);
+        empties_here(&reel);
+        assert_eq!(events(&reel.snapshot())[3], format!("free_completed {stack}"));
+    }
+}
+
+#[test]
+fn out_of_memory_carries_the_stack_of_the_request() {
+    #[inline(never)]
+    fn asks_too_much(reel: &Reel) {
+        assert!(std::hint::black_box(reel).alloc(200 * MIB).is_err());
+    }
+    let Bench { reel, .. } = bench(History::all().context(Context::Alloc));
+    frees_here(allocates_here(&reel, 30 * MIB));
+    asks_too_much(&reel);
+    let snapshot = reel.snapshot();
+    let told = events(&snapshot);
+    assert_eq!(told[4..], ["segment_free asks_too_much", "oom asks_too_much"]);
+    let oom = snapshot.device_traces[0].last().unwrap();
+    assert_eq!(
+        (oom.address, oom.size),
+        (100 * MIB, 200 * MIB),
+        "the device's free bytes, the rounded request"
+    );
+}
+
+#[test]
+fn enabled_decides_how_many_events_are_kept() {
+    for (enabled, n_kept) in [(Enabled::Off, 0), (Enabled::State, 1), (Enabled::All, 3)] {
+        let Bench { reel, .. } = bench(History::all().enabled(enabled));
+        let _blocks = [allocates_here(&reel, MIB), allocates_here(&reel, 512)];
+        assert_eq!(reel.snapshot().device_traces[0].len(), n_kept, "{enabled:?}");
+    }
+}
+
+#[test]
+fn state_keeps_the_latest_event_and_all_stacks() {
+    let Bench { reel, .. } = bench(History::state().max_entries(50));
+    let _blocks = [allocates_here(&reel, MIB), allocates_here(&reel, 512)];
+    let snapshot = reel.snapshot();
+    assert_eq!(events(&snapshot), ["alloc allocates_here"]);
+    assert_eq!(top(&snapshot, snapshot.segments[0].blocks[0].stack), "allocates_here");
+}
+
+#[test]
+fn a_ring_of_four_keeps_the_last_four_of_six() {
+    let Bench { reel, .. } = bench(History::all().max_entries(4).context(Context::None));
+    let blocks = [1, 2, 3, 4, 5].map(|n| allocates_here(&reel, n * 512));
+    let snapshot = reel.snapshot();
+    let sizes: Vec<_> = snapshot.device_traces[0].iter().map(|entry| entry.size / 512).collect();
+    assert_eq!(sizes, [2, 3, 4, 5]);
+    assert_eq!(reel.recorder().n_lost(DeviceId(0)), 2 + 1, "and one more for the snapshot event");
+    let settings = snapshot.allocator_settings().unwrap();
+    assert_eq!(settings.get("trace_alloc_overflowed"), Some(&Value::Bool(true)));
+    assert_eq!(settings.get("trace_alloc_lost_entries"), Some(&Value::Int(2)));
+    drop(blocks);
+}
+
+#[test]
+fn resizing_keeps_the_newest_in_order() {
+    let recorder = Recorder::new();
+    let ledger = recorder.ledger(DeviceId(0));
+    let history = History::all().context(Context::None);
+    let sizes = |recorder: &Recorder| -> Vec<u64> {
+        let snapshot = memreel::snapshot::collect(recorder, &[&ledger], Default::default());
+        let all = snapshot.device_traces[0].iter();
+        all.filter(|e| e.action != Some(Action::Snapshot)).map(|e| e.size).collect()
+    };
+    recorder.record_history(&history.clone().max_entries(4));
+    (1..=6).for_each(|n| ledger.oom(n, 0, StreamId::DEFAULT));
+    recorder.record_history(&history.clone().max_entries(8));
+    (7..=8).for_each(|n| ledger.oom(n, 0, StreamId::DEFAULT));
+    assert_eq!(sizes(&recorder), [3, 4, 5, 6, 7, 8], "grown");
+    recorder.record_history(&history.clone().max_entries(3));
+    assert_eq!(sizes(&recorder), [7, 8], "shrunk to the newest three, one of which is the snapshot's");
+    recorder.record_history(&history.clear_history(true));
+    assert_eq!(sizes(&recorder), [0; 0], "cleared");
+}
+
+#[test]
+fn switching_off_erases_events_and_keeps_the_stacks_of_live_blocks() {
+    let Bench { reel, .. } = bench(History::off());
+    let before = allocates_here(&reel, 512);
+    reel.record_history(&History::all());
+    let during = allocates_here(&reel, 512);
+    reel.record_history(&History::off());
+    let after = allocates_here(&reel, 512);
+    let snapshot = reel.snapshot();
+    assert!(snapshot.device_traces[0].is_empty());
+    let blocks = &snapshot.segments[0].blocks;
+    let tops: Vec<_> = blocks.iter().take(3).map(|block| top(&snapshot, block.stack)).collect();
+    assert_eq!(tops, ["[]", "allocates_here", "[]"]);
+    drop((before, during, after));
+}
+
+#[test]
+fn switching_on_again_keeps_what_was_recorded() {
+    let Bench { reel, .. } = bench(History::all());
+    let _first = allocates_here(&reel, 512);
+    reel.record_history(&History::all().context(Context::None));
+    let _second = allocates_here(&reel, 512);
+    let expected = ["segment_alloc allocates_here", "alloc allocates_here", "alloc -"];
+    assert_eq!(events(&reel.snapshot()), expected);
+}
+
+#[test]
+fn skipped_actions_are_not_kept() {
+    let Bench { reel, .. } =
+        bench(History::all().skip_actions([Action::FreeRequested, Action::SegmentAlloc]));
+    frees_here(allocates_here(&reel, 512));
+    assert_eq!(actions(&reel.snapshot()), ["alloc", "free_completed"]);
+}
+
+#[test]
+fn a_snapshot_is_in_the_next_one() {
+    let Bench { reel, .. } = bench(History::all());
+    let _block = allocates_here(&reel, 1000);
+    assert_eq!(actions(&reel.snapshot()), ["segment_alloc", "alloc"]);
+    let snapshot = reel.snapshot();
+    let marker = snapshot.device_traces[0].last().unwrap();
+    assert_eq!(marker.action, Some(Action::Snapshot));
+    assert_eq!((marker.address, marker.size, marker.stack), (0, 1024, None), "the active bytes, no frames");
+}
+
+#[test]
+fn unknown_options_say_what_is_known() {
+    for (error, known) in [
+        ("everything".parse::<Enabled>().unwrap_err(), "\"state\""),
+        ("free".parse::<Context>().unwrap_err(), "\"alloc\""),
+        ("python".parse::<Stacks>().unwrap_err(), "\"native\""),
+        ("malloc".parse::<Action>().unwrap_err(), "segment_unmap"),
+    ] {
+        assert!(error.is_invalid_option());
+        assert!(error.to_string().contains(known), "{error}");
+    }
+    assert_eq!("all".parse::<Stacks>().unwrap(), Stacks::Native);
+    assert_eq!("free_completed".parse::<Action>().unwrap(), Action::FreeCompleted);
+}
+
+#[test]
+fn scopes_mark_events_and_leave_annotations() {
+    let Bench { reel, .. } = bench(History::all());
+    let outside = allocates_here(&reel, 512);
+    {
+        let _step = reel.scope("step");
+        let forward = reel.scope("forward");
+        let inside = allocates_here(&reel, 512);
+        drop(forward);
+        frees_here(inside);
+    }
+    frees_here(outside);
+    let snapshot = reel.snapshot();
+    let scopes: Vec<_> = snapshot.device_traces[0].iter().map(|e| snapshot.user_metadata(e)).collect();
+    assert_eq!(scopes, ["", "", "step/forward", "step", "step", "", ""]);
+    let told: Vec<_> = snapshot
+        .external_annotations
+        .iter()
+        .map(|a| format!("{} {} {}", a.stage, a.name, a.device))
+        .collect();
+    assert_eq!(told, ["START step 0", "START step/forward 0", "END step/forward 0", "END step 0"]);
+    assert!(snapshot.external_annotations.is_sorted_by_key(|a| a.time_us));
+}
+
+#[test]
+fn scopes_belong_to_their_recorder_and_thread_and_end_in_any_order() {
+    let (a, b) = (bench(History::all()).reel, bench(History::all()).reel);
+    let outer = a.scope("outer");
+    let inner = a.scope("inner");
+    drop(outer);
+    let _in_b = allocates_here(&b, 512);
+    std::thread::scope(|threads| drop(threads.spawn(|| drop(allocates_here(&a, 1 << 20))).join()));
+    let _in_a = allocates_here(&a, 512);
+    drop(inner);
+    let metadata = |reel: &Reel| -> Vec<String> {
+        let snapshot = reel.snapshot();
+        let allocs = snapshot.device_traces[0].iter().filter(|e| e.action == Some(Action::Alloc));
+        allocs.map(|e| snapshot.user_metadata(e).to_owned()).collect()
+    };
+    assert_eq!(metadata(&b), [""]);
+    assert_eq!(metadata(&a), ["", "outer/inner"]);
+}
+
+#[test]
+fn times_never_run_backwards_and_are_of_today() {
+    let Bench { reel, .. } = bench(History::all().context(Context::None));
+    (0..100).for_each(|_| frees_here(allocates_here(&reel, 512)));
+    let snapshot = reel.snapshot();
+    let times: Vec<_> = snapshot.device_traces[0].iter().map(|entry| entry.time_us).collect();
+    assert!(times.is_sorted());
+    let now_us = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+    let apart_us = i128::try_from(now_us).unwrap() - i128::from(times[0]);
+    assert!((0..60_000_000).contains(&apart_us), "{apart_us} us ago");
+}
+
+#[test]
+fn frames_have_full_paths_and_lines_innermost_first() {
+    let Bench { reel, .. } = bench(History::all());
+    let _block = allocates_here(&reel, 512);
+    let snapshot = reel.snapshot();
+    let stack = snapshot.device_traces[0][1].stack.unwrap();
+    let frames: Vec<_> = snapshot.stacks.frames(stack).collect();
+    let here = frames[0];
+    assert_eq!(&*here.name, "it::recorder::allocates_here", "without a hash");
+    assert!(here.filename.ends_with("tests/it/recorder.rs"), "{}", here.filename);
+    assert!(std::path::Path::new(&*here.filename).is_absolute(), "{}", here.filename);
+    let source = include_str!("recorder.rs");
+    let line = source.lines().position(|line| line.contains("fn allocates_here")).unwrap() as u64 + 2;
+    assert_eq!(here.line, line);
+    assert!(frames[1].name.contains("frames_have_full_paths"), "{}", frames[1].name);
+    assert!(frames.iter().all(|frame| !frame.name.starts_with("memreel::")));
+}
+
+#[test]
+fn a_ledger_records_for_an_allocator_that_is_not_ours() {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all());
+    let ledger = recorder.ledger(DeviceId(1));
+    let at = |offset: u64| Address(0x7000_0000 + offset);
+    ledger.segment_alloc(at(0), 4096, StreamId(3));
+    ledger.alloc(at(0), 1000, StreamId(3));
+    ledger.alloc(at(2048), 512, StreamId(3));
+    ledger.free_requested(at(0));
+    ledger.alloc(Address(0x9000_0000), 100, StreamId::DEFAULT);
+    let snapshot = memreel::snapshot::collect(&recorder, &[&ledger], Default::default());
+    assert_eq!(snapshot.device_traces.len(), 2, "device 0 is there, and empty");
+    let told: Vec<_> = snapshot.device_traces[1].iter().map(|e| e.action.unwrap().name()).collect();
+    assert_eq!(told, ["segment_alloc", "alloc", "alloc", "free_requested", "segment_alloc", "alloc"]);
+    let states: Vec<_> =
+        snapshot.segments[0].blocks.iter().map(|b| (b.size, b.state.unwrap().name())).collect();
+    let expected =
+        [(1000, "active_pending_free"), (1048, "inactive"), (512, "active_allocated"), (1536, "inactive")];
+    assert_eq!(states, expected, "the gaps are blocks too");
+    assert_eq!((snapshot.segments[1].total_size, snapshot.segments[1].device), (100, 1));
+
+    ledger.free_completed(at(0));
+    ledger.free(at(2048));
+    ledger.segment_free(at(0));
+    ledger.free(Address(0x9000_0000));
+    assert_eq!(ledger.n_contradictions(), 0);
+    assert!(memreel::snapshot::collect(&recorder, &[&ledger], Default::default()).segments.is_empty());
+}
+
+#[test]
+fn a_ledger_counts_what_contradicts_it() {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all());
+    let ledger = recorder.ledger(DeviceId(0));
+    ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT);
+    ledger.alloc(Address(4096), 1024, StreamId::DEFAULT);
+    let contradictions: [&dyn Fn(); 8] = [
+        &|| ledger.segment_alloc(Address(6000), 10, StreamId::DEFAULT),
+        &|| ledger.alloc(Address(4608), 10, StreamId::DEFAULT),
+        &|| ledger.alloc(Address(8000), 1000, StreamId::DEFAULT),
+        &|| ledger.alloc(Address(5120), 0, StreamId::DEFAULT),
+        &|| ledger.free(Address(5120)),
+        &|| ledger.free_completed(Address(4096)),
+        &|| ledger.segment_free(Address(4096)),
+        &|| ledger.segment_free(Address(1)),
+    ];
+    for (index, report) in contradictions.iter().enumerate() {
+        report();
+        assert_eq!(ledger.n_contradictions(), index as u64 + 1, "report {index}");
+    }
+    assert_eq!(recorder.n_events(DeviceId(0)), 2, "none was recorded");
+}
