@@ -111,16 +111,18 @@ impl<'a> Replay<'a> {
 
     /// A block that ended here was there before: rules 25 and 27.
     fn revive(&mut self, life: Life, at: EntryPlace) {
-        if self.held.contains_key(&life.address) {
-            return; // Rule 23 has told that the trace freed a block that is active at the end.
-        }
         let end = life.address.saturating_add(life.size);
         let told = life.born.map_or(at, |born| self.forward.place.entry(born));
-        if let Some((other, _)) = self.held_in(life.address, end) {
-            let address = life.address;
-            let what =
-                format_args!("{address:#x} overlaps the block at {other:#x}, which is live at the same time");
-            self.report.error(25, told, what);
+        match self.held_in(life.address, end) {
+            // Rule 23 has told that the trace freed a block that is active at the end.
+            Some((other, _)) if other == life.address => return,
+            Some((other, _)) => {
+                let address = life.address;
+                let what =
+                    format_args!("{address:#x} overlaps the block at {other:#x}, live at the same time");
+                self.report.error(25, told, what);
+            }
+            None => {}
         }
         self.hold(life.address, Held { end, size: life.size, is_rounded: false });
         self.check_inside(life, end, told);

@@ -19,6 +19,9 @@ use crate::{
 /// The default rounding of requests.
 const ROUNDING_BYTES: u64 = 512;
 
+/// What PyTorch writes and readers can do without.
+const CUSTOMARY: [Field; 2] = [Field::Address, Field::Frames];
+
 /// What the blocks of one segment add up to; `None` where a block cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
@@ -82,11 +85,8 @@ impl<'a> Check<'a> {
         if facts.lacks(Field::State) {
             report.error(12, place, "no `state`: viewers and tools need it");
         }
-        if facts.lacks(Field::Address) {
-            report.pytorch(10, place, "no `address`; PyTorch writes it, readers add sizes up instead");
-        }
-        if facts.lacks(Field::Frames) {
-            report.pytorch(8, place, "no `frames`; PyTorch since 2.1 writes it, `[]` if there are none");
+        if let Some(missing) = keys::missing(keys::BLOCK, facts, &CUSTOMARY) {
+            report.pytorch(8, place, format_args!("no {missing}; PyTorch since 2.1 writes it"));
         }
         if facts.lacks(Field::RequestedSize) && facts.has(Field::Frames) {
             let what = "`frames` without `requested_size`: the viewer's totals become NaN";

@@ -117,9 +117,9 @@ pub(super) fn check_overflow(forward: &Forward<'_>, report: &mut Report) {
     } else if is_common_cap(n_entries) {
         let what = "a usual max_entries: the ring may be full, and older entries lost";
         report.warning(33, forward.place, format_args!("{n_entries} entries, {what}"));
-    } else if forward.tally.unknown.2 == Some(0) {
-        let what = "begins with the free of a block it does not know: older entries may be lost, \
-                    or recording began late";
+    } else if forward.tally.unknown.2.is_some_and(|first| forward.tally.first_free == Some(first)) {
+        let what = "its first free is of a block without alloc: older entries may be lost, or recording \
+                    began late";
         report.warning(33, forward.place, what);
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Tally {
     pub(super) by_action: [u64; Action::ALL.len()],
     /// Frees of blocks whose alloc is not in the trace: how many, their bytes, the first.
     pub(super) unknown: (u64, u64, Option<usize>),
+    /// The first free of all.
+    pub(super) first_free: Option<usize>,
     /// `free_completed` of live blocks.
     pub(super) unrequested: u64,
     /// Allocs of blocks whose free was requested and not completed.
@@ -111,6 +113,9 @@ impl<'a> Forward<'a> {
         let entry = &self.entries[index];
         let Some(action) = entry.action else { return };
         self.tally.by_action[action as usize] += 1;
+        if matches!(action, Action::FreeRequested | Action::FreeCompleted) {
+            self.tally.first_free.get_or_insert(index);
+        }
         let spot = self.spots.get(&entry.address).copied();
         match action {
             Action::Alloc => self.alloc(index, spot, report),

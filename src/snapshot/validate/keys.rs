@@ -303,3 +303,10 @@ pub(super) fn names(keys: &'static [Key]) -> impl Iterator<Item = &'static str> 
 pub(super) fn name_of(keys: &'static [Key], field: Field) -> &'static str {
     keys.iter().find(|key| key.field == Some(field)).map_or("", |key| key.name)
 }
+
+/// The missing ones of some keys, for a message.
+pub(super) fn missing(keys: &'static [Key], facts: &Facts, wanted: &[Field]) -> Option<String> {
+    let lacking = wanted.iter().filter(|field| facts.lacks(**field));
+    let names: Vec<String> = lacking.map(|field| format!("`{}`", name_of(keys, *field))).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

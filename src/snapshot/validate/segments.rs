@@ -22,6 +22,19 @@ use crate::{
 /// Segments come in multiples of this; the small pool's have just this size.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
 
+/// What viewers and tools read.
+const NEEDED: [Field; 5] = [Field::Device, Field::Address, Field::TotalSize, Field::Stream, Field::Blocks];
+
+/// What else PyTorch writes; `allocated_size` is rule 14's.
+const CUSTOMARY: [Field; 6] = [
+    Field::ActiveSize,
+    Field::RequestedSize,
+    Field::SegmentType,
+    Field::SegmentPoolId,
+    Field::IsExpandable,
+    Field::Frames,
+];
+
 /// Checks every segment and tells what they say about each device's memory.
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
     let mut check = Check {
@@ -82,39 +95,34 @@ impl Check<'_> {
         for issue in &facts.issues {
             self.report.add(issue.rule, issue.severity, place, &issue.what);
         }
-        let needed = [Field::Device, Field::Address, Field::TotalSize, Field::Stream, Field::Blocks]
-            .map(|f| (f, name(f)));
-        for (field, name) in needed {
-            if facts.lacks(field) {
-                self.report.error(8, place, format_args!("no `{name}`: viewers and tools need it"));
-            }
+        if let Some(missing) = keys::missing(keys::SEGMENT, facts, &NEEDED) {
+            self.report.error(8, place, format_args!("no {missing}: viewers and tools need it"));
         }
         if facts.lacks(Field::AllocatedSize) {
             self.report.error(14, place, "no `allocated_size`: the tool `trace` needs it");
         }
-        let others = [Field::ActiveSize, Field::RequestedSize, Field::SegmentType, Field::SegmentPoolId]
-            .map(|f| (f, name(f)));
-        let newer = [Field::IsExpandable, Field::Frames].map(|f| (f, name(f)));
-        for (field, name) in others.into_iter().chain(newer) {
-            if facts.lacks(field) {
-                self.report.pytorch(8, place, format_args!("no `{name}`; PyTorch since 2.1 writes it"));
-            }
+        if let Some(missing) = keys::missing(keys::SEGMENT, facts, &CUSTOMARY) {
+            self.report.pytorch(8, place, format_args!("no {missing}; PyTorch since 2.1 writes it"));
         }
-        let is_readable = needed.iter().all(|(field, _)| facts.has(*field));
+        let is_readable = NEEDED.iter().all(|field| facts.has(*field));
         self.key_order(segment, place);
         self.numbers(segment, place);
         self.frames.check(segment.stack, place, self.report);
         is_readable
     }
 
-    /// Rule 8: `frames` stands before `blocks` if it is empty, and last if it is not.
+    /// Rule 8: `frames` stands before `blocks` if no stack was gathered, and last if one was.
+    ///
+    /// The page tells the two apart by whether the list is empty. A stack that
+    /// was gathered may be empty too, as on a thread without Python frames, and
+    /// then stands last; so an empty list may stand in either place.
     fn key_order(&mut self, segment: &Segment, place: SegmentPlace) {
         let Some(shape) = keys::shape_of(self.snapshot, segment.shape) else { return };
-        let is_last = segment.stack.is_some_and(|stack| stack != Stacks::EMPTY);
         let is_frames = |name: &&str| *name == "frames" || *name == "forward_frames";
-        let body = keys::names(keys::SEGMENT).filter(move |name| !is_last || !is_frames(name));
-        let tail = keys::names(keys::SEGMENT).filter(move |name| is_last && is_frames(name));
-        if !keys::is_ordered(shape, body.chain(tail)) {
+        let body = keys::names(keys::SEGMENT).filter(|name| !is_frames(name));
+        let frames_last = keys::is_ordered(shape, body.chain(["frames", "forward_frames"]));
+        let is_empty = segment.stack == Some(Stacks::EMPTY);
+        if !frames_last && !(is_empty && keys::is_ordered(shape, keys::names(keys::SEGMENT))) {
             let what = "the keys are not in PyTorch's order (frames last, or before blocks if empty)";
             self.report.pytorch(8, place, what);
         }
