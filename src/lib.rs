@@ -3,4 +3,5 @@
 pub mod error;
 pub mod event;
 pub mod inventory;
+pub mod pickle;
 pub mod snapshot;

@@ -1,5 +1,9 @@
 //! Every integration test, in one binary. What belongs where:
 //!
 //! - `layers`: which room may import which.
+//! - `pickle`: snapshot files of every PyTorch, read and written again.
+//! - `python`: CPython as a second opinion, where there is one.
 
 mod layers;
+mod pickle;
+mod python;
