@@ -1,6 +1,156 @@
-//! Two doors (being built).
-use crate::{error::Result, snapshot::Snapshot};
-use std::path::Path;
-pub fn save(_snapshot: &Snapshot, _path: &Path) -> Result<()> {
-    Ok(())
+//! Snapshots as pickle files: [`save`] writes the whole file or nothing, [`load`] runs no code.
+//!
+//! ```
+//! use memreel::{pickle, snapshot::Snapshot};
+//!
+//! let bytes = pickle::to_vec(&Snapshot::default());
+//! let snapshot = pickle::from_slice(&bytes)?;
+//! assert_eq!(snapshot.n_events(), 0);
+//! # Ok::<(), memreel::error::Error>(())
+//! ```
+//!
+//! A pickle is a program for a small stack machine. The machine here has the
+//! opcodes that make plain data and no others, so a hostile file gives an
+//! error with the byte's offset; its memory stays in proportion to the file.
+//! Read is what PyTorch 2.0 to 2.15 writes, by Python or by its C++ writer.
+//! Written is protocol 4 in the few opcodes that every viewer knows.
+
+mod op;
+
+mod node;
+
+mod memo;
+
+mod machine;
+
+mod entry;
+
+mod assemble;
+
+mod findings;
+
+mod read;
+
+mod census;
+
+mod out;
+
+mod write;
+
+mod file;
+
+use std::{io, path::Path};
+
+use crate::{
+    error::Result,
+    snapshot::{
+        Snapshot,
+        validate::{Finding, validate},
+    },
+};
+
+/// What a file holds, and what is wrong with its bytes.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The snapshot, or why there is none.
+    pub snapshot: Result<Snapshot>,
+    /// The invariants 3 to 6, and 7 as far as the file's size goes, that the
+    /// bytes break (snapshot-format.md 5). A hundred at most; the last one
+    /// then counts the rest.
+    pub findings: Vec<Finding>,
+}
+
+/// Writes a snapshot to a file, the whole file or nothing.
+///
+/// The bytes go to a temporary file in the same folder, to the disk, and then
+/// to their name. A file of that name keeps its permissions.
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the folder is missing or not
+/// writable, the disk is full, or the path is something else than a file. An
+/// earlier file of that name is then untouched.
+///
+/// # Examples
+/// ```
+/// use memreel::{pickle, snapshot::Snapshot};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("snapshot.pickle");
+/// pickle::save(&Snapshot::default(), &path)?;
+/// assert_eq!(pickle::load(&path)?.n_events(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save(snapshot: &Snapshot, path: impl AsRef<Path>) -> Result<()> {
+    file::replace(path.as_ref(), |sink| write(snapshot, sink))
+}
+
+/// Reads a snapshot from a file, which must not be changed meanwhile.
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read,
+/// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset
+/// if it is no snapshot.
+pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
+    from_slice(&file::bytes(path.as_ref())?)
+}
+
+/// Writes a snapshot's bytes, with a small buffer of its own.
+///
+/// # Errors
+/// The first error of the writer.
+pub fn write(snapshot: &Snapshot, sink: impl io::Write) -> io::Result<()> {
+    write::write(snapshot, sink)
+}
+
+/// A snapshot's bytes.
+#[must_use]
+pub fn to_vec(snapshot: &Snapshot) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(snapshot, &mut bytes).expect("a vector takes every byte");
+    bytes
+}
+
+/// Reads a snapshot from bytes; bytes after its end are ignored.
+///
+/// # Errors
+/// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset.
+///
+/// # Examples
+/// A pickle that would run a command names it and stops there:
+/// ```
+/// let error = memreel::pickle::from_slice(b"\x80\x04cos\nsystem\n.").unwrap_err();
+/// assert_eq!(error.offset(), Some(2));
+/// assert!(error.to_string().contains("GLOBAL would run code"));
+/// ```
+pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
+    read::read(bytes).0
+}
+
+/// Reads a file, and says what is wrong with its bytes.
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read. One that
+/// is no snapshot is no error here: it gives a finding.
+pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
+    Ok(inspect_slice(&file::bytes(path.as_ref())?))
+}
+
+/// Reads bytes, and says what is wrong with them.
+#[must_use]
+pub fn inspect_slice(bytes: &[u8]) -> Inspection {
+    let (snapshot, findings) = read::read(bytes);
+    Inspection { snapshot, findings }
+}
+
+/// Everything that is wrong with a file: its bytes first, then what they say.
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
+pub fn check(path: impl AsRef<Path>) -> Result<Vec<Finding>> {
+    let Inspection { snapshot, mut findings } = inspect(path)?;
+    if let Ok(snapshot) = snapshot {
+        findings.extend(validate(&snapshot));
+    }
+    Ok(findings)
 }

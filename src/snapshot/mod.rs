@@ -15,9 +15,7 @@ mod stacks;
 pub mod validate;
 mod value;
 
-pub(crate) use build::{
-    AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields, pool_id,
-};
+pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
 pub use collect::{Dialect, collect};
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};

@@ -106,6 +106,14 @@ impl Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ShapeId(pub(crate) u32);
 
+impl ShapeId {
+    /// As an index into arrays of [`Shapes::len`] elements.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The shapes of one snapshot; the same shape is the same number.
 #[derive(Clone, Debug, Default)]
 pub struct Shapes(IndexSet<Shape, FxBuildHasher>);

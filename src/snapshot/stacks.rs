@@ -22,6 +22,14 @@ pub struct Frame {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FrameIndex(pub(crate) u32);
 
+impl FrameIndex {
+    /// As an index into arrays of as many elements as [`Stacks::all_frames`] has.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The number of a stack in its snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StackIndex(pub(crate) u32);
@@ -102,6 +110,11 @@ impl Stacks {
     /// Every frame, by number.
     pub fn all_frames(&self) -> impl ExactSizeIterator<Item = &Frame> {
         self.frames.iter()
+    }
+
+    /// The frames' numbers of every stack, by the stack's number.
+    pub fn all_stacks(&self) -> impl ExactSizeIterator<Item = &[FrameIndex]> {
+        self.stacks.iter().map(|stack| &**stack)
     }
 
     /// How many stacks there are, the empty one included.

@@ -119,8 +119,32 @@ impl PartialEq for Value {
 
 impl Eq for Value {}
 
+/// How many elements of a container its hash looks at.
+const HASHED_ELEMENTS: usize = 16;
+
+/// A container counts with its length and its first elements, of which those
+/// that are containers count with their length: what a file shares a thousand
+/// times would otherwise be walked a thousand times.
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        let Some(elements) = self.first_elements() else { return self.hash_flat(state) };
+        self.hash_flat(state);
+        elements.for_each(|element| element.hash_flat(state));
+    }
+}
+
+impl Value {
+    fn first_elements(&self) -> Option<Box<dyn Iterator<Item = &Value> + '_>> {
+        match self {
+            Value::List(all) | Value::Tuple(all) => Some(Box::new(all.iter().take(HASHED_ELEMENTS))),
+            Value::Dict(pairs) => {
+                Some(Box::new(pairs.iter().flat_map(|(key, value)| [key, value]).take(HASHED_ELEMENTS)))
+            }
+            _ => None,
+        }
+    }
+
+    fn hash_flat<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
             Value::None => {}
@@ -129,8 +153,8 @@ impl Hash for Value {
             Value::Float(float) => float.to_bits().hash(state),
             Value::Text(text) => text.hash(state),
             Value::Big(bytes) | Value::Bytes(bytes) => bytes.hash(state),
-            Value::List(all) | Value::Tuple(all) => all.hash(state),
-            Value::Dict(pairs) => pairs.hash(state),
+            Value::List(all) | Value::Tuple(all) => all.len().hash(state),
+            Value::Dict(pairs) => pairs.len().hash(state),
         }
     }
 }

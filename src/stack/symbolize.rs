@@ -25,8 +25,7 @@ impl Symbolizer {
     /// The frames of a stack, innermost first, without memreel's own at the top.
     pub(crate) fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let all: Vec<Symbol> = addresses.iter().flat_map(|address| self.resolve(*address).to_vec()).collect();
-        let n_ours = all.iter().take_while(|symbol| is_ours(&symbol.name)).count();
-        all[n_ours..].to_vec()
+        all[n_ours(&all)..].to_vec()
     }
 
     /// The frames behind one return address, innermost first.
@@ -57,28 +56,61 @@ fn unnamed(address: usize) -> String {
     format!("{address:#x}")
 }
 
-/// Whether a frame at the top of a stack is the recorder's own, or the
-/// standard library working for it, such as the drop of a memreel handle.
-fn is_ours(name: &str) -> bool {
-    const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
-    let bare = name.trim_start_matches('<');
-    let is = |root: &str| bare.starts_with(root);
-    is("memreel::") || is("backtrace::") || (LIBRARIES.into_iter().any(is) && name.contains("memreel::"))
+/// How many frames at the top are the recorder's own.
+///
+/// Between memreel's frames the standard library may stand (a closure handed
+/// to `Option::map`), and behind them too (the drop of a memreel handle). So
+/// the top ends with the last frame that names memreel before the first one
+/// that is neither memreel's nor the library's, and with the `drop` that the
+/// program called.
+fn n_ours(frames: &[Symbol]) -> usize {
+    let top = frames
+        .iter()
+        .take_while(|frame| is_of(&frame.name, &["memreel", "backtrace", "core", "alloc", "std"]));
+    let ours = top.enumerate().filter(|(_, frame)| {
+        is_of(&frame.name, &["memreel", "backtrace"]) || frame.name.contains("memreel::")
+    });
+    let n = ours.last().map_or(0, |(index, _)| index + 1);
+    n + frames[n..].iter().take_while(|frame| n > 0 && &*frame.name == "core::mem::drop").count()
+}
+
+/// Whether a function, or the type it belongs to, is of one of these crates.
+fn is_of(name: &str, crates: &[&str]) -> bool {
+    let path =
+        name.trim_start_matches(['<', '&', '*', '[']).trim_start_matches("mut ").trim_start_matches("const ");
+    let path = path.trim_start_matches("dyn ");
+    crates.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.starts_with("::")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn n_ours_of(names: &[&str]) -> usize {
+        let symbol = |name: &&str| Symbol { name: (*name).into(), filename: "??".into(), line: 0 };
+        n_ours(&names.iter().map(symbol).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn only_leading_frames_of_our_own_are_ours() {
-        assert!(is_ours("memreel::allocator::CachingAllocator::alloc"));
-        assert!(is_ours("<memreel::buffer::Buffer<f32> as core::clone::Clone>::clone"));
-        assert!(is_ours("core::ptr::drop_in_place<memreel::allocator::Allocation>"));
-        assert!(is_ours("backtrace::backtrace::trace_unsynchronized"));
-        assert!(!is_ours("memreel_app::train"));
-        assert!(!is_ours("train::forward"));
-        assert!(!is_ours("core::ptr::drop_in_place<train::Model>"));
+    fn the_top_ends_where_the_program_begins() {
+        let alloc =
+            ["backtrace::trace", "memreel::stack::capture", "memreel::alloc", "train::forward", "memreel::x"];
+        assert_eq!(n_ours_of(&alloc), 3, "later frames of our own stay");
+        let closure = ["memreel::a::{{closure}}", "core::option::Option<T>::map", "memreel::b", "app::main"];
+        assert_eq!(n_ours_of(&closure), 3);
+        let dropped = [
+            "<memreel::allocator::Allocation as core::ops::drop::Drop>::drop",
+            "core::ptr::drop_in_place<memreel::allocator::Allocation>",
+            "<alloc::rc::Rc<T,A> as core::ops::drop::Drop>::drop",
+            "core::ptr::drop_in_place<memreel::buffer::Buffer<f32>>",
+            "core::ptr::drop_in_place<train::Layer>",
+            "train::backward",
+        ];
+        assert_eq!(n_ours_of(&dropped), 4, "the drop of the program's own type stays");
+        assert_eq!(n_ours_of(&["memreel::free", "core::mem::drop", "app::main"]), 2);
+        assert_eq!(n_ours_of(&["core::mem::drop", "app::main"]), 0);
+        assert_eq!(n_ours_of(&["memreel_app::main", "memreel::alloc"]), 0, "another crate of a longer name");
+        assert_eq!(n_ours_of(&["core::ops::call_once", "app::main"]), 0);
     }
 
     #[test]

@@ -9,11 +9,15 @@
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
 //! - `reel`: several devices, threads, out of memory.
+//! - `pickle`: snapshot files of every PyTorch, read and written again.
+//! - `python`: CPython as a second opinion, where there is one.
 
 mod buffer;
 mod device_contract;
 mod layers;
 mod model;
+mod pickle;
+mod python;
 mod recorder;
 mod reel;
 mod replay;

@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use memreel::{
-    Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
-    device::{Limit, Simulated},
+    Address, Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
+    device::{Device, Limit, Simulated},
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
 };
@@ -44,8 +44,10 @@ struct Piece {
     requested: Option<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Model {
+    /// A device of its own, which gives the same addresses when asked the same.
+    device: Simulated,
     /// By address: stream, and pieces in order.
     segments: BTreeMap<u64, (u64, Vec<Piece>)>,
     events: Vec<(&'static str, u64, u64)>,
@@ -84,8 +86,11 @@ impl Model {
             .map(|(segment, place, ..)| (segment, place))
     }
 
-    /// `new_segment` is where the device would put one.
-    fn alloc(&mut self, bytes: u64, stream: u64, device: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
+    fn new() -> Model {
+        Model { device: Simulated::new(80 << 30), segments: BTreeMap::new(), events: Vec::new() }
+    }
+
+    fn alloc(&mut self, bytes: u64, stream: u64) -> Option<u64> {
         let rounded = bytes.div_ceil(512) * 512;
         let segment_bytes = match rounded {
             r if r <= MIB => 2 * MIB,
@@ -99,7 +104,7 @@ impl Model {
             if self.reserved() + segment_bytes > CAPACITY {
                 return None;
             }
-            let address = device(segment_bytes);
+            let address = self.device.segment_alloc(segment_bytes).unwrap().unwrap().0;
             self.segments.insert(address, (stream, vec![Piece { bytes: segment_bytes, requested: None }]));
             self.events.push(("segment_alloc", address, segment_bytes));
             Some((address, 0))
@@ -151,6 +156,8 @@ impl Model {
         unused.sort_unstable();
         for (_, _, bytes, address) in unused {
             self.segments.remove(&address);
+            // SAFETY: the device gave this segment, and its addresses are never followed.
+            unsafe { self.device.segment_free(Address(address), bytes) };
             self.events.push(("segment_free", address, bytes));
         }
     }
@@ -162,23 +169,16 @@ proptest! {
     #[test]
     fn the_allocator_equals_the_model(requests in prop::collection::vec(request(), 1..120)) {
         let device = Arc::new(Simulated::new(80 << 30));
-        // The model asks a device of its own, in the same order, for the same addresses.
-        let shadow = Simulated::new(80 << 30);
         let recorder = Recorder::new();
         recorder.record_history(&History::all().context(Context::None));
         let limit = Limit::new(device.clone(), CAPACITY);
         let allocator = CachingAllocator::new(limit, &recorder.track(DeviceId(0)));
-        let mut model = Model::default();
+        let mut model = Model::new();
         let mut live: Vec<Allocation> = Vec::new();
         for request in requests {
             match request {
                 Request::Alloc { bytes, stream } => {
-                    let before = model.segments.clone();
-                    let expected = model.alloc(bytes, stream, &mut |bytes| {
-                        // What the model has released by now is free on the shadow too.
-                        memreel::device::Device::segment_alloc(&shadow, bytes).unwrap().unwrap().0
-                    });
-                    release_on(&shadow, &before, &model);
+                    let expected = model.alloc(bytes, stream);
                     match allocator.alloc(bytes, StreamId(stream)) {
                         Ok(block) => {
                             prop_assert_eq!(Some(block.address().0), expected);
@@ -197,9 +197,7 @@ proptest! {
                 }
                 Request::Free(_) => {}
                 Request::EmptyCache => {
-                    let before = model.segments.clone();
                     model.empty_cache();
-                    release_on(&shadow, &before, &model);
                     allocator.empty_cache().unwrap();
                 }
             }
@@ -224,18 +222,5 @@ proptest! {
         drop(live);
         drop(allocator);
         prop_assert_eq!(device.n_segments(), 0, "every segment went back when the allocator went");
-    }
-}
-
-type Segments = BTreeMap<u64, (u64, Vec<Piece>)>;
-
-/// Frees on the shadow device what the model has given back.
-fn release_on(shadow: &Simulated, before: &Segments, model: &Model) {
-    for (address, (_, pieces)) in before {
-        if !model.segments.contains_key(address) {
-            let bytes = pieces.iter().map(|piece| piece.bytes).sum();
-            // SAFETY: the shadow gave this segment and its addresses are never followed.
-            unsafe { memreel::device::Device::segment_free(shadow, memreel::Address(*address), bytes) };
-        }
     }
 }

@@ -1,0 +1,392 @@
+//! Containers become records: the one place that knows where in a file which record stands.
+//!
+//! Recursion here is bounded: the machine lets nothing through that nests
+//! deeper than a hundred containers.
+
+#![forbid(unsafe_code)]
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    machine::{Halt, Machine, Step},
+    node::{Item, Kind, Node, NodeId, TextId},
+};
+use crate::{
+    error::Error,
+    snapshot::{
+        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, FrameFields,
+        FrameIndex, Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
+    },
+};
+
+/// Keys of one record; PyTorch writes 12 at most. Each is compared with each.
+const MAX_RECORD_KEYS: usize = 256;
+
+/// What a record counts for if it stands in the file more than once, in values.
+const SHARED_RECORD_WEIGHT: u64 = 64;
+
+/// What has been made of containers so far.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    frames: FxHashMap<NodeId, Option<FrameIndex>>,
+    stacks: FxHashMap<NodeId, Option<StackIndex>>,
+    values: FxHashMap<NodeId, Value>,
+    /// Lists of records already walked.
+    lists: FxHashSet<NodeId>,
+    /// Entries of the fast road already placed in a trace.
+    placed: Vec<bool>,
+    /// Values that stand in the file once and in the snapshot again.
+    n_repeated: u64,
+}
+
+impl Machine<'_> {
+    /// The snapshot that the file's value is.
+    pub(super) fn assemble(&mut self, top: Item) -> Step<Snapshot> {
+        match top {
+            Item::Node(id) if self.nodes.get(id).kind == Kind::List => {
+                self.snapshot.form = Form::SegmentList;
+                self.snapshot.segments = self.segments(id, "")?;
+            }
+            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => self.top(id)?,
+            _ => {
+                let what =
+                    "the file holds neither a dict, as _dump_snapshot writes it, nor a list of segments";
+                return Err(Error::malformed(self.pos as u64 - 1, what).into());
+            }
+        }
+        Ok(std::mem::take(&mut self.snapshot))
+    }
+
+    fn top(&mut self, id: NodeId) -> Step<()> {
+        for (key, item) in self.record_pairs(id)? {
+            let name = self.words.get(key).text.clone();
+            let slot = match self.table(&name, item)? {
+                Some(field) => Slot::Field(field),
+                None => Slot::Value(self.value(item)?),
+            };
+            self.snapshot.shape.slots.push((name, slot));
+        }
+        Ok(())
+    }
+
+    /// Takes one of the lists that make a snapshot.
+    fn table(&mut self, name: &str, item: Item) -> Step<Option<Field>> {
+        let Some(list) = self.list(item) else { return Ok(None) };
+        Ok(Some(match name {
+            "segments" => {
+                self.snapshot.segments = self.segments(list, "segments")?;
+                Field::Segments
+            }
+            "host_segments" => {
+                self.snapshot.host_segments = self.segments(list, "host_segments")?;
+                Field::HostSegments
+            }
+            "device_traces" => {
+                let lists: Option<Vec<_>> =
+                    self.nodes.get(list).items.iter().map(|trace| self.list(*trace)).collect();
+                let Some(lists) = lists else { return Ok(None) };
+                self.snapshot.device_traces = lists
+                    .into_iter()
+                    .enumerate()
+                    .map(|(device, trace)| self.entries(trace, &format!("device_traces[{device}]")))
+                    .collect::<Result<_, _>>()?;
+                Field::DeviceTraces
+            }
+            "host_traces" => {
+                self.snapshot.host_traces = self.entries(list, "host_traces")?;
+                Field::HostTraces
+            }
+            "external_annotations" => {
+                self.snapshot.external_annotations = self.annotations(list)?;
+                Field::ExternalAnnotations
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn list(&self, item: Item) -> Option<NodeId> {
+        let Item::Node(id) = item else { return None };
+        (self.nodes.get(id).kind == Kind::List).then_some(id)
+    }
+
+    /// The elements of a list of records. Its memory is given up, unless it stands here again.
+    fn elements(&mut self, list: NodeId) -> Step<Vec<Item>> {
+        let items = self.nodes.get(list).items.clone();
+        if !self.made.lists.insert(list) {
+            self.repeat(items.len() as u64 * SHARED_RECORD_WEIGHT, list)?;
+        }
+        Ok(items)
+    }
+
+    fn segments(&mut self, list: NodeId, name: &str) -> Step<Vec<Segment>> {
+        let items = self.elements(list)?;
+        let build = |(at, item)| self.segment(item, list, &format!("{name}[{at}]"));
+        items.into_iter().enumerate().map(build).collect()
+    }
+
+    fn segment(&mut self, item: Item, list: NodeId, place: &str) -> Step<Segment> {
+        let id = self.record(item, list, place)?;
+        let mut builder = Builder::<SegmentFields>::default();
+        for (key, item) in self.record_pairs(id)? {
+            let name = self.words.get(key).text.clone();
+            if &*name == "blocks"
+                && let Some(list) = self.list(item)
+            {
+                builder.set_blocks(&name, self.blocks(list, place)?);
+            } else if let Some(stack) = self.frames_field(&name, item) {
+                builder.set_stack(&name, stack);
+            } else {
+                builder.set(&name, self.value(item)?);
+            }
+        }
+        Ok(builder.finish(&mut self.snapshot.shapes))
+    }
+
+    fn blocks(&mut self, list: NodeId, segment: &str) -> Step<Vec<Block>> {
+        let items = self.elements(list)?;
+        let build = |(at, item)| self.block(item, list, &|| format!("{segment}.blocks[{at}]"));
+        items.into_iter().enumerate().map(build).collect()
+    }
+
+    fn block(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<Block> {
+        let id = self.record_at(item, list, place)?;
+        let mut builder = Builder::<BlockFields>::default();
+        for (key, item) in self.record_pairs(id)? {
+            let name = self.words.get(key).text.clone();
+            match self.frames_field(&name, item) {
+                Some(stack) => builder.set_stack(&name, stack),
+                None => builder.set(&name, self.value(item)?),
+            }
+        }
+        Ok(builder.finish(&mut self.snapshot.shapes))
+    }
+
+    fn entries(&mut self, list: NodeId, trace: &str) -> Step<Vec<TraceEntry>> {
+        if self.is_whole_road(list) {
+            self.made.placed.resize(self.road.entries.len(), true);
+            return Ok(self.road.entries.clone());
+        }
+        let items = self.elements(list)?;
+        self.made.placed.resize(self.road.entries.len(), false);
+        let build = |(at, item)| self.trace_entry(item, list, &|| format!("{trace}[{at}]"));
+        items.into_iter().enumerate().map(build).collect()
+    }
+
+    /// Whether a trace is every entry of the fast road, in order.
+    fn is_whole_road(&self, list: NodeId) -> bool {
+        let items = &self.nodes.get(list).items;
+        let is_next = |(at, item): (usize, &Item)| *item == Item::Entry(at as u32);
+        self.made.placed.is_empty()
+            && items.len() == self.road.entries.len()
+            && items.iter().enumerate().all(is_next)
+    }
+
+    fn trace_entry(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<TraceEntry> {
+        if let Item::Entry(at) = item {
+            if std::mem::replace(&mut self.made.placed[at as usize], true) {
+                self.findings.shared_record(&place());
+            }
+            return Ok(self.road.entries[at as usize]);
+        }
+        let id = self.record_at(item, list, place)?;
+        let mut builder = Builder::<EntryFields>::default();
+        for (key, item) in self.record_pairs(id)? {
+            let name = self.words.get(key).text.clone();
+            match self.frames_field(&name, item) {
+                Some(stack) => builder.set_stack(&name, stack),
+                None => builder.set(&name, self.value(item)?),
+            }
+        }
+        Ok(builder.finish(&mut self.snapshot.shapes))
+    }
+
+    fn annotations(&mut self, list: NodeId) -> Step<Vec<Annotation>> {
+        let items = self.elements(list)?;
+        let build = |(at, item)| self.annotation(item, list, &format!("external_annotations[{at}]"));
+        items.into_iter().enumerate().map(build).collect()
+    }
+
+    fn annotation(&mut self, item: Item, list: NodeId, place: &str) -> Step<Annotation> {
+        let Item::Node(id) = item else { return Err(self.no_record(list, place)) };
+        if self.nodes.get(id).kind != Kind::Dict {
+            return Err(self.no_record(list, place));
+        }
+        let mut builder = Builder::<AnnotationFields>::default();
+        for (key, item) in self.record_pairs(id)? {
+            let name = self.words.get(key).text.clone();
+            builder.set(&name, self.value(item)?);
+        }
+        Ok(builder.finish(&mut self.snapshot.shapes))
+    }
+
+    fn frames_field(&mut self, name: &Text, item: Item) -> Option<StackIndex> {
+        if &**name != "frames" {
+            return None;
+        }
+        match item {
+            Item::Stack(stack) => Some(stack),
+            Item::Node(list) => self.stack_of(list),
+            _ => None,
+        }
+    }
+
+    fn record(&mut self, item: Item, list: NodeId, place: &str) -> Step<NodeId> {
+        self.record_at(item, list, &|| place.to_string())
+    }
+
+    /// The dictionary that a record is made of; tells if it was one before.
+    fn record_at(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<NodeId> {
+        let id = match item {
+            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => id,
+            // An entry stands where a segment or a block should: the general road makes what it can of it.
+            Item::Entry(_) => return Err(Halt::Unusual),
+            _ => return Err(self.no_record(list, &place())),
+        };
+        if std::mem::replace(&mut self.nodes.get_mut(id).is_record, true) {
+            self.findings.shared_record(&place());
+        }
+        Ok(id)
+    }
+
+    fn no_record(&self, list: NodeId, place: &str) -> Halt {
+        let what = format!("{place} is no dict");
+        Error::malformed(self.nodes.get(list).offset, what).into()
+    }
+
+    /// The pairs of a record: keys are texts, the last value of a key wins and its first place stays.
+    fn record_pairs(&self, id: NodeId) -> Step<Vec<(TextId, Item)>> {
+        let node = self.nodes.get(id);
+        let mut pairs: Vec<(TextId, Item)> = Vec::with_capacity(node.items.len() / 2);
+        for pair in node.items.chunks_exact(2) {
+            let Item::Text(key) = pair[0] else {
+                return Err(Error::malformed(node.offset, "a record has a key that is no text").into());
+            };
+            match pairs.iter().position(|(other, _)| *other == key) {
+                Some(at) => pairs[at].1 = pair[1],
+                None if pairs.len() == MAX_RECORD_KEYS => {
+                    let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
+                    return Err(Error::malformed(node.offset, what).into());
+                }
+                None => pairs.push((key, pair[1])),
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// The stack that a list of frames is, if it is one.
+    pub(super) fn stack_of(&mut self, list: NodeId) -> Option<StackIndex> {
+        if let Some(known) = self.made.stacks.get(&list) {
+            return *known;
+        }
+        self.nodes.get_mut(list).is_frozen = true;
+        let stack = self.new_stack(list);
+        self.made.stacks.insert(list, stack);
+        stack
+    }
+
+    fn new_stack(&mut self, list: NodeId) -> Option<StackIndex> {
+        let node = self.nodes.get(list);
+        if node.kind != Kind::List {
+            return None;
+        }
+        let dicts: Option<Vec<NodeId>> =
+            node.items.iter().map(|item| if let Item::Node(id) = item { Some(*id) } else { None }).collect();
+        let frames: Option<Vec<FrameIndex>> = dicts?.into_iter().map(|dict| self.frame_of(dict)).collect();
+        Some(self.snapshot.stacks.intern_stack(&frames?))
+    }
+
+    /// The frame that a dictionary is, if it is one.
+    pub(super) fn frame_of(&mut self, dict: NodeId) -> Option<FrameIndex> {
+        if let Some(known) = self.made.frames.get(&dict) {
+            return *known;
+        }
+        self.nodes.get_mut(dict).is_frozen = true;
+        let frame = self.new_frame(dict);
+        self.made.frames.insert(dict, frame);
+        frame
+    }
+
+    fn new_frame(&mut self, dict: NodeId) -> Option<FrameIndex> {
+        if self.nodes.get(dict).kind != Kind::Dict {
+            return None;
+        }
+        let mut builder = Builder::<FrameFields>::default();
+        for (key, item) in self.record_pairs(dict).ok()? {
+            let name = self.words.get(key).text.clone();
+            builder.set(&name, self.value(item).ok()?);
+        }
+        Some(self.snapshot.stacks.intern_frame(builder.finish(&mut self.snapshot.shapes)))
+    }
+
+    /// An item as a value that the model carries without giving it a meaning.
+    pub(super) fn value(&mut self, item: Item) -> Step<Value> {
+        Ok(match item {
+            Item::None | Item::Absent => Value::None,
+            Item::Bool(bool) => Value::Bool(bool),
+            Item::Int(int) => Value::Int(int),
+            Item::Float(bits) => Value::Float(f64::from_bits(bits)),
+            Item::Text(id) => Value::Text(self.words.get(id).text.clone()),
+            Item::Bytes(span) => Value::Bytes(self.span(span).into()),
+            Item::Big(span) => Value::Big(self.span(span).into()),
+            Item::Pair(at) => {
+                let (a, b) = self.nodes.pairs[at as usize];
+                Value::Tuple([Value::Int(a), Value::Int(b)].into())
+            }
+            Item::Node(id) => return self.container(id),
+            Item::Entry(_) | Item::Stack(_) => return Err(Halt::Unusual),
+        })
+    }
+
+    fn span(&self, at: u32) -> &[u8] {
+        let (from, to) = self.nodes.spans[at as usize];
+        &self.bytes[from..to]
+    }
+
+    fn container(&mut self, id: NodeId) -> Step<Value> {
+        if let Some(value) = self.made.values.get(&id) {
+            let value = value.clone();
+            self.repeat(u64::from(self.nodes.get(id).weight), id)?;
+            return Ok(value);
+        }
+        self.nodes.get_mut(id).is_frozen = true;
+        let Node { kind, items, .. } = self.nodes.get(id);
+        let (kind, items) = (*kind, items.clone());
+        let value = if kind == Kind::Dict {
+            let pairs = last_of_each(&items);
+            let pair = |(key, item)| Ok((self.value(key)?, self.value(item)?));
+            Value::Dict(pairs.into_iter().map(pair).collect::<Step<_>>()?)
+        } else {
+            let all = items.into_iter().map(|item| self.value(item)).collect::<Step<_>>()?;
+            if kind == Kind::List { Value::List(all) } else { Value::Tuple(all) }
+        };
+        self.made.values.insert(id, value.clone());
+        Ok(value)
+    }
+
+    /// Counts what stands in the file once and in the snapshot again, up to a bound.
+    ///
+    /// Sharing lets a file of a kilobyte stand for more values than there is memory.
+    fn repeat(&mut self, n_values: u64, id: NodeId) -> Step<()> {
+        self.made.n_repeated = self.made.n_repeated.saturating_add(n_values);
+        if self.made.n_repeated > 16 * self.bytes.len() as u64 + (1 << 20) {
+            let what =
+                "the file uses what stands here so often that its values would outgrow it many times over";
+            return Err(Error::malformed(self.nodes.get(id).offset, what).into());
+        }
+        Ok(())
+    }
+}
+
+/// A dictionary's pairs: the last value of a key wins and its first place stays.
+fn last_of_each(items: &[Item]) -> Vec<(Item, Item)> {
+    let mut places = FxHashMap::default();
+    let mut pairs: Vec<(Item, Item)> = Vec::with_capacity(items.len() / 2);
+    for pair in items.chunks_exact(2) {
+        let place = *places.entry(pair[0]).or_insert(pairs.len());
+        match pairs.get_mut(place) {
+            Some((_, old)) => *old = pair[1],
+            None => pairs.push((pair[0], pair[1])),
+        }
+    }
+    pairs
+}

@@ -1,0 +1,188 @@
+//! How often each thing is used, counted before the first byte: it decides who gets a short number.
+
+#![forbid(unsafe_code)]
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    event::Action,
+    inventory::{BlockState, PoolKind},
+    snapshot::{Block, Segment, Shape, Slot, Snapshot, StackIndex, Stacks, TraceEntry, Value},
+};
+
+/// Numbers that take one byte.
+const N_SHORT: usize = 256;
+
+/// A text, a frame or a stack, as the memo sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entrant {
+    pub(super) n_uses: u32,
+    /// Its number in the memo, once it has one.
+    pub(super) id: u32,
+    /// Whether it was written out already.
+    pub(super) is_written: bool,
+}
+
+/// No number yet.
+pub(super) const NO_ID: u32 = u32::MAX;
+
+impl Default for Entrant {
+    fn default() -> Self {
+        Entrant { n_uses: 0, id: NO_ID, is_written: false }
+    }
+}
+
+/// Everything that may stand in the memo, with its uses.
+#[derive(Debug)]
+pub(super) struct Census<'a> {
+    pub(super) texts: Vec<Entrant>,
+    /// The texts themselves, in the same order.
+    pub(super) words: Vec<&'a str>,
+    text_ids: FxHashMap<&'a str, usize>,
+    pub(super) frames: Vec<Entrant>,
+    pub(super) stacks: Vec<Entrant>,
+    /// Uses of each shape.
+    pub(super) shapes: Vec<u32>,
+    /// The texts of the actions, of the states and of the kinds of pool.
+    pub(super) actions: [usize; 10],
+    pub(super) states: [usize; 3],
+    pub(super) kinds: [usize; 2],
+    /// The first number that nothing has.
+    pub(super) next_id: u32,
+}
+
+impl<'a> Census<'a> {
+    /// Counts a snapshot and gives the short numbers away.
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let mut census = Census {
+            texts: Vec::new(),
+            words: Vec::new(),
+            text_ids: FxHashMap::default(),
+            frames: vec![Entrant::default(); snapshot.stacks.all_frames().len()],
+            stacks: vec![Entrant::default(); snapshot.stacks.len()],
+            shapes: vec![0; snapshot.shapes.len()],
+            actions: [0; 10],
+            states: [0; 3],
+            kinds: [0; 2],
+            next_id: 0,
+        };
+        census.actions = Action::ALL.map(|action| census.text(action.name(), 0));
+        census.states = BlockState::ALL.map(|state| census.text(state.name(), 0));
+        census.kinds = [PoolKind::Small, PoolKind::Large].map(|kind| census.text(kind.name(), 0));
+        census.count(snapshot);
+        census.give_short_numbers();
+        census
+    }
+
+    /// The place of a text among [`Census::texts`].
+    pub(super) fn place(&self, text: &str) -> Option<usize> {
+        self.text_ids.get(text).copied()
+    }
+
+    fn text(&mut self, text: &'a str, n_uses: u32) -> usize {
+        let next = self.texts.len();
+        let place = *self.text_ids.entry(text).or_insert(next);
+        if place == next {
+            self.texts.push(Entrant::default());
+            self.words.push(text);
+        }
+        self.texts[place].n_uses = self.texts[place].n_uses.saturating_add(n_uses);
+        place
+    }
+
+    fn count(&mut self, snapshot: &'a Snapshot) {
+        snapshot
+            .device_traces
+            .iter()
+            .chain([&snapshot.host_traces])
+            .flatten()
+            .for_each(|entry| self.entry(entry));
+        snapshot.segments.iter().chain(&snapshot.host_segments).for_each(|segment| self.segment(segment));
+        for annotation in &snapshot.external_annotations {
+            self.shapes[annotation.shape.index()] += 1;
+            self.text(&annotation.stage, 1);
+            self.text(&annotation.name, 1);
+        }
+        self.frames_of(&snapshot.stacks);
+        for frame in snapshot.stacks.all_frames() {
+            self.shapes[frame.shape.index()] += 1;
+            self.text(&frame.name, 1);
+            self.text(&frame.filename, 1);
+        }
+        for (id, shape) in snapshot.shapes.iter() {
+            self.shape(shape, self.shapes[id.index()]);
+        }
+        self.shape(&snapshot.shape, 1);
+    }
+
+    fn entry(&mut self, entry: &TraceEntry) {
+        self.shapes[entry.shape.index()] += 1;
+        self.stack(entry.stack);
+        if let Some(action) = entry.action {
+            self.texts[self.actions[action as usize]].n_uses += 1;
+        }
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        self.shapes[segment.shape.index()] += 1;
+        self.stack(segment.stack);
+        if let Some(kind) = segment.kind {
+            self.texts[self.kinds[kind as usize]].n_uses += 1;
+        }
+        segment.blocks.iter().for_each(|block| self.block(block));
+    }
+
+    fn block(&mut self, block: &Block) {
+        self.shapes[block.shape.index()] += 1;
+        self.stack(block.stack);
+        if let Some(state) = block.state {
+            self.texts[self.states[state as usize]].n_uses += 1;
+        }
+    }
+
+    fn stack(&mut self, stack: Option<StackIndex>) {
+        if let Some(stack) = stack {
+            self.stacks[stack.index()].n_uses += 1;
+        }
+    }
+
+    /// A frame is written where a stack is written, and a stack only once.
+    fn frames_of(&mut self, stacks: &Stacks) {
+        for (stack, members) in self.stacks.iter().zip(stacks.all_stacks()) {
+            if stack.n_uses > 0 {
+                members.iter().for_each(|frame| self.frames[frame.index()].n_uses += 1);
+            }
+        }
+    }
+
+    fn shape(&mut self, shape: &'a Shape, n_uses: u32) {
+        for (key, slot) in &shape.slots {
+            self.text(key, n_uses);
+            if let Slot::Value(Value::Text(text)) = slot {
+                self.text(text, n_uses);
+            }
+        }
+    }
+
+    /// The most used get the numbers that take one byte, whatever they are.
+    fn give_short_numbers(&mut self) {
+        // The empty stack takes one byte as it is.
+        self.stacks[Stacks::EMPTY.index()].n_uses = 0;
+        let n_tables = [self.texts.len(), self.frames.len(), self.stacks.len()];
+        let mut ranking: Vec<(u32, usize, usize)> = Vec::with_capacity(n_tables.iter().sum());
+        for (table, entrants) in [&self.texts, &self.frames, &self.stacks].into_iter().enumerate() {
+            let shared = entrants.iter().enumerate().filter(|(_, entrant)| entrant.n_uses > 1);
+            ranking.extend(shared.map(|(at, entrant)| (u32::MAX - entrant.n_uses, table, at)));
+        }
+        if ranking.len() > N_SHORT {
+            ranking.select_nth_unstable(N_SHORT);
+            ranking.truncate(N_SHORT);
+        }
+        ranking.sort_unstable();
+        for (_, table, at) in ranking {
+            let entrants = [&mut self.texts, &mut self.frames, &mut self.stacks];
+            entrants[table][at].id = self.next_id;
+            self.next_id += 1;
+        }
+    }
+}

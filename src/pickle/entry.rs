@@ -1,0 +1,409 @@
+//! The fast road: a trace entry's dictionary, decoded where it stands.
+//!
+//! A trace has a million dictionaries of the same few keys. This road takes
+//! those whose values are of the right type and whose stack is known by
+//! number; on anything else it goes back to the dictionary's first byte,
+//! and the general machine takes over. It decides nothing that the general
+//! machine would decide otherwise.
+
+#![forbid(unsafe_code)]
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    machine::{MAX_SAFE, Machine, Step, long},
+    node::{Item, Key, TextId, number},
+    op,
+};
+use crate::snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry};
+
+/// More keys than any PyTorch writes.
+const MAX_KEYS: usize = 16;
+
+/// What the entries decoded so far have in common.
+#[derive(Debug, Default)]
+pub(super) struct Road<'a> {
+    /// The entries, in the order of the file.
+    pub(super) entries: Vec<TraceEntry>,
+    /// Lists of memo numbers, as they stand in the file, whose stack is known.
+    stacks: FxHashMap<&'a [u8], StackIndex>,
+    shapes: FxHashMap<Box<[Pair]>, ShapeId>,
+    /// The keys of the entry being decoded.
+    pairs: Vec<Pair>,
+    /// The keys of the one before it.
+    last_pairs: Vec<Pair>,
+    last_shape: Option<ShapeId>,
+}
+
+/// A key with its value, or with [`Item::Absent`] if the value is in a field.
+type Pair = (TextId, Item);
+
+impl Road<'_> {
+    /// Forgets what rests on numbers of the memo.
+    pub(super) fn forget_numbers(&mut self) {
+        self.stacks.clear();
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// Decodes the dictionary that begins before `pos`, if it is an ordinary entry.
+    pub(super) fn entry(&mut self) -> Step<bool> {
+        let start = self.pos;
+        self.memo.begin();
+        match self.ordinary_entry() {
+            Some(entry) => {
+                let shape = self.entry_shape()?;
+                self.stack.push(Item::Entry(number(self.road.entries.len())));
+                self.road.entries.push(TraceEntry { shape, ..entry });
+                Ok(true)
+            }
+            None => {
+                self.memo.rewind();
+                self.pos = start;
+                Ok(false)
+            }
+        }
+    }
+
+    fn ordinary_entry(&mut self) -> Option<TraceEntry> {
+        self.memoize(Item::Entry(number(self.road.entries.len())))?;
+        self.expect(op::MARK)?;
+        self.road.pairs.clear();
+        let mut entry = TraceEntry::default();
+        let mut seen = 0u16;
+        let (first, key) = self.entry_key()?;
+        if key != Key::Action {
+            return None;
+        }
+        let mut next = Some((first, key));
+        while let Some((id, key)) = next {
+            if key == Key::Other {
+                if self.road.pairs.len() == MAX_KEYS || self.road.pairs.iter().any(|(other, _)| *other == id)
+                {
+                    return None;
+                }
+                let value = self.shared_value()?;
+                self.road.pairs.push((id, value));
+            } else {
+                // `addr` and `device_free` share a field, so one of the two may come.
+                let bit = 1 << if key == Key::DeviceFree { Key::Addr as u8 } else { key as u8 };
+                if seen & bit != 0 {
+                    return None;
+                }
+                seen |= bit;
+                self.field(key, &mut entry)?;
+                self.road.pairs.push((id, Item::Absent));
+            }
+            next = if self.accept(op::SETITEMS) { None } else { Some(self.entry_key()?) };
+        }
+        Some(entry)
+    }
+
+    #[inline]
+    fn field(&mut self, key: Key, entry: &mut TraceEntry) -> Option<()> {
+        match key {
+            Key::Action => {
+                let id = self.text_item()?;
+                entry.action = self.words.get(id).action;
+                entry.action?;
+            }
+            Key::Addr | Key::DeviceFree => entry.address = self.unsigned()?,
+            Key::Size => entry.size = self.unsigned()?,
+            Key::Stream => entry.stream = self.int()?,
+            Key::TimeUs => entry.time_us = self.int()?,
+            Key::Frames => entry.stack = Some(self.frames()?),
+            Key::Proto | Key::Other => return None,
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn entry_key(&mut self) -> Option<(TextId, Key)> {
+        let id = self.text_item()?;
+        Some((id, self.words.get(id).key))
+    }
+
+    #[inline]
+    fn text_item(&mut self) -> Option<TextId> {
+        let item = match self.next_byte()? {
+            op::BINGET => {
+                let index = self.next_byte()?;
+                self.memo.get(u32::from(index))
+            }
+            op => self.fetched_or_written(op)?,
+        };
+        if let Item::Text(id) = item { Some(id) } else { None }
+    }
+
+    /// A value from the memo, or a text that stands here.
+    fn fetched_or_written(&mut self, op: u8) -> Option<Item> {
+        match op {
+            op::BINGET => {
+                let index = self.next_byte()?;
+                Some(self.memo.get(u32::from(index)))
+            }
+            op::LONG_BINGET => {
+                let index = u32::from_le_bytes(self.next_bytes()?);
+                Some(self.memo.get(index))
+            }
+            op::SHORT_BINUNICODE | op::BINUNICODE => {
+                let start = self.pos - 1;
+                let n_bytes = self.text_length(op).ok()?;
+                let item = Item::Text(self.text(n_bytes, start).ok()?);
+                self.memoize(item)?;
+                Some(item)
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a key that has no field: small things, or what the memo holds.
+    fn shared_value(&mut self) -> Option<Item> {
+        match self.next_byte()? {
+            op::NONE => Some(Item::None),
+            op::NEWTRUE => Some(Item::Bool(true)),
+            op::NEWFALSE => Some(Item::Bool(false)),
+            op::BININT1 | op::BININT2 | op::BININT | op::LONG1 => {
+                self.pos -= 1;
+                let pair = (self.int()?, self.int()?);
+                self.expect(op::TUPLE2)?;
+                let item = self.nodes.pair(pair);
+                self.memoize(item)?;
+                Some(item)
+            }
+            op => match self.fetched_or_written(op)? {
+                Item::Node(id) => {
+                    self.nodes.get_mut(id).is_frozen = true;
+                    Some(Item::Node(id))
+                }
+                item @ (Item::Text(_) | Item::None | Item::Bool(_) | Item::Pair(_)) => Some(item),
+                _ => None,
+            },
+        }
+    }
+
+    #[inline]
+    fn unsigned(&mut self) -> Option<u64> {
+        u64::try_from(self.int()?).ok()
+    }
+
+    /// An integer without a finding.
+    #[inline]
+    fn int(&mut self) -> Option<i64> {
+        match self.next_byte()? {
+            op::LONG1 => {
+                let n_bytes = usize::from(self.next_byte()?);
+                if n_bytes > 8 {
+                    return None;
+                }
+                let int = match self.bytes.get(self.pos..self.pos + 8) {
+                    // The bytes in front of an integer's own are shifted out.
+                    Some(eight) if n_bytes > 0 => {
+                        let all = i64::from_le_bytes(eight.try_into().ok()?);
+                        let n_spare = 64 - 8 * n_bytes;
+                        all << n_spare >> n_spare
+                    }
+                    _ => long(self.bytes.get(self.pos..self.pos + n_bytes)?)?,
+                };
+                self.pos += n_bytes;
+                (-MAX_SAFE..=MAX_SAFE).contains(&int).then_some(int)
+            }
+            op::BININT1 => Some(i64::from(self.next_byte()?)),
+            op::BININT => Some(i64::from(i32::from_le_bytes(self.next_bytes()?))),
+            op::BININT2 => Some(i64::from(u16::from_le_bytes(self.next_bytes()?))),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn frames(&mut self) -> Option<StackIndex> {
+        let item = match self.next_byte()? {
+            op::EMPTY_LIST => return self.frame_list(),
+            op => self.fetched_or_written(op)?,
+        };
+        match item {
+            Item::Stack(stack) => Some(stack),
+            Item::Node(list) => self.stack_of(list),
+            _ => None,
+        }
+    }
+
+    /// A list of frames that are all in the memo; the list may go there too,
+    /// before its frames (CPython) or after them (PyTorch's C++ writer).
+    fn frame_list(&mut self) -> Option<StackIndex> {
+        let number_at = self.pos;
+        let is_early = self.skip_memo_opcode();
+        let has_mark = self.accept(op::MARK);
+        let from = self.pos;
+        let mut n_frames = 0usize;
+        loop {
+            match self.bytes.get(self.pos)? {
+                &op::BINGET
+                    if has_mark || n_frames == 0 && self.bytes.get(self.pos + 2) == Some(&op::APPEND) =>
+                {
+                    self.pos += 2;
+                }
+                &op::LONG_BINGET
+                    if has_mark || n_frames == 0 && self.bytes.get(self.pos + 5) == Some(&op::APPEND) =>
+                {
+                    self.pos += 5;
+                }
+                _ => break,
+            }
+            n_frames += 1;
+        }
+        let raw = self.bytes.get(from..self.pos)?;
+        let stack = match self.road.stacks.get(raw) {
+            Some(stack) => *stack,
+            None => self.stack_of_numbers(raw)?,
+        };
+        match (has_mark, n_frames) {
+            (true, _) => self.expect(op::APPENDS)?,
+            (false, 1) => self.expect(op::APPEND)?,
+            _ => {}
+        }
+        let end = self.pos;
+        if is_early {
+            self.pos = number_at;
+        }
+        self.memoize(Item::Stack(stack))?;
+        self.pos = if is_early { end } else { self.pos };
+        Some(stack)
+    }
+
+    /// The stack of frames given as opcodes that fetch them.
+    fn stack_of_numbers(&mut self, raw: &'a [u8]) -> Option<StackIndex> {
+        let mut frames = Vec::new();
+        let mut rest = raw;
+        while let Some((op, after)) = rest.split_first() {
+            let (index, after) = match *op {
+                op::BINGET => after.split_first().map(|(byte, after)| (u32::from(*byte), after))?,
+                _ => after.split_first_chunk().map(|(bytes, after)| (u32::from_le_bytes(*bytes), after))?,
+            };
+            let Item::Node(dict) = self.memo.get(index) else { return None };
+            frames.push(self.frame_of(dict)?);
+            rest = after;
+        }
+        let stack = self.snapshot.stacks.intern_stack(&frames);
+        self.road.stacks.insert(raw, stack);
+        Some(stack)
+    }
+
+    /// Puts an item in the memo if the next opcode says so.
+    #[inline]
+    fn memoize(&mut self, item: Item) -> Option<()> {
+        let op = *self.bytes.get(self.pos)?;
+        let index = match op {
+            op::MEMOIZE => {
+                self.pos += 1;
+                self.memo.next()
+            }
+            op::BINPUT => {
+                self.pos += 1;
+                u32::from(self.next_byte()?)
+            }
+            op::LONG_BINPUT => {
+                self.pos += 1;
+                u32::from_le_bytes(self.next_bytes()?)
+            }
+            _ => return Some(()),
+        };
+        // Files that mix the two go where that is told.
+        if op == op::MEMOIZE {
+            self.memoizes = true;
+        } else {
+            self.puts = true;
+        }
+        if self.memoizes && self.puts {
+            return None;
+        }
+        self.memo.attempt(index, item)
+    }
+
+    fn skip_memo_opcode(&mut self) -> bool {
+        let n_bytes = match self.bytes.get(self.pos) {
+            Some(&op::MEMOIZE) => 1,
+            Some(&op::BINPUT) => 2,
+            Some(&op::LONG_BINPUT) => 5,
+            _ => 0,
+        };
+        self.pos += n_bytes;
+        n_bytes > 0
+    }
+
+    /// The number of the keys just decoded.
+    #[inline]
+    fn entry_shape(&mut self) -> Step<ShapeId> {
+        match self.road.last_shape {
+            Some(shape) if self.road.pairs == self.road.last_pairs => Ok(shape),
+            _ => self.other_shape(),
+        }
+    }
+
+    fn other_shape(&mut self) -> Step<ShapeId> {
+        let shape = match self.road.shapes.get(&*self.road.pairs) {
+            Some(shape) => *shape,
+            None => self.new_shape()?,
+        };
+        let road = &mut self.road;
+        std::mem::swap(&mut road.pairs, &mut road.last_pairs);
+        road.last_shape = Some(shape);
+        Ok(shape)
+    }
+
+    fn new_shape(&mut self) -> Step<ShapeId> {
+        let pairs: Box<[Pair]> = self.road.pairs.as_slice().into();
+        let mut shape = Shape::default();
+        for (id, item) in &pairs {
+            let word = self.words.get(*id);
+            let (text, key) = (word.text.clone(), word.key);
+            let slot = match field(key) {
+                Some(field) => Slot::Field(field),
+                None => Slot::Value(self.value(*item)?),
+            };
+            shape.slots.push((text, slot));
+        }
+        let id = self.snapshot.shapes.intern(shape);
+        self.road.shapes.insert(pairs, id);
+        Ok(id)
+    }
+
+    #[inline]
+    fn next_byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.pos)?;
+        self.pos += 1;
+        Some(byte)
+    }
+
+    #[inline]
+    fn next_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = *self.bytes.get(self.pos..)?.first_chunk()?;
+        self.pos += N;
+        Some(array)
+    }
+
+    #[inline]
+    fn accept(&mut self, op: u8) -> bool {
+        let is_next = self.bytes.get(self.pos) == Some(&op);
+        self.pos += usize::from(is_next);
+        is_next
+    }
+
+    #[inline]
+    fn expect(&mut self, op: u8) -> Option<()> {
+        self.accept(op).then_some(())
+    }
+}
+
+fn field(key: Key) -> Option<Field> {
+    Some(match key {
+        Key::Action => Field::Action,
+        Key::Addr => Field::Addr,
+        Key::DeviceFree => Field::DeviceFree,
+        Key::Size => Field::Size,
+        Key::Stream => Field::Stream,
+        Key::TimeUs => Field::TimeUs,
+        Key::Frames => Field::Frames,
+        Key::Proto | Key::Other => return None,
+    })
+}

@@ -1,0 +1,111 @@
+//! Files on disk: replaced as a whole when written, mapped into memory when read.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    ops::Deref,
+    path::{Path, PathBuf},
+};
+
+use memmap2::Mmap;
+
+use crate::error::{Error, Result};
+
+const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untouched; check that the folder exists, \
+     may be written to and has space, or save elsewhere:";
+const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
+
+/// Below this, reading is as fast as mapping.
+const WORTH_MAPPING_BYTES: u64 = 1 << 20;
+
+/// Writes a file under a temporary name in the same folder, then renames it.
+///
+/// Renaming never crosses devices that way, and readers see the old file or
+/// the new one, never a half of either.
+pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+    replace_quietly(path, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
+}
+
+fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let target = target(path)?;
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let before = fs::metadata(&target).ok();
+    let mut temporary = builder().tempfile_in(folder)?;
+    fill(temporary.as_file_mut())?;
+    temporary.flush()?;
+    if let Some(before) = before {
+        temporary.as_file().set_permissions(before.permissions())?;
+    }
+    temporary.as_file().sync_all()?;
+    temporary.persist(&target).map_err(|error| error.error)?;
+    // The new name itself is on the disk only with its folder. Where a folder
+    // cannot be opened or synced, the file is complete all the same.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// Where the file really is: a link stays a link, and only a file is replaced.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let target = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(path)?,
+        Ok(_) => path.to_path_buf(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path.to_path_buf()),
+        Err(error) => return Err(error),
+    };
+    if fs::metadata(&target)?.is_file() {
+        return Ok(target);
+    }
+    let what = "it is a folder, a device or a pipe, not a file (pickle::write writes into anything)";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// Temporary files are private unless told otherwise; a snapshot gets the
+/// permissions that `File::create` would give it.
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".memreel-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// The bytes of a file.
+pub(super) enum Bytes {
+    Mapped(Mmap),
+    Read(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+}
+
+/// A file's bytes, without a copy if it is large.
+pub(super) fn bytes(path: &Path) -> Result<Bytes> {
+    let read = || {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() < WORTH_MAPPING_BYTES {
+            return fs::read(path).map(Bytes::Read);
+        }
+        // SAFETY: the map is private and read only, and lives no longer than
+        // one call of `load`, `inspect` or `check`, whose documentation asks
+        // that nobody changes the file meanwhile. memreel itself never writes
+        // into a file in place: `replace` gives the name to another file.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Bytes::Mapped(map))
+    };
+    read().map_err(|error| Error::io(CANNOT_LOAD, path, error))
+}

@@ -1,0 +1,530 @@
+//! The stack machine: a file's bytes become items and containers, whatever they mean.
+//!
+//! It runs opcodes of data alone and refuses the rest. A container may not
+//! grow once another holds it: no pickler does that save for an object that
+//! holds itself, and it makes depth and weight known when they are needed.
+//! Depth is bounded, so that what is made of the items may recurse.
+
+#![forbid(unsafe_code)]
+
+use super::{
+    assemble::Made,
+    entry::Road,
+    findings::Findings,
+    memo::Memo,
+    node::{Item, Kind, NodeId, Nodes, TextId, Words},
+    op,
+};
+use crate::{
+    error::{Error, Result},
+    snapshot::{Snapshot, validate::Severity},
+};
+
+/// How deep containers may nest; serde_json reads 128 levels at most, and a snapshot has 8.
+const MAX_DEPTH: u8 = 100;
+
+/// The largest integer that JavaScript holds exactly.
+pub(super) const MAX_SAFE: i64 = 1 << 53;
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// The file is no snapshot.
+    Malformed(Error),
+    /// Something stands where the fast road does not expect it; the general one will tell.
+    Unusual,
+}
+
+/// What a part of reading gives.
+pub(super) type Step<T> = std::result::Result<T, Halt>;
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        Halt::Malformed(error)
+    }
+}
+
+/// A file being read.
+#[derive(Debug)]
+pub(super) struct Machine<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) pos: usize,
+    pub(super) stack: Vec<Item>,
+    marks: Vec<usize>,
+    pub(super) memo: Memo,
+    pub(super) nodes: Nodes,
+    pub(super) words: Words<'a>,
+    pub(super) findings: Findings,
+    /// Where frames, stacks and shapes go while the file is read.
+    pub(super) snapshot: Snapshot,
+    /// Whether trace entries take the fast road.
+    is_fast: bool,
+    pub(super) road: Road<'a>,
+    pub(super) made: Made,
+    pub(super) memoizes: bool,
+    pub(super) puts: bool,
+}
+
+impl<'a> Machine<'a> {
+    /// A machine at the first byte.
+    pub(super) fn new(bytes: &'a [u8], is_fast: bool) -> Self {
+        Machine {
+            bytes,
+            pos: 0,
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: Memo::default(),
+            nodes: Nodes::default(),
+            words: Words::default(),
+            findings: Findings::default(),
+            snapshot: Snapshot::default(),
+            is_fast,
+            road: Road::default(),
+            made: Made::default(),
+            memoizes: false,
+            puts: false,
+        }
+    }
+
+    /// Runs to STOP and gives the value on top of the stack.
+    pub(super) fn run(&mut self) -> Step<Item> {
+        loop {
+            let start = self.pos;
+            let op = self.byte()?;
+            if op == op::STOP {
+                return Ok(self.result(start)?);
+            }
+            self.step(op, start)?;
+        }
+    }
+
+    fn result(&mut self, start: usize) -> Result<Item> {
+        let top = self.pop(start)?;
+        let n_left = self.stack.len();
+        if n_left > 0 {
+            let what = format!("{n_left} values lie below the one that the file ends with");
+            self.findings.at_byte(3, Severity::Error, start, what);
+        }
+        Ok(top)
+    }
+
+    fn step(&mut self, op: u8, start: usize) -> Step<()> {
+        match op {
+            op::EMPTY_DICT => return self.dict_begins(start),
+            op::BINGET => {
+                let index = self.byte()?;
+                self.fetch(u32::from(index), start)?;
+            }
+            op::LONG_BINGET => {
+                let index = self.u32()?;
+                self.fetch(index, start)?;
+            }
+            op::BININT1 => {
+                let int = self.byte()?;
+                self.stack.push(Item::Int(i64::from(int)));
+            }
+            op::BININT2 => {
+                let int = u16::from_le_bytes(self.array()?);
+                self.stack.push(Item::Int(i64::from(int)));
+            }
+            op::BININT => {
+                let int = i32::from_le_bytes(self.array()?);
+                self.stack.push(Item::Int(i64::from(int)));
+            }
+            op::LONG1 => {
+                let n_bytes = usize::from(self.byte()?);
+                self.long(n_bytes, start)?;
+            }
+            op::MEMOIZE => {
+                self.memoizes = true;
+                self.put(self.memo.next(), start)?;
+            }
+            op::BINPUT => {
+                self.puts = true;
+                let index = self.byte()?;
+                self.put(u32::from(index), start)?;
+            }
+            op::LONG_BINPUT => {
+                self.puts = true;
+                let index = self.u32()?;
+                self.put(index, start)?;
+            }
+            op::MARK => self.marks.push(self.stack.len()),
+            op::SHORT_BINUNICODE | op::BINUNICODE | op::BINUNICODE8 => {
+                let n_bytes = self.text_length(op)?;
+                let id = self.text(n_bytes, start)?;
+                self.stack.push(Item::Text(id));
+            }
+            op::NONE => self.stack.push(Item::None),
+            op::NEWTRUE => self.stack.push(Item::Bool(true)),
+            op::NEWFALSE => self.stack.push(Item::Bool(false)),
+            op::BINFLOAT => {
+                let bits = u64::from_be_bytes(self.array()?);
+                self.stack.push(Item::Float(bits));
+            }
+            op::FRAME => {
+                self.array::<8>()?;
+            }
+            op::PROTO => self.protocol(start)?,
+            _ => return self.container_step(op, start),
+        }
+        Ok(())
+    }
+
+    fn container_step(&mut self, op: u8, start: usize) -> Step<()> {
+        match op {
+            op::EMPTY_LIST => self.push_empty(Kind::List, start),
+            op::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let n = usize::from(op - op::TUPLE1) + 1;
+                let from = self.stack.len().checked_sub(n).filter(|from| *from >= self.floor());
+                self.gather(Kind::Tuple, from.ok_or_else(|| too_few(start))?, start)?;
+            }
+            op::TUPLE | op::LIST | op::DICT => {
+                let from = self.pop_mark(start)?;
+                let kind = match op {
+                    op::TUPLE => Kind::Tuple,
+                    op::LIST => Kind::List,
+                    _ => Kind::Dict,
+                };
+                self.gather(kind, from, start)?;
+            }
+            op::APPEND => return self.extend(Kind::List, 1, start),
+            op::SETITEM => return self.extend(Kind::Dict, 2, start),
+            op::APPENDS | op::SETITEMS => {
+                let n = self.stack.len() - self.pop_mark(start)?;
+                if op == op::APPENDS {
+                    self.findings.batch(n, start);
+                }
+                let kind = if op == op::APPENDS { Kind::List } else { Kind::Dict };
+                return self.extend(kind, n, start);
+            }
+            _ => self.rare_step(op, start)?,
+        }
+        Ok(())
+    }
+
+    /// Opcodes of data that the viewer does not take, and those that are refused.
+    fn rare_step(&mut self, op: u8, start: usize) -> Result<()> {
+        let Some(name) = op::unknown_to_viewer(op) else {
+            return Err(Error::malformed(start as u64, op::refusal(op)));
+        };
+        self.findings.opcode(op, name, start);
+        match op {
+            op::INT => return self.text_int(start),
+            op::LONG4 => {
+                let n_bytes = self.u32()? as usize;
+                return self.long(n_bytes, start);
+            }
+            op::SHORT_BINBYTES => {
+                let n_bytes = usize::from(self.byte()?);
+                self.raw(n_bytes)?;
+            }
+            op::BINBYTES => {
+                let n_bytes = self.u32()? as usize;
+                self.raw(n_bytes)?;
+            }
+            _ => {
+                let n_bytes = self.length()?;
+                self.raw(n_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dict_begins(&mut self, start: usize) -> Step<()> {
+        if self.is_fast && self.entry()? {
+            return Ok(());
+        }
+        self.push_empty(Kind::Dict, start);
+        Ok(())
+    }
+
+    fn push_empty(&mut self, kind: Kind, start: usize) {
+        let id = self.nodes.add(kind, start);
+        self.stack.push(Item::Node(id));
+    }
+
+    /// The lowest place of the stack that an opcode without a mark may touch.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn pop(&mut self, start: usize) -> Result<Item> {
+        if self.stack.len() <= self.floor() {
+            return Err(too_few(start));
+        }
+        self.stack.pop().ok_or_else(|| too_few(start))
+    }
+
+    fn pop_mark(&mut self, start: usize) -> Result<usize> {
+        self.marks
+            .pop()
+            .ok_or_else(|| Error::malformed(start as u64, "the mark that this opcode needs is missing"))
+    }
+
+    fn fetch(&mut self, index: u32, start: usize) -> Result<()> {
+        match self.memo.get(index) {
+            Item::Absent => {
+                Err(Error::malformed(start as u64, format!("nothing was put aside as number {index}")))
+            }
+            item => {
+                self.stack.push(item);
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, index: u32, start: usize) -> Result<()> {
+        let top = self.stack.len().checked_sub(1).filter(|top| *top >= self.floor());
+        let top = top.ok_or_else(|| too_few(start))?;
+        if self.memoizes && self.puts {
+            self.findings.mixed_memo(start);
+        }
+        if self.memo.put(index, self.stack[top]) {
+            // What lists of memo numbers stand for has changed.
+            self.road.forget_numbers();
+        }
+        Ok(())
+    }
+
+    /// Moves the topmost items into a new container.
+    fn gather(&mut self, kind: Kind, from: usize, start: usize) -> Step<()> {
+        if let (Kind::Tuple, [Item::Int(a), Item::Int(b)]) = (kind, &self.stack[from..]) {
+            let pair = self.nodes.pair((*a, *b));
+            self.stack.truncate(from);
+            self.stack.push(pair);
+            return Ok(());
+        }
+        let n = self.stack.len() - from;
+        let id = self.nodes.add(kind, start);
+        self.stack.insert(from, Item::Node(id));
+        self.extend(kind, n, start)
+    }
+
+    /// Moves the topmost `n` items into the container below them.
+    fn extend(&mut self, kind: Kind, n: usize, start: usize) -> Step<()> {
+        let from = self.stack.len().checked_sub(n).filter(|from| *from > self.floor());
+        let from = from.ok_or_else(|| too_few(start))?;
+        let id = match self.stack[from - 1] {
+            Item::Node(id) if self.nodes.get(id).kind == kind => id,
+            Item::Entry(_) => return Err(Halt::Unusual),
+            Item::Stack(_) => return Err(grows_after_use(start).into()),
+            _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
+        };
+        if kind == Kind::Dict {
+            self.check_keys(from, start)?;
+        }
+        let (mut weight, mut depth) = (self.nodes.get(id).weight, self.nodes.get(id).depth);
+        if self.nodes.get(id).is_frozen && n > 0 {
+            return Err(grows_after_use(start).into());
+        }
+        for at in from..self.stack.len() {
+            let (w, d) = self.hold(self.stack[at], id, start)?;
+            weight = weight.saturating_add(w);
+            depth = depth.max(d + 1);
+        }
+        if depth > MAX_DEPTH {
+            let what = format!("containers nest more than {MAX_DEPTH} deep; a snapshot has 8 levels");
+            return Err(Error::malformed(start as u64, what).into());
+        }
+        let node = self.nodes.get_mut(id);
+        if node.items.is_empty() {
+            node.items.reserve_exact(n);
+        }
+        node.items.extend_from_slice(&self.stack[from..]);
+        (node.weight, node.depth) = (weight, depth);
+        self.stack.truncate(from);
+        Ok(())
+    }
+
+    /// Freezes what goes into a container; gives its weight and depth.
+    fn hold(&mut self, item: Item, holder: NodeId, start: usize) -> Result<(u32, u8)> {
+        match item {
+            Item::Node(id) if id == holder => {
+                Err(Error::malformed(start as u64, "a container holds itself; no snapshot does"))
+            }
+            Item::Node(id) => {
+                let node = self.nodes.get_mut(id);
+                node.is_frozen = true;
+                Ok((node.weight, node.depth))
+            }
+            Item::Entry(_) | Item::Stack(_) => Ok((1, 4)),
+            _ => Ok((1, 0)),
+        }
+    }
+
+    fn check_keys(&mut self, from: usize, start: usize) -> Result<()> {
+        let n = self.stack.len() - from;
+        if n % 2 == 1 {
+            return Err(Error::malformed(start as u64, "a dict's last key has no value"));
+        }
+        for at in (from..self.stack.len()).step_by(2) {
+            match self.stack[at] {
+                Item::Text(id) => self.findings.key(self.words.get(id), start),
+                Item::Node(id) if self.nodes.get(id).kind != Kind::Tuple => {
+                    return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
+                }
+                Item::Entry(_) | Item::Stack(_) => {
+                    return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
+                }
+                _ => self.findings.odd_key(start),
+            }
+        }
+        Ok(())
+    }
+
+    fn protocol(&mut self, start: usize) -> Result<()> {
+        let version = self.byte()?;
+        if version > 5 {
+            let what = format!("pickle protocol {version} is unknown; 0 to 5 are read");
+            return Err(Error::malformed(start as u64, what));
+        }
+        self.findings.protocol(version, start);
+        Ok(())
+    }
+
+    /// An integer of the given length, two's complement, least byte first.
+    fn long(&mut self, n_bytes: usize, start: usize) -> Result<()> {
+        let from = self.pos;
+        let bytes = self.take(n_bytes)?;
+        let item = match long(bytes) {
+            Some(int) => {
+                self.findings.long(n_bytes, int, start);
+                Item::Int(int)
+            }
+            None => {
+                self.findings.big(n_bytes, start);
+                Item::Big(self.nodes.span(from, from + n_bytes))
+            }
+        };
+        self.stack.push(item);
+        Ok(())
+    }
+
+    fn text_int(&mut self, start: usize) -> Result<()> {
+        let rest = &self.bytes[self.pos..];
+        let bad = || Error::malformed(start as u64, "INT without a number of at most 64 bits");
+        let n = rest.iter().take(32).position(|byte| *byte == b'\n').ok_or_else(bad)?;
+        let item = match &rest[..n] {
+            b"00" => Item::Bool(false),
+            b"01" => Item::Bool(true),
+            digits => {
+                let text = std::str::from_utf8(digits).map_err(|_| bad())?;
+                Item::Int(text.trim().parse().map_err(|_| bad())?)
+            }
+        };
+        self.pos += n + 1;
+        self.stack.push(item);
+        Ok(())
+    }
+
+    fn raw(&mut self, n_bytes: usize) -> Result<()> {
+        let from = self.pos;
+        self.take(n_bytes)?;
+        let span = self.nodes.span(from, from + n_bytes);
+        self.stack.push(Item::Bytes(span));
+        Ok(())
+    }
+
+    pub(super) fn text_length(&mut self, op: u8) -> Result<usize> {
+        match op {
+            op::SHORT_BINUNICODE => Ok(usize::from(self.byte()?)),
+            op::BINUNICODE => Ok(self.u32()? as usize),
+            _ => {
+                self.findings.opcode(op::BINUNICODE8, "BINUNICODE8", self.pos - 1);
+                self.length()
+            }
+        }
+    }
+
+    /// A text that stands here; bytes that are no UTF-8 become U+FFFD, as in the viewer.
+    pub(super) fn text(&mut self, n_bytes: usize, start: usize) -> Result<TextId> {
+        let bytes = self.take(n_bytes)?;
+        if let Some(id) = self.words.find(bytes) {
+            return Ok(id);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        self.findings.text(bytes, &text, start);
+        Ok(self.words.add(bytes, &text))
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        let byte = *self.bytes.get(self.pos).ok_or_else(|| self.ends_early())?;
+        self.pos += 1;
+        Ok(byte)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        let length = u64::from_le_bytes(self.array()?);
+        usize::try_from(length).map_err(|_| self.ends_early())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let array = *self.bytes[self.pos..].first_chunk().ok_or_else(|| self.ends_early())?;
+        self.pos += N;
+        Ok(array)
+    }
+
+    fn take(&mut self, n_bytes: usize) -> Result<&'a [u8]> {
+        let bytes = self.bytes[self.pos..].get(..n_bytes).ok_or_else(|| self.ends_early())?;
+        self.pos += n_bytes;
+        Ok(bytes)
+    }
+
+    #[cold]
+    fn ends_early(&self) -> Error {
+        let what = format!(
+            "the file ends after {} bytes in the middle of a value; it was cut off, perhaps while being written",
+            self.bytes.len()
+        );
+        Error::malformed(self.pos as u64, what)
+    }
+}
+
+/// The integer in these bytes, if it fits 64 bits.
+#[inline]
+pub(super) fn long(bytes: &[u8]) -> Option<i64> {
+    let Some((last, _)) = bytes.split_last() else { return Some(0) };
+    let sign = if last & 0x80 == 0 { 0 } else { 0xff };
+    if bytes.len() > 8 {
+        let (low, high) = bytes.split_at(8);
+        let fits = high.iter().all(|byte| *byte == sign) && (low[7] & 0x80 == sign & 0x80);
+        return fits.then(|| i64::from_le_bytes(low.try_into().unwrap_or_default()));
+    }
+    let mut all = [sign; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    Some(i64::from_le_bytes(all))
+}
+
+#[cold]
+fn too_few(start: usize) -> Error {
+    Error::malformed(start as u64, "the values that this opcode needs are missing")
+}
+
+#[cold]
+fn grows_after_use(start: usize) -> Error {
+    let what =
+        "a container grows after another took it, as only one that holds itself does; no snapshot has any";
+    Error::malformed(start as u64, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::long;
+
+    #[test]
+    fn longs_are_twos_complement_of_any_length() {
+        let minus_one_of_ten = [0xff; 10];
+        assert_eq!(long(&[]), Some(0));
+        assert_eq!(long(&[0xff]), Some(-1));
+        assert_eq!(long(&[0xff, 0]), Some(255));
+        assert_eq!(long(&minus_one_of_ten), Some(-1));
+        assert_eq!(long(&i64::MIN.to_le_bytes()), Some(i64::MIN));
+        assert_eq!(long(&[0, 0, 0, 0, 0, 0, 0, 0x80, 0]), None, "2^63 needs 65 bits");
+    }
+}

@@ -1,0 +1,119 @@
+//! The memo: what a file has put aside under a number, to use it again.
+
+#![forbid(unsafe_code)]
+
+use rustc_hash::FxHashMap;
+
+use super::node::Item;
+
+/// Numbered items. A number may be any of 32 bits, yet memory stays in
+/// proportion to the number of puts.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    near: Vec<Item>,
+    /// Numbers far beyond the count of puts; no pickler makes them.
+    far: FxHashMap<u32, Item>,
+    /// How many numbers are taken, which is the number that MEMOIZE gives.
+    n_taken: u32,
+    /// What an attempt has put, for [`Memo::rewind`].
+    attempt: Vec<u32>,
+}
+
+impl Memo {
+    pub(super) fn get(&self, index: u32) -> Item {
+        match self.near.get(index as usize) {
+            Some(Item::Absent) | None if !self.far.is_empty() => {
+                self.far.get(&index).copied().unwrap_or_default()
+            }
+            Some(item) => *item,
+            None => Item::Absent,
+        }
+    }
+
+    /// Puts an item; returns whether the number was taken before.
+    pub(super) fn put(&mut self, index: u32, item: Item) -> bool {
+        let was_taken = self.get(index) != Item::Absent;
+        self.n_taken += u32::from(!was_taken);
+        if self.is_near(index) {
+            self.grow(index);
+            self.near[index as usize] = item;
+        } else {
+            self.far.insert(index, item);
+        }
+        was_taken
+    }
+
+    /// Puts an item where nothing is yet, in a way that [`Memo::rewind`] can undo.
+    #[inline]
+    pub(super) fn attempt(&mut self, index: u32, item: Item) -> Option<()> {
+        if index as usize == self.near.len() && self.far.is_empty() {
+            self.near.push(item);
+        } else if self.near.get(index as usize) == Some(&Item::Absent) && self.far.is_empty() {
+            self.near[index as usize] = item;
+        } else {
+            return None;
+        }
+        self.attempt.push(index);
+        self.n_taken += 1;
+        Some(())
+    }
+
+    /// The number that MEMOIZE gives next: how many there are, as in CPython.
+    #[inline]
+    pub(super) fn next(&self) -> u32 {
+        self.n_taken
+    }
+
+    /// Begins an attempt, or makes what the last one has put final.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.attempt.clear();
+    }
+
+    /// Takes back every [`Memo::attempt`] since [`Memo::begin`].
+    pub(super) fn rewind(&mut self) {
+        for index in self.attempt.drain(..) {
+            self.near[index as usize] = Item::Absent;
+            self.n_taken -= 1;
+        }
+    }
+
+    fn is_near(&self, index: u32) -> bool {
+        let index = index as usize;
+        index < self.near.len() || index <= 2 * self.n_taken as usize + 1024
+    }
+
+    fn grow(&mut self, index: u32) {
+        if index as usize >= self.near.len() {
+            self.near.resize(index as usize + 1, Item::Absent);
+        }
+        if !self.far.is_empty() {
+            self.far.remove(&index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_numbers_cost_no_memory_and_are_found_again() {
+        let mut memo = Memo::default();
+        assert!(!memo.put(u32::MAX, Item::Int(1)));
+        assert!(memo.put(u32::MAX, Item::Int(2)));
+        assert!(memo.near.is_empty());
+        assert_eq!((memo.get(u32::MAX), memo.get(7)), (Item::Int(2), Item::Absent));
+    }
+
+    #[test]
+    fn a_far_number_that_comes_near_keeps_one_item() {
+        let mut memo = Memo::default();
+        memo.put(3000, Item::Int(1));
+        (0..2999).for_each(|index| assert!(!memo.put(index, Item::None)));
+        assert_eq!(memo.get(3000), Item::Int(1));
+        assert!(memo.put(3000, Item::Int(2)), "it was taken");
+        assert_eq!(memo.get(3000), Item::Int(2));
+        assert_eq!(memo.next(), 3000);
+    }
+}

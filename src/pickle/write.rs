@@ -1,0 +1,342 @@
+//! A snapshot becomes bytes: protocol 4, streamed, everything shared that may be shared.
+//!
+//! ```text
+//! PROTO 4 } ( key value … u .
+//! first use of a shared thing   bytes of the thing, BINPUT n or LONG_BINPUT n
+//! every other use               BINGET n or LONG_BINGET n
+//! ```
+//!
+//! Texts, frames and stacks are shared, the most used 256 under numbers of one
+//! byte. Dictionaries of entries, blocks and segments never are: the web
+//! viewer changes them (snapshot-format.md 3.3). No FRAME is written, because
+//! its length comes before its content, and readers do without.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{self, Write},
+    rc::Rc,
+};
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{
+    census::{Census, Entrant, NO_ID},
+    op,
+    out::Out,
+};
+use crate::snapshot::{
+    Annotation, Block, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks,
+    Text, TraceEntry, Value,
+};
+
+/// The largest batch that the viewer takes for sure, and what CPython writes.
+const BATCH: usize = 1000;
+
+/// Writes a snapshot.
+pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
+    let mut writer = Writer {
+        snapshot,
+        census: Census::of(snapshot),
+        values: FxHashMap::default(),
+        templates: vec![None; snapshot.shapes.len()],
+        out: Out::new(sink),
+    };
+    writer.out.bytes.extend_from_slice(&[op::PROTO, 4]);
+    match snapshot.form {
+        Form::Dictionary => writer.top(),
+        Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
+    }
+    writer.out.op(op::STOP);
+    writer.out.finish()
+}
+
+struct Writer<'a, W> {
+    snapshot: &'a Snapshot,
+    census: Census<'a>,
+    /// Containers that stand in a shape, with their numbers.
+    values: FxHashMap<&'a Value, u32>,
+    templates: Vec<Option<Rc<Template>>>,
+    out: Out<W>,
+}
+
+/// The bytes of a record that are the same for all records of its shape.
+#[derive(Default)]
+struct Template {
+    bytes: Vec<u8>,
+    /// Fields, each with the place in `bytes` before which it goes.
+    fields: Vec<(usize, Field)>,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    fn top(&mut self) {
+        let snapshot = self.snapshot;
+        self.out.op(op::EMPTY_DICT);
+        self.out.op(op::MARK);
+        for (key, slot) in &snapshot.shape.slots {
+            self.text(key);
+            match slot {
+                Slot::Value(value) => self.value(value, false),
+                Slot::Field(Field::Segments) => self.list(&snapshot.segments, Self::segment),
+                Slot::Field(Field::HostSegments) => self.list(&snapshot.host_segments, Self::segment),
+                Slot::Field(Field::DeviceTraces) => {
+                    self.list(&snapshot.device_traces, |writer, trace| writer.list(trace, Self::entry));
+                }
+                Slot::Field(Field::HostTraces) => self.list(&snapshot.host_traces, Self::entry),
+                Slot::Field(_) => self.list(&snapshot.external_annotations, Self::annotation),
+            }
+        }
+        self.out.op(op::SETITEMS);
+    }
+
+    /// A list in batches.
+    fn list<T>(&mut self, all: &'a [T], each: impl Fn(&mut Self, &'a T)) {
+        self.out.op(op::EMPTY_LIST);
+        for batch in all.chunks(BATCH) {
+            self.out.op(op::MARK);
+            for one in batch {
+                each(self, one);
+                if !self.out.spill() {
+                    return;
+                }
+            }
+            self.out.op(op::APPENDS);
+        }
+    }
+
+    fn entry(&mut self, entry: &'a TraceEntry) {
+        self.record(entry.shape, |writer, field| match field {
+            Field::Action => writer.name(entry.action.map(|action| writer.census.actions[action as usize])),
+            Field::Addr | Field::DeviceFree => writer.out.unsigned(entry.address),
+            Field::Size => writer.out.unsigned(entry.size),
+            Field::Stream => writer.out.int(entry.stream),
+            Field::TimeUs => writer.out.int(entry.time_us),
+            _ => writer.frames(entry.stack),
+        });
+    }
+
+    fn block(&mut self, block: &'a Block) {
+        self.record(block.shape, |writer, field| match field {
+            Field::Address => writer.out.unsigned(block.address),
+            Field::Size => writer.out.unsigned(block.size),
+            Field::RequestedSize => writer.out.unsigned(block.requested_size),
+            Field::State => writer.name(block.state.map(|state| writer.census.states[state as usize])),
+            _ => writer.frames(block.stack),
+        });
+    }
+
+    fn segment(&mut self, segment: &'a Segment) {
+        self.record(segment.shape, |writer, field| match field {
+            Field::Device => writer.out.int(segment.device),
+            Field::Address => writer.out.unsigned(segment.address),
+            Field::TotalSize => writer.out.unsigned(segment.total_size),
+            Field::AllocatedSize => writer.out.unsigned(segment.allocated_size),
+            Field::ActiveSize => writer.out.unsigned(segment.active_size),
+            Field::RequestedSize => writer.out.unsigned(segment.requested_size),
+            Field::Stream => writer.out.int(segment.stream),
+            Field::SegmentType => writer.name(segment.kind.map(|kind| writer.census.kinds[kind as usize])),
+            Field::SegmentPoolId => {
+                writer.out.unsigned(segment.pool.0);
+                writer.out.unsigned(segment.pool.1);
+                writer.out.op(op::TUPLE2);
+            }
+            Field::IsExpandable => writer.bool(segment.is_expandable),
+            Field::Blocks => writer.list(&segment.blocks, Self::block),
+            _ => writer.frames(segment.stack),
+        });
+    }
+
+    fn annotation(&mut self, annotation: &'a Annotation) {
+        self.record(annotation.shape, |writer, field| match field {
+            Field::Stage => writer.text(&annotation.stage),
+            Field::Name => writer.text(&annotation.name),
+            Field::Device => writer.out.int(annotation.device),
+            _ => writer.out.int(annotation.time_us),
+        });
+    }
+
+    /// A dictionary in the order of its shape. The second of a shape and all
+    /// that follow are copies of a template with the fields between.
+    #[inline]
+    fn record(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
+        let Some(template) = self.templates[shape.index()].clone() else {
+            return self.first_record(shape, field);
+        };
+        let mut from = 0;
+        for (to, name) in &template.fields {
+            self.out.bytes.extend_from_slice(&template.bytes[from..*to]);
+            field(self, *name);
+            from = *to;
+        }
+        self.out.bytes.extend_from_slice(&template.bytes[from..]);
+    }
+
+    fn first_record(&mut self, id: ShapeId, field: impl Fn(&mut Self, Field)) {
+        let shape = self.snapshot.shapes.get(id);
+        let is_shared = self.census.shapes[id.index()] > 1;
+        self.dict(shape, is_shared, field);
+        if is_shared {
+            self.templates[id.index()] = Some(Rc::new(self.template(shape)));
+        }
+    }
+
+    fn dict(&mut self, shape: &'a Shape, is_shared: bool, mut field: impl FnMut(&mut Self, Field)) {
+        self.out.op(op::EMPTY_DICT);
+        self.out.op(op::MARK);
+        for (key, slot) in &shape.slots {
+            self.text(key);
+            match slot {
+                Slot::Field(name) => field(self, *name),
+                Slot::Value(value) => self.value(value, is_shared),
+            }
+        }
+        self.out.op(op::SETITEMS);
+    }
+
+    /// By now all that the shape shares has a number, so what is written stays true.
+    fn template(&mut self, shape: &'a Shape) -> Template {
+        let out = std::mem::take(&mut self.out.bytes);
+        let mut fields = Vec::new();
+        self.dict(shape, true, |writer, field| fields.push((writer.out.bytes.len(), field)));
+        Template { bytes: std::mem::replace(&mut self.out.bytes, out), fields }
+    }
+
+    fn bool(&mut self, bool: bool) {
+        self.out.op(if bool { op::NEWTRUE } else { op::NEWFALSE });
+    }
+
+    /// One of the texts the census knows the place of.
+    #[inline]
+    fn name(&mut self, place: Option<usize>) {
+        match place.map(|place| self.census.texts[place]) {
+            Some(Entrant { is_written: true, id, .. }) => self.out.get(id),
+            _ => self.first_name(place),
+        }
+    }
+
+    fn first_name(&mut self, place: Option<usize>) {
+        let text = place.map_or("", |place| self.census.words[place]);
+        self.out.text(text);
+        if let Some(place) = place {
+            number(&mut self.census.texts[place], &mut self.census.next_id, |id| self.out.put(id));
+        }
+    }
+
+    fn text(&mut self, text: &Text) {
+        match self.census.place(text) {
+            Some(place) => self.name(Some(place)),
+            None => self.out.text(text),
+        }
+    }
+
+    #[inline]
+    fn frames(&mut self, stack: Option<StackIndex>) {
+        let stack = stack.unwrap_or(Stacks::EMPTY);
+        match self.census.stacks[stack.index()] {
+            Entrant { is_written: true, id, .. } => self.out.get(id),
+            _ => self.first_stack(stack),
+        }
+    }
+
+    fn first_stack(&mut self, stack: StackIndex) {
+        let snapshot = self.snapshot;
+        self.list(snapshot.stacks.members(stack), |writer, frame| writer.frame(*frame));
+        number(&mut self.census.stacks[stack.index()], &mut self.census.next_id, |id| self.out.put(id));
+    }
+
+    fn frame(&mut self, index: FrameIndex) {
+        if let Entrant { is_written: true, id, .. } = self.census.frames[index.index()] {
+            return self.out.get(id);
+        }
+        let frame = self.snapshot.stacks.frame(index);
+        self.record(frame.shape, |writer, field| match field {
+            Field::Name => writer.text(&frame.name),
+            Field::Filename => writer.text(&frame.filename),
+            _ => writer.out.unsigned(frame.line),
+        });
+        number(&mut self.census.frames[index.index()], &mut self.census.next_id, |id| self.out.put(id));
+    }
+
+    /// A value without a field. Texts are shared with everything, containers among the records of a shape.
+    fn value(&mut self, value: &'a Value, is_shared: bool) {
+        match value {
+            Value::None => self.out.op(op::NONE),
+            Value::Bool(bool) => self.bool(*bool),
+            Value::Int(int) => self.out.int(*int),
+            Value::Big(bytes) => self.out.big(bytes),
+            Value::Text(text) => self.text(text),
+            Value::Float(_) | Value::Bytes(_) => self.bare(value),
+            Value::List(_) | Value::Tuple(_) | Value::Dict(_) if is_shared => self.shared_container(value),
+            _ => self.container(value),
+        }
+    }
+
+    fn shared_container(&mut self, value: &'a Value) {
+        if let Some(id) = self.values.get(value) {
+            return self.out.get(*id);
+        }
+        self.container(value);
+        let id = self.census.next_id;
+        self.census.next_id += 1;
+        self.values.insert(value, id);
+        self.out.put(id);
+    }
+
+    /// A container with what it holds: by serde-pickle, save where an integer
+    /// beyond 64 bits is in it, which serde has no word for.
+    fn container(&mut self, value: &'a Value) {
+        if !holds_big(value) {
+            return self.bare(value);
+        }
+        match value {
+            Value::List(all) => self.list(all, |writer, value| writer.value(value, false)),
+            Value::Tuple(all) => {
+                self.out.op(op::MARK);
+                all.iter().for_each(|value| self.value(value, false));
+                self.out.op(op::TUPLE);
+            }
+            Value::Dict(pairs) => {
+                self.out.op(op::EMPTY_DICT);
+                self.out.op(op::MARK);
+                for (key, value) in pairs.iter() {
+                    self.value(key, false);
+                    self.value(value, false);
+                }
+                self.out.op(op::SETITEMS);
+            }
+            _ => self.value(value, false),
+        }
+    }
+
+    /// A value without a memo, as serde-pickle writes it.
+    fn bare(&mut self, value: &Value) {
+        let mut serializer =
+            serde_pickle::Serializer::new(&mut self.out.bytes, serde_pickle::SerOptions::new());
+        if let Err(error) = value.serialize(&mut serializer) {
+            self.out.fail(io::Error::other(error));
+        }
+    }
+}
+
+/// Gives a thing just written its number, if it is used again.
+fn number(entrant: &mut Entrant, next_id: &mut u32, put: impl FnOnce(u32)) {
+    if entrant.n_uses < 2 {
+        return;
+    }
+    if entrant.id == NO_ID {
+        entrant.id = *next_id;
+        *next_id += 1;
+    }
+    entrant.is_written = true;
+    put(entrant.id);
+}
+
+fn holds_big(value: &Value) -> bool {
+    match value {
+        Value::Big(_) => true,
+        Value::List(all) | Value::Tuple(all) => all.iter().any(holds_big),
+        Value::Dict(pairs) => pairs.iter().any(|(key, value)| holds_big(key) || holds_big(value)),
+        _ => false,
+    }
+}

@@ -1,0 +1,215 @@
+//! The trace undone from its end: rules 25 to 28.
+//!
+//! As the viewer's state history does, this starts from the final segments and
+//! blocks and undoes one entry after the other. The sizes of blocks that died
+//! before the end are known only as requested, so that overlaps within their
+//! rounding stay unseen, and rule 28 can then only say that a figure is too low.
+
+use std::collections::BTreeMap;
+
+use super::{
+    forward::{Change, Forward, Life},
+    memory::DeviceMemory,
+    place::EntryPlace,
+    ranges::{Ranges, Span},
+    report::Report,
+};
+use crate::{event::Action, snapshot::TraceEntry};
+
+/// A block in use at one point of the replay.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    end: u64,
+    /// Its size with rounding; requested bytes if that is not known.
+    size: u64,
+    is_rounded: bool,
+}
+
+/// Undoes a trace; whether some block was in no segment at its time.
+pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) -> bool {
+    let mut replay = Replay::new(forward, memory, report);
+    for (index, change) in forward.changes.iter().enumerate().rev() {
+        replay.undo(index, *change);
+    }
+    replay.is_outside
+}
+
+struct Replay<'a> {
+    forward: &'a Forward<'a>,
+    report: &'a mut Report,
+    ranges: Ranges,
+    held: BTreeMap<u64, Held>,
+    held_bytes: u128,
+    n_unrounded: u64,
+    is_outside: bool,
+}
+
+impl<'a> Replay<'a> {
+    fn new(forward: &'a Forward<'a>, memory: &DeviceMemory, report: &'a mut Report) -> Replay<'a> {
+        let mut replay = Replay {
+            forward,
+            report,
+            ranges: Ranges::default(),
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            n_unrounded: 0,
+            is_outside: false,
+        };
+        for range in &memory.ranges {
+            // Overlaps of the final segments are rule 11's.
+            if range.end > range.start && replay.ranges.overlapping(range.start, range.end).is_none() {
+                let span = Span { end: range.end, stream: range.stream, is_expandable: range.is_expandable };
+                replay.ranges.insert(range.start, span);
+            }
+        }
+        for block in &memory.active {
+            let end = block.address.saturating_add(block.size);
+            replay.hold(block.address, Held { end, size: block.size, is_rounded: true });
+        }
+        replay
+    }
+
+    fn undo(&mut self, index: usize, change: Change) {
+        let entry = &self.forward.entries[index];
+        let at = self.forward.place.entry(index);
+        match entry.action {
+            Some(Action::Alloc | Action::FreeCompleted) => {
+                if let Some(life) = change.born {
+                    self.release(self.forward.lives[life as usize].address);
+                }
+                if let Some(life) = change.died {
+                    self.revive(self.forward.lives[life as usize], at);
+                }
+            }
+            Some(Action::SegmentAlloc) => self.undo_segment_alloc(entry, at),
+            Some(Action::SegmentFree) => self.give_back(entry, at, false),
+            Some(Action::SegmentMap) => self.undo_segment_map(entry, at),
+            Some(Action::SegmentUnmap) => self.give_back(entry, at, true),
+            Some(Action::Snapshot) => self.snapshot(entry, at),
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, address: u64, held: Held) {
+        if let Some(old) = self.held.insert(address, held) {
+            self.uncount(old);
+        }
+        self.held_bytes += u128::from(held.size);
+        self.n_unrounded += u64::from(!held.is_rounded);
+    }
+
+    fn release(&mut self, address: u64) {
+        if let Some(held) = self.held.remove(&address) {
+            self.uncount(held);
+        }
+    }
+
+    fn uncount(&mut self, held: Held) {
+        self.held_bytes -= u128::from(held.size);
+        self.n_unrounded -= u64::from(!held.is_rounded);
+    }
+
+    /// A block that ended here was there before: rules 25 and 27.
+    fn revive(&mut self, life: Life, at: EntryPlace) {
+        let end = life.address.saturating_add(life.size);
+        let told = life.born.map_or(at, |born| self.forward.place.entry(born));
+        match self.held_in(life.address, end) {
+            // Rule 23 has told that the trace freed a block that is active at the end.
+            Some((other, _)) if other == life.address => return,
+            Some((other, _)) => {
+                let address = life.address;
+                let what =
+                    format_args!("{address:#x} overlaps the block at {other:#x}, live at the same time");
+                self.report.error(25, told, what);
+            }
+            None => {}
+        }
+        self.hold(life.address, Held { end, size: life.size, is_rounded: false });
+        self.check_inside(life, end, told);
+    }
+
+    fn check_inside(&mut self, life: Life, end: u64, at: EntryPlace) {
+        match self.ranges.at(life.address).filter(|(_, span)| span.end >= end) {
+            None => {
+                self.is_outside = true;
+                let address = life.address;
+                let what = "is in no segment at that time; the viewer's state history throws";
+                self.report.error(27, at, format_args!("the block at {address:#x} {what}"));
+            }
+            Some((_, span)) if span.stream != life.stream => {
+                let (segment, block) = (span.stream, life.stream);
+                let what = format_args!("on stream {block}, in a segment of stream {segment}");
+                self.report.warning(27, at, what);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The last block that shares a byte with a range.
+    fn held_in(&self, start: u64, end: u64) -> Option<(u64, Held)> {
+        let (address, held) = self.held.range(..end).next_back()?;
+        (held.end > start && end > start).then_some((*address, *held))
+    }
+
+    /// Before the segment was there nothing can have been in it: rule 27.
+    fn check_empty(&mut self, start: u64, end: u64, at: EntryPlace) {
+        if let Some((address, _)) = self.held_in(start, end) {
+            self.is_outside = true;
+            let what = "is live before this segment is there; the viewer's state history throws";
+            self.report.error(27, at, format_args!("the block at {address:#x} {what}"));
+        }
+    }
+
+    fn undo_segment_alloc(&mut self, entry: &TraceEntry, at: EntryPlace) {
+        let (start, end) = range(entry);
+        match self.ranges.remove(start, end) {
+            Ok(()) => self.check_empty(start, end, at),
+            Err(Some(span)) => {
+                let (size, other) = (entry.size, span.end - start);
+                let what = format_args!("a segment of {size} bytes at {start:#x}, but later it has {other}");
+                self.report.error(26, at, what);
+                let _ = self.ranges.remove(start, span.end);
+            }
+            Err(None) => {
+                let what = "but there is none later and no segment_free: the viewer removes another instead";
+                self.report.error(26, at, format_args!("a segment at {start:#x}, {what}"));
+            }
+        }
+    }
+
+    fn undo_segment_map(&mut self, entry: &TraceEntry, at: EntryPlace) {
+        let (start, end) = range(entry);
+        if self.ranges.carve(start, end) {
+            self.check_empty(start, end, at);
+        } else {
+            let what = "is not inside one segment later, and no segment_unmap took it: the viewer throws";
+            self.report.error(26, at, format_args!("the range {start:#x} to {end:#x} {what}"));
+        }
+    }
+
+    /// Undoes `segment_free` and `segment_unmap`: the range was there before.
+    fn give_back(&mut self, entry: &TraceEntry, at: EntryPlace, is_expandable: bool) {
+        let (start, end) = range(entry);
+        if let Some((other, _)) = self.ranges.overlapping(start, end) {
+            let what = format_args!("the range {start:#x} to {end:#x} overlaps the segment at {other:#x}");
+            self.report.error(26, at, what);
+        } else if end > start {
+            self.ranges.insert(start, Span { end, stream: entry.stream, is_expandable });
+        }
+    }
+
+    /// Rule 28's warning.
+    fn snapshot(&mut self, entry: &TraceEntry, at: EntryPlace) {
+        let (said, known) = (u128::from(entry.size), self.held_bytes);
+        let is_wrong = if self.n_unrounded == 0 { said != known } else { said < known };
+        if is_wrong {
+            let least = if self.n_unrounded == 0 { "" } else { "at least " };
+            let what = format_args!("says {said} active bytes, the replay has {least}{known} here");
+            self.report.warning(28, at, what);
+        }
+    }
+}
+
+fn range(entry: &TraceEntry) -> (u64, u64) {
+    (entry.address, entry.address.saturating_add(entry.size))
+}

@@ -1,0 +1,87 @@
+//! The outermost keys and the size of the whole: rules 1, 2 (its first half) and 7 (its count of entries).
+//!
+//! Rule 1 is a warning for a bare list of segments: `memory_snapshot()`
+//! returns one and the tools take it, only the viewer does not. Keys that no
+//! viewer reads (`host_*`, `external_annotations`) may break rule 1 only as a
+//! difference from PyTorch. The size of the file is not in the model.
+
+use super::{report::Report, values::Walk};
+use crate::snapshot::{Field, Form, Shape, Slot, Snapshot, Value};
+
+/// PyTorch's order (snapshot-format.md 1.1).
+const ORDER: [&str; 6] = [
+    "segments",
+    "device_traces",
+    "allocator_settings",
+    "external_annotations",
+    "host_segments",
+    "host_traces",
+];
+
+/// Beyond this many entries a browser's list of events becomes unusable (snapshot-format.md 3.6).
+const MANY_ENTRIES: usize = 500_000;
+
+pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
+    if snapshot.form == Form::SegmentList {
+        let what = "a bare list of segments: PyTorch's tools take it, the viewer does not; save a dict";
+        report.warning(1, "snapshot", what);
+        return;
+    }
+    check_list(&snapshot.shape, "segments", Field::Segments, report);
+    check_list(&snapshot.shape, "device_traces", Field::DeviceTraces, report);
+    for (key, slot) in &snapshot.shape.slots {
+        check_other_key(key, slot, report);
+    }
+    check_values(snapshot, report);
+    if !super::keys::is_ordered(&snapshot.shape, ORDER.into_iter()) {
+        report.pytorch(1, "snapshot", format_args!("PyTorch writes the keys in the order {ORDER:?}"));
+    }
+    check_traces(snapshot, report);
+}
+
+fn check_list(shape: &Shape, key: &str, field: Field, report: &mut Report) {
+    let what = match shape.slot(key) {
+        Some(Slot::Field(found)) if *found == field => return,
+        Some(Slot::Value(Value::List(_))) => "holds something that is not a list".to_owned(),
+        Some(Slot::Value(value)) => format!("is {}, not a list", value.kind()),
+        _ => "is missing: viewers throw \"not iterable\"".to_owned(),
+    };
+    report.error(1, key, what);
+}
+
+fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
+    let Slot::Value(value) = slot else { return };
+    if matches!(key, "host_segments" | "host_traces" | "external_annotations") {
+        report.pytorch(1, key, format_args!("is {} that is not a list of records", value.kind()));
+    }
+}
+
+/// Rules 4 and 6 for what stands beside the lists: settings and unknown keys.
+fn check_values(snapshot: &Snapshot, report: &mut Report) {
+    let (mut walk, mut issues) = (Walk::default(), Vec::new());
+    for (key, slot) in &snapshot.shape.slots {
+        if let Some(fault) = super::values::key_fault(key) {
+            report.error(6, "snapshot", format_args!("{key:?} {fault}"));
+        }
+        if let Slot::Value(value) = slot {
+            walk.check(key, value, &mut issues);
+        }
+    }
+    for issue in issues {
+        report.add(issue.rule, issue.severity, "snapshot", issue.what);
+    }
+}
+
+fn check_traces(snapshot: &Snapshot, report: &mut Report) {
+    if snapshot.shape.has(Field::DeviceTraces) && snapshot.device_traces.is_empty() {
+        let what = "is empty: the viewer offers no device and throws; write at least one (empty) list";
+        report.error(2, "device_traces", what);
+    }
+    for (device, trace) in snapshot.device_traces.iter().enumerate() {
+        if trace.len() > MANY_ENTRIES {
+            let what = "browsers cannot list more than about 600 000; bound the trace with max_entries";
+            let place = super::place::TracePlace::Device(device);
+            report.warning(7, place, format_args!("{} entries: {what}", trace.len()));
+        }
+    }
+}

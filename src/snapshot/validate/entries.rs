@@ -1,0 +1,313 @@
+//! Trace entries one by one: rules 4, 17 to 20, 28, 30, 31 and 32.
+//!
+//! Rule 19 is about the whole snapshot, not one device: the viewer gathers the
+//! categories of all. Rule 20 passes over times of 0, which PyTorch writes for
+//! an event it cannot date (snapshot-format.md 2.4).
+
+use super::{
+    Severity, backward, ends,
+    forward::Forward,
+    frames::Frames,
+    keys::{self, Facts, Table},
+    memory::{DeviceMemory, Memory},
+    place::{EntryPlace, TracePlace},
+    report::Report,
+    timeline,
+    values::{MAX_EXACT, is_exact},
+};
+use crate::{
+    event::Action,
+    snapshot::{Field, Shape, Snapshot, TraceEntry},
+};
+
+/// What PyTorch's C++ writer does otherwise than its Python writer: the time comes later.
+const CPP_ORDER: [&str; 12] = [
+    "action",
+    "addr",
+    "device_free",
+    "size",
+    "stream",
+    "compile_context",
+    "user_metadata",
+    "internal_metadata",
+    "time_us",
+    "pool_id",
+    "frames",
+    "forward_frames",
+];
+
+pub(super) fn check(snapshot: &Snapshot, memory: &Memory, report: &mut Report) {
+    let mut check = Check {
+        snapshot,
+        report,
+        table: Table::new(snapshot, keys::ENTRY),
+        frames: Frames::new(snapshot),
+        writers: vec![None; snapshot.shapes.len()],
+        writer: Writers::EITHER,
+    };
+    for (device, entries) in snapshot.device_traces.iter().enumerate() {
+        let place = TracePlace::Device(device);
+        let is_readable = check.entries(entries, place);
+        let unordered = check.times(entries, place);
+        if let Some(memory) = memory.devices.get(device) {
+            check.replays(entries, place, memory, is_readable, unordered);
+        }
+    }
+    check.report.set_lenient(true);
+    check.entries(&snapshot.host_traces, TracePlace::Host);
+    check.times(&snapshot.host_traces, TracePlace::Host);
+    check.report.set_lenient(false);
+    check.categories();
+}
+
+/// Which of PyTorch's two writers could have written a shape's keys in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Writers {
+    python: bool,
+    cpp: bool,
+}
+
+impl Writers {
+    const EITHER: Writers = Writers { python: true, cpp: true };
+
+    fn of(shape: &Shape) -> Writers {
+        Writers {
+            python: keys::is_ordered(shape, keys::names(keys::ENTRY)),
+            cpp: keys::is_ordered(shape, CPP_ORDER.into_iter()),
+        }
+    }
+
+    fn and(self, other: Writers) -> Writers {
+        Writers { python: self.python && other.python, cpp: self.cpp && other.cpp }
+    }
+
+    fn any(self) -> bool {
+        self.python || self.cpp
+    }
+}
+
+struct Check<'a> {
+    snapshot: &'a Snapshot,
+    report: &'a mut Report,
+    table: Table<'a>,
+    frames: Frames<'a>,
+    /// By shape.
+    writers: Vec<Option<Writers>>,
+    /// Who could have written all entries so far.
+    writer: Writers,
+}
+
+impl Check<'_> {
+    /// Every entry of a trace by itself; whether all of them can be replayed.
+    fn entries(&mut self, entries: &[TraceEntry], place: TracePlace) -> bool {
+        let mut is_readable = true;
+        let (mut with_frames, mut without) = (0u64, 0u64);
+        for (index, entry) in entries.iter().enumerate() {
+            let at = place.entry(index);
+            let facts = self.table.facts(entry.shape);
+            for issue in &facts.issues {
+                self.report.add(issue.rule, issue.severity, at, &issue.what);
+            }
+            is_readable &= check_fields(entry, facts, at, self.report);
+            check_numbers(entry, facts, at, self.report);
+            if entry.action.is_some_and(|action| action != Action::Snapshot) {
+                let count = if facts.has(Field::Frames) { &mut with_frames } else { &mut without };
+                *count += 1;
+            }
+            if entry.action == Some(Action::Annotate) {
+                self.annotate(entry, at);
+            }
+            self.order(entry, at);
+            self.frames.check(entry.stack, at, self.report);
+        }
+        if with_frames > 0 && without > 0 {
+            let what = "the context was changed while recording, or other threads recorded none";
+            let what = format_args!("{with_frames} entries with `frames` and {without} without: {what}");
+            self.report.warning(30, place, what);
+        }
+        is_readable
+    }
+
+    /// Rule 31: one writer wrote them all.
+    fn order(&mut self, entry: &TraceEntry, at: EntryPlace) {
+        let Some(shape) = keys::shape_of(self.snapshot, entry.shape) else { return };
+        let slot = &mut self.writers[entry.shape.0 as usize];
+        let writers = *slot.get_or_insert_with(|| Writers::of(shape));
+        if !writers.any() {
+            self.report.pytorch(31, at, "the keys are in neither order that PyTorch writes");
+        } else if self.writer.and(writers).any() {
+            self.writer = self.writer.and(writers);
+        } else {
+            let what = "the keys are in the order of PyTorch's other writer than those before";
+            self.report.pytorch(31, at, what);
+        }
+    }
+
+    /// Rule 32: an annotation says something.
+    fn annotate(&mut self, entry: &TraceEntry, at: EntryPlace) {
+        let shape = keys::shape_of(self.snapshot, entry.shape);
+        if shape.and_then(|shape| shape.text("user_metadata")).is_none_or(str::is_empty) {
+            self.report.warning(32, at, "annotates with no text in `user_metadata`");
+        }
+    }
+
+    /// Rule 20 but for its error; the first entry that is older than one before it.
+    fn times(&mut self, entries: &[TraceEntry], place: TracePlace) -> Option<EntryPlace> {
+        let mut n_undated = 0u64;
+        let mut latest = i64::MIN;
+        let mut backwards = (0u64, None);
+        for (index, entry) in entries.iter().enumerate() {
+            if self.table.facts(entry.shape).lacks(Field::TimeUs) {
+                n_undated += 1;
+            } else if entry.time_us != 0 && entry.time_us < latest {
+                backwards.0 += 1;
+                backwards.1.get_or_insert(place.entry(index));
+            }
+            latest = latest.max(entry.time_us);
+        }
+        if n_undated > 0 {
+            let what = "the viewer shows \"Invalid Date\"; PyTorch since 2.2 writes it";
+            self.report.warning(20, place, format_args!("{n_undated} entries without `time_us`: {what}"));
+        }
+        if let (n, Some(first)) = backwards {
+            let what = "viewers go by the order of the list";
+            self.report.warning(
+                20,
+                first,
+                format_args!("{n} entries are older than one before them; {what}"),
+            );
+        }
+        backwards.1
+    }
+
+    /// Rules 20 to 29, 33 and 36 for one device.
+    fn replays(
+        &mut self,
+        entries: &[TraceEntry],
+        place: TracePlace,
+        memory: &DeviceMemory,
+        is_readable: bool,
+        unordered: Option<EntryPlace>,
+    ) {
+        if !is_readable {
+            let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
+            self.report.warning(21, place, what);
+            return;
+        }
+        let n_before = self.report.count(21, Severity::Error);
+        let forward = Forward::run(entries, 0..entries.len(), place, self.report);
+        if let Some(first) = unordered.filter(|_| self.report.count(21, Severity::Error) > n_before) {
+            self.misordered(entries, first, place);
+        }
+        ends::check_overflow(&forward, self.report);
+        if memory.is_unreadable {
+            let what = "not held against the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
+            self.report.warning(23, place, what);
+        } else {
+            ends::check(&forward, memory, self.report);
+            let is_outside = backward::check(&forward, memory, self.report);
+            ends::check_kinds(&forward, is_outside, self.report);
+        }
+        timeline::check(&forward, self.report);
+    }
+
+    /// Rule 20's error: the order of the list makes no sense. Whether that of
+    /// the times does tells a list that was shuffled from a ring that was
+    /// exported in the wrong order after resizing, which has holes too.
+    fn misordered(&mut self, entries: &[TraceEntry], first: EntryPlace, place: TracePlace) {
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_by_key(|index| entries[*index].time_us);
+        let mut sorted = Report::default();
+        Forward::run(entries, order.into_iter(), place, &mut sorted);
+        let what = if sorted.count(21, Severity::Error) == 0 {
+            "replayed by time the entries make sense: sort them by `time_us`"
+        } else {
+            "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
+        };
+        self.report.error(20, first, format_args!("entries are not in the order of their times; {what}"));
+    }
+
+    /// Rule 19: a viewer that meets categories wants one to be "unknown".
+    fn categories(&mut self) {
+        let all = || self.snapshot.device_traces.iter().flatten();
+        let category = |entry: &TraceEntry| {
+            keys::shape_of(self.snapshot, entry.shape)?.value("category").map(|value| value.as_text())
+        };
+        let mut any = false;
+        for category in all().filter_map(category) {
+            any = true;
+            if category.is_some_and(|category| &**category == "unknown") {
+                return;
+            }
+        }
+        if any {
+            let what =
+                "entries have a `category` and none is \"unknown\": the viewer throws; give one entry that";
+            self.report.error(19, "device_traces", what);
+        }
+    }
+}
+
+/// Rules 17, 18 and 28: the keys an action needs; whether the entry can be replayed.
+fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) -> bool {
+    if facts.lacks(Field::Action) {
+        report.error(17, at, "no `action`: viewers throw");
+    }
+    let is_oom = entry.action == Some(Action::Oom);
+    let (address, name) = if is_oom { (Field::DeviceFree, "device_free") } else { (Field::Addr, "addr") };
+    if is_oom && facts.has_key(Field::Addr) {
+        report.error(18, at, "an `oom` with `addr`; it has `device_free` alone");
+    } else if !is_oom && facts.has_key(Field::DeviceFree) {
+        report.pytorch(18, at, "`device_free` belongs to `oom` alone");
+    }
+    if facts.lacks(address) {
+        report.error(18, at, format_args!("no `{name}`: viewers throw or print NaN"));
+    }
+    if facts.lacks(Field::Size) {
+        report.error(18, at, "no `size`: totals become NaN");
+    }
+    if facts.lacks(Field::Stream) {
+        report.warning(18, at, "no `stream`");
+    }
+    let Some(action) = entry.action else { return !facts.is_unknown_action() };
+    let is_readable = facts.has(address) && facts.has(Field::Size);
+    if is_readable {
+        check_meaning(entry, action, facts, at, report);
+    }
+    // These three change nothing, so that a replay can do without their numbers.
+    is_readable || matches!(action, Action::Oom | Action::Snapshot | Action::Annotate)
+}
+
+fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPlace, report: &mut Report) {
+    if action == Action::Snapshot {
+        if entry.address != 0 {
+            let address = entry.address;
+            report.error(28, at, format_args!("a `snapshot` at {address:#x}; its address is 0"));
+        }
+        if facts.has(Field::Frames) {
+            report.pytorch(28, at, "a `snapshot` with `frames`; PyTorch's has none");
+        }
+        return;
+    }
+    if entry.address == 0 && action != Action::Oom {
+        report.warning(18, at, format_args!("`{}` at address 0", action.name()));
+    }
+    if entry.size == 0 {
+        report.warning(18, at, format_args!("`{}` of 0 bytes", action.name()));
+    }
+}
+
+/// Rule 4 for the fields.
+fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) {
+    let address = if facts.has(Field::DeviceFree) { "device_free" } else { "addr" };
+    for (name, count) in [(address, entry.address), ("size", entry.size)] {
+        if count > MAX_EXACT && (facts.has(Field::Addr) || facts.has(Field::DeviceFree) || name == "size") {
+            report.error(4, at, format_args!("`{name}` is {count}, beyond 2^53: viewers round it"));
+        }
+    }
+    for (name, int) in [("stream", entry.stream), ("time_us", entry.time_us)] {
+        if !is_exact(int) {
+            report.error(4, at, format_args!("`{name}` is {int}, beyond 2^53: viewers round it"));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Frames: rule 16, and rule 6 for their texts.
+//!
+//! A stack that many records share is told once, at the first of them.
+
+use std::fmt::Display;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    Severity,
+    keys::{self, Issue, Table},
+    report::Report,
+    values::text_fault,
+};
+use crate::snapshot::{Field, Frame, Snapshot, StackIndex};
+
+/// The frames that have something wrong; usually none.
+#[derive(Debug)]
+pub(super) struct Frames<'a> {
+    snapshot: &'a Snapshot,
+    faults: FxHashMap<usize, Vec<Issue>>,
+    told: FxHashSet<StackIndex>,
+}
+
+impl<'a> Frames<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Frames<'a> {
+        let mut table = Table::new(snapshot, keys::FRAME);
+        let mut faults = FxHashMap::default();
+        for (index, frame) in snapshot.stacks.all_frames().enumerate() {
+            let issues = frame_issues(snapshot, frame, &mut table);
+            if !issues.is_empty() {
+                faults.insert(index, issues);
+            }
+        }
+        Frames { snapshot, faults, told: FxHashSet::default() }
+    }
+
+    /// Tells what is wrong with the stack of the record at a place.
+    pub(super) fn check(&mut self, stack: Option<StackIndex>, place: impl Display, report: &mut Report) {
+        let Some(stack) = stack else { return };
+        if stack.index() >= self.snapshot.stacks.len() {
+            report.error(16, place, "its stack is not in this snapshot");
+        } else if !self.faults.is_empty() && self.told.insert(stack) {
+            self.tell(stack, place, report);
+        }
+    }
+
+    fn tell(&self, stack: StackIndex, place: impl Display, report: &mut Report) {
+        for (n, frame) in self.snapshot.stacks.members(stack).iter().enumerate() {
+            for issue in self.faults.get(&(frame.0 as usize)).into_iter().flatten() {
+                report.add(issue.rule, issue.severity, format_args!("{place}.frames[{n}]"), &issue.what);
+            }
+        }
+    }
+}
+
+fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Vec<Issue> {
+    let facts = table.facts(frame.shape);
+    let copy = |issue: &Issue| Issue::new(issue.rule, issue.severity, issue.what.clone());
+    let mut issues: Vec<Issue> = facts.issues.iter().map(copy).collect();
+    for (field, name) in [(Field::Name, "name"), (Field::Filename, "filename"), (Field::Line, "line")] {
+        if facts.lacks(field) {
+            let what = format!("no `{name}`: viewers throw when the stack is shown");
+            issues.push(Issue::new(16, Severity::Error, what));
+        }
+    }
+    for (name, text) in [("name", &frame.name), ("filename", &frame.filename)] {
+        let fault = text_fault(text).map(|fault| format!("`{name}` {fault}"));
+        issues.extend(fault.map(|what| Issue::new(6, Severity::Error, what)));
+    }
+    let ordered = keys::shape_of(snapshot, frame.shape)
+        .is_none_or(|shape| keys::is_ordered(shape, keys::names(keys::FRAME)));
+    if !ordered {
+        let what = "PyTorch writes the keys in the order name, filename, line".to_owned();
+        issues.push(Issue::new(16, Severity::Pytorch, what));
+    }
+    issues
+}

@@ -1,0 +1,98 @@
+//! Annotations and settings: rules 34 and 35.
+//!
+//! The page gives rule 35 the words "no BigInt". An integer too large for a
+//! viewer is an error under rule 4 wherever it stands, so that 35 is left with
+//! what is merely unlike PyTorch. A ring may have lost the beginning of a
+//! scope, and a dump taken inside a scope lacks its end: rule 34 stays a P.
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    keys::{self, Table},
+    report::Report,
+    values::text_fault,
+};
+use crate::snapshot::{Annotation, Field, Snapshot, Value};
+
+pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
+    annotations(snapshot, report);
+    if let Some(settings) = snapshot.shape.value("allocator_settings") {
+        check_settings(settings, report);
+    }
+}
+
+fn annotations(snapshot: &Snapshot, report: &mut Report) {
+    let mut table = Table::new(snapshot, keys::ANNOTATION);
+    let mut open: FxHashMap<&str, i64> = FxHashMap::default();
+    let mut lone_ends = 0u64;
+    for (index, annotation) in snapshot.external_annotations.iter().enumerate() {
+        check_annotation(snapshot, index, annotation, &mut table, report);
+        let n_open = open.entry(&annotation.name).or_default();
+        match &*annotation.stage {
+            "START" => *n_open += 1,
+            "END" if *n_open > 0 => *n_open -= 1,
+            "END" => lone_ends += 1,
+            _ => {}
+        }
+    }
+    let lone_starts: i64 = open.values().sum();
+    if lone_starts != 0 || lone_ends != 0 {
+        let what = format_args!("{lone_starts} START without END, {lone_ends} END without START");
+        report.pytorch(34, "external_annotations", what);
+    }
+}
+
+fn check_annotation(
+    snapshot: &Snapshot,
+    index: usize,
+    annotation: &Annotation,
+    table: &mut Table<'_>,
+    report: &mut Report,
+) {
+    let place = format_args!("external_annotations[{index}]");
+    let facts = table.facts(annotation.shape);
+    for issue in &facts.issues {
+        report.add(issue.rule, issue.severity, place, &issue.what);
+    }
+    for (field, name) in [(Field::Stage, "stage"), (Field::Name, "name"), (Field::Device, "device")] {
+        if facts.lacks(field) {
+            report.pytorch(34, place, format_args!("no `{name}`"));
+        }
+    }
+    if facts.has(Field::Stage) && !matches!(&*annotation.stage, "START" | "END") {
+        report.pytorch(34, place, format_args!("stage {:?} is neither START nor END", &*annotation.stage));
+    }
+    let n_traces = snapshot.device_traces.len();
+    let is_known = usize::try_from(annotation.device).is_ok_and(|device| device < n_traces);
+    if facts.has(Field::Device) && !is_known {
+        report.pytorch(34, place, format_args!("device {}, but {n_traces} device_traces", annotation.device));
+    }
+    for text in [&annotation.stage, &annotation.name] {
+        if let Some(fault) = text_fault(text) {
+            report.error(6, place, format_args!("{text:?} {fault}"));
+        }
+    }
+}
+
+fn check_settings(settings: &Value, report: &mut Report) {
+    let Value::Dict(pairs) = settings else {
+        report.pytorch(35, "allocator_settings", format_args!("is {}, not a dict", settings.kind()));
+        return;
+    };
+    for (key, value) in pairs.iter() {
+        match value {
+            Value::Float(float) if !float.is_finite() => {
+                let what = format_args!("{key:?} is {float}, which JSON cannot say");
+                report.pytorch(35, "allocator_settings", what);
+            }
+            Value::Bytes(_) => report.pytorch(35, "allocator_settings", format_args!("{key:?} is bytes")),
+            _ => {}
+        }
+    }
+    let is_divisions =
+        |(key, _): &(Value, Value)| key.as_text().is_some_and(|key| &**key == "roundup_power2_divisions");
+    if pairs.iter().position(is_divisions).is_some_and(|at| at + 1 != pairs.len()) {
+        let what = "`roundup_power2_divisions` is not last, as PyTorch has it";
+        report.pytorch(35, "allocator_settings", what);
+    }
+}

@@ -1,0 +1,90 @@
+//! Rules 4 and 6 in values that have no field: numbers no viewer holds exactly, keys and texts it loses.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::{Severity, keys::Issue};
+use crate::snapshot::Value;
+
+/// The largest number up to which JavaScript holds every integer exactly.
+pub(super) const MAX_EXACT: u64 = 1 << 53;
+
+/// Whether an integer keeps its value in a viewer.
+pub(super) fn is_exact(int: i64) -> bool {
+    int.unsigned_abs() <= MAX_EXACT
+}
+
+/// What is wrong with a text, if anything (rule 6).
+pub(super) fn text_fault(text: &str) -> Option<&'static str> {
+    text.starts_with('\u{feff}').then_some("begins with a byte order mark, which the viewer drops")
+}
+
+/// What is wrong with a key, if anything (rule 6).
+pub(super) fn key_fault(key: &str) -> Option<&'static str> {
+    if key == "__proto__" {
+        return Some("is a key that vanishes in the viewer; rename it");
+    }
+    text_fault(key)
+}
+
+/// Walks values, each shared container once.
+///
+/// A file can name one list a billion times through its memo; the walk is
+/// bounded by what is in memory because it remembers where it was.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    seen: FxHashSet<*const ()>,
+}
+
+impl Walk {
+    /// Adds what is wrong inside of a value under this key.
+    pub(super) fn check(&mut self, key: &str, value: &Value, issues: &mut Vec<Issue>) {
+        let mut open = vec![value];
+        while let Some(value) = open.pop() {
+            match value {
+                Value::List(all) | Value::Tuple(all) if self.is_new(Arc::as_ptr(all).cast()) => {
+                    open.extend(all.iter());
+                }
+                Value::Dict(pairs) if self.is_new(Arc::as_ptr(pairs).cast()) => {
+                    for (inner, value) in pairs.iter() {
+                        check_inner_key(key, inner, issues);
+                        open.push(value);
+                    }
+                }
+                leaf => check_leaf(key, leaf, issues),
+            }
+        }
+    }
+
+    fn is_new(&mut self, container: *const ()) -> bool {
+        self.seen.insert(container)
+    }
+}
+
+fn check_inner_key(key: &str, inner: &Value, issues: &mut Vec<Issue>) {
+    let fault = match inner {
+        Value::Text(inner) => key_fault(inner).map(|fault| format!("{inner:?} in `{key}` {fault}")),
+        other => Some(format!("a key in `{key}` is {}; keys are str", other.kind())),
+    };
+    issues.extend(fault.map(|what| Issue::new(6, Severity::Error, what)));
+}
+
+fn check_leaf(key: &str, leaf: &Value, issues: &mut Vec<Issue>) {
+    let issue = match leaf {
+        Value::Int(int) if !is_exact(*int) => {
+            Issue::new(4, Severity::Error, format!("`{key}` holds {int}, beyond 2^53: viewers round it"))
+        }
+        Value::Big(_) => Issue::new(
+            4,
+            Severity::Error,
+            format!("`{key}` holds an int beyond 64 bits: viewers make a BigInt of it and throw"),
+        ),
+        Value::Text(text) => match text_fault(text) {
+            Some(fault) => Issue::new(6, Severity::Error, format!("a str in `{key}` {fault}")),
+            None => return,
+        },
+        _ => return,
+    };
+    issues.push(issue);
+}
