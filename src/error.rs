@@ -118,11 +118,14 @@ impl fmt::Display for Bytes {
         const GIB: u64 = MIB * KIB;
         #[allow(clippy::cast_precision_loss)]
         let bytes = self.0 as f64;
-        match self.0 {
-            0..=KIB => write!(f, "{} bytes", self.0),
-            ..=MIB => write!(f, "{:.2} KiB", bytes / KIB as f64),
-            ..=GIB => write!(f, "{:.2} MiB", bytes / MIB as f64),
-            _ => write!(f, "{:.2} GiB", bytes / GIB as f64),
+        if self.0 <= KIB {
+            write!(f, "{} bytes", self.0)
+        } else if self.0 <= MIB {
+            write!(f, "{:.2} KiB", bytes / KIB as f64)
+        } else if self.0 <= GIB {
+            write!(f, "{:.2} MiB", bytes / MIB as f64)
+        } else {
+            write!(f, "{:.2} GiB", bytes / GIB as f64)
         }
     }
 }

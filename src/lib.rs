@@ -30,7 +30,7 @@
 //!
 //! The modules stand in the order of the walk: a [`device`] gives segments,
 //! the [`allocator`] cuts them into blocks and reports every change to the
-//! [`recorder`], a [`snapshot`] is collected from both, and [`pickle`] writes
+//! [`recorder`], a [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes
 //! it. `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do

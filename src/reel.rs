@@ -41,11 +41,14 @@ struct Shared {
     dialect: Dialect,
 }
 
+/// A device, waiting for its ordinal and its recorder.
+type MakeAllocator = dyn FnOnce(&Recorder, DeviceId) -> CachingAllocator;
+
 /// How a reel is put together.
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
-    devices: Vec<Box<dyn FnOnce(&Recorder, DeviceId) -> CachingAllocator>>,
+    devices: Vec<Box<MakeAllocator>>,
     history: Option<History>,
     save_on_oom: Option<PathBuf>,
     dialect: Dialect,

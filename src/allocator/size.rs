@@ -29,10 +29,12 @@ pub(super) fn pool_kind(rounded_bytes: u64) -> PoolKind {
 
 /// What the device is asked for when no free block fits.
 pub(super) fn segment_bytes(rounded_bytes: u64) -> u64 {
-    match rounded_bytes {
-        ..=SMALL_MAX_BYTES => SMALL_SEGMENT_BYTES,
-        ..MIN_LARGE_BYTES => LARGE_SEGMENT_BYTES,
-        _ => rounded_bytes.next_multiple_of(ROUND_LARGE_BYTES),
+    if rounded_bytes <= SMALL_MAX_BYTES {
+        SMALL_SEGMENT_BYTES
+    } else if rounded_bytes < MIN_LARGE_BYTES {
+        LARGE_SEGMENT_BYTES
+    } else {
+        rounded_bytes.next_multiple_of(ROUND_LARGE_BYTES)
     }
 }
 

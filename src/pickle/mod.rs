@@ -6,7 +6,7 @@
 //! let bytes = pickle::to_vec(&Snapshot::default());
 //! let snapshot = pickle::from_slice(&bytes)?;
 //! assert_eq!(snapshot.n_events(), 0);
-//! # Ok::<(), memreel::error::Error>(())
+//! # Ok::<(), memreel::Error>(())
 //! ```
 //!
 //! A pickle is a program for a small stack machine. The machine here has the
