@@ -1,7 +1,7 @@
 //! The blocks, in an arena: neighbours are numbers, addresses are offsets, nothing is unsafe.
 #![forbid(unsafe_code)]
 
-use super::{pool::PoolIndex, stream_table::StreamSet};
+use super::{pool::PoolIndex, segments::RangeIndex, stream_table::StreamSet};
 use crate::{
     event::{Address, StackId, StreamId},
     inventory::BlockState,
@@ -30,6 +30,12 @@ pub(super) struct Block {
     pub(super) stream: StreamId,
     pub(super) pool: PoolIndex,
     pub(super) is_allocated: bool,
+    /// False only for the parts of an expandable segment that have no memory.
+    pub(super) is_mapped: bool,
+    /// The expandable segment it is a piece of.
+    pub(super) range: Option<RangeIndex>,
+    /// How many searches its pool had seen when it became free.
+    pub(super) freed_at: u64,
     /// The neighbours within the segment.
     pub(super) prev: Option<BlockId>,
     pub(super) next: Option<BlockId>,
@@ -55,6 +61,17 @@ impl Block {
         Block { segment_stack: stack, ..Block::piece(address, bytes, stream, pool) }
     }
 
+    /// The whole of an expandable segment's addresses, without memory.
+    pub(super) fn range(
+        address: Address,
+        bytes: u64,
+        stream: StreamId,
+        pool: PoolIndex,
+        range: RangeIndex,
+    ) -> Block {
+        Block { is_mapped: false, range: Some(range), ..Block::piece(address, bytes, stream, pool) }
+    }
+
     /// A piece without a history.
     fn piece(address: Address, bytes: u64, stream: StreamId, pool: PoolIndex) -> Block {
         Block {
@@ -64,6 +81,9 @@ impl Block {
             stream,
             pool,
             is_allocated: false,
+            is_mapped: true,
+            range: None,
+            freed_at: 0,
             prev: None,
             next: None,
             stream_uses: StreamSet::default(),
@@ -125,6 +145,8 @@ impl Blocks {
         let mut front = Block::piece(rest.address, bytes, rest.stream, rest.pool);
         front.prev = rest.prev;
         front.next = Some(id);
+        front.is_mapped = rest.is_mapped;
+        front.range = rest.range;
         rest.address = rest.address.offset(bytes);
         rest.bytes -= bytes;
         let before = rest.prev;
@@ -134,6 +156,25 @@ impl Blocks {
             self[before].next = Some(front);
         }
         front
+    }
+
+    /// Cuts a block: it keeps the first `bytes`, a new block takes the rest.
+    pub(super) fn split_tail(&mut self, id: BlockId, bytes: u64) -> BlockId {
+        let front = &mut self[id];
+        let address = front.address.offset(bytes);
+        let mut tail = Block::piece(address, front.bytes - bytes, front.stream, front.pool);
+        tail.is_mapped = front.is_mapped;
+        tail.range = front.range;
+        tail.prev = Some(id);
+        tail.next = front.next;
+        front.bytes = bytes;
+        let after = front.next;
+        let tail = self.insert(tail);
+        self[id].next = Some(tail);
+        if let Some(after) = after {
+            self[after].prev = Some(tail);
+        }
+        tail
     }
 
     /// Merges a neighbour into a block, which lives on. A neighbour to the left

@@ -1,8 +1,11 @@
 //! How a block comes back: requested now, completed when no stream uses it (caching-allocator.md 4).
 #![forbid(unsafe_code)]
 
-use super::{block::BlockId, heap::Heap, stats::signed, stream_table::StreamKey};
+use std::collections::VecDeque;
+
+use super::{block::BlockId, heap::Heap, pool::PoolIndex, stats::signed, stream_table::StreamKey};
 use crate::{
+    device::Mark,
     error::Result,
     event::{Action, StackId, StreamId},
     inventory::BlockState,
@@ -13,8 +16,12 @@ impl Heap {
     pub(super) fn record_stream(&mut self, id: BlockId, stream: StreamId) {
         let key = self.stream_key(stream);
         let block = &mut self.blocks[id];
-        if stream != block.stream {
-            block.stream_uses.entry(key, || ());
+        if stream == block.stream {
+            return;
+        }
+        block.stream_uses.entry(key, || ());
+        if self.private.is_routing() {
+            self.uses_while_routing.entry(id).or_default().push(key);
         }
     }
 
@@ -28,12 +35,38 @@ impl Heap {
         self.stats.allocation.change(kind, -1);
         self.stats.allocated_bytes.change(kind, -signed(bytes));
         self.record(Action::FreeRequested, id, requested_bytes, stack);
+        if self.settings.is_oversize(bytes) {
+            self.stats.oversize_allocations.change(-1);
+        }
         if self.blocks[id].stream_uses.is_empty() {
             self.complete(id, stack);
+            Ok(())
+        } else if self.private.is_routing() {
+            self.deferred.push(id);
             Ok(())
         } else {
             self.wait_for_streams(id)
         }
+    }
+
+    /// Takes up the frees that were put off while requests were routed to a
+    /// private pool. Streams that were recorded meanwhile do not count: their
+    /// work belongs to what was captured (caching-allocator.md 4.5). PyTorch
+    /// goes through them in the order of their pointers' hashes, which nobody
+    /// can reproduce; here it is the order of the frees.
+    fn take_up_deferred(&mut self, stack: StackId) -> Result<()> {
+        for id in std::mem::take(&mut self.deferred) {
+            for key in self.uses_while_routing.remove(&id).unwrap_or_default() {
+                self.blocks[id].stream_uses.remove(key);
+            }
+            if self.blocks[id].stream_uses.is_empty() {
+                let stack = stack.or(self.blocks[id].stack);
+                self.complete(id, stack);
+            } else {
+                self.wait_for_streams(id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Marks every other stream that uses the block. Until all marks are
@@ -53,18 +86,43 @@ impl Heap {
     /// Completes the frees whose streams have passed their marks. Each stream
     /// is asked from its oldest mark on, up to the first that is not passed.
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
+        self.take_up_deferred(stack)?;
         self.complete_while(stack, |heap, mark| heap.segments.device().is_passed(mark))
     }
 
     /// Waits for every stream that has marks, and completes all frees.
     pub(super) fn complete_all(&mut self, stack: StackId) -> Result<()> {
+        self.stats.num_sync_all_streams += 1;
+        self.take_up_deferred(stack)?;
         self.complete_while(stack, |heap, mark| heap.segments.device().wait(mark).map(|()| true))
+    }
+
+    /// As [`Heap::complete_all`], for the blocks of some pools alone.
+    pub(super) fn complete_pools(&mut self, pools: [PoolIndex; 2], stack: StackId) -> Result<()> {
+        self.stats.num_sync_all_streams += 1;
+        let streams: Vec<StreamKey> = self.waiting.keys().collect();
+        for key in streams {
+            let Some(marks) = self.waiting.get_mut(key) else { continue };
+            let is_of = |(_, id): &(Mark, BlockId)| pools.contains(&self.blocks[*id].pool);
+            let (ours, others): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(marks).into_iter().partition(is_of);
+            *marks = others;
+            if marks.is_empty() {
+                self.waiting.remove(key);
+            }
+            for (mark, id) in ours {
+                self.segments.device().wait(mark)?;
+                self.pass(id, stack);
+                self.segments.device().forget(mark);
+            }
+        }
+        Ok(())
     }
 
     fn complete_while(
         &mut self,
         stack: StackId,
-        is_passed: impl Fn(&Heap, crate::device::Mark) -> Result<bool>,
+        is_passed: impl Fn(&Heap, Mark) -> Result<bool>,
     ) -> Result<()> {
         let mut from = 0;
         while let Some((place, key)) = self.waiting.at_or_after(from) {
@@ -73,7 +131,8 @@ impl Heap {
                 if !is_passed(self, mark)? {
                     break;
                 }
-                self.pass(key, id, stack);
+                self.waiting.get_mut(key).and_then(VecDeque::pop_front);
+                self.pass(id, stack);
                 self.segments.device().forget(mark);
             }
             if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
@@ -86,8 +145,7 @@ impl Heap {
     }
 
     /// One mark of a block is passed; the last one completes its free.
-    fn pass(&mut self, key: StreamKey, id: BlockId, stack: StackId) {
-        self.waiting.get_mut(key).and_then(std::collections::VecDeque::pop_front);
+    fn pass(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
@@ -103,30 +161,38 @@ impl Heap {
         let block = &mut self.blocks[id];
         block.stack = StackId::NONE;
         let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
-        let neighbours = [block.prev, block.next];
+        let is_expandable = block.range.is_some();
         self.record(Action::FreeCompleted, id, requested_bytes, stack);
+        self.uses_while_routing.remove(&id);
 
-        let (mut blocks_by, mut bytes_by) = (0, 0);
-        for neighbour in neighbours.into_iter().flatten() {
-            if self.blocks[neighbour].state() == BlockState::Inactive {
-                self.pools[pool.0].remove(neighbour, &self.blocks[neighbour]);
-                let absorbed = self.blocks.absorb(id, neighbour);
-                blocks_by -= 1;
-                bytes_by -= signed(absorbed.bytes);
-            }
-        }
-        let block = &self.blocks[id];
-        if block.is_split() {
-            blocks_by += 1;
-            bytes_by += signed(block.bytes);
-        }
-        self.pools[pool.0].insert(id, block);
-
+        let (n_absorbed, absorbed_bytes) = self.merge_neighbours(id);
+        self.pools[pool.0].insert(id, &mut self.blocks[id]);
         let kind = self.pools[pool.0].kind;
-        self.stats.inactive_split.change(kind, blocks_by);
-        self.stats.inactive_split_bytes.change(kind, bytes_by);
+        if !is_expandable {
+            let block = &self.blocks[id];
+            let (n, left_bytes) = if block.is_split() { (1, signed(block.bytes)) } else { (0, 0) };
+            self.stats.inactive_split.change(kind, n - n_absorbed);
+            self.stats.inactive_split_bytes.change(kind, left_bytes - absorbed_bytes);
+        }
         self.stats.active.change(kind, -1);
         self.stats.active_bytes.change(kind, -signed(bytes));
         self.stats.requested_bytes.change(kind, -signed(requested_bytes));
+    }
+
+    /// Merges a block, which is in no pool, with the neighbours that are free
+    /// and mapped as it is. Says how many there were, and how large.
+    pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (i64, i64) {
+        let block = &self.blocks[id];
+        let (is_mapped, neighbours) = (block.is_mapped, [block.prev, block.next]);
+        let (mut n, mut bytes) = (0, 0);
+        for neighbour in neighbours.into_iter().flatten() {
+            let other = &self.blocks[neighbour];
+            if other.state() == BlockState::Inactive && other.is_mapped == is_mapped {
+                self.pools[other.pool.0].remove(neighbour, other);
+                n += 1;
+                bytes += signed(self.blocks.absorb(id, neighbour).bytes);
+            }
+        }
+        (n, bytes)
     }
 }

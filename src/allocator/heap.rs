@@ -2,10 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use rustc_hash::FxHashMap;
+
 use super::{
     block::{Block, BlockId, Blocks},
     pool::{Pool, PoolIndex},
+    private::{PoolOptions, PrivatePools},
     segments::Segments,
+    settings::Settings,
     size,
     stats::{Stats, signed},
     stream_table::{StreamKey, StreamTable},
@@ -21,6 +25,7 @@ use crate::{
 /// One device's blocks, pools and statistics. All its methods run under one lock.
 #[derive(Debug)]
 pub(super) struct Heap {
+    pub(super) settings: Settings,
     pub(super) track: Track,
     pub(super) segments: Segments,
     pub(super) blocks: Blocks,
@@ -28,86 +33,117 @@ pub(super) struct Heap {
     pub(super) stats: Stats,
     /// Frees that wait for other streams: for each stream its marks, first come first passed.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
+    pub(super) private: PrivatePools,
+    /// Frees put off while requests are routed to a private pool.
+    pub(super) deferred: Vec<BlockId>,
+    /// Streams recorded on a block in that time.
+    pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
 }
 
 /// The default pools, by their place in [`Heap::pools`].
-const SMALL: PoolIndex = PoolIndex(0);
-const LARGE: PoolIndex = PoolIndex(1);
+pub(super) const SMALL: PoolIndex = PoolIndex(0);
+pub(super) const LARGE: PoolIndex = PoolIndex(1);
 
 /// A request with everything derived from it.
 #[derive(Clone, Copy, Debug)]
-struct Request {
-    requested_bytes: u64,
-    rounded_bytes: u64,
-    segment_bytes: u64,
-    stream: StreamId,
-    pool: PoolIndex,
-    stack: StackId,
+pub(super) struct Request {
+    pub(super) requested_bytes: u64,
+    pub(super) rounded_bytes: u64,
+    pub(super) segment_bytes: u64,
+    pub(super) stream: StreamId,
+    pub(super) pool: PoolIndex,
+    /// Whether new memory for it comes as pages of an expandable segment.
+    pub(super) is_expandable: bool,
+    pub(super) stack: StackId,
 }
 
 impl Heap {
-    pub(super) fn new(device: Arc<dyn Device>, track: Track) -> Heap {
+    pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
+        let mut segments = Segments::new(device);
+        segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
+            stats: Stats::new(settings.max_split_bytes),
+            settings,
             track,
-            segments: Segments::new(device),
+            segments,
             blocks: Blocks::default(),
             pools: vec![
                 Pool::new(PoolKind::Small, PoolId::default()),
                 Pool::new(PoolKind::Large, PoolId::default()),
             ],
-            stats: Stats::new(),
             waiting: StreamTable::default(),
+            private: PrivatePools::default(),
+            deferred: Vec::new(),
+            uses_while_routing: FxHashMap::default(),
         }
     }
 
-    /// Serves a request, whatever it takes: a free block, a new segment, or
-    /// everything cached given back first.
+    /// Serves a request, whatever it takes: a free block, more memory, or
+    /// everything cached given back first (caching-allocator.md 3).
     pub(super) fn malloc(
         &mut self,
         requested_bytes: u64,
         stream: StreamId,
         stack: StackId,
     ) -> Result<BlockId> {
-        self.complete_passed(stack)?;
+        if !self.private.is_routing() {
+            self.complete_passed(stack)?;
+        }
         let request = self.request(requested_bytes, stream, stack);
-        let found = match self.take_best_fit(&request) {
-            Some(block) => Some(block),
-            None => match self.grow(&request)? {
-                Some(block) => Some(block),
-                None => self.release_and_retry(&request)?,
-            },
-        };
-        match found {
-            Some(block) => Ok(self.hand_out(block, &request)),
+        if let Some(id) = self.take_best_fit(&request) {
+            return Ok(self.hand_out(id, &request));
+        }
+        self.collect_garbage(stack);
+        if let Some(id) = self.grow(&request)? {
+            return Ok(self.hand_out(id, &request));
+        }
+        if let Some((id, request)) = self.take_from_fallback(&request) {
+            return Ok(self.hand_out(id, &request));
+        }
+        match self.release_and_retry(&request)? {
+            Some(id) => Ok(self.hand_out(id, &request)),
             None => Err(self.out_of_memory(&request)),
         }
     }
 
-    fn request(&self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
-        let rounded_bytes = size::round(requested_bytes);
-        let pool = match size::pool_kind(rounded_bytes) {
+    fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
+        let rounded_bytes = size::round(requested_bytes, &self.settings);
+        let default = match size::pool_kind(rounded_bytes) {
             PoolKind::Small => SMALL,
             PoolKind::Large => LARGE,
         };
-        let segment_bytes = size::segment_bytes(rounded_bytes);
-        Request { requested_bytes, rounded_bytes, segment_bytes, stream, pool, stack }
+        let private = self.private.route(stream).and_then(|id| self.private.get(id));
+        let pool = private.map_or(default, |private| private.pools[default.0]);
+        let segment_bytes = size::segment_bytes(rounded_bytes, &self.settings);
+        let is_expandable = self.settings.expandable_segments;
+        Request { requested_bytes, rounded_bytes, segment_bytes, stream, pool, is_expandable, stack }
     }
 
-    /// The best free block, out of its pool.
-    fn take_best_fit(&mut self, request: &Request) -> Option<BlockId> {
-        let pool = &mut self.pools[request.pool.0];
-        let id = pool.best_fit(request.stream, request.rounded_bytes)?;
-        pool.remove(id, &self.blocks[id]);
-        Some(id)
-    }
-
-    /// A new segment as one block, in no pool.
+    /// More memory for a request as one block, in no pool; `None` when the
+    /// limit or the device has no room.
     fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
+        // With expandable segments, too, the limit is asked for a whole
+        // segment, whatever is to be mapped (caching-allocator.md 2.7).
+        if !self.segments.allows(request.segment_bytes) {
+            return Ok(None);
+        }
+        let block =
+            if request.is_expandable { self.grow_expandable(request)? } else { self.grow_segment(request)? };
+        if block.is_some() {
+            self.count_device_alloc(request.pool, 1);
+        }
+        Ok(block)
+    }
+
+    fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let bytes = request.segment_bytes;
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
         let kind = self.pools[request.pool.0].kind;
         self.stats.segment.change(kind, 1);
         self.stats.reserved_bytes.change(kind, signed(bytes));
+        if self.settings.is_oversize(bytes) {
+            self.stats.oversize_segments.change(1);
+        }
         self.stats.num_device_alloc += 1;
         let block = Block::segment(address, bytes, request.stream, request.pool, request.stack);
         let id = self.blocks.insert(block);
@@ -115,56 +151,116 @@ impl Heap {
         Ok(Some(id))
     }
 
-    /// The last resort: everything cached goes back, then one more try.
+    /// A free block of a private pool that lends when the device has no more.
+    /// Only requests of the default pools borrow.
+    fn take_from_fallback(&mut self, request: &Request) -> Option<(BlockId, Request)> {
+        if request.pool != SMALL && request.pool != LARGE {
+            return None;
+        }
+        self.private.fallbacks().into_iter().find_map(|id| {
+            let pool = self.private.get(id)?.pools[request.pool.0];
+            let borrowed = Request { pool, is_expandable: false, ..*request };
+            Some((self.take_best_fit(&borrowed)?, borrowed))
+        })
+    }
+
+    /// The last resorts: oversize blocks go back, then everything cached.
     fn release_and_retry(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        self.release_cached(request.stack)?;
+        if self.release_available(request)
+            && let Some(id) = self.grow(request)?
+        {
+            return Ok(Some(id));
+        }
+        if self.private.is_routing() {
+            return Ok(None);
+        }
+        self.release_cached(PoolId::default(), request.stack)?;
         self.stats.num_alloc_retries += 1;
         self.grow(request)
     }
 
     /// Cuts the block to size and gives it to the program.
     fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
-        let kind = self.pools[request.pool.0].kind;
-        let was_split = self.blocks[id].is_split();
+        let pool = &self.pools[request.pool.0];
+        let kind = pool.kind;
         let remaining_bytes = self.blocks[id].bytes - request.rounded_bytes;
-        let id = if size::splits(kind, remaining_bytes) {
-            self.split(id, request, was_split)
-        } else {
-            if was_split {
-                let bytes = signed(self.blocks[id].bytes);
-                self.stats.inactive_split.change(kind, -1);
-                self.stats.inactive_split_bytes.change(kind, -bytes);
-            }
-            id
-        };
+        let splits = !pool.never_splits
+            && size::splits(
+                kind,
+                request.is_expandable,
+                request.rounded_bytes,
+                remaining_bytes,
+                &self.settings,
+            );
+        let id = if splits { self.split(id, request) } else { self.take_whole(id, kind) };
         let block = &mut self.blocks[id];
         block.is_allocated = true;
         block.requested_bytes = request.requested_bytes;
         block.stack = request.stack;
-        let bytes = signed(block.bytes);
+        let bytes = block.bytes;
         self.record(Action::Alloc, id, request.requested_bytes, request.stack);
         self.stats.allocation.change(kind, 1);
-        self.stats.allocated_bytes.change(kind, bytes);
+        self.stats.allocated_bytes.change(kind, signed(bytes));
         self.stats.active.change(kind, 1);
-        self.stats.active_bytes.change(kind, bytes);
+        self.stats.active_bytes.change(kind, signed(bytes));
         self.stats.requested_bytes.change(kind, signed(request.requested_bytes));
+        if self.settings.is_oversize(bytes) {
+            self.stats.oversize_allocations.change(1);
+        }
+        id
+    }
+
+    fn take_whole(&mut self, id: BlockId, kind: PoolKind) -> BlockId {
+        let block = &self.blocks[id];
+        if block.is_split() && block.range.is_none() {
+            self.stats.inactive_split.change(kind, -1);
+            self.stats.inactive_split_bytes.change(kind, -signed(block.bytes));
+        }
         id
     }
 
     /// The front serves the request; the rest goes back to its pool.
-    fn split(&mut self, id: BlockId, request: &Request, was_split: bool) -> BlockId {
-        let pool = &mut self.pools[request.pool.0];
+    fn split(&mut self, id: BlockId, request: &Request) -> BlockId {
+        let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);
-        let rest = &self.blocks[id];
+        let rest = &mut self.blocks[id];
+        let pool = &mut self.pools[request.pool.0];
         pool.insert(id, rest);
-        let kind = pool.kind;
+        if rest.range.is_some() {
+            return front;
+        }
         if was_split {
-            self.stats.inactive_split_bytes.change(kind, -signed(request.rounded_bytes));
+            self.stats.inactive_split_bytes.change(pool.kind, -signed(request.rounded_bytes));
         } else {
-            self.stats.inactive_split.change(kind, 1);
-            self.stats.inactive_split_bytes.change(kind, signed(rest.bytes));
+            self.stats.inactive_split.change(pool.kind, 1);
+            self.stats.inactive_split_bytes.change(pool.kind, signed(rest.bytes));
         }
         front
+    }
+
+    /// A new private pool with one user.
+    pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
+        let id = self.private.next_id(is_capture);
+        let first = self.pools.len();
+        for kind in [PoolKind::Small, PoolKind::Large] {
+            let mut pool = Pool::new(kind, id);
+            pool.never_splits = options.no_split;
+            self.pools.push(pool);
+        }
+        self.private.insert(id, options, [PoolIndex(first), PoolIndex(first + 1)]);
+        id
+    }
+
+    /// Keeps count of what a private pool has from the device.
+    pub(super) fn count_device_alloc(&mut self, pool: PoolIndex, by: i64) {
+        let id = self.pools[pool.0].id;
+        self.private.count_device_alloc(id, by);
+    }
+
+    /// Free blocks of private pools, which the default pools cannot use.
+    fn private_pool_bytes(&self) -> u64 {
+        let private = self.pools.iter().filter(|pool| pool.id != PoolId::default());
+        private.flat_map(|pool| pool.iter().map(|id| self.blocks[id].bytes)).sum()
     }
 
     /// The request has failed: the event, the count and the figures (caching-allocator.md 3.5).
@@ -181,7 +277,7 @@ impl Heap {
             allowed_bytes: self.segments.allowed_bytes(),
             allocated_bytes: self.stats.allocated_bytes.all.current.cast_unsigned(),
             reserved_bytes: self.segments.reserved_bytes(),
-            private_pool_bytes: 0,
+            private_pool_bytes: self.private_pool_bytes(),
             snapshot: None,
             snapshot_failure: None,
         };
@@ -200,6 +296,18 @@ impl Heap {
     /// Records what happened to a block.
     pub(super) fn record(&self, action: Action, id: BlockId, size_bytes: u64, stack: StackId) {
         let Block { address, stream, pool, .. } = self.blocks[id];
+        self.record_at(action, address, size_bytes, stream, pool, stack);
+    }
+
+    pub(super) fn record_at(
+        &self,
+        action: Action,
+        address: Address,
+        size_bytes: u64,
+        stream: StreamId,
+        pool: PoolIndex,
+        stack: StackId,
+    ) {
         let pool = self.pools[pool.0].id;
         self.track.record(Event { action, address, size_bytes, stream, pool, stack });
     }

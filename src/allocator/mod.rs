@@ -5,13 +5,19 @@
 //! snapshots: it can be looked at as an [`Inventory`], and that is all.
 
 mod allocation;
-mod block;
-mod free;
-mod heap;
-mod pool;
-mod release;
-mod segments;
+mod conf;
+mod settings;
 mod size;
+mod heap;
+mod search;
+mod garbage;
+mod expandable;
+mod free;
+mod release;
+mod private;
+mod pool;
+mod block;
+mod segments;
 mod stats;
 mod stream_table;
 
@@ -21,13 +27,15 @@ use std::{
 };
 
 pub use allocation::Allocation;
+pub use private::{PoolOptions, Route};
+pub use settings::Settings;
 pub use stats::{PoolStat, Stat, Stats};
 
 use crate::{
     device::Device,
     error::{Error, OutOfMemory, Result},
-    event::{DeviceId, StackId, StreamId},
-    inventory::{self, Inventory},
+    event::{DeviceId, PoolId, StackId, StreamId},
+    inventory::{self, Inventory, SettingsReport},
     recorder::Track,
 };
 use block::{BlockId, Blocks};
@@ -71,15 +79,41 @@ impl CachingAllocator {
     /// should share a track: their events would be taken for one's.
     #[must_use]
     pub fn new(device: impl Device + 'static, track: &Track) -> CachingAllocator {
+        CachingAllocator::with_settings(device, track, Settings::default())
+    }
+
+    /// As [`CachingAllocator::new`], with other settings than the default ones.
+    #[must_use]
+    pub fn with_settings(
+        device: impl Device + 'static,
+        track: &Track,
+        settings: Settings,
+    ) -> CachingAllocator {
         let device: Arc<dyn Device> = Arc::new(device);
         CachingAllocator {
             shared: Arc::new(Shared {
-                heap: Mutex::new(Heap::new(device.clone(), track.clone())),
+                heap: Mutex::new(Heap::new(device.clone(), track.clone(), settings)),
                 track: track.clone(),
                 device,
                 oom_observers: Mutex::default(),
             }),
         }
+    }
+
+    /// Changes settings at run time, as [`Settings::updated`] reads them.
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_option`]; nothing is changed.
+    pub fn update_settings(&self, text: &str) -> Result<()> {
+        let mut heap = self.shared.heap();
+        heap.settings = heap.settings.updated(text)?;
+        Ok(())
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.shared.heap().settings.clone()
     }
 
     /// A block of at least that many bytes, for work on that stream. It
@@ -113,7 +147,56 @@ impl CachingAllocator {
     /// [`Error::is_device`] when a stream cannot be waited for.
     pub fn empty_cache(&self) -> Result<()> {
         let stack = self.shared.track.stack_of_free();
-        self.shared.heap().release_cached(stack)
+        self.shared.heap().release_cached(PoolId::default(), stack)
+    }
+
+    /// A new private pool, whose memory serves only requests that are routed
+    /// to it. It is held until [`CachingAllocator::release_pool`].
+    #[must_use]
+    pub fn create_pool(&self, options: PoolOptions) -> PoolId {
+        self.shared.heap().create_pool(false, options)
+    }
+
+    /// As [`CachingAllocator::create_pool`], with the kind of id that graph captures have.
+    #[must_use]
+    pub fn create_capture_pool(&self) -> PoolId {
+        self.shared.heap().create_pool(true, PoolOptions::default())
+    }
+
+    /// Routes requests to a private pool from now on, and holds it once more.
+    /// The last begun comes first. While any pool is routed to, frees that wait
+    /// for streams are put off, and the cache is not given up for a request.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for an unknown pool or one that is begun already.
+    pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
+        self.shared.heap().private.begin(pool, route)
+    }
+
+    /// Ends what [`CachingAllocator::begin_pool`] began; the hold remains.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for a pool that is not begun.
+    pub fn end_pool(&self, pool: PoolId) -> Result<()> {
+        self.shared.heap().private.end(pool)
+    }
+
+    /// One hold less on a private pool. At none its free memory goes with the
+    /// next [`CachingAllocator::empty_cache`].
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for a pool that nobody holds.
+    pub fn release_pool(&self, pool: PoolId) -> Result<()> {
+        self.shared.heap().private.release(pool)
+    }
+
+    /// Gives back the free segments of one private pool that nobody holds.
+    ///
+    /// # Errors
+    /// As [`CachingAllocator::empty_cache`].
+    pub fn empty_pool(&self, pool: PoolId) -> Result<()> {
+        let stack = self.shared.track.stack_of_free();
+        self.shared.heap().release_cached(pool, stack)
     }
 
     /// Calls `observer` for every request that fails, after those before it.
@@ -146,9 +229,7 @@ impl CachingAllocator {
                 "a number from 0.0 to 1.0",
             ));
         }
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let allowed_bytes = (fraction * self.shared.device.total_bytes() as f64) as u64;
-        self.set_memory_limit((fraction < 1.0).then_some(allowed_bytes));
+        self.shared.heap().segments.set_allowed_fraction(fraction);
         Ok(())
     }
 
@@ -253,7 +334,7 @@ impl Drop for Shared {
     /// it back. What waits for a stream that cannot be waited for stays.
     fn drop(&mut self) {
         let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = heap.release_cached(StackId::NONE);
+        heap.let_go();
     }
 }
 
@@ -266,15 +347,28 @@ impl Inventory for CachingAllocator {
         let heap = self.shared.heap();
         look(&heap.inventory());
     }
+
+    fn settings(&self) -> SettingsReport {
+        self.shared.heap().settings.report()
+    }
 }
 
 impl Heap {
     /// Every segment with its blocks, by address (caching-allocator.md 5.3).
+    /// Of an expandable segment, each stretch that has memory is one.
     fn inventory(&self) -> Vec<inventory::Segment> {
-        let heads = self.blocks.iter().filter(|(_, block)| block.prev.is_none());
+        let begins = |prev: BlockId| !self.blocks[prev].is_mapped;
+        let heads = self.blocks.iter().filter(|(_, block)| block.is_mapped && block.prev.is_none_or(begins));
         let mut segments: Vec<_> = heads.map(|(head, _)| self.segment(head)).collect();
         segments.sort_unstable_by_key(|segment| segment.address);
         segments
+    }
+
+    /// Gives everything back that no block in use needs, whoever holds its pool.
+    fn let_go(&mut self) {
+        self.private.release_all();
+        // A stream that cannot be waited for keeps its memory: nobody is left to tell.
+        let _ = self.release_cached(PoolId::default(), StackId::NONE);
     }
 
     fn segment(&self, head: BlockId) -> inventory::Segment {
@@ -287,7 +381,7 @@ impl Heap {
             stream: first.stream,
             kind: pool.kind,
             pool: pool.id,
-            is_expandable: false,
+            is_expandable: first.range.is_some(),
             stack: first.segment_stack,
             blocks,
         }
@@ -296,7 +390,7 @@ impl Heap {
 
 /// A segment's blocks, from its first on.
 fn chain(blocks: &Blocks, head: BlockId) -> Vec<inventory::Block> {
-    let ids = std::iter::successors(Some(head), |id| blocks[*id].next);
+    let ids = std::iter::successors(Some(head), |id| blocks[*id].next.filter(|next| blocks[*next].is_mapped));
     ids.map(|id| {
         let block = &blocks[id];
         inventory::Block {

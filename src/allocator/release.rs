@@ -1,49 +1,120 @@
-//! How cached segments go back to the device (caching-allocator.md 5).
+//! How cached segments go back to the device (caching-allocator.md 3.3, 5).
 
-use super::{block::BlockId, heap::Heap, pool::PoolIndex, stats::signed};
+use super::{
+    block::BlockId,
+    heap::{Heap, LARGE, Request, SMALL},
+    pool::PoolIndex,
+    stats::signed,
+};
 use crate::{
     error::Result,
-    event::{Action, StackId},
+    event::{Action, PoolId, StackId},
 };
 
 impl Heap {
-    /// Waits for all streams, then gives back every segment without a block in
-    /// use: the large pool first, each in the order of its free blocks.
-    pub(super) fn release_cached(&mut self, stack: StackId) -> Result<()> {
-        self.stats.num_sync_all_streams += 1;
-        self.complete_all(stack)?;
-        for pool in (0..self.pools.len()).rev() {
-            self.release_pool(PoolIndex(pool), stack);
+    /// Gives back what no block in use needs: of the default pools, after
+    /// waiting for all streams, and of the private pools that nobody holds any
+    /// more. A private pool's id restricts it to that pool. While requests are
+    /// routed to a private pool, the default pools stay as they are.
+    pub(super) fn release_cached(&mut self, only: PoolId, stack: StackId) -> Result<()> {
+        let is_default = only == PoolId::default();
+        if is_default && !self.private.is_routing() {
+            self.complete_all(stack)?;
+            self.release_pool(LARGE, stack);
+            self.release_pool(SMALL, stack);
+        }
+        for id in self.private.freeable() {
+            if is_default || id == only {
+                self.release_private(id, !is_default, stack)?;
+            }
         }
         Ok(())
     }
 
-    fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
-        let whole: Vec<BlockId> =
-            self.pools[pool.0].iter().filter(|id| !self.blocks[*id].is_split()).collect();
-        for id in whole {
-            self.release_segment(id, stack);
+    fn release_private(&mut self, id: PoolId, waits: bool, stack: StackId) -> Result<()> {
+        let Some(pools) = self.private.get(id).map(|pool| pool.pools) else { return Ok(()) };
+        if waits {
+            self.complete_pools(pools, stack)?;
         }
+        pools.into_iter().for_each(|pool| self.release_pool(pool, stack));
+        self.private.erase_if_empty(id);
+        Ok(())
+    }
+
+    /// Gives back the whole free segments of a pool, in its order, then the
+    /// whole free pages of its expandable segments.
+    fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
+        let (pages, segments): (Vec<BlockId>, Vec<BlockId>) =
+            self.pools[pool.0].iter().partition(|id| self.blocks[*id].range.is_some());
+        for id in segments {
+            if !self.blocks[id].is_split() {
+                self.release_segment(id, stack);
+            }
+        }
+        pages.into_iter().for_each(|id| self.unmap(id, stack));
+    }
+
+    /// With a split limit set: gives back enough oversize blocks for a
+    /// request, one that is large enough or several from the largest down.
+    /// Says whether that much went back.
+    pub(super) fn release_available(&mut self, request: &Request) -> bool {
+        let Some(max_split_bytes) = self.settings.max_split_bytes else { return false };
+        let key_bytes = request.rounded_bytes.max(max_split_bytes);
+        let pool = &self.pools[request.pool.0];
+        let fits = pool.fitting(request.stream, key_bytes).next();
+        if let Some(id) = fits.filter(|id| self.is_whole_segment(*id)) {
+            self.release_segment(id, request.stack);
+            return true;
+        }
+        let smaller: Vec<BlockId> = self.pools[request.pool.0]
+            .below(request.stream, key_bytes)
+            .take_while(|id| {
+                let block = &self.blocks[*id];
+                block.stream == request.stream && block.bytes >= max_split_bytes
+            })
+            .collect();
+        let mut released_bytes = 0;
+        for id in smaller {
+            if released_bytes >= key_bytes {
+                break;
+            }
+            if self.is_whole_segment(id) {
+                released_bytes += self.blocks[id].bytes;
+                self.release_segment(id, request.stack);
+            }
+        }
+        released_bytes >= key_bytes
+    }
+
+    /// PyTorch asks only whether the block is expandable, and can so release
+    /// the head of a split segment when settings change at run time
+    /// (caching-allocator.md 6.6). Its memory would be gone under the tail.
+    fn is_whole_segment(&self, id: BlockId) -> bool {
+        self.blocks[id].range.is_none() && !self.blocks[id].is_split()
     }
 
     /// Gives back the segment of a free block that is all of it. The event
     /// comes first: once the device has the memory, another thread's segment
     /// may stand at its address.
-    fn release_segment(&mut self, id: BlockId, stack: StackId) {
+    pub(super) fn release_segment(&mut self, id: BlockId, stack: StackId) {
+        assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];
-        let bytes = block.bytes;
-        let pool = &mut self.pools[block.pool.0];
-        let kind = pool.kind;
-        pool.remove(id, block);
+        let (bytes, pool) = (block.bytes, block.pool);
+        let kind = self.pools[pool.0].kind;
+        self.pools[pool.0].remove(id, block);
         self.record(Action::SegmentFree, id, bytes, stack.or(self.blocks[id].segment_stack));
         self.stats.num_device_free += 1;
         self.stats.segment.change(kind, -1);
         self.stats.reserved_bytes.change(kind, -signed(bytes));
+        if self.settings.is_oversize(bytes) {
+            self.stats.oversize_segments.change(-1);
+        }
+        self.count_device_alloc(pool, -1);
         let block = self.blocks.remove(id);
         // SAFETY: a block without neighbours is a whole segment, with the
-        // address and bytes it came with; it was in its pool's free set, so
-        // nobody holds it; and it has just left the arena, so this is the
-        // only time.
+        // address and bytes it came with (asserted above); it was in its
+        // pool's free set, so nobody holds it; and it has just left the arena,
+        // so this is the only time.
         unsafe { self.segments.give_back(block.address, block.bytes) }
     }
 }

@@ -1,4 +1,4 @@
-//! Takes segments from the device and gives them back: the one place that unmaps memory.
+//! Takes memory from the device and gives it back: the one place that maps and unmaps.
 
 use std::sync::Arc;
 
@@ -8,28 +8,52 @@ use crate::{
     event::{Address, StreamId},
 };
 
+/// The number of an expandable segment in its allocator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct RangeIndex(usize);
+
+/// The reserved addresses of an expandable segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) base: Address,
+    pub(super) bytes: u64,
+    pub(super) page_bytes: u64,
+}
+
+impl Range {
+    /// The whole pages inside a piece of the range, as start and size; none is size 0.
+    pub(super) fn whole_pages(&self, address: Address, bytes: u64) -> (Address, u64) {
+        let offset = address.0 - self.base.0;
+        let start = offset.next_multiple_of(self.page_bytes);
+        let end = (offset + bytes) / self.page_bytes * self.page_bytes;
+        (self.base.offset(start), end.saturating_sub(start))
+    }
+}
+
 /// The device, with what it has given and may give.
 #[derive(Debug)]
 pub(super) struct Segments {
     device: Arc<dyn Device>,
     reserved_bytes: u64,
     allowed_bytes: Option<u64>,
+    ranges: Vec<Option<Range>>,
 }
 
 impl Segments {
     pub(super) fn new(device: Arc<dyn Device>) -> Segments {
-        Segments { device, reserved_bytes: 0, allowed_bytes: None }
+        Segments { device, reserved_bytes: 0, allowed_bytes: None, ranges: Vec::new() }
     }
 
-    /// A new segment; `None` when the device is full or the limit would be passed.
+    /// Whether the limit has room for that much more.
+    pub(super) fn allows(&self, bytes: u64) -> bool {
+        self.allowed_bytes.is_none_or(|allowed| self.reserved_bytes.saturating_add(bytes) <= allowed)
+    }
+
+    /// A new segment; `None` when the device is full.
     pub(super) fn take(&mut self, bytes: u64) -> Result<Option<Address>> {
-        let after = self.reserved_bytes.saturating_add(bytes);
-        if self.allowed_bytes.is_some_and(|allowed| after > allowed) {
-            return Ok(None);
-        }
         let segment = self.device.segment_alloc(bytes)?;
         if segment.is_some() {
-            self.reserved_bytes = after;
+            self.reserved_bytes += bytes;
         }
         Ok(segment)
     }
@@ -43,6 +67,63 @@ impl Segments {
         self.reserved_bytes -= bytes;
         // SAFETY: the caller's promise is the device's condition.
         unsafe { self.device.segment_free(address, bytes) }
+    }
+
+    /// Reserves addresses; `None` when there are none left.
+    pub(super) fn reserve(&mut self, bytes: u64, page_bytes: u64) -> Result<Option<RangeIndex>> {
+        let Some(base) = self.device.range_reserve(bytes)? else { return Ok(None) };
+        let vacant = self.ranges.iter().position(Option::is_none);
+        let index = vacant.unwrap_or(self.ranges.len());
+        self.ranges.resize(self.ranges.len().max(index + 1), None);
+        self.ranges[index] = Some(Range { base, bytes, page_bytes });
+        Ok(Some(RangeIndex(index)))
+    }
+
+    pub(super) fn range(&self, index: RangeIndex) -> Range {
+        self.ranges[index.0].expect("a range's number is used only while it is reserved")
+    }
+
+    /// Gives reserved addresses back.
+    ///
+    /// # Safety
+    /// None of the range's pages has memory.
+    pub(super) unsafe fn unreserve(&mut self, index: RangeIndex) {
+        let Range { base, bytes, .. } = self.range(index);
+        self.ranges[index.0] = None;
+        // SAFETY: the range came from `reserve`, and leaves the table here, so
+        // this is the only time; the caller says that it has no memory.
+        unsafe { self.device.range_release(base, bytes) }
+    }
+
+    /// Backs pages with memory; false when the device is full, and nothing has changed.
+    ///
+    /// # Safety
+    /// The pages are whole pages of a reserved range and have no memory.
+    pub(super) unsafe fn map(&mut self, address: Address, bytes: u64) -> Result<bool> {
+        // SAFETY: the caller's promise is the device's condition.
+        let is_mapped = unsafe { self.device.range_map(address, bytes)? };
+        if is_mapped {
+            self.reserved_bytes += bytes;
+        }
+        Ok(is_mapped)
+    }
+
+    /// Takes the memory of pages away.
+    ///
+    /// # Safety
+    /// The pages are whole pages of a reserved range, have memory, and nobody
+    /// holds a block in them.
+    pub(super) unsafe fn unmap(&mut self, address: Address, bytes: u64) {
+        self.reserved_bytes -= bytes;
+        // SAFETY: the caller's promise is the device's condition.
+        unsafe { self.device.range_unmap(address, bytes) }
+    }
+
+    /// A part of the device's memory, rounded down; 1 is no limit.
+    pub(super) fn set_allowed_fraction(&mut self, fraction: f64) {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let allowed_bytes = (fraction * self.device.total_bytes() as f64) as u64;
+        self.allowed_bytes = (fraction < 1.0).then_some(allowed_bytes);
     }
 
     /// How much may be held at once; `None` is all there is.

@@ -1,5 +1,6 @@
 //! Rounding, pools and segment sizes as pure functions (caching-allocator.md 1).
 
+use super::settings::Settings;
 use crate::inventory::PoolKind;
 
 /// Every block's size is a multiple of this.
@@ -8,8 +9,6 @@ pub(super) const MIN_BLOCK_BYTES: u64 = 512;
 pub(super) const SMALL_MAX_BYTES: u64 = 1 << 20;
 /// The size of every segment of the small pool.
 pub(super) const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-/// The size of segments for requests between 1 MiB and 10 MiB.
-pub(super) const LARGE_SEGMENT_BYTES: u64 = 20 << 20;
 /// From here on a request gets a segment of about its own size.
 pub(super) const MIN_LARGE_BYTES: u64 = 10 << 20;
 /// To a multiple of this.
@@ -18,8 +17,24 @@ pub(super) const ROUND_LARGE_BYTES: u64 = 2 << 20;
 pub(super) const ABSURD_BYTES: u64 = 1 << 60;
 
 /// The size of the block that serves a request.
-pub(super) fn round(requested_bytes: u64) -> u64 {
-    requested_bytes.max(1).next_multiple_of(MIN_BLOCK_BYTES)
+pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
+    if requested_bytes < MIN_BLOCK_BYTES {
+        return MIN_BLOCK_BYTES;
+    }
+    // Intervals begin at 1 MiB; smaller requests use the first, larger ones the last.
+    let interval = requested_bytes.ilog2().saturating_sub(20).min(15) as usize;
+    let divisions = u64::from(settings.roundup_power2_divisions[interval]);
+    if divisions > 1 && requested_bytes > MIN_BLOCK_BYTES * divisions {
+        round_to_division(requested_bytes, divisions)
+    } else {
+        requested_bytes.next_multiple_of(MIN_BLOCK_BYTES)
+    }
+}
+
+/// Up to the next step of its doubling, which is cut into that many (caching-allocator.md 1.2).
+fn round_to_division(bytes: u64, divisions: u64) -> u64 {
+    let below = 1 << bytes.ilog2();
+    if bytes == below { bytes } else { bytes.next_multiple_of(below / divisions) }
 }
 
 /// The pool that serves a rounded request.
@@ -28,21 +43,42 @@ pub(super) fn pool_kind(rounded_bytes: u64) -> PoolKind {
 }
 
 /// What the device is asked for when no free block fits.
-pub(super) fn segment_bytes(rounded_bytes: u64) -> u64 {
+pub(super) fn segment_bytes(rounded_bytes: u64, settings: &Settings) -> u64 {
     if rounded_bytes <= SMALL_MAX_BYTES {
         SMALL_SEGMENT_BYTES
     } else if rounded_bytes < MIN_LARGE_BYTES {
-        LARGE_SEGMENT_BYTES
+        settings.large_segment_bytes
     } else {
         rounded_bytes.next_multiple_of(ROUND_LARGE_BYTES)
     }
 }
 
-/// Whether what is left of a block is worth a block of its own.
-pub(super) fn splits(kind: PoolKind, remaining_bytes: u64) -> bool {
+/// The pages of an expandable segment.
+pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     match kind {
-        PoolKind::Small => remaining_bytes >= MIN_BLOCK_BYTES,
-        PoolKind::Large => remaining_bytes > SMALL_MAX_BYTES,
+        PoolKind::Small => SMALL_SEGMENT_BYTES,
+        PoolKind::Large => settings.large_segment_bytes,
+    }
+}
+
+/// The addresses an expandable segment reserves: an eighth more than the
+/// device has, so that holes do not end it (caching-allocator.md 6.1).
+pub(super) fn range_bytes(total_bytes: u64, page_bytes: u64) -> u64 {
+    (total_bytes + total_bytes / 8).next_multiple_of(page_bytes)
+}
+
+/// Whether what is left of a block is worth a block of its own (caching-allocator.md 2.4).
+pub(super) fn splits(
+    kind: PoolKind,
+    is_expandable: bool,
+    rounded_bytes: u64,
+    remaining_bytes: u64,
+    settings: &Settings,
+) -> bool {
+    if kind == PoolKind::Small || is_expandable {
+        remaining_bytes >= MIN_BLOCK_BYTES
+    } else {
+        settings.is_splittable(rounded_bytes) && remaining_bytes > SMALL_MAX_BYTES
     }
 }
 
@@ -50,32 +86,90 @@ pub(super) fn splits(kind: PoolKind, remaining_bytes: u64) -> bool {
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
+    fn with(conf: &str) -> Settings {
+        conf.parse().unwrap()
+    }
+
     #[test]
     fn rounding_is_to_512() {
         let cases = [(1, 512), (511, 512), (512, 512), (513, 1024), (4_000_000, 4_000_256)];
         for (requested, rounded) in cases {
-            assert_eq!(round(requested), rounded);
+            assert_eq!(round(requested, &Settings::default()), rounded);
+        }
+    }
+
+    #[test]
+    fn rounding_to_four_divisions() {
+        let settings = with("roundup_power2_divisions:4");
+        let cases = [
+            (1, 512),
+            (1200, 1536),
+            (2048, 2048),
+            (2049, 2560),
+            (3000, 3072),
+            (5000, 5120),
+            (1_048_577, 1_310_720),
+            (1_310_721, 1_572_864),
+            (300 * MIB, 320 * MIB),
+        ];
+        for (requested, rounded) in cases {
+            assert_eq!(round(requested, &settings), rounded, "{requested}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_divisions_has_unset_intervals() {
+        let settings = with("roundup_power2_divisions:[1:8,2:4,64:2,256:1,>:4]");
+        let kib = |n: u64| n * 1024;
+        let cases = [
+            (kib(600), kib(640)),
+            (1_153_434, kib(1152)),
+            (2_306_868, kib(2560)),
+            (5 * MIB, 5 * MIB),
+            (100 * MIB, 128 * MIB),
+            (300 * MIB, 300 * MIB),
+            (600 * MIB, 640 * MIB),
+            (1100 * MIB, 1280 * MIB),
+        ];
+        for (requested, rounded) in cases {
+            assert_eq!(round(requested, &settings), rounded, "{requested}");
         }
     }
 
     #[test]
     fn boundaries_of_pools_and_segments() {
-        const MIB: u64 = 1 << 20;
-        let segment = |requested| segment_bytes(round(requested));
-        assert_eq!(pool_kind(round(MIB)), PoolKind::Small);
-        assert_eq!(pool_kind(round(MIB + 1)), PoolKind::Large);
+        let settings = Settings::default();
+        let segment = |requested| segment_bytes(round(requested, &settings), &settings);
+        assert_eq!(pool_kind(round(MIB, &settings)), PoolKind::Small);
+        assert_eq!(pool_kind(round(MIB + 1, &settings)), PoolKind::Large);
         assert_eq!(segment(MIB), 2 * MIB);
         assert_eq!(segment(MIB + 1), 20 * MIB);
         assert_eq!(segment(10_485_248), 20 * MIB);
         assert_eq!(segment(10_485_249), 10 * MIB);
         assert_eq!(segment(10 * MIB + 1), 12 * MIB);
+        let settings = with("large_segment_size_mb:64");
+        assert_eq!(segment_bytes(2 * MIB, &settings), 64 * MIB);
+    }
+
+    #[test]
+    fn ranges_of_expandable_segments() {
+        assert_eq!(range_bytes(85_899_345_920, 20 * MIB), 96_636_764_160);
+        assert_eq!(range_bytes(85_017_493_504, 2 * MIB), 95_644_811_264);
+        assert_eq!(range_bytes(85_017_493_504, 20 * MIB), 95_651_102_720);
     }
 
     #[test]
     fn remainders_worth_keeping() {
-        assert!(splits(PoolKind::Small, 512));
-        assert!(!splits(PoolKind::Small, 0));
-        assert!(!splits(PoolKind::Large, 1 << 20), "exactly 1 MiB is handed out with the block");
-        assert!(splits(PoolKind::Large, (1 << 20) + 512));
+        let settings = with("max_split_size_mb:64");
+        let large =
+            |is_expandable, rounded, rest| splits(PoolKind::Large, is_expandable, rounded, rest, &settings);
+        assert!(splits(PoolKind::Small, false, 512, 512, &settings));
+        assert!(!splits(PoolKind::Small, false, 512, 0, &settings));
+        assert!(!large(false, 2 * MIB, MIB), "exactly 1 MiB is handed out with the block");
+        assert!(large(false, 2 * MIB, MIB + 512));
+        assert!(!large(false, 64 * MIB, 2 * MIB), "oversize blocks are not split");
+        assert!(large(true, 64 * MIB, 512), "in expandable mode all are");
     }
 }

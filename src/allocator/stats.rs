@@ -22,7 +22,7 @@ pub struct Stat {
 
 impl Stat {
     /// A net change; zero leaves no trace in the sums.
-    fn change(&mut self, by: i64) {
+    pub(super) fn change(&mut self, by: i64) {
         self.current += by;
         self.peak = self.peak.max(self.current);
         if by > 0 {
@@ -105,8 +105,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new() -> Stats {
-        Stats { max_split_size: -1, ..Stats::default() }
+    pub(super) fn new(max_split_bytes: Option<u64>) -> Stats {
+        Stats { max_split_size: max_split_bytes.map_or(-1, signed), ..Stats::default() }
     }
 
     fn arrays(&self) -> [(&'static str, PoolStat); 9] {

@@ -1,13 +1,14 @@
-//! A table of streams whose order of iteration is PyTorch's.
+//! A table of streams or pools whose order of iteration is PyTorch's.
 //!
 //! When several streams have freed blocks outstanding, the order in which the
 //! frees complete is the order of a hash table's slots, and with it the whole
-//! trace after them. So the table is part of the rules (caching-allocator.md
-//! 4.4): open addressing, robin-hood displacement, Fibonacci hashing, at most
+//! trace after them; the same goes for private pools when the cache is
+//! emptied. So the table is part of the rules (caching-allocator.md 4.4, 5.1):
+//! open addressing, robin-hood displacement, Fibonacci hashing, at most
 //! half full, overflow slots behind the last, no shrinking.
 #![forbid(unsafe_code)]
 
-use crate::event::{DeviceId, StreamId};
+use crate::event::{DeviceId, PoolId, StreamId};
 
 /// 2^64 divided by the golden ratio.
 const FIBONACCI: u64 = 11_400_714_819_323_198_485;
@@ -27,63 +28,84 @@ impl StreamKey {
     }
 }
 
+/// What a table hashes a key to, before it spreads the bits.
+pub(super) trait Hashed: Copy + PartialEq {
+    fn hash(self) -> u64;
+}
+
+impl Hashed for StreamKey {
+    fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
+impl Hashed for PoolId {
+    /// The half that is not zero.
+    fn hash(self) -> u64 {
+        if self.0 == 0 { self.1 } else { self.0 }
+    }
+}
+
 #[derive(Clone, Debug)]
-struct Slot<V> {
-    key: StreamKey,
+struct Slot<K, V> {
+    key: K,
     value: V,
     /// How far behind the slot its hash names.
     distance: usize,
 }
 
-/// A map from streams, iterated in the order of its slots.
+/// A map that is iterated in the order of its slots.
 #[derive(Clone, Debug)]
-pub(super) struct StreamTable<V> {
-    slots: Vec<Option<Slot<V>>>,
+pub(super) struct Table<K, V> {
+    slots: Vec<Option<Slot<K, V>>>,
     /// Slots without the overflow; 0 or a power of two.
     n_main: usize,
     len: usize,
 }
 
+/// A map from streams.
+pub(super) type StreamTable<V> = Table<StreamKey, V>;
+
 /// A set of streams.
 pub(super) type StreamSet = StreamTable<()>;
 
-impl<V> Default for StreamTable<V> {
+impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        StreamTable { slots: Vec::new(), n_main: 0, len: 0 }
+        Table { slots: Vec::new(), n_main: 0, len: 0 }
     }
 }
 
-impl<V> StreamTable<V> {
+impl<K: Hashed, V> Table<K, V> {
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The streams, in the order of their slots.
-    pub(super) fn keys(&self) -> impl Iterator<Item = StreamKey> {
+    /// The keys, in the order of their slots.
+    pub(super) fn keys(&self) -> impl Iterator<Item = K> {
         self.slots.iter().flatten().map(|slot| slot.key)
     }
 
-    /// The first stream at or behind a slot, with that slot.
-    pub(super) fn at_or_after(&self, from: usize) -> Option<(usize, StreamKey)> {
+    /// The first key at or behind a slot, with that slot.
+    pub(super) fn at_or_after(&self, from: usize) -> Option<(usize, K)> {
         let rest = self.slots.get(from..)?;
         rest.iter().enumerate().find_map(|(i, slot)| Some((from + i, slot.as_ref()?.key)))
     }
 
-    pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut V> {
+    pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         let place = self.find(key).ok()?;
         self.slots[place].as_mut().map(|slot| &mut slot.value)
     }
 
-    /// The value of a stream, made if it is new.
-    pub(super) fn entry(&mut self, key: StreamKey, make: impl FnOnce() -> V) -> &mut V {
+    /// The value of a key, made if it is new.
+    pub(super) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if self.find(key).is_err() {
             self.insert_new(Slot { key, value: make(), distance: 0 });
         }
         self.get_mut(key).expect("it was found or inserted")
     }
 
-    /// Takes a stream out; those behind it move up by one while they can.
-    pub(super) fn remove(&mut self, key: StreamKey) -> Option<V> {
+    /// Takes a key out; those behind it move up by one while they can.
+    pub(super) fn remove(&mut self, key: K) -> Option<V> {
         let place = self.find(key).ok()?;
         let removed = self.slots[place].take();
         self.len -= 1;
@@ -98,8 +120,8 @@ impl<V> StreamTable<V> {
         removed.map(|slot| slot.value)
     }
 
-    /// The slot of a stream, or where and how far out its search ended.
-    fn find(&self, key: StreamKey) -> Result<usize, (usize, usize)> {
+    /// The slot of a key, or where and how far out its search ended.
+    fn find(&self, key: K) -> Result<usize, (usize, usize)> {
         if self.n_main == 0 {
             return Err((0, 0));
         }
@@ -117,20 +139,20 @@ impl<V> StreamTable<V> {
         Err((place, distance))
     }
 
-    fn ideal(&self, key: StreamKey) -> usize {
+    fn ideal(&self, key: K) -> usize {
         let bits = self.n_main.trailing_zeros();
-        let slot = key.hash.wrapping_mul(FIBONACCI) >> (u64::BITS - bits);
+        let slot = key.hash().wrapping_mul(FIBONACCI) >> (u64::BITS - bits);
         usize::try_from(slot).expect("a slot's number is small")
     }
 
-    /// How far out a stream may stand: behind the last slot there are that many more.
+    /// How far out a key may stand: behind the last slot there are that many more.
     fn max_distance(n_main: usize) -> usize {
         LEAST_SLOTS.max(n_main.trailing_zeros() as usize)
     }
 
-    /// Inserts a stream that is not in the table, displacing those that stand
+    /// Inserts a key that is not in the table, displacing those that stand
     /// nearer to their own slot.
-    fn insert_new(&mut self, new: Slot<V>) {
+    fn insert_new(&mut self, new: Slot<K, V>) {
         let mut carried = new;
         loop {
             match self.place(carried) {
@@ -144,7 +166,7 @@ impl<V> StreamTable<V> {
     }
 
     /// One try; what could not be placed comes back, and the table must grow.
-    fn place(&mut self, mut carried: Slot<V>) -> Option<Slot<V>> {
+    fn place(&mut self, mut carried: Slot<K, V>) -> Option<Slot<K, V>> {
         let limit = Self::max_distance(self.n_main.max(1));
         let (mut place, distance) = self.find(carried.key).err()?;
         if (self.len + 1) * 2 > self.n_main || distance == limit {
@@ -165,7 +187,7 @@ impl<V> StreamTable<V> {
             place += 1;
             carried.distance += 1;
             if carried.distance == limit {
-                // The new stream gives its place to the one left over: it is
+                // The new key gives its place to the one left over: it is
                 // the one that comes last after the table has grown.
                 return self.slots[own_place].replace(carried);
             }

@@ -4,7 +4,7 @@ use std::ptr;
 
 use rustix::{
     io::Errno,
-    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
+    mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap},
     system::sysinfo,
 };
 
@@ -78,6 +78,49 @@ unsafe impl Device for Host {
         debug_assert!(unmapped.is_ok(), "munmap({address}, {bytes}): {unmapped:?}");
     }
 
+    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+        let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
+        // Pages that nobody may touch cost no memory, and none is set aside for them.
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a null hint lets the kernel choose, so no mapping is replaced.
+        match unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) } {
+            Ok(pointer) => Ok(Some(Address(pointer.expose_provenance() as u64))),
+            Err(Errno::NOMEM) => Ok(None),
+            Err(error) => {
+                Err(Error::device(&self.name(), format!("mmap of {bytes} bytes of addresses: {error}")))
+            }
+        }
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        // SAFETY: to the kernel a range is a mapping like a segment, and the
+        // caller says that it is ours and that nothing uses it.
+        unsafe { self.segment_free(address, bytes) }
+    }
+
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
+        let Some((start, len)) = pages(address, bytes) else { return Ok(false) };
+        // SAFETY: the caller says that these are pages of a range of ours
+        // without memory; making them accessible harms nobody.
+        match unsafe { mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) } {
+            Ok(()) => Ok(true),
+            Err(Errno::NOMEM) => Ok(false),
+            Err(error) => Err(Error::device(&self.name(), format!("mprotect of {bytes} bytes: {error}"))),
+        }
+    }
+
+    unsafe fn range_unmap(&self, address: Address, bytes: u64) {
+        let Some((start, len)) = pages(address, bytes) else { return };
+        // SAFETY: the caller says that these pages are ours and that nothing
+        // uses them. The advice returns the memory at once; mapped again, the
+        // pages read as zero.
+        let unmapped = unsafe {
+            madvise(start, len, Advice::LinuxDontNeed)
+                .and_then(|()| mprotect(start, len, MprotectFlags::empty()))
+        };
+        debug_assert!(unmapped.is_ok(), "unmapping {bytes} bytes at {address}: {unmapped:?}");
+    }
+
     fn mark(&self, _stream: StreamId) -> Result<Mark> {
         Ok(Mark(0))
     }
@@ -91,4 +134,10 @@ unsafe impl Device for Host {
     }
 
     fn forget(&self, _mark: Mark) {}
+}
+
+/// A part of the address space as the kernel's calls want it.
+fn pages(address: Address, bytes: u64) -> Option<(*mut std::ffi::c_void, usize)> {
+    let start = usize::try_from(address.0).ok()?;
+    Some((ptr::with_exposed_provenance_mut(start), usize::try_from(bytes).ok()?))
 }

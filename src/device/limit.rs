@@ -84,6 +84,34 @@ unsafe impl<D: Device> Device for Limit<D> {
         self.give_back(bytes);
     }
 
+    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+        // Addresses cost nothing; memory counts when it is mapped.
+        self.device.range_reserve(bytes)
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.range_release(address, bytes) }
+    }
+
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
+        if !self.take(bytes) {
+            return Ok(false);
+        }
+        // SAFETY: the caller keeps the same promise to us.
+        let is_mapped = unsafe { self.device.range_map(address, bytes) };
+        if !matches!(is_mapped, Ok(true)) {
+            self.give_back(bytes);
+        }
+        is_mapped
+    }
+
+    unsafe fn range_unmap(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.range_unmap(address, bytes) };
+        self.give_back(bytes);
+    }
+
     fn mark(&self, stream: StreamId) -> Result<Mark> {
         self.device.mark(stream)
     }

@@ -57,6 +57,38 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// was not given back, and nothing uses its memory any more.
     unsafe fn segment_free(&self, address: Address, bytes: u64);
 
+    /// Addresses without memory, or `None` when there are none left or the
+    /// device has no such thing. They overlap nothing the device has given.
+    ///
+    /// # Errors
+    /// If the device failed in another way.
+    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>>;
+
+    /// Takes reserved addresses back.
+    ///
+    /// # Safety
+    /// The range came from [`Device::range_reserve`] with these bytes, was not
+    /// given back, and none of it has memory.
+    unsafe fn range_release(&self, address: Address, bytes: u64);
+
+    /// Backs a part of a range with memory; false when the device is full, and
+    /// nothing has changed. From then on the part is as a segment is: on a
+    /// host-visible device it may be read and written.
+    ///
+    /// # Errors
+    /// If the device failed in another way.
+    ///
+    /// # Safety
+    /// The part lies in a reserved range, begins and ends at multiples of
+    /// 2 MiB from its start, and has no memory.
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool>;
+
+    /// Takes the memory of a part away.
+    ///
+    /// # Safety
+    /// Every page of the part was mapped, and nothing uses its memory any more.
+    unsafe fn range_unmap(&self, address: Address, bytes: u64);
+
     /// Marks the work queued on a stream so far.
     ///
     /// # Errors
@@ -113,6 +145,25 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
         // SAFETY: the caller keeps the same promise to us.
         unsafe { (**self).segment_free(address, bytes) }
+    }
+
+    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+        (**self).range_reserve(bytes)
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { (**self).range_release(address, bytes) }
+    }
+
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { (**self).range_map(address, bytes) }
+    }
+
+    unsafe fn range_unmap(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { (**self).range_unmap(address, bytes) }
     }
 
     fn mark(&self, stream: StreamId) -> Result<Mark> {

@@ -17,6 +17,9 @@ const ALIGNMENT_BYTES: u64 = 2 << 20;
 /// Where a device without a script begins.
 const BASE: u64 = 0x7f00_0000_0000;
 
+/// Where its ranges of addresses begin, away from its segments.
+const RANGE_BASE: u64 = 0x6000_0000_0000;
+
 /// A device that hands out addresses and does what it is told.
 ///
 /// Without a script it gives the lowest range that is free, from
@@ -40,7 +43,10 @@ pub struct Simulated {
 #[derive(Debug, Default)]
 struct State {
     live: BTreeMap<u64, u64>,
+    ranges: BTreeMap<u64, u64>,
+    mapped_bytes: u64,
     script: Option<VecDeque<u64>>,
+    range_script: Option<VecDeque<u64>>,
     n_refusals: u32,
     free_bytes: Option<u64>,
     busy: Vec<StreamId>,
@@ -63,6 +69,13 @@ impl Simulated {
     #[must_use]
     pub fn scripted(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
         self.state().script = Some(addresses.into_iter().collect());
+        self
+    }
+
+    /// Hands out these addresses, in order, as ranges of expandable segments.
+    #[must_use]
+    pub fn scripted_ranges(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
+        self.state().range_script = Some(addresses.into_iter().collect());
         self
     }
 
@@ -102,10 +115,11 @@ impl Simulated {
         state.pending.clear();
     }
 
-    /// How many segments are out.
+    /// How many segments and ranges are out.
     #[must_use]
     pub fn n_segments(&self) -> usize {
-        self.state().live.len()
+        let state = self.state();
+        state.live.len() + state.ranges.len()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,30 +128,54 @@ impl Simulated {
 }
 
 impl State {
+    /// Whether the next request was told to find the device full.
+    fn refuses(&mut self) -> bool {
+        let refuses = self.n_refusals > 0;
+        self.n_refusals -= u32::from(refuses);
+        refuses
+    }
+
     fn used_bytes(&self) -> u64 {
-        self.live.values().sum()
-    }
-
-    fn overlaps(&self, start: u64, bytes: u64) -> bool {
-        let before = self.live.range(..start.saturating_add(bytes)).next_back();
-        before.is_some_and(|(at, len)| at + len > start)
-    }
-
-    /// The lowest range of free addresses.
-    fn lowest_free(&self, bytes: u64) -> u64 {
-        let mut start = BASE;
-        for (at, len) in self.live.range(BASE..) {
-            if at - start >= bytes {
-                break;
-            }
-            start = (at + len).next_multiple_of(ALIGNMENT_BYTES);
-        }
-        start
+        self.live.values().sum::<u64>() + self.mapped_bytes
     }
 }
 
-// SAFETY: live ranges are disjoint: `lowest_free` finds a gap between them and
-// a scripted address that overlaps one is refused. The memory is not host
+fn overlaps(taken: &BTreeMap<u64, u64>, start: u64, bytes: u64) -> bool {
+    let before = taken.range(..start.saturating_add(bytes)).next_back();
+    before.is_some_and(|(at, len)| at + len > start)
+}
+
+/// The lowest addresses from `base` on that nothing has taken.
+fn lowest_free(taken: &BTreeMap<u64, u64>, base: u64, bytes: u64) -> u64 {
+    let mut start = base;
+    for (at, len) in taken.range(base..) {
+        if at - start >= bytes {
+            break;
+        }
+        start = (at + len).next_multiple_of(ALIGNMENT_BYTES);
+    }
+    start
+}
+
+/// The next address of a script, or the lowest that is free without one.
+fn next_address(
+    script: &mut Option<VecDeque<u64>>,
+    taken: &BTreeMap<u64, u64>,
+    base: u64,
+    bytes: u64,
+) -> Result<u64> {
+    let Some(script) = script else { return Ok(lowest_free(taken, base, bytes)) };
+    let scripted = script.pop_front();
+    let start =
+        scripted.ok_or_else(|| Error::device("simulated", "the script of addresses has come to its end"))?;
+    if overlaps(taken, start, bytes) {
+        return Err(Error::device("simulated", format!("the script gives {start:#x} while it is in use")));
+    }
+    Ok(start)
+}
+
+// SAFETY: what is out is disjoint: `lowest_free` finds a gap in it and a
+// scripted address that overlaps it is refused. The memory is not host
 // visible, so nobody makes pointers of the addresses.
 unsafe impl Device for Simulated {
     fn name(&self) -> String {
@@ -159,26 +197,11 @@ unsafe impl Device for Simulated {
 
     fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
         let mut state = self.state();
-        if state.n_refusals > 0 {
-            state.n_refusals -= 1;
+        if state.refuses() || bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
             return Ok(None);
         }
-        if bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
-            return Ok(None);
-        }
-        let start = match &mut state.script {
-            None => state.lowest_free(bytes),
-            Some(script) => {
-                let scripted = script.pop_front();
-                scripted.ok_or_else(|| {
-                    Error::device("simulated", "the script of addresses has come to its end")
-                })?
-            }
-        };
-        if state.overlaps(start, bytes) {
-            let what = format!("the script gives {start:#x} while it is in use");
-            return Err(Error::device("simulated", what));
-        }
+        let State { script, live, .. } = &mut *state;
+        let start = next_address(script, live, BASE, bytes)?;
         state.live.insert(start, bytes);
         Ok(Some(Address(start)))
     }
@@ -186,6 +209,32 @@ unsafe impl Device for Simulated {
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
         let freed = self.state().live.remove(&address.0);
         debug_assert_eq!(freed, Some(bytes), "segment {address} was not given out so");
+    }
+
+    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+        let mut state = self.state();
+        let State { range_script, ranges, .. } = &mut *state;
+        let start = next_address(range_script, ranges, RANGE_BASE, bytes)?;
+        state.ranges.insert(start, bytes);
+        Ok(Some(Address(start)))
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        let released = self.state().ranges.remove(&address.0);
+        debug_assert_eq!(released, Some(bytes), "range {address} was not given out so");
+    }
+
+    unsafe fn range_map(&self, _address: Address, bytes: u64) -> Result<bool> {
+        let mut state = self.state();
+        if state.refuses() || bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
+            return Ok(false);
+        }
+        state.mapped_bytes += bytes;
+        Ok(true)
+    }
+
+    unsafe fn range_unmap(&self, _address: Address, bytes: u64) {
+        self.state().mapped_bytes -= bytes;
     }
 
     fn mark(&self, stream: StreamId) -> Result<Mark> {

@@ -61,7 +61,9 @@ impl Recording {
     pub(crate) fn replay(&self) -> Replay {
         let events = self.events();
         let addresses = events.iter().filter(|e| e.0 == "segment_alloc").map(|e| e.1);
-        let mut device = Simulated::new(number(&self.document["total_memory"])).scripted(addresses);
+        let total_bytes = number(&self.document["total_memory"]);
+        let mut device =
+            Simulated::new(total_bytes).scripted(addresses).scripted_ranges(ranges(&events, total_bytes));
         if let Some(streams) = self.document["streams"].as_array() {
             for (handle, id) in streams.iter().zip(self.document["stream_ids"].as_array().unwrap()) {
                 device = device.with_stream_number(StreamId(number(handle)), number(id));
@@ -70,7 +72,9 @@ impl Recording {
         let device = Arc::new(device);
         let recorder = Recorder::new();
         recorder.record_history(&History::all().context(Context::None));
-        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DeviceId(0)));
+        let settings = self.conf().parse().unwrap();
+        let track = recorder.track(DeviceId(0));
+        let allocator = CachingAllocator::with_settings(device.clone(), &track, settings);
         allocator.set_memory_limit(self.document["memory_limit"].as_u64());
         let free_bytes: Vec<_> = events.iter().filter(|e| e.0 == "oom").map(|e| e.1).collect();
         Replay { device, recorder, allocator, live: HashMap::new(), free_bytes: free_bytes.into_iter() }
@@ -118,6 +122,26 @@ impl Recording {
         stats.sort();
         Outcome { events: self.events(), segments: segments.iter().map(recorded_segment).collect(), stats }
     }
+}
+
+/// Where expandable segments began: at each `segment_map` outside those that
+/// still have memory.
+fn ranges(events: &[(String, u64, u64, u64)], total_bytes: u64) -> Vec<u64> {
+    let (mut all, mut live) = (Vec::new(), Vec::<(u64, u64)>::new());
+    for (action, address, size, _) in events {
+        let within = |(base, _): &&mut (u64, u64)| *base <= *address && *address < *base + total_bytes;
+        match (action.as_str(), live.iter_mut().find(within)) {
+            ("segment_map", Some((_, mapped))) => *mapped += size,
+            ("segment_map", None) => {
+                live.push((*address, *size));
+                all.push(*address);
+            }
+            ("segment_unmap", Some((_, mapped))) => *mapped -= size,
+            _ => {}
+        }
+        live.retain(|(_, mapped)| *mapped > 0);
+    }
+    all
 }
 
 /// A segment as a dictionary, or as the array that recordings of models use.

@@ -1,0 +1,259 @@
+//! Reads a settings text: `key:value,key:[1:8,>:4],…` (caching-allocator.md 8).
+//!
+//! Keys, values and their limits are PyTorch 2.11's. Where its parser lets
+//! nonsense pass (a comma for a colon, `30;x` for 30, two options without a
+//! comma), this one refuses it and says where it stands.
+#![forbid(unsafe_code)]
+
+use super::settings::Settings;
+use crate::error::{Error, Result};
+
+const MIB: u64 = 1 << 20;
+
+/// The settings that `text` makes of `before`. All or nothing.
+pub(super) fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings> {
+    let mut reader = Reader { origin, text, tokens: tokens(text).into_iter().peekable() };
+    let options = reader.options()?;
+    let mut settings = Settings {
+        conf: text.to_owned(),
+        max_split_bytes: None,
+        roundup_power2_divisions: [0; 16],
+        garbage_collection_threshold: 0.0,
+        ..before.clone()
+    };
+    // The size of large segments bounds two other options, so it comes first wherever it stands.
+    let first = |option: &&Parsed| option.key.text == "large_segment_size_mb";
+    for option in options.iter().filter(first) {
+        settings.large_segment_bytes = reader.mebibytes(option, |mb| mb > 10, "a number above 10")?;
+    }
+    settings.max_non_split_rounding_bytes = settings.large_segment_bytes;
+    for option in options.iter().filter(|option| !first(option)) {
+        reader.apply(option, &mut settings)?;
+    }
+    Ok(settings)
+}
+
+/// A word or a separator, with its place in the text.
+#[derive(Clone, Copy, Debug)]
+struct Token<'a> {
+    at: usize,
+    text: &'a str,
+}
+
+/// One `key:value`.
+#[derive(Debug)]
+struct Parsed<'a> {
+    key: Token<'a>,
+    value: Value<'a>,
+}
+
+#[derive(Debug)]
+enum Value<'a> {
+    Word(Token<'a>),
+    /// `[key:value,…]`, with the place of the bracket.
+    List(usize, Vec<(Token<'a>, Token<'a>)>),
+}
+
+/// Separators alone, words between them without the white space around them.
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut start = 0;
+    for (at, separator) in text.match_indices([',', ':', '[', ']']).chain([(text.len(), "")]) {
+        let word = &text[start..at];
+        let trimmed = word.trim();
+        if !trimmed.is_empty() {
+            tokens.push(Token { at: start + word.find(trimmed).unwrap_or(0), text: trimmed });
+        }
+        if !separator.is_empty() {
+            tokens.push(Token { at, text: separator });
+        }
+        start = at + separator.len();
+    }
+    tokens
+}
+
+struct Reader<'a> {
+    origin: &'static str,
+    text: &'a str,
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token<'a>>>,
+}
+
+impl<'a> Reader<'a> {
+    fn options(&mut self) -> Result<Vec<Parsed<'a>>> {
+        let mut options = Vec::new();
+        while self.tokens.peek().is_some() {
+            let key = self.word("an option's name")?;
+            self.separator(":")?;
+            let value = if self.tokens.next_if(|token| token.text == "[").is_some() {
+                Value::List(key.at, self.list()?)
+            } else {
+                Value::Word(self.word("a value")?)
+            };
+            options.push(Parsed { key, value });
+            if self.tokens.peek().is_some() {
+                self.separator(",")?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn list(&mut self) -> Result<Vec<(Token<'a>, Token<'a>)>> {
+        let mut pairs = Vec::new();
+        loop {
+            let key = self.word("a size in MiB or >")?;
+            self.separator(":")?;
+            pairs.push((key, self.word("a number of divisions")?));
+            if self.tokens.next_if(|token| token.text == "]").is_some() {
+                return Ok(pairs);
+            }
+            self.separator(",")?;
+        }
+    }
+
+    fn word(&mut self, wanted: &str) -> Result<Token<'a>> {
+        match self.tokens.next() {
+            Some(token) if !",:[]".contains(token.text) => Ok(token),
+            other => Err(self.refuse(other, wanted)),
+        }
+    }
+
+    fn separator(&mut self, wanted: &str) -> Result<()> {
+        match self.tokens.next() {
+            Some(token) if token.text == wanted => Ok(()),
+            other => Err(self.refuse(other, wanted)),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, found: Option<Token<'_>>, wanted: &str) -> Error {
+        let Token { at, text } = found.unwrap_or(Token { at: self.text.len(), text: "the end" });
+        Error::invalid_option(
+            self.origin,
+            self.text,
+            format!("{wanted} instead of {text:?} at character {at}"),
+        )
+    }
+
+    fn apply(&self, option: &Parsed<'a>, settings: &mut Settings) -> Result<()> {
+        let least = settings.large_segment_bytes;
+        let at_least = format!("a number from {} on", least / MIB);
+        match option.key.text {
+            "expandable_segments" => settings.expandable_segments = self.boolean(option)?,
+            "release_lock_on_cudamalloc" | "release_lock_on_hipmalloc" => {
+                settings.release_lock_on_device_alloc = self.boolean(option)?;
+            }
+            "max_split_size_mb" => {
+                let bytes = self.mebibytes(option, |mb| mb >= least / MIB, &at_least)?;
+                settings.max_split_bytes = Some(bytes);
+            }
+            "max_non_split_rounding_mb" => {
+                let bytes = self.mebibytes(option, |mb| mb >= least / MIB, &at_least)?;
+                settings.max_non_split_rounding_bytes = bytes;
+            }
+            "garbage_collection_threshold" => {
+                let within = |t: f64| t > 0.0 && t < 1.0;
+                settings.garbage_collection_threshold =
+                    self.fraction(option, within, "a number between 0.0 and 1.0")?;
+            }
+            "per_process_memory_fraction" => {
+                let within = |f: f64| (0.0..=1.0).contains(&f);
+                settings.per_process_memory_fraction =
+                    self.fraction(option, within, "a number from 0.0 to 1.0")?;
+            }
+            "roundup_power2_divisions" => settings.roundup_power2_divisions = self.divisions(option)?,
+            "backend" => self.one_of(option, &["native"])?,
+            // Of capture and of pinned memory, which memreel does not have: checked, and without effect.
+            "graph_capture_record_stream_reuse"
+            | "pinned_use_cuda_host_register"
+            | "pinned_use_background_threads" => self.one_of(option, &["True", "False"])?,
+            "pinned_num_register_threads" => {
+                self.number(option, |n: u64| n.is_power_of_two() && n <= 128, "a power of two up to 128")?;
+            }
+            "pinned_reserve_segment_size_mb" => {
+                self.number(option, |n: u64| n > 0, "a number above 0")?;
+            }
+            _ => return Err(self.refuse(Some(option.key), &known())),
+        }
+        Ok(())
+    }
+
+    /// The value as a word.
+    fn value(&self, option: &Parsed<'a>, wanted: &str) -> Result<Token<'a>> {
+        match option.value {
+            Value::Word(word) => Ok(word),
+            Value::List(at, _) => Err(self.refuse(Some(Token { at, text: "a list" }), wanted)),
+        }
+    }
+
+    fn boolean(&self, option: &Parsed<'a>) -> Result<bool> {
+        self.one_of(option, &["True", "False"])?;
+        Ok(self.value(option, "")?.text == "True")
+    }
+
+    fn one_of(&self, option: &Parsed<'a>, words: &[&str]) -> Result<()> {
+        let wanted = words.join(" or ");
+        let word = self.value(option, &wanted)?;
+        if words.contains(&word.text) { Ok(()) } else { Err(self.refuse(Some(word), &wanted)) }
+    }
+
+    fn number<N: std::str::FromStr + Copy>(
+        &self,
+        option: &Parsed<'a>,
+        fits: impl Fn(N) -> bool,
+        wanted: &str,
+    ) -> Result<N> {
+        let word = self.value(option, wanted)?;
+        let number = word.text.parse().ok().filter(|number| fits(*number));
+        number.ok_or_else(|| self.refuse(Some(word), wanted))
+    }
+
+    fn fraction(&self, option: &Parsed<'a>, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64> {
+        self.number(option, fits, wanted)
+    }
+
+    /// A number of MiB, in bytes.
+    fn mebibytes(&self, option: &Parsed<'a>, fits: impl Fn(u64) -> bool, wanted: &str) -> Result<u64> {
+        let countable = |mb: u64| mb <= u64::MAX / MIB && fits(mb);
+        Ok(self.number(option, countable, wanted)? * MIB)
+    }
+
+    /// One number for all intervals, or a list of intervals: the first of it
+    /// also fills those below, `>` fills those above the last.
+    fn divisions(&self, option: &Parsed<'a>) -> Result<[u32; 16]> {
+        const WANTED: &str = "a power of two";
+        let Value::List(_, pairs) = &option.value else {
+            return Ok([self.number(option, u32::is_power_of_two, WANTED)?; 16]);
+        };
+        let (mut table, mut last) = ([0; 16], None);
+        for (key, value) in pairs {
+            let fits = |n: &u32| *n == 0 || n.is_power_of_two();
+            let divisions = value.text.parse().ok().filter(fits);
+            let divisions = divisions.ok_or_else(|| self.refuse(Some(*value), "a power of two, or 0"))?;
+            if key.text == ">" {
+                table[last.map_or(0, |last: usize| last + 1)..].fill(divisions);
+                continue;
+            }
+            let mb = key.text.parse().ok().filter(|mb: &u64| mb.is_power_of_two());
+            let mb = mb.ok_or_else(|| self.refuse(Some(*key), "a power of two in MiB, or >"))?;
+            let index = (mb.trailing_zeros() as usize).min(15);
+            let from = if last.is_none() { 0 } else { index };
+            table[from..=index].fill(divisions);
+            last = Some(index);
+        }
+        Ok(table)
+    }
+}
+
+fn known() -> String {
+    let keys = [
+        "expandable_segments",
+        "max_split_size_mb",
+        "max_non_split_rounding_mb",
+        "large_segment_size_mb",
+        "roundup_power2_divisions",
+        "garbage_collection_threshold",
+        "per_process_memory_fraction",
+        "release_lock_on_cudamalloc",
+    ];
+    format!("one of {}", keys.join(", "))
+}

@@ -1,0 +1,176 @@
+//! Private pools: memory apart, for those who ask for it (caching-allocator.md 2.5).
+#![forbid(unsafe_code)]
+
+use std::{
+    fmt,
+    thread::{self, ThreadId},
+};
+
+use super::{pool::PoolIndex, stream_table::Table};
+use crate::{
+    error::{Error, Result},
+    event::{PoolId, StreamId},
+};
+
+/// What a private pool does differently.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PoolOptions {
+    /// Serves requests of the default pools when the device has no more.
+    pub use_on_oom: bool,
+    /// Never splits a block: each request has a segment to itself.
+    pub no_split: bool,
+}
+
+/// Which requests go to a pool.
+pub enum Route {
+    /// Those of the thread that began it.
+    Thread,
+    /// Those on streams that the filter accepts, as a graph capture has them.
+    Streams(Box<dyn Fn(StreamId) -> bool + Send>),
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Route::Thread => "Thread",
+            Route::Streams(_) => "Streams",
+        })
+    }
+}
+
+/// One private pool.
+#[derive(Debug)]
+pub(super) struct PrivatePool {
+    pub(super) options: PoolOptions,
+    /// The small pool, then the large one: the order in which they are released.
+    pub(super) pools: [PoolIndex; 2],
+    n_users: u32,
+    /// Segments, and growths of expandable ones, that it has had from the
+    /// device and not given back.
+    n_device_allocs: i64,
+}
+
+/// All private pools, and where requests go now.
+#[derive(Debug, Default)]
+pub(super) struct PrivatePools {
+    pools: Table<PoolId, PrivatePool>,
+    /// By creation.
+    ids: Vec<PoolId>,
+    /// Last begun last.
+    routes: Vec<(PoolId, Filter)>,
+    n_user: u64,
+    n_capture: u64,
+}
+
+#[derive(Debug)]
+enum Filter {
+    Thread(ThreadId),
+    Streams(Route),
+}
+
+impl Filter {
+    fn accepts(&self, stream: StreamId) -> bool {
+        match self {
+            Filter::Thread(thread) => *thread == thread::current().id(),
+            Filter::Streams(Route::Streams(filter)) => filter(stream),
+            Filter::Streams(Route::Thread) => false,
+        }
+    }
+}
+
+impl PrivatePools {
+    /// An id nobody has: `(0, n)`, or `(n, 0)` for a capture.
+    pub(super) fn next_id(&mut self, is_capture: bool) -> PoolId {
+        let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
+        *n += 1;
+        if is_capture { PoolId(*n, 0) } else { PoolId(0, *n) }
+    }
+
+    pub(super) fn insert(&mut self, id: PoolId, options: PoolOptions, pools: [PoolIndex; 2]) {
+        self.pools.entry(id, || PrivatePool { options, pools, n_users: 1, n_device_allocs: 0 });
+        self.ids.push(id);
+    }
+
+    pub(super) fn get(&mut self, id: PoolId) -> Option<&mut PrivatePool> {
+        self.pools.get_mut(id)
+    }
+
+    /// By creation, those that serve when the device has no more.
+    pub(super) fn fallbacks(&mut self) -> Vec<PoolId> {
+        let ids = self.ids.clone();
+        ids.into_iter()
+            .filter(|id| self.pools.get_mut(*id).is_some_and(|pool| pool.options.use_on_oom))
+            .collect()
+    }
+
+    /// Those that nobody holds any more, in the order in which they go.
+    pub(super) fn freeable(&mut self) -> Vec<PoolId> {
+        let ids: Vec<PoolId> = self.pools.keys().collect();
+        ids.into_iter().filter(|id| self.pools.get_mut(*id).is_some_and(|pool| pool.n_users == 0)).collect()
+    }
+
+    pub(super) fn is_routing(&self) -> bool {
+        !self.routes.is_empty()
+    }
+
+    /// Where a request goes, if not to the default pools: the last begun first.
+    pub(super) fn route(&self, stream: StreamId) -> Option<PoolId> {
+        self.routes.iter().rev().find(|(_, filter)| filter.accepts(stream)).map(|(id, _)| *id)
+    }
+
+    pub(super) fn begin(&mut self, id: PoolId, route: Route) -> Result<()> {
+        if self.routes.iter().any(|(begun, _)| *begun == id) {
+            return Err(Error::misuse(format!("pool {id:?} is already being allocated to; end that first")));
+        }
+        let pool = self.pools.get_mut(id).ok_or_else(|| unknown(id))?;
+        pool.n_users += 1;
+        let filter = match route {
+            Route::Thread => Filter::Thread(thread::current().id()),
+            streams @ Route::Streams(_) => Filter::Streams(streams),
+        };
+        self.routes.push((id, filter));
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, id: PoolId) -> Result<()> {
+        let place = self.routes.iter().position(|(begun, _)| *begun == id);
+        let place = place.ok_or_else(|| Error::misuse(format!("pool {id:?} is not being allocated to")))?;
+        self.routes.remove(place);
+        Ok(())
+    }
+
+    /// One user less; at none the pool's free memory may go.
+    pub(super) fn release(&mut self, id: PoolId) -> Result<()> {
+        let pool = self.pools.get_mut(id).filter(|pool| pool.n_users > 0).ok_or_else(|| unknown(id))?;
+        pool.n_users -= 1;
+        Ok(())
+    }
+
+    pub(super) fn count_device_alloc(&mut self, id: PoolId, by: i64) {
+        if let Some(pool) = self.pools.get_mut(id) {
+            pool.n_device_allocs += by;
+        }
+    }
+
+    /// Nobody holds or routes to any pool any more.
+    pub(super) fn release_all(&mut self) {
+        self.routes.clear();
+        for id in self.ids.clone() {
+            if let Some(pool) = self.pools.get_mut(id) {
+                pool.n_users = 0;
+            }
+        }
+    }
+
+    /// A pool without users and without memory is gone.
+    pub(super) fn erase_if_empty(&mut self, id: PoolId) {
+        if self.pools.get_mut(id).is_some_and(|pool| pool.n_users == 0 && pool.n_device_allocs == 0) {
+            self.pools.remove(id);
+            self.ids.retain(|other| *other != id);
+        }
+    }
+}
+
+fn unknown(id: PoolId) -> Error {
+    Error::misuse(format!("there is no private pool {id:?}, or it was released by all its users"))
+}
