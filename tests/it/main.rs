@@ -1,11 +1,14 @@
 //! Every integration test, in one binary. What belongs where:
 //!
+//! - `cli`: the program, its output and its exit status.
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
 //! - `layers`: which room may import which.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `validate`: each rule of the format broken once, random histories, real dumps.
 
+#[cfg(feature = "cli")]
+mod cli;
 mod histories;
 mod layers;
 mod pickle;
