@@ -5,6 +5,7 @@
 //! - `layers`: which room may import which.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
+//! - `schema`: the JSON Schema of a snapshot takes the right ones and refuses the wrong ones.
 //! - `validate`: each rule of the format broken once, random histories, real dumps.
 
 #[cfg(feature = "cli")]
@@ -13,4 +14,5 @@ mod histories;
 mod layers;
 mod pickle;
 mod python;
+mod schema;
 mod validate;
