@@ -117,3 +117,17 @@ fn a_key_that_vanishes_does_not_fit() {
     json["__proto__"] = json!(1);
     assert!(!schema().is_valid(&json));
 }
+
+#[test]
+fn the_page_names_every_rule_and_every_key() {
+    let page = fs::read_to_string(root().join("schema/snapshot.md")).unwrap();
+    let rules: Vec<u32> = page.lines().filter_map(|line| line.split_once(". ")?.0.parse().ok()).collect();
+    assert_eq!(rules, (1..=36).collect::<Vec<_>>());
+    let schema = fs::read_to_string(root().join("schema/snapshot.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    for (kind, definition) in schema["$defs"].as_object().unwrap() {
+        for key in definition["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+            assert!(page.contains(&format!("`{key}`")), "{kind}: the page does not name {key}");
+        }
+    }
+}
