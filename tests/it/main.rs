@@ -9,11 +9,18 @@
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
 //! - `reel`: several devices, threads, out of memory.
+//! - `validate`: each rule of the format broken once, and real dumps.
+//! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
+//! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
+//! - `cli`: the program, its output and its exit status.
 
 mod buffer;
+#[cfg(feature = "cli")]
+mod cli;
 mod device_contract;
+mod histories;
 mod layers;
 mod model;
 mod pickle;
@@ -22,5 +29,7 @@ mod recorder;
 mod reel;
 mod replay;
 mod scenario;
+mod schema;
 mod stories;
+mod validate;
 mod worked;

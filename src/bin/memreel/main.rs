@@ -1,2 +1,36 @@
-//! memreel
-fn main() {}
+//! The program: parse, run, exit code.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+
+use std::{
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+use args::{Args, Command};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let done = match &args.command {
+        Command::Validate(options) => commands::validate::run(options, &mut out),
+    };
+    let written = done.and_then(|exit| out.flush().map(|()| exit));
+    written.unwrap_or_else(unwritten).into()
+}
+
+/// Who closes the pipe has read enough, which is no failure.
+fn unwritten(error: io::Error) -> Exit {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Exit::Fine;
+    }
+    eprintln!("memreel: cannot write: {error}");
+    Exit::Unreadable
+}

@@ -58,7 +58,9 @@ impl<'a> Check<'a> {
             frames.check(block.stack, place.block(index), report);
         }
         let sum = self.sum(segment);
-        if let Some(sum) = sum.filter(|sum| *sum != segment.total_size && self.has_total(segment)) {
+        let has_total =
+            [Field::TotalSize, Field::Blocks].iter().all(|f| has_field(self.snapshot, segment, *f));
+        if let Some(sum) = sum.filter(|sum| *sum != segment.total_size && has_total) {
             let total = segment.total_size;
             let what = "the tool `stats` asserts that they are equal, the viewer draws past the end";
             report.error(
@@ -127,12 +129,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn has_total(&mut self, segment: &Segment) -> bool {
-        let is_field =
-            |field| keys::shape_of(self.snapshot, segment.shape).is_some_and(|shape| shape.has(field));
-        is_field(Field::TotalSize) && is_field(Field::Blocks)
-    }
-
     /// The sum of all sizes, if all can be read.
     fn sum(&mut self, segment: &Segment) -> Option<u64> {
         segment.blocks.iter().try_fold(0u64, |sum, block| {
@@ -142,8 +138,7 @@ impl<'a> Check<'a> {
 
     /// Rule 10; only the first wrong step of a segment is told.
     fn addresses(&mut self, segment: &Segment, place: SegmentPlace, report: &mut Report) {
-        let facts_of = keys::shape_of(self.snapshot, segment.shape);
-        if !facts_of.is_some_and(|shape| shape.has(Field::Address)) {
+        if !has_field(self.snapshot, segment, Field::Address) {
             return;
         }
         let mut expected = segment.address;
@@ -175,7 +170,8 @@ impl<'a> Check<'a> {
     }
 
     fn contents(&mut self, segment: &Segment, place: SegmentPlace, sums_agree: bool) -> Contents {
-        let mut contents = Contents { is_readable: true, ..Contents::default() };
+        let has_blocks = has_field(self.snapshot, segment, Field::Blocks);
+        let mut contents = Contents { is_readable: has_blocks, ..Contents::default() };
         let (mut allocated, mut active, mut requested) = (0u64, 0u64, Some(0u64));
         let mut running = segment.address;
         for (index, block) in segment.blocks.iter().enumerate() {
@@ -206,4 +202,9 @@ impl<'a> Check<'a> {
         }
         contents
     }
+}
+
+/// Whether a segment has a key with a value of its type.
+fn has_field(snapshot: &Snapshot, segment: &Segment, field: Field) -> bool {
+    keys::shape_of(snapshot, segment.shape).is_some_and(|shape| shape.has(field))
 }

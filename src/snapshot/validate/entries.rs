@@ -111,7 +111,7 @@ impl Check<'_> {
             is_readable &= check_fields(entry, facts, at, self.report);
             check_numbers(entry, facts, at, self.report);
             if entry.action.is_some_and(|action| action != Action::Snapshot) {
-                let count = if facts.has(Field::Frames) { &mut with_frames } else { &mut without };
+                let count = if facts.has_key(Field::Frames) { &mut with_frames } else { &mut without };
                 *count += 1;
             }
             if entry.action == Some(Action::Annotate) {
@@ -269,7 +269,7 @@ fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut 
     if facts.lacks(Field::Stream) {
         report.warning(18, at, "no `stream`");
     }
-    let Some(action) = entry.action else { return !facts.is_unknown_action() };
+    let Some(action) = entry.action else { return facts.is_unknown_action() };
     let is_readable = facts.has(address) && facts.has(Field::Size);
     if is_readable {
         check_meaning(entry, action, facts, at, report);

@@ -246,7 +246,7 @@ impl Key {
             (Kind::Count | Kind::Int, _) => format!("`{name}` is {kind} where an int is meant"),
             (Kind::OneOf(all), Value::Text(text)) => return Some(self.unknown_text(text, all)),
             (Kind::OneOf(all), _) => format!("`{name}` is {kind}, not one of {all}"),
-            (Kind::Other(meant), _) => format!("`{name}` is {kind} that is not {meant}"),
+            (Kind::Other(meant), _) => format!("`{name}` is {kind}; {meant} is meant"),
             (Kind::Text, _) => format!("`{name}` is {kind}, PyTorch writes a str"),
             (Kind::Texts, _) => format!("`{name}` is {kind}, not a list of str"),
             (Kind::Pair, _) => format!("`{name}` is {kind}, PyTorch writes a tuple of two ints"),

@@ -4,6 +4,8 @@
 //! PyTorch's own dumps disagree, the dumps are right, and the file says so.
 //! Nothing here panics or recurses, whatever the model holds; sums saturate.
 
+#![forbid(unsafe_code)]
+
 mod backward;
 mod blocks;
 mod container;

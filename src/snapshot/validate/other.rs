@@ -64,7 +64,7 @@ fn check_annotation(
     }
     let n_traces = snapshot.device_traces.len();
     let is_known = usize::try_from(annotation.device).is_ok_and(|device| device < n_traces);
-    if facts.has(Field::Device) && !is_known {
+    if facts.has(Field::Device) && n_traces > 0 && !is_known {
         report.pytorch(34, place, format_args!("device {}, but {n_traces} device_traces", annotation.device));
     }
     for text in [&annotation.stage, &annotation.name] {

@@ -122,7 +122,8 @@ impl Check<'_> {
         let body = keys::names(keys::SEGMENT).filter(|name| !is_frames(name));
         let frames_last = keys::is_ordered(shape, body.chain(["frames", "forward_frames"]));
         let is_empty = segment.stack == Some(Stacks::EMPTY);
-        if !frames_last && !(is_empty && keys::is_ordered(shape, keys::names(keys::SEGMENT))) {
+        let frames_before = is_empty && keys::is_ordered(shape, keys::names(keys::SEGMENT));
+        if !frames_last && !frames_before {
             let what = "the keys are not in PyTorch's order (frames last, or before blocks if empty)";
             self.report.pytorch(8, place, what);
         }

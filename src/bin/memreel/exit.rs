@@ -1,0 +1,20 @@
+//! What the program's exit status says.
+
+use std::process::ExitCode;
+
+/// The worse, the higher; usage errors are clap's and have the status 2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Exit {
+    /// Nothing that a reader would stumble over.
+    Fine = 0,
+    /// A file breaks a rule whose breach makes some reader throw.
+    Broken = 1,
+    /// A file could not be read, or is no snapshot.
+    Unreadable = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
