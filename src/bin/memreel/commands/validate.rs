@@ -6,8 +6,7 @@ use std::{
 };
 
 use memreel::{
-    error::Error,
-    pickle,
+    Error, pickle,
     snapshot::validate::{Finding, Severity, validate},
 };
 use serde_json::json;
