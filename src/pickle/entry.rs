@@ -253,15 +253,16 @@ impl<'a> Machine<'a> {
             n_frames += 1;
         }
         let raw = self.bytes.get(from..self.pos)?;
-        let stack = match self.road.stacks.get(raw) {
-            Some(stack) => *stack,
-            None => self.stack_of_numbers(raw)?,
-        };
+        // First that the list ends here, so that no half of a list becomes a stack.
         match (has_mark, n_frames) {
             (true, _) => self.expect(op::APPENDS)?,
             (false, 1) => self.expect(op::APPEND)?,
             _ => {}
         }
+        let stack = match self.road.stacks.get(raw) {
+            Some(stack) => *stack,
+            None => self.stack_of_numbers(raw)?,
+        };
         let end = self.pos;
         if is_early {
             self.pos = number_at;
