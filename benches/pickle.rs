@@ -27,9 +27,7 @@ use memreel::{
     event::Action,
     inventory::{BlockState, PoolKind},
     pickle,
-    snapshot::{
-        Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value,
-    },
+    snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
 };
 
 const N_EVENTS: usize = 1_000_000;
@@ -207,7 +205,8 @@ fn synthetic() -> Snapshot {
         events.add(Action::Alloc, blocks[at].0, blocks[at].1, blocks[at].2);
     }
     let spare = BASE + N_SEGMENTS * SEGMENT_BYTES;
-    for action in [Action::SegmentAlloc, Action::SegmentFree].into_iter().take(N_EVENTS - events.trace.len()) {
+    for action in [Action::SegmentAlloc, Action::SegmentFree].into_iter().take(N_EVENTS - events.trace.len())
+    {
         events.add(action, spare, SEGMENT_BYTES, segment_stacks[0]);
     }
     snapshot.segments = make_segments(&mut snapshot, &segment_stacks, &blocks);

@@ -30,9 +30,37 @@ pub(super) struct Road<'a> {
     shapes: FxHashMap<Box<[Pair]>, ShapeId>,
     /// The keys of the entry being decoded.
     pairs: Vec<Pair>,
-    /// The keys of the one before it.
-    last_pairs: Vec<Pair>,
-    last_shape: Option<ShapeId>,
+    /// How the last entry that was decoded key by key stood in the file.
+    plan: Vec<Planned>,
+    /// The shape of entries that stand like that.
+    plan_shape: Option<ShapeId>,
+}
+
+/// A key that the next entry has in the same place, as the bytes that it takes.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    key: Key,
+    bytes: Prefix,
+    /// Of a key without a field: the value as it stands in the file, and what
+    /// is put in the memo with it.
+    value: Option<(Prefix, Item)>,
+}
+
+/// One to eight bytes, compared in one step.
+#[derive(Clone, Copy, Debug)]
+struct Prefix {
+    bytes: u64,
+    mask: u64,
+    n_bytes: usize,
+}
+
+impl Prefix {
+    fn new(bytes: &[u8]) -> Option<Prefix> {
+        let mut all = [0; 8];
+        all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        let mask = u64::MAX.checked_shr(64 - 8 * u32::try_from(bytes.len()).ok()?)?;
+        Some(Prefix { bytes: u64::from_le_bytes(all), mask, n_bytes: bytes.len() })
+    }
 }
 
 /// A key with its value, or with [`Item::Absent`] if the value is in a field.
@@ -42,6 +70,7 @@ impl Road<'_> {
     /// Forgets what rests on numbers of the memo.
     pub(super) fn forget_numbers(&mut self) {
         self.stacks.clear();
+        self.plan_shape = None;
     }
 }
 
@@ -50,11 +79,20 @@ impl<'a> Machine<'a> {
     pub(super) fn entry(&mut self) -> Step<bool> {
         let start = self.pos;
         self.memo.begin();
+        if let Some(shape) = self.road.plan_shape {
+            let mut entry = TraceEntry { shape, ..TraceEntry::default() };
+            if self.planned_entry(&mut entry).is_some() {
+                self.push_entry(entry);
+                return Ok(true);
+            }
+            self.memo.rewind();
+            self.pos = start;
+        }
         match self.ordinary_entry() {
             Some(entry) => {
                 let shape = self.entry_shape()?;
-                self.stack.push(Item::Entry(number(self.road.entries.len())));
-                self.road.entries.push(TraceEntry { shape, ..entry });
+                self.road.plan_shape = (self.road.plan.len() == self.road.pairs.len()).then_some(shape);
+                self.push_entry(TraceEntry { shape, ..entry });
                 Ok(true)
             }
             None => {
@@ -65,25 +103,81 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
+    fn push_entry(&mut self, entry: TraceEntry) {
+        self.stack.push(Item::Entry(number(self.road.entries.len())));
+        self.road.entries.push(entry);
+    }
+
+    /// Decodes an entry that stands like the last one: the same keys from the
+    /// same places, and the same values of those that are no fields.
+    #[inline]
+    fn planned_entry(&mut self, entry: &mut TraceEntry) -> Option<()> {
+        self.memoize(Item::Entry(number(self.road.entries.len())))?;
+        self.expect(op::MARK)?;
+        for at in 0..self.road.plan.len() {
+            let Planned { key, bytes, value } = self.road.plan[at];
+            self.expect_prefix(bytes)?;
+            match value {
+                None => self.field(key, entry)?,
+                Some((bytes, item)) => {
+                    self.expect_prefix(bytes)?;
+                    if item != Item::Absent {
+                        self.memo.attempt(self.memo.next(), item)?;
+                    }
+                }
+            }
+        }
+        self.expect(op::SETITEMS)
+    }
+
+    #[inline]
+    fn expect_prefix(&mut self, prefix: Prefix) -> Option<()> {
+        let bytes = self.bytes.get(self.pos..)?.first_chunk()?;
+        self.pos += prefix.n_bytes;
+        (u64::from_le_bytes(*bytes) & prefix.mask == prefix.bytes).then_some(())
+    }
+
+    /// Notes how a key and its value stood, where they can stand so again: a
+    /// key fetched from the memo, a value that puts nothing there under a number.
+    fn plan(&mut self, key: Key, key_bytes: (usize, usize), memoized: Item) -> Option<()> {
+        let (begin, middle) = key_bytes;
+        let slice = self.bytes.get(begin..middle)?;
+        if !matches!(slice.first(), Some(&op::BINGET | &op::LONG_BINGET))
+            || memoized != Item::Absent && self.puts
+        {
+            return None;
+        }
+        let value = match key {
+            Key::Other => Some((Prefix::new(self.bytes.get(middle..self.pos)?)?, memoized)),
+            _ => None,
+        };
+        self.road.plan.push(Planned { key, bytes: Prefix::new(slice)?, value });
+        Some(())
+    }
+
     fn ordinary_entry(&mut self) -> Option<TraceEntry> {
         self.memoize(Item::Entry(number(self.road.entries.len())))?;
         self.expect(op::MARK)?;
         self.road.pairs.clear();
+        self.road.plan.clear();
+        self.road.plan_shape = None;
         let mut entry = TraceEntry::default();
         let mut seen = 0u16;
-        let (first, key) = self.entry_key()?;
-        if key != Key::Action {
-            return None;
-        }
-        let mut next = Some((first, key));
-        while let Some((id, key)) = next {
+        while !self.accept(op::SETITEMS) {
+            let begin = self.pos;
+            let (id, key) = self.entry_key()?;
+            let (middle, n_put) = (self.pos, self.memo.next());
+            let mut value = Item::Absent;
+            if self.road.pairs.is_empty() && key != Key::Action {
+                return None;
+            }
             if key == Key::Other {
                 if self.road.pairs.len() == MAX_KEYS || self.road.pairs.iter().any(|(other, _)| *other == id)
                 {
                     return None;
                 }
-                let value = self.shared_value()?;
-                self.road.pairs.push((id, value));
+                value = self.shared_value()?;
             } else {
                 // `addr` and `device_free` share a field, so one of the two may come.
                 let bit = 1 << if key == Key::DeviceFree { Key::Addr as u8 } else { key as u8 };
@@ -92,11 +186,12 @@ impl<'a> Machine<'a> {
                 }
                 seen |= bit;
                 self.field(key, &mut entry)?;
-                self.road.pairs.push((id, Item::Absent));
             }
-            next = if self.accept(op::SETITEMS) { None } else { Some(self.entry_key()?) };
+            self.road.pairs.push((id, value));
+            let memoized = if self.memo.next() == n_put { Item::Absent } else { value };
+            let _ = self.plan(key, (begin, middle), memoized);
         }
-        Some(entry)
+        (!self.road.pairs.is_empty()).then_some(entry)
     }
 
     #[inline]
@@ -333,23 +428,11 @@ impl<'a> Machine<'a> {
     }
 
     /// The number of the keys just decoded.
-    #[inline]
     fn entry_shape(&mut self) -> Step<ShapeId> {
-        match self.road.last_shape {
-            Some(shape) if self.road.pairs == self.road.last_pairs => Ok(shape),
-            _ => self.other_shape(),
+        match self.road.shapes.get(&*self.road.pairs) {
+            Some(shape) => Ok(*shape),
+            None => self.new_shape(),
         }
-    }
-
-    fn other_shape(&mut self) -> Step<ShapeId> {
-        let shape = match self.road.shapes.get(&*self.road.pairs) {
-            Some(shape) => *shape,
-            None => self.new_shape()?,
-        };
-        let road = &mut self.road;
-        std::mem::swap(&mut road.pairs, &mut road.last_pairs);
-        road.last_shape = Some(shape);
-        Ok(shape)
     }
 
     fn new_shape(&mut self) -> Step<ShapeId> {

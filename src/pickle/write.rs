@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::{
     census::{Census, Entrant, NO_ID},
     op,
-    out::Out,
+    out::{Out, Short},
 };
 use crate::snapshot::{
     Annotation, Block, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks,
@@ -43,7 +43,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
         templates: vec![None; snapshot.shapes.len()],
         out: Out::new(sink),
     };
-    writer.out.bytes.extend_from_slice(&[op::PROTO, 4]);
+    writer.out.bytes(&[op::PROTO, 4]);
     match snapshot.form {
         Form::Dictionary => writer.top(),
         Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
@@ -61,12 +61,25 @@ struct Writer<'a, W> {
     out: Out<W>,
 }
 
-/// The bytes of a record that are the same for all records of its shape.
-#[derive(Default)]
-struct Template {
-    bytes: Vec<u8>,
-    /// Fields, each with the place in `bytes` before which it goes.
-    fields: Vec<(usize, Field)>,
+/// A record of a shape, cut where the fields go.
+struct Template(Vec<(Short, Option<Field>)>);
+
+impl Template {
+    /// From the bytes without the fields, and the places where these go.
+    fn new(bytes: &[u8], fields: &[(usize, Field)]) -> Self {
+        let mut cut = Vec::new();
+        let mut from = 0;
+        let ends = fields.iter().map(|(to, field)| (*to, Some(*field))).chain([(bytes.len(), None)]);
+        for (to, field) in ends {
+            cut.extend(bytes[from..to].chunks(16).map(|chunk| (Short::of(chunk), None)));
+            match cut.last_mut() {
+                Some((_, last)) if from < to => *last = field,
+                _ => cut.push((Short::of(&[]), field)),
+            }
+            from = to;
+        }
+        Template(cut)
+    }
 }
 
 impl<'a, W: Write> Writer<'a, W> {
@@ -163,13 +176,12 @@ impl<'a, W: Write> Writer<'a, W> {
         let Some(template) = self.templates[shape.index()].clone() else {
             return self.first_record(shape, field);
         };
-        let mut from = 0;
-        for (to, name) in &template.fields {
-            self.out.bytes.extend_from_slice(&template.bytes[from..*to]);
-            field(self, *name);
-            from = *to;
+        for (bytes, name) in &template.0 {
+            self.out.short(*bytes);
+            if let Some(name) = name {
+                field(self, *name);
+            }
         }
-        self.out.bytes.extend_from_slice(&template.bytes[from..]);
     }
 
     fn first_record(&mut self, id: ShapeId, field: impl Fn(&mut Self, Field)) {
@@ -196,10 +208,9 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// By now all that the shape shares has a number, so what is written stays true.
     fn template(&mut self, shape: &'a Shape) -> Template {
-        let out = std::mem::take(&mut self.out.bytes);
-        let mut fields = Vec::new();
-        self.dict(shape, true, |writer, field| fields.push((writer.out.bytes.len(), field)));
-        Template { bytes: std::mem::replace(&mut self.out.bytes, out), fields }
+        let (begin, mut fields) = (self.out.len(), Vec::new());
+        self.dict(shape, true, |writer, field| fields.push((writer.out.len() - begin, field)));
+        Template::new(&self.out.take_from(begin), &fields)
     }
 
     fn bool(&mut self, bool: bool) {
@@ -311,8 +322,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// A value without a memo, as serde-pickle writes it.
     fn bare(&mut self, value: &Value) {
-        let mut serializer =
-            serde_pickle::Serializer::new(&mut self.out.bytes, serde_pickle::SerOptions::new());
+        let mut serializer = serde_pickle::Serializer::new(&mut self.out, serde_pickle::SerOptions::new());
         if let Err(error) = value.serialize(&mut serializer) {
             self.out.fail(io::Error::other(error));
         }

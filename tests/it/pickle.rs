@@ -26,7 +26,10 @@ pub(crate) fn pickles(folder: &Path) -> Vec<PathBuf> {
 
 /// Every pickle of the fixtures.
 pub(crate) fn all_pickles() -> Vec<PathBuf> {
-    [fixtures("torch-2.11/snapshots"), fixtures("synthetic")].iter().flat_map(|folder| pickles(folder)).collect()
+    [fixtures("torch-2.11/snapshots"), fixtures("synthetic")]
+        .iter()
+        .flat_map(|folder| pickles(folder))
+        .collect()
 }
 
 fn name(path: &Path) -> String {
@@ -40,7 +43,8 @@ fn round_trip(originals: &[PathBuf]) -> Option<Vec<(String, String)>> {
         .iter()
         .map(|original| {
             let ours = folder.path().join(original.file_name().unwrap());
-            let snapshot = pickle::load(original).unwrap_or_else(|error| panic!("{}: {error}", name(original)));
+            let snapshot =
+                pickle::load(original).unwrap_or_else(|error| panic!("{}: {error}", name(original)));
             pickle::save(&snapshot, &ours).unwrap();
             assert_eq!(json(&snapshot), json(&pickle::load(&ours).unwrap()), "{}", name(original));
             (original.clone(), ours)
@@ -59,8 +63,8 @@ fn json(snapshot: &Snapshot) -> serde_json::Value {
 
 #[test]
 fn snapshot_round_trip() {
-    let folder = std::env::var_os("MEMREEL_SNAPSHOTS")
-        .map_or_else(|| fixtures("torch-2.11/snapshots"), PathBuf::from);
+    let folder =
+        std::env::var_os("MEMREEL_SNAPSHOTS").map_or_else(|| fixtures("torch-2.11/snapshots"), PathBuf::from);
     let originals = pickles(&folder);
     for path in &originals {
         let findings = pickle::check(path).unwrap();
