@@ -28,8 +28,9 @@ def measure(case, path, runs, run):
         except OSError:
             before = None
         start = time.perf_counter()
-        run()
+        made = run()
         seconds.append(time.perf_counter() - start)
+        del made
         growth = "?" if before is None or growth == "?" else max(growth, status("VmHWM:") - before)
     print(case, statistics.median(seconds), os.path.getsize(path), growth, flush=True)
 

@@ -114,18 +114,20 @@ fn load_case(case: &str, path: &Path) -> Line {
     measure(case, path, || {
         let snapshot = pickle::load(path).expect("the file just written");
         assert_eq!((snapshot.n_events(), snapshot.stacks.len()), (N_EVENTS, N_STACKS + 1));
+        snapshot
     })
 }
 
 /// The median of the runs, and the largest growth of memory in any.
-fn measure(case: &str, path: &Path, run: impl Fn()) -> Line {
+fn measure<T>(case: &str, path: &Path, run: impl Fn() -> T) -> Line {
     let mut seconds = Vec::new();
     let mut growth = Some(0);
     for _ in 0..N_RUNS {
         let before = reset_peak();
         let start = Instant::now();
-        run();
+        let made = run();
         seconds.push(start.elapsed().as_secs_f64());
+        drop(made);
         growth = (|| Some(growth?.max(status_bytes("VmHWM:")?.saturating_sub(before?))))();
     }
     seconds.sort_by(f64::total_cmp);

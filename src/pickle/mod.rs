@@ -23,6 +23,8 @@ mod memo;
 
 mod machine;
 
+mod cursor;
+
 mod entry;
 
 mod assemble;

@@ -35,7 +35,7 @@ impl<W: Write> Out<W> {
     }
 
     /// Hands the buffer on if it is full; returns whether it is worth going on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spill(&mut self) -> bool {
         if self.n_bytes < FULL_BYTES {
             return true;
@@ -51,7 +51,7 @@ impl<W: Write> Out<W> {
         self.n_bytes = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn short(&mut self, short: Short) {
         let end = self.n_bytes + 16;
         if end > self.buffer.len() {
@@ -59,6 +59,17 @@ impl<W: Write> Out<W> {
         }
         self.buffer[self.n_bytes..end].copy_from_slice(&short.bytes);
         self.n_bytes += usize::from(short.n_bytes);
+    }
+
+    /// Room for a number of short things, if the buffer has it; what is put there counts after [`Out::advance`].
+    #[inline(always)]
+    pub(super) fn free(&mut self, n_shorts: usize) -> Option<&mut [u8]> {
+        self.buffer.get_mut(self.n_bytes..self.n_bytes + 16 * n_shorts)
+    }
+
+    #[inline(always)]
+    pub(super) fn advance(&mut self, n_bytes: usize) {
+        self.n_bytes += n_bytes;
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
@@ -101,19 +112,19 @@ impl<W: Write> Out<W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn op(&mut self, op: u8) {
         self.short(Short::of(&[op]));
     }
 
     /// An integer in the fewest bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn int(&mut self, int: i64) {
         self.short(Short::int(int));
     }
 
     /// An integer that may need the 65th bit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unsigned(&mut self, int: u64) {
         match i64::try_from(int) {
             Ok(int) => self.int(int),
@@ -155,9 +166,9 @@ impl<W: Write> Out<W> {
         self.bytes(&n.to_le_bytes());
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&mut self, id: u32) {
-        self.short(Short::numbered(op::BINGET, op::LONG_BINGET, id));
+        self.short(Short::get(id));
     }
 
     pub(super) fn put(&mut self, id: u32) {
@@ -179,14 +190,26 @@ impl<W: Write> Write for Out<W> {
 
 impl Short {
     /// At most 16 bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(bytes: &[u8]) -> Short {
         let mut all = [0; 16];
         all[..bytes.len()].copy_from_slice(bytes);
         Short { bytes: all, n_bytes: bytes.len() as u8 }
     }
 
-    #[inline]
+    #[inline(always)]
+    pub(super) fn get(id: u32) -> Short {
+        Short::numbered(op::BINGET, op::LONG_BINGET, id)
+    }
+
+    /// Copies it to a place; gives the place after it.
+    #[inline(always)]
+    pub(super) fn copy_to(&self, free: &mut [u8], at: usize) -> usize {
+        free[at..at + 16].copy_from_slice(&self.bytes);
+        at + usize::from(self.n_bytes)
+    }
+
+    #[inline(always)]
     fn numbered(short: u8, long: u8, id: u32) -> Short {
         match u8::try_from(id) {
             Ok(id) => Short::of(&[short, id]),
@@ -198,8 +221,8 @@ impl Short {
     }
 
     /// An integer with the opcode that takes the fewest bytes.
-    #[inline]
-    fn int(int: i64) -> Short {
+    #[inline(always)]
+    pub(super) fn int(int: i64) -> Short {
         // The opcode goes below the argument, so that all kinds are one store.
         let argument = u128::from(int.cast_unsigned());
         let (op, n_bytes) = match int {

@@ -118,7 +118,11 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
+    #[inline]
     fn entry(&mut self, entry: &'a TraceEntry) {
+        if self.quick_entry(entry).is_some() {
+            return;
+        }
         self.record(entry.shape, |writer, field| match field {
             Field::Action => writer.name(entry.action.map(|action| writer.census.actions[action as usize])),
             Field::Addr | Field::DeviceFree => writer.out.unsigned(entry.address),
@@ -127,6 +131,31 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::TimeUs => writer.out.int(entry.time_us),
             _ => writer.frames(entry.stack),
         });
+    }
+
+    /// An entry of which everything shared is written already: short copies
+    /// into the buffer, with the place in it held in a register. What is
+    /// written counts only if all went well.
+    #[inline]
+    fn quick_entry(&mut self, entry: &TraceEntry) -> Option<()> {
+        let parts = &self.templates[entry.shape.index()].as_ref()?.0;
+        let free = self.out.free(2 * parts.len())?;
+        let mut at = 0;
+        for (bytes, field) in parts {
+            at = bytes.copy_to(free, at);
+            let Some(field) = field else { continue };
+            let bytes = match field {
+                Field::Action => self.census.texts[self.census.actions[entry.action? as usize]].get()?,
+                Field::Addr | Field::DeviceFree => Short::int(i64::try_from(entry.address).ok()?),
+                Field::Size => Short::int(i64::try_from(entry.size).ok()?),
+                Field::Stream => Short::int(entry.stream),
+                Field::TimeUs => Short::int(entry.time_us),
+                _ => self.census.stacks[entry.stack?.index()].get()?,
+            };
+            at = bytes.copy_to(free, at);
+        }
+        self.out.advance(at);
+        Some(())
     }
 
     fn block(&mut self, block: &'a Block) {
@@ -171,10 +200,10 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// A dictionary in the order of its shape. The second of a shape and all
     /// that follow are copies of a template with the fields between.
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
         let Some(template) = self.templates[shape.index()].clone() else {
-            return self.first_record(shape, field);
+            return self.first_record(shape, &field);
         };
         for (bytes, name) in &template.0 {
             self.out.short(*bytes);
@@ -184,7 +213,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    fn first_record(&mut self, id: ShapeId, field: impl Fn(&mut Self, Field)) {
+    fn first_record(&mut self, id: ShapeId, field: &dyn Fn(&mut Self, Field)) {
         let shape = self.snapshot.shapes.get(id);
         let is_shared = self.census.shapes[id.index()] > 1;
         self.dict(shape, is_shared, field);
@@ -218,7 +247,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// One of the texts the census knows the place of.
-    #[inline]
+    #[inline(always)]
     fn name(&mut self, place: Option<usize>) {
         match place.map(|place| self.census.texts[place]) {
             Some(Entrant { is_written: true, id, .. }) => self.out.get(id),
@@ -241,7 +270,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn frames(&mut self, stack: Option<StackIndex>) {
         let stack = stack.unwrap_or(Stacks::EMPTY);
         match self.census.stacks[stack.index()] {
