@@ -21,11 +21,12 @@ const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
     let (snapshot, mut findings) = read_on_a_road(bytes);
     findings.file_size(bytes.len());
+    let mut findings = findings.into_list();
     if let Err(error) = &snapshot {
         let place = format!("byte {}", error.offset().unwrap_or_default());
-        findings.add(3, Severity::Error, place, error.to_string());
+        findings.push(Finding::new(3, Severity::Error, place, error.to_string()));
     }
-    (snapshot, findings.into_list())
+    (snapshot, findings)
 }
 
 fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {

@@ -1,9 +1,11 @@
 //! Every integration test, in one binary. What belongs where:
 //!
+//! - `hostile`: broken and malicious snapshot files.
 //! - `layers`: which room may import which.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
 
+mod hostile;
 mod layers;
 mod pickle;
 mod python;
