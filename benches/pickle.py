@@ -17,9 +17,10 @@ def status(key):
                 return int(line.split()[1]) * 1024
 
 
-def measure(case, path, runs, run):
+def measure(case, path, runs, run, prepare=lambda: None):
     seconds, growth = [], 0
     for _ in range(runs):
+        prepare()
         gc.collect()
         try:
             with open("/proc/self/clear_refs", "w") as file:
@@ -69,7 +70,7 @@ def main():
     snapshot = load(shared)
     again = shared + ".cpython"
     dump(snapshot, again)
-    measure("write_1m", again, runs, lambda: dump(snapshot, again))
+    measure("write_1m", again, runs, lambda: dump(snapshot, again), lambda: os.remove(again))
     dump(as_pytorch_lays_it_out(snapshot), unshared)
     del snapshot
     measure("load_1m", shared, runs, lambda: load(shared))

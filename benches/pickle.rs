@@ -104,25 +104,36 @@ impl Line {
 fn write_case(path: &Path) -> Line {
     let snapshot = synthetic();
     assert_eq!(snapshot.n_events(), N_EVENTS);
-    measure("write_1m", path, || {
-        let file = File::create(path).expect("a new file");
-        pickle::write(&snapshot, file).expect("space in the temporary folder");
-    })
+    measure(
+        "write_1m",
+        path,
+        || drop(fs::remove_file(path)),
+        || {
+            let file = File::create(path).expect("a new file");
+            pickle::write(&snapshot, file).expect("space in the temporary folder");
+        },
+    )
 }
 
 fn load_case(case: &str, path: &Path) -> Line {
-    measure(case, path, || {
-        let snapshot = pickle::load(path).expect("the file just written");
-        assert_eq!((snapshot.n_events(), snapshot.stacks.len()), (N_EVENTS, N_STACKS + 1));
-        snapshot
-    })
+    measure(
+        case,
+        path,
+        || (),
+        || {
+            let snapshot = pickle::load(path).expect("the file just written");
+            assert_eq!((snapshot.n_events(), snapshot.stacks.len()), (N_EVENTS, N_STACKS + 1));
+            snapshot
+        },
+    )
 }
 
 /// The median of the runs, and the largest growth of memory in any.
-fn measure<T>(case: &str, path: &Path, run: impl Fn() -> T) -> Line {
+fn measure<T>(case: &str, path: &Path, prepare: impl Fn(), run: impl Fn() -> T) -> Line {
     let mut seconds = Vec::new();
     let mut growth = Some(0);
     for _ in 0..N_RUNS {
+        prepare();
         let before = reset_peak();
         let start = Instant::now();
         let made = run();

@@ -21,6 +21,9 @@ use crate::snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry};
 /// More keys than any PyTorch writes.
 const MAX_KEYS: usize = 16;
 
+/// Bytes of a list of memo numbers that choose among the recent ones: six frames.
+const BEGINNING: usize = 32;
+
 /// What the entries decoded so far have in common.
 #[derive(Debug, Default)]
 pub(super) struct Road<'a> {
@@ -28,6 +31,9 @@ pub(super) struct Road<'a> {
     pub(super) entries: Vec<TraceEntry>,
     /// Lists of memo numbers, as they stand in the file, whose stack is known.
     stacks: FxHashMap<&'a [u8], StackIndex>,
+    /// The last of them for each beginning, because two comparisons cost less
+    /// than to find a list's end and to hash it.
+    recent: FxHashMap<[u8; BEGINNING], (&'a [u8], StackIndex)>,
     shapes: FxHashMap<Box<[Pair]>, ShapeId>,
     /// The keys of the entry being decoded.
     pairs: Vec<Pair>,
@@ -54,6 +60,7 @@ impl Road<'_> {
     /// Forgets what rests on numbers of the memo.
     pub(super) fn forget_numbers(&mut self) {
         self.stacks.clear();
+        self.recent.clear();
         self.plan_shape = None;
     }
 }
@@ -284,20 +291,40 @@ impl<'a> Machine<'a> {
         let number_at = c.pos;
         let is_early = c.skip_memo_opcode();
         let has_mark = c.accept(op::MARK);
+        let stack = match self.recent_list(c, has_mark) {
+            Some(stack) => stack,
+            None => self.scanned_list(c, has_mark)?,
+        };
+        let end = c.pos;
+        if is_early {
+            c.pos = number_at;
+        }
+        self.memoize(c, Item::Stack(stack))?;
+        c.pos = if is_early { end } else { c.pos };
+        Some(stack)
+    }
+
+    /// The list's stack, if one that begins like it was met before and goes on like it to its end.
+    fn recent_list(&mut self, c: &mut Cursor<'a>, has_mark: bool) -> Option<StackIndex> {
+        let rest = c.bytes.get(c.pos..).filter(|_| has_mark)?;
+        let (list, stack) = self.road.recent.get(rest.first_chunk::<BEGINNING>()?)?;
+        if rest.get(..list.len())? != *list || rest.get(list.len()) != Some(&op::APPENDS) {
+            return None;
+        }
+        c.pos += list.len() + 1;
+        Some(*stack)
+    }
+
+    fn scanned_list(&mut self, c: &mut Cursor<'a>, has_mark: bool) -> Option<StackIndex> {
         let from = c.pos;
         let mut n_frames = 0usize;
-        loop {
-            match c.bytes.get(c.pos)? {
-                &op::BINGET if has_mark || n_frames == 0 && c.bytes.get(c.pos + 2) == Some(&op::APPEND) => {
-                    c.pos += 2;
-                }
-                &op::LONG_BINGET
-                    if has_mark || n_frames == 0 && c.bytes.get(c.pos + 5) == Some(&op::APPEND) =>
-                {
-                    c.pos += 5;
-                }
-                _ => break,
+        while let Some(n_bytes) = n_bytes_of_get(c.bytes.get(c.pos)) {
+            // Without a mark, a list has one frame or none; what is fetched next may be a key.
+            let is_one = n_frames == 0 && c.bytes.get(c.pos + n_bytes) == Some(&op::APPEND);
+            if !has_mark && !is_one {
+                break;
             }
+            c.pos += n_bytes;
             n_frames += 1;
         }
         let raw = c.bytes.get(from..c.pos)?;
@@ -311,12 +338,9 @@ impl<'a> Machine<'a> {
             Some(stack) => *stack,
             None => self.stack_of_numbers(raw)?,
         };
-        let end = c.pos;
-        if is_early {
-            c.pos = number_at;
+        if let Some(beginning) = raw.first_chunk() {
+            self.road.recent.insert(*beginning, (raw, stack));
         }
-        self.memoize(c, Item::Stack(stack))?;
-        c.pos = if is_early { end } else { c.pos };
         Some(stack)
     }
 
@@ -357,13 +381,10 @@ impl<'a> Machine<'a> {
             }
             _ => return Some(()),
         };
-        // Files that mix the two go where that is told.
-        if op == op::MEMOIZE {
-            self.memoizes = true;
-        } else {
-            self.puts = true;
-        }
-        if self.memoizes && self.puts {
+        // Files that mix the two go where that is told, and so does the first of either.
+        let is_usual =
+            if op == op::MEMOIZE { self.memoizes && !self.puts } else { self.puts && !self.memoizes };
+        if !is_usual {
             return None;
         }
         self.memo.attempt(index, item)
@@ -406,4 +427,12 @@ fn field(key: Key) -> Option<Field> {
         Key::Frames => Field::Frames,
         Key::Proto | Key::Other => return None,
     })
+}
+
+fn n_bytes_of_get(op: Option<&u8>) -> Option<usize> {
+    match *op? {
+        op::BINGET => Some(2),
+        op::LONG_BINGET => Some(5),
+        _ => None,
+    }
 }

@@ -309,7 +309,9 @@ impl<'a> Machine<'a> {
         let id = match self.stack[from - 1] {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
             Item::Entry(_) => return Err(Halt::Unusual),
-            Item::Stack(_) => return Err(grows_after_use(start).into()),
+            // A list of frames is always held by the entry it was decoded with.
+            Item::Stack(_) if kind == Kind::List && n == 0 => return Ok(()),
+            Item::Stack(_) if kind == Kind::List => return Err(grows_after_use(start).into()),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {

@@ -31,6 +31,8 @@ mod assemble;
 
 mod findings;
 
+mod integers;
+
 mod read;
 
 mod census;

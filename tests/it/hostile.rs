@@ -181,7 +181,7 @@ fn memo_numbers_beyond_reason_take_no_memory() {
     assert!(pickle::from_slice(&fine).is_ok(), "2^31 is a number like any other");
     let mut many = b"N".to_vec();
     (0..100_000u32)
-        .for_each(|n| many.extend([&[b'r'], (u32::MAX - n * 40_000).to_le_bytes().as_slice()].concat()));
+        .for_each(|n| many.extend([b"r".as_slice(), &(u32::MAX - n * 40_000).to_le_bytes()].concat()));
     assert!(pickle::from_slice(&with_value(&many)).is_ok());
     assert!(error(b"\x80\x04h\x07.").contains("nothing was put aside as number 7"));
 }
