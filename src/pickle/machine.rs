@@ -309,7 +309,9 @@ impl<'a> Machine<'a> {
         let id = match self.stack[from - 1] {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
             Item::Entry(_) => return Err(Halt::Unusual),
-            Item::Stack(_) => return Err(grows_after_use(start).into()),
+            // A list of frames is always held by the entry it was decoded with.
+            Item::Stack(_) if kind == Kind::List && n == 0 => return Ok(()),
+            Item::Stack(_) if kind == Kind::List => return Err(grows_after_use(start).into()),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {
@@ -329,12 +331,17 @@ impl<'a> Machine<'a> {
             return Err(Error::malformed(start as u64, what).into());
         }
         let node = self.nodes.get_mut(id);
-        if node.items.is_empty() {
-            node.items.reserve_exact(n);
-        }
-        node.items.extend_from_slice(&self.stack[from..]);
         (node.weight, node.depth) = (weight, depth);
+        let items = &self.stack[from..];
+        if kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_))) {
+            node.add_entries(items);
+        } else {
+            node.items.extend_from_slice(items);
+        }
         self.stack.truncate(from);
+        if kind == Kind::Dict && self.is_fast {
+            self.entry_ends(id);
+        }
         Ok(())
     }
 
@@ -349,7 +356,7 @@ impl<'a> Machine<'a> {
                 node.is_frozen = true;
                 Ok((node.weight, node.depth))
             }
-            Item::Entry(_) | Item::Stack(_) => Ok((1, 4)),
+            Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
             _ => Ok((1, 0)),
         }
     }
