@@ -14,8 +14,8 @@ use super::{
 use crate::{
     error::Error,
     snapshot::{
-        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, FrameFields,
-        FrameIndex, Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
+        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, Frame,
+        FrameFields, FrameIndex, Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
     },
 };
 
@@ -31,6 +31,7 @@ pub(super) struct Made {
     frames: FxHashMap<NodeId, Option<FrameIndex>>,
     stacks: FxHashMap<NodeId, Option<StackIndex>>,
     values: FxHashMap<NodeId, Value>,
+    stack_values: FxHashMap<StackIndex, Value>,
     /// Lists of records already walked.
     lists: FxHashSet<NodeId>,
     /// Entries of the fast road already placed in a trace.
@@ -115,7 +116,10 @@ impl Machine<'_> {
         if !self.made.lists.insert(list) {
             let n_records =
                 |item: &Item| if let Item::Entries(from, to) = item { u64::from(to - from) } else { 1 };
-            self.repeat(items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT, list)?;
+            self.repeat(
+                items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT,
+                self.nodes.get(list).offset,
+            )?;
         }
         Ok(items)
     }
@@ -371,8 +375,34 @@ impl Machine<'_> {
                 Value::Tuple([Value::Int(a), Value::Int(b)].into())
             }
             Item::Node(id) => return self.container(id),
-            Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => return Err(Halt::Unusual),
+            Item::Stack(stack) => return self.stack_value(stack),
+            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
         })
+    }
+
+    /// A list of frames where no stack is meant, such as in the `history` of
+    /// PyTorch 2.0: the list that it was.
+    fn stack_value(&mut self, stack: StackIndex) -> Step<Value> {
+        if let Some(value) = self.made.stack_values.get(&stack) {
+            let value = value.clone();
+            self.repeat(1 + 8 * self.snapshot.stacks.members(stack).len() as u64, self.pos as u64)?;
+            return Ok(value);
+        }
+        let frame = |frame: &Frame| {
+            let pair = |(key, slot): &(Text, Slot)| {
+                let value = match slot {
+                    Slot::Value(value) => value.clone(),
+                    Slot::Field(Field::Name) => Value::Text(frame.name.clone()),
+                    Slot::Field(Field::Filename) => Value::Text(frame.filename.clone()),
+                    Slot::Field(_) => Value::unsigned(frame.line),
+                };
+                (Value::Text(key.clone()), value)
+            };
+            Value::Dict(self.snapshot.shapes.get(frame.shape).slots.iter().map(pair).collect())
+        };
+        let value = Value::List(self.snapshot.stacks.frames(stack).map(frame).collect());
+        self.made.stack_values.insert(stack, value.clone());
+        Ok(value)
     }
 
     fn span(&self, at: u32) -> &[u8] {
@@ -383,7 +413,7 @@ impl Machine<'_> {
     fn container(&mut self, id: NodeId) -> Step<Value> {
         if let Some(value) = self.made.values.get(&id) {
             let value = value.clone();
-            self.repeat(u64::from(self.nodes.get(id).weight), id)?;
+            self.repeat(u64::from(self.nodes.get(id).weight), self.nodes.get(id).offset)?;
             return Ok(value);
         }
         self.nodes.get_mut(id).is_frozen = true;
@@ -404,12 +434,12 @@ impl Machine<'_> {
     /// Counts what stands in the file once and in the snapshot again, up to a bound.
     ///
     /// Sharing lets a file of a kilobyte stand for more values than there is memory.
-    fn repeat(&mut self, n_values: u64, id: NodeId) -> Step<()> {
+    fn repeat(&mut self, n_values: u64, offset: u64) -> Step<()> {
         self.made.n_repeated = self.made.n_repeated.saturating_add(n_values);
         if self.made.n_repeated > 16 * self.bytes.len() as u64 + (1 << 20) {
             let what =
                 "the file uses what stands here so often that its values would outgrow it many times over";
-            return Err(Error::malformed(self.nodes.get(id).offset, what).into());
+            return Err(Error::malformed(offset, what).into());
         }
         Ok(())
     }

@@ -91,6 +91,31 @@ impl<'a> Machine<'a> {
         Ok(false)
     }
 
+    /// Decodes the list that begins before `pos`, if it is of frames that are
+    /// all known: blocks and segments have such lists too.
+    pub(super) fn known_stack(&mut self) -> bool {
+        let mut c = Cursor { bytes: self.bytes, pos: self.pos };
+        c.skip_memo_opcode();
+        let has_frames = c.accept(op::MARK) && n_bytes_of_get(c.bytes.get(c.pos)).is_some();
+        if !has_frames {
+            return false;
+        }
+        self.memo.begin();
+        c.pos = self.pos;
+        match self.frame_list(&mut c) {
+            // A mark may begin the list's next thousand.
+            Some(stack) if c.bytes.get(c.pos) != Some(&op::MARK) => {
+                self.stack.push(Item::Stack(stack));
+                self.pos = c.pos;
+                true
+            }
+            _ => {
+                self.memo.rewind();
+                false
+            }
+        }
+    }
+
     #[inline]
     fn push_entry(&mut self, entry: TraceEntry, end: Cursor<'a>) {
         self.pos = end.pos;

@@ -173,6 +173,7 @@ impl<'a> Machine<'a> {
 
     fn container_step(&mut self, op: u8, start: usize) -> Step<()> {
         match op {
+            op::EMPTY_LIST if self.is_fast && self.known_stack() => {}
             op::EMPTY_LIST => self.push_empty(Kind::List, start),
             op::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
@@ -308,10 +309,7 @@ impl<'a> Machine<'a> {
         let from = from.ok_or_else(|| too_few(start))?;
         let id = match self.stack[from - 1] {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
-            Item::Entry(_) => return Err(Halt::Unusual),
-            // A list of frames is always held by the entry it was decoded with.
-            Item::Stack(_) if kind == Kind::List && n == 0 => return Ok(()),
-            Item::Stack(_) if kind == Kind::List => return Err(grows_after_use(start).into()),
+            Item::Entry(_) | Item::Stack(_) => return Err(Halt::Unusual),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {
