@@ -24,9 +24,7 @@ use std::{
 };
 
 use memreel::{
-    event::Action,
-    inventory::{BlockState, PoolKind},
-    pickle,
+    Action, BlockState, PoolKind, pickle,
     snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
 };
 

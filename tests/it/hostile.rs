@@ -80,12 +80,8 @@ fn every_prefix_of_a_file_is_a_value_or_an_error() {
             counts.read(&bytes[..length], || format!("the first {length} bytes of {}", name(&path)));
         }
     }
-    println!(
-        "{} prefixes: {} values, {} errors",
-        counts.n_values + counts.n_errors,
-        counts.n_values,
-        counts.n_errors
-    );
+    let n = counts.n_values + counts.n_errors;
+    crate::say(&format!("{n} prefixes: {} values, {} errors", counts.n_values, counts.n_errors));
     assert_eq!(counts.n_values, 0, "a file without its end is no snapshot");
     assert!(counts.n_errors > 40_000, "only {} prefixes", counts.n_errors);
 }
@@ -114,7 +110,7 @@ fn mutated_bytes_are_a_value_or_an_error() {
         }
         counts.read(&bytes, || format!("mutation {n} (of {name})"));
     }
-    println!("{N_MUTATIONS} mutations: {} values, {} errors", counts.n_values, counts.n_errors);
+    crate::say(&format!("{N_MUTATIONS} mutations: {} values, {} errors", counts.n_values, counts.n_errors));
     assert_eq!(counts.n_values + counts.n_errors, N_MUTATIONS);
     assert!(counts.n_values > 1000 && counts.n_errors > 1000, "one of the two roads is not tried");
 }

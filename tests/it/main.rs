@@ -39,3 +39,16 @@ mod schema;
 mod stories;
 mod validate;
 mod worked;
+
+/// Prints a line that is wanted on every run, past the harness's capture.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Where tests write snapshots that should open in the viewer; the gate opens them there.
+fn written(name: &str) -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("snapshots");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}

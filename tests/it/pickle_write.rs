@@ -220,7 +220,7 @@ fn json_comes_back_equal() {
 #[test]
 fn json_is_what_python_makes_of_the_pickle() {
     if !python::is_here() {
-        return println!("skipped: no python3 to make JSON with");
+        return crate::say("skipped: no python3 to make JSON with");
     }
     let program = "import json, pickle, sys\nfor path in sys.argv[1:]: print(json.dumps(pickle.load(open(path, 'rb'))))";
     let paths: Vec<_> =
