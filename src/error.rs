@@ -78,6 +78,37 @@ impl OutOfMemory {
     }
 }
 
+impl OutOfMemory {
+    /// The text of PyTorch 2.11's error with these figures, field by field
+    /// (caching-allocator.md 3.5), for tools that look for it.
+    ///
+    /// PyTorch also names processes that hold memory where NVIDIA's management
+    /// library is loaded; memreel does not ask that library.
+    #[must_use]
+    pub fn torch_message(&self) -> String {
+        let allowed =
+            self.allowed_bytes.map(|allowed| format!("{} allowed; ", Bytes(allowed))).unwrap_or_default();
+        let private = match self.private_pool_bytes {
+            0 => String::new(),
+            bytes => format!(", with {} allocated in private pools (e.g., CUDA Graphs)", Bytes(bytes)),
+        };
+        format!(
+            "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. \
+             {allowed}Of the allocated memory {} is allocated by PyTorch{private}, and {} is reserved by PyTorch \
+             but unallocated. If reserved but unallocated memory is large try setting \
+             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for \
+             Memory Management  \
+             (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+            Bytes(self.segment_bytes),
+            self.device,
+            Bytes(self.device_total_bytes),
+            Bytes(self.device_free_bytes),
+            Bytes(self.allocated_bytes + self.private_pool_bytes),
+            Bytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
+        )
+    }
+}
+
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

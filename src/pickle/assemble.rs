@@ -9,13 +9,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     machine::{Halt, Machine, Step},
-    node::{Item, Kind, Node, NodeId, TextId},
+    node::{Item, Key, Kind, Node, NodeId, TextId, number},
 };
 use crate::{
     error::Error,
     snapshot::{
-        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, FrameFields,
-        FrameIndex, Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
+        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, Frame,
+        FrameFields, FrameIndex, Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
     },
 };
 
@@ -31,6 +31,7 @@ pub(super) struct Made {
     frames: FxHashMap<NodeId, Option<FrameIndex>>,
     stacks: FxHashMap<NodeId, Option<StackIndex>>,
     values: FxHashMap<NodeId, Value>,
+    stack_values: FxHashMap<StackIndex, Value>,
     /// Lists of records already walked.
     lists: FxHashSet<NodeId>,
     /// Entries of the fast road already placed in a trace.
@@ -113,7 +114,12 @@ impl Machine<'_> {
     fn elements(&mut self, list: NodeId) -> Step<Vec<Item>> {
         let items = self.nodes.get(list).items.clone();
         if !self.made.lists.insert(list) {
-            self.repeat(items.len() as u64 * SHARED_RECORD_WEIGHT, list)?;
+            let n_records =
+                |item: &Item| if let Item::Entries(from, to) = item { u64::from(to - from) } else { 1 };
+            self.repeat(
+                items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT,
+                self.nodes.get(list).offset,
+            )?;
         }
         Ok(items)
     }
@@ -162,33 +168,49 @@ impl Machine<'_> {
     }
 
     fn entries(&mut self, list: NodeId, trace: &str) -> Step<Vec<TraceEntry>> {
-        if self.is_whole_road(list) {
-            self.made.placed.resize(self.road.entries.len(), true);
-            return Ok(self.road.entries.clone());
-        }
         let items = self.elements(list)?;
-        self.made.placed.resize(self.road.entries.len(), false);
-        let build = |(at, item)| self.trace_entry(item, list, &|| format!("{trace}[{at}]"));
-        items.into_iter().enumerate().map(build).collect()
+        let mut entries = Vec::new();
+        for item in items {
+            if let Item::Entries(from, to) = item {
+                self.place(from, to, entries.len(), trace)?;
+                // The last trace, which is often the only one, takes the entries as they are.
+                if entries.is_empty() && to as usize == self.road.entries.len() {
+                    let all = &mut self.road.entries;
+                    entries = if from == 0 { std::mem::take(all) } else { all.split_off(from as usize) };
+                } else {
+                    entries.extend_from_slice(&self.road.entries[from as usize..to as usize]);
+                }
+            } else {
+                entries.push(self.trace_entry(item, list, &|| format!("{trace}[{}]", entries.len()))?);
+            }
+        }
+        Ok(entries)
     }
 
-    /// Whether a trace is every entry of the fast road, in order.
-    fn is_whole_road(&self, list: NodeId) -> bool {
-        let items = &self.nodes.get(list).items;
-        let is_next = |(at, item): (usize, &Item)| *item == Item::Entry(at as u32);
-        self.made.placed.is_empty()
-            && items.len() == self.road.entries.len()
-            && items.iter().enumerate().all(is_next)
+    /// Marks entries of the fast road as standing in a trace; tells those that stand in one already.
+    fn place(&mut self, from: u32, to: u32, at: usize, trace: &str) -> Step<()> {
+        let placed = &mut self.made.placed;
+        if placed.len() < to as usize {
+            placed.resize(to as usize, false);
+        }
+        // What a trace took with it is gone; the general road will find it.
+        if to as usize > self.road.entries.len() {
+            return Err(Halt::Unusual);
+        }
+        for (n, placed) in placed[from as usize..to as usize].iter_mut().enumerate() {
+            if std::mem::replace(placed, true) {
+                self.findings.shared_record(&format!("{trace}[{}]", at + n));
+            }
+        }
+        Ok(())
     }
 
     fn trace_entry(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<TraceEntry> {
-        if let Item::Entry(at) = item {
-            if std::mem::replace(&mut self.made.placed[at as usize], true) {
-                self.findings.shared_record(&place());
-            }
-            return Ok(self.road.entries[at as usize]);
-        }
         let id = self.record_at(item, list, place)?;
+        self.built_entry(id)
+    }
+
+    fn built_entry(&mut self, id: NodeId) -> Step<TraceEntry> {
         let mut builder = Builder::<EntryFields>::default();
         for (key, item) in self.record_pairs(id)? {
             let name = self.words.get(key).text.clone();
@@ -200,6 +222,25 @@ impl Machine<'_> {
         Ok(builder.finish(&mut self.snapshot.shapes))
     }
 
+    /// Takes an entry that the general machine has just built on to the fast
+    /// road, so that a trace stays in one piece.
+    pub(super) fn entry_ends(&mut self, id: NodeId) {
+        let node = self.nodes.get(id);
+        let is_entry =
+            matches!(node.items.first(), Some(Item::Text(key)) if self.words.get(*key).key == Key::Action);
+        if !is_entry {
+            return;
+        }
+        if let Ok(entry) = self.built_entry(id) {
+            let node = self.nodes.get_mut(id);
+            (node.is_record, node.is_frozen) = (true, true);
+            if let Some(top) = self.stack.last_mut() {
+                *top = Item::Entry(number(self.road.entries.len()));
+            }
+            self.road.entries.push(entry);
+        }
+    }
+
     fn annotations(&mut self, list: NodeId) -> Step<Vec<Annotation>> {
         let items = self.elements(list)?;
         let build = |(at, item)| self.annotation(item, list, &format!("external_annotations[{at}]"));
@@ -207,10 +248,11 @@ impl Machine<'_> {
     }
 
     fn annotation(&mut self, item: Item, list: NodeId, place: &str) -> Step<Annotation> {
-        let Item::Node(id) = item else { return Err(self.no_record(list, place)) };
-        if self.nodes.get(id).kind != Kind::Dict {
-            return Err(self.no_record(list, place));
-        }
+        let id = match item {
+            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => id,
+            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
+            _ => return Err(self.no_record(list, place)),
+        };
         let mut builder = Builder::<AnnotationFields>::default();
         for (key, item) in self.record_pairs(id)? {
             let name = self.words.get(key).text.clone();
@@ -239,7 +281,7 @@ impl Machine<'_> {
         let id = match item {
             Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => id,
             // An entry stands where a segment or a block should: the general road makes what it can of it.
-            Item::Entry(_) => return Err(Halt::Unusual),
+            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
             _ => return Err(self.no_record(list, &place())),
         };
         if std::mem::replace(&mut self.nodes.get_mut(id).is_record, true) {
@@ -333,8 +375,34 @@ impl Machine<'_> {
                 Value::Tuple([Value::Int(a), Value::Int(b)].into())
             }
             Item::Node(id) => return self.container(id),
-            Item::Entry(_) | Item::Stack(_) => return Err(Halt::Unusual),
+            Item::Stack(stack) => return self.stack_value(stack),
+            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
         })
+    }
+
+    /// A list of frames where no stack is meant, such as in the `history` of
+    /// PyTorch 2.0: the list that it was.
+    fn stack_value(&mut self, stack: StackIndex) -> Step<Value> {
+        if let Some(value) = self.made.stack_values.get(&stack) {
+            let value = value.clone();
+            self.repeat(1 + 8 * self.snapshot.stacks.members(stack).len() as u64, self.pos as u64)?;
+            return Ok(value);
+        }
+        let frame = |frame: &Frame| {
+            let pair = |(key, slot): &(Text, Slot)| {
+                let value = match slot {
+                    Slot::Value(value) => value.clone(),
+                    Slot::Field(Field::Name) => Value::Text(frame.name.clone()),
+                    Slot::Field(Field::Filename) => Value::Text(frame.filename.clone()),
+                    Slot::Field(_) => Value::unsigned(frame.line),
+                };
+                (Value::Text(key.clone()), value)
+            };
+            Value::Dict(self.snapshot.shapes.get(frame.shape).slots.iter().map(pair).collect())
+        };
+        let value = Value::List(self.snapshot.stacks.frames(stack).map(frame).collect());
+        self.made.stack_values.insert(stack, value.clone());
+        Ok(value)
     }
 
     fn span(&self, at: u32) -> &[u8] {
@@ -345,7 +413,7 @@ impl Machine<'_> {
     fn container(&mut self, id: NodeId) -> Step<Value> {
         if let Some(value) = self.made.values.get(&id) {
             let value = value.clone();
-            self.repeat(u64::from(self.nodes.get(id).weight), id)?;
+            self.repeat(u64::from(self.nodes.get(id).weight), self.nodes.get(id).offset)?;
             return Ok(value);
         }
         self.nodes.get_mut(id).is_frozen = true;
@@ -366,12 +434,12 @@ impl Machine<'_> {
     /// Counts what stands in the file once and in the snapshot again, up to a bound.
     ///
     /// Sharing lets a file of a kilobyte stand for more values than there is memory.
-    fn repeat(&mut self, n_values: u64, id: NodeId) -> Step<()> {
+    fn repeat(&mut self, n_values: u64, offset: u64) -> Step<()> {
         self.made.n_repeated = self.made.n_repeated.saturating_add(n_values);
         if self.made.n_repeated > 16 * self.bytes.len() as u64 + (1 << 20) {
             let what =
                 "the file uses what stands here so often that its values would outgrow it many times over";
-            return Err(Error::malformed(self.nodes.get(id).offset, what).into());
+            return Err(Error::malformed(offset, what).into());
         }
         Ok(())
     }

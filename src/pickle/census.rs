@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::out::Short;
 use crate::{
     event::Action,
     inventory::{BlockState, PoolKind},
@@ -29,6 +30,14 @@ pub(super) const NO_ID: u32 = u32::MAX;
 impl Default for Entrant {
     fn default() -> Self {
         Entrant { n_uses: 0, id: NO_ID, is_written: false }
+    }
+}
+
+impl Entrant {
+    /// The opcode that fetches it, once it was written.
+    #[inline(always)]
+    pub(super) fn get(self) -> Option<Short> {
+        self.is_written.then(|| Short::get(self.id))
     }
 }
 

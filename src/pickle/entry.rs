@@ -11,7 +11,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    machine::{MAX_SAFE, Machine, Step, long},
+    cursor::{Cursor, Prefix},
+    machine::{Machine, Step},
     node::{Item, Key, TextId, number},
     op,
 };
@@ -20,6 +21,9 @@ use crate::snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry};
 /// More keys than any PyTorch writes.
 const MAX_KEYS: usize = 16;
 
+/// Bytes of a list of memo numbers that choose among the recent ones: six frames.
+const BEGINNING: usize = 32;
+
 /// What the entries decoded so far have in common.
 #[derive(Debug, Default)]
 pub(super) struct Road<'a> {
@@ -27,12 +31,26 @@ pub(super) struct Road<'a> {
     pub(super) entries: Vec<TraceEntry>,
     /// Lists of memo numbers, as they stand in the file, whose stack is known.
     stacks: FxHashMap<&'a [u8], StackIndex>,
+    /// The last of them for each beginning, because two comparisons cost less
+    /// than to find a list's end and to hash it.
+    recent: FxHashMap<[u8; BEGINNING], (&'a [u8], StackIndex)>,
     shapes: FxHashMap<Box<[Pair]>, ShapeId>,
     /// The keys of the entry being decoded.
     pairs: Vec<Pair>,
-    /// The keys of the one before it.
-    last_pairs: Vec<Pair>,
-    last_shape: Option<ShapeId>,
+    /// How the last entry that was decoded key by key stood in the file.
+    plan: Vec<Planned>,
+    /// The shape of entries that stand like that.
+    plan_shape: Option<ShapeId>,
+}
+
+/// A key that the next entry has in the same place, as the bytes that it takes.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    key: Key,
+    bytes: Prefix,
+    /// Of a key without a field: the value as it stands in the file, and what
+    /// is put in the memo with it.
+    value: Option<(Prefix, Item)>,
 }
 
 /// A key with its value, or with [`Item::Absent`] if the value is in a field.
@@ -42,48 +60,137 @@ impl Road<'_> {
     /// Forgets what rests on numbers of the memo.
     pub(super) fn forget_numbers(&mut self) {
         self.stacks.clear();
+        self.recent.clear();
+        self.plan_shape = None;
     }
 }
 
 impl<'a> Machine<'a> {
     /// Decodes the dictionary that begins before `pos`, if it is an ordinary entry.
     pub(super) fn entry(&mut self) -> Step<bool> {
-        let start = self.pos;
+        let start = Cursor { bytes: self.bytes, pos: self.pos };
         self.memo.begin();
-        match self.ordinary_entry() {
-            Some(entry) => {
-                let shape = self.entry_shape()?;
-                self.stack.push(Item::Entry(number(self.road.entries.len())));
-                self.road.entries.push(TraceEntry { shape, ..entry });
-                Ok(true)
+        if let Some(shape) = self.road.plan_shape {
+            let mut c = start;
+            let mut entry = TraceEntry { shape, ..TraceEntry::default() };
+            if self.planned_entry(&mut c, &mut entry).is_some() {
+                self.push_entry(entry, c);
+                return Ok(true);
             }
-            None => {
+            self.memo.rewind();
+        }
+        let mut c = start;
+        if let Some(entry) = self.ordinary_entry(&mut c) {
+            let shape = self.entry_shape()?;
+            self.road.plan_shape = (self.road.plan.len() == self.road.pairs.len()).then_some(shape);
+            self.push_entry(TraceEntry { shape, ..entry }, c);
+            return Ok(true);
+        }
+        self.memo.rewind();
+        self.pos = start.pos;
+        Ok(false)
+    }
+
+    /// Decodes the list that begins before `pos`, if it is of frames that are
+    /// all known: blocks and segments have such lists too.
+    pub(super) fn known_stack(&mut self) -> bool {
+        let mut c = Cursor { bytes: self.bytes, pos: self.pos };
+        c.skip_memo_opcode();
+        let has_frames = c.accept(op::MARK) && n_bytes_of_get(c.bytes.get(c.pos)).is_some();
+        if !has_frames {
+            return false;
+        }
+        self.memo.begin();
+        c.pos = self.pos;
+        match self.frame_list(&mut c) {
+            // A mark may begin the list's next thousand.
+            Some(stack) if c.bytes.get(c.pos) != Some(&op::MARK) => {
+                self.stack.push(Item::Stack(stack));
+                self.pos = c.pos;
+                true
+            }
+            _ => {
                 self.memo.rewind();
-                self.pos = start;
-                Ok(false)
+                false
             }
         }
     }
 
-    fn ordinary_entry(&mut self) -> Option<TraceEntry> {
-        self.memoize(Item::Entry(number(self.road.entries.len())))?;
-        self.expect(op::MARK)?;
-        self.road.pairs.clear();
-        let mut entry = TraceEntry::default();
-        let mut seen = 0u16;
-        let (first, key) = self.entry_key()?;
-        if key != Key::Action {
+    #[inline]
+    fn push_entry(&mut self, entry: TraceEntry, end: Cursor<'a>) {
+        self.pos = end.pos;
+        self.stack.push(Item::Entry(number(self.road.entries.len())));
+        self.road.entries.push(entry);
+    }
+
+    /// Decodes an entry that stands like the last one: the same keys from the
+    /// same places, and the same values of those that are no fields.
+    #[inline(always)]
+    fn planned_entry(&mut self, c: &mut Cursor<'a>, entry: &mut TraceEntry) -> Option<()> {
+        self.memoize(c, Item::Entry(number(self.road.entries.len())))?;
+        c.expect(op::MARK)?;
+        for at in 0..self.road.plan.len() {
+            let Planned { key, bytes, value } = self.road.plan[at];
+            c.expect_prefix(bytes)?;
+            match value {
+                None => self.field(c, key, entry)?,
+                Some((bytes, item)) => {
+                    c.expect_prefix(bytes)?;
+                    if item != Item::Absent {
+                        self.memo.attempt(self.memo.next(), item)?;
+                    }
+                }
+            }
+        }
+        c.expect(op::SETITEMS)
+    }
+
+    /// Notes how a key and its value stood, where they can stand so again: a
+    /// key fetched from the memo, a value that puts nothing there under a number.
+    fn plan(
+        &mut self,
+        c: &mut Cursor<'a>,
+        key: Key,
+        key_bytes: (usize, usize),
+        memoized: Item,
+    ) -> Option<()> {
+        let (begin, middle) = key_bytes;
+        let slice = c.bytes.get(begin..middle)?;
+        if !matches!(slice.first(), Some(&op::BINGET | &op::LONG_BINGET))
+            || memoized != Item::Absent && self.puts
+        {
             return None;
         }
-        let mut next = Some((first, key));
-        while let Some((id, key)) = next {
+        let value = match key {
+            Key::Other => Some((Prefix::new(c.bytes.get(middle..c.pos)?)?, memoized)),
+            _ => None,
+        };
+        self.road.plan.push(Planned { key, bytes: Prefix::new(slice)?, value });
+        Some(())
+    }
+
+    fn ordinary_entry(&mut self, c: &mut Cursor<'a>) -> Option<TraceEntry> {
+        self.memoize(c, Item::Entry(number(self.road.entries.len())))?;
+        c.expect(op::MARK)?;
+        self.road.pairs.clear();
+        self.road.plan.clear();
+        self.road.plan_shape = None;
+        let mut entry = TraceEntry::default();
+        let mut seen = 0u16;
+        while !c.accept(op::SETITEMS) {
+            let begin = c.pos;
+            let (id, key) = self.entry_key(c)?;
+            let (middle, n_put) = (c.pos, self.memo.next());
+            let mut value = Item::Absent;
+            if self.road.pairs.is_empty() && key != Key::Action {
+                return None;
+            }
             if key == Key::Other {
                 if self.road.pairs.len() == MAX_KEYS || self.road.pairs.iter().any(|(other, _)| *other == id)
                 {
                     return None;
                 }
-                let value = self.shared_value()?;
-                self.road.pairs.push((id, value));
+                value = self.shared_value(c)?;
             } else {
                 // `addr` and `device_free` share a field, so one of the two may come.
                 let bit = 1 << if key == Key::DeviceFree { Key::Addr as u8 } else { key as u8 };
@@ -91,66 +198,68 @@ impl<'a> Machine<'a> {
                     return None;
                 }
                 seen |= bit;
-                self.field(key, &mut entry)?;
-                self.road.pairs.push((id, Item::Absent));
+                self.field(c, key, &mut entry)?;
             }
-            next = if self.accept(op::SETITEMS) { None } else { Some(self.entry_key()?) };
+            self.road.pairs.push((id, value));
+            let memoized = if self.memo.next() == n_put { Item::Absent } else { value };
+            let _ = self.plan(c, key, (begin, middle), memoized);
         }
-        Some(entry)
+        (!self.road.pairs.is_empty()).then_some(entry)
     }
 
-    #[inline]
-    fn field(&mut self, key: Key, entry: &mut TraceEntry) -> Option<()> {
+    #[inline(always)]
+    fn field(&mut self, c: &mut Cursor<'a>, key: Key, entry: &mut TraceEntry) -> Option<()> {
         match key {
             Key::Action => {
-                let id = self.text_item()?;
+                let id = self.text_item(c)?;
                 entry.action = self.words.get(id).action;
                 entry.action?;
             }
-            Key::Addr | Key::DeviceFree => entry.address = self.unsigned()?,
-            Key::Size => entry.size = self.unsigned()?,
-            Key::Stream => entry.stream = self.int()?,
-            Key::TimeUs => entry.time_us = self.int()?,
-            Key::Frames => entry.stack = Some(self.frames()?),
+            Key::Addr | Key::DeviceFree => entry.address = c.unsigned()?,
+            Key::Size => entry.size = c.unsigned()?,
+            Key::Stream => entry.stream = c.int()?,
+            Key::TimeUs => entry.time_us = c.int()?,
+            Key::Frames => entry.stack = Some(self.frames(c)?),
             Key::Proto | Key::Other => return None,
         }
         Some(())
     }
 
     #[inline]
-    fn entry_key(&mut self) -> Option<(TextId, Key)> {
-        let id = self.text_item()?;
+    fn entry_key(&mut self, c: &mut Cursor<'a>) -> Option<(TextId, Key)> {
+        let id = self.text_item(c)?;
         Some((id, self.words.get(id).key))
     }
 
-    #[inline]
-    fn text_item(&mut self) -> Option<TextId> {
-        let item = match self.next_byte()? {
+    #[inline(always)]
+    fn text_item(&mut self, c: &mut Cursor<'a>) -> Option<TextId> {
+        let item = match c.next_byte()? {
             op::BINGET => {
-                let index = self.next_byte()?;
+                let index = c.next_byte()?;
                 self.memo.get(u32::from(index))
             }
-            op => self.fetched_or_written(op)?,
+            op => self.fetched_or_written(c, op)?,
         };
         if let Item::Text(id) = item { Some(id) } else { None }
     }
 
     /// A value from the memo, or a text that stands here.
-    fn fetched_or_written(&mut self, op: u8) -> Option<Item> {
+    fn fetched_or_written(&mut self, c: &mut Cursor<'a>, op: u8) -> Option<Item> {
         match op {
             op::BINGET => {
-                let index = self.next_byte()?;
+                let index = c.next_byte()?;
                 Some(self.memo.get(u32::from(index)))
             }
             op::LONG_BINGET => {
-                let index = u32::from_le_bytes(self.next_bytes()?);
+                let index = u32::from_le_bytes(c.next_bytes()?);
                 Some(self.memo.get(index))
             }
             op::SHORT_BINUNICODE | op::BINUNICODE => {
-                let start = self.pos - 1;
+                self.pos = c.pos;
                 let n_bytes = self.text_length(op).ok()?;
-                let item = Item::Text(self.text(n_bytes, start).ok()?);
-                self.memoize(item)?;
+                let item = Item::Text(self.text(n_bytes, c.pos - 1).ok()?);
+                c.pos = self.pos;
+                self.memoize(c, item)?;
                 Some(item)
             }
             _ => None,
@@ -158,20 +267,20 @@ impl<'a> Machine<'a> {
     }
 
     /// The value of a key that has no field: small things, or what the memo holds.
-    fn shared_value(&mut self) -> Option<Item> {
-        match self.next_byte()? {
+    fn shared_value(&mut self, c: &mut Cursor<'a>) -> Option<Item> {
+        match c.next_byte()? {
             op::NONE => Some(Item::None),
             op::NEWTRUE => Some(Item::Bool(true)),
             op::NEWFALSE => Some(Item::Bool(false)),
             op::BININT1 | op::BININT2 | op::BININT | op::LONG1 => {
-                self.pos -= 1;
-                let pair = (self.int()?, self.int()?);
-                self.expect(op::TUPLE2)?;
+                c.pos -= 1;
+                let pair = (c.int()?, c.int()?);
+                c.expect(op::TUPLE2)?;
                 let item = self.nodes.pair(pair);
-                self.memoize(item)?;
+                self.memoize(c, item)?;
                 Some(item)
             }
-            op => match self.fetched_or_written(op)? {
+            op => match self.fetched_or_written(c, op)? {
                 Item::Node(id) => {
                     self.nodes.get_mut(id).is_frozen = true;
                     Some(Item::Node(id))
@@ -182,92 +291,81 @@ impl<'a> Machine<'a> {
         }
     }
 
-    #[inline]
-    fn unsigned(&mut self) -> Option<u64> {
-        u64::try_from(self.int()?).ok()
-    }
-
-    /// An integer without a finding.
-    #[inline]
-    fn int(&mut self) -> Option<i64> {
-        match self.next_byte()? {
-            op::LONG1 => {
-                let n_bytes = usize::from(self.next_byte()?);
-                if n_bytes > 8 {
-                    return None;
-                }
-                let int = match self.bytes.get(self.pos..self.pos + 8) {
-                    // The bytes in front of an integer's own are shifted out.
-                    Some(eight) if n_bytes > 0 => {
-                        let all = i64::from_le_bytes(eight.try_into().ok()?);
-                        let n_spare = 64 - 8 * n_bytes;
-                        all << n_spare >> n_spare
-                    }
-                    _ => long(self.bytes.get(self.pos..self.pos + n_bytes)?)?,
-                };
-                self.pos += n_bytes;
-                (-MAX_SAFE..=MAX_SAFE).contains(&int).then_some(int)
-            }
-            op::BININT1 => Some(i64::from(self.next_byte()?)),
-            op::BININT => Some(i64::from(i32::from_le_bytes(self.next_bytes()?))),
-            op::BININT2 => Some(i64::from(u16::from_le_bytes(self.next_bytes()?))),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn frames(&mut self) -> Option<StackIndex> {
-        let item = match self.next_byte()? {
-            op::EMPTY_LIST => return self.frame_list(),
-            op => self.fetched_or_written(op)?,
+    #[inline(always)]
+    fn frames(&mut self, c: &mut Cursor<'a>) -> Option<StackIndex> {
+        let index = match c.next_byte()? {
+            op::EMPTY_LIST => return self.frame_list(c),
+            op::BINGET => u32::from(c.next_byte()?),
+            op::LONG_BINGET => u32::from_le_bytes(c.next_bytes()?),
+            _ => return None,
         };
-        match item {
+        match self.memo.get(index) {
             Item::Stack(stack) => Some(stack),
-            Item::Node(list) => self.stack_of(list),
+            Item::Node(list) => {
+                let stack = self.stack_of(list)?;
+                self.memo.refine(index, Item::Stack(stack));
+                Some(stack)
+            }
             _ => None,
         }
     }
 
     /// A list of frames that are all in the memo; the list may go there too,
     /// before its frames (CPython) or after them (PyTorch's C++ writer).
-    fn frame_list(&mut self) -> Option<StackIndex> {
-        let number_at = self.pos;
-        let is_early = self.skip_memo_opcode();
-        let has_mark = self.accept(op::MARK);
-        let from = self.pos;
+    fn frame_list(&mut self, c: &mut Cursor<'a>) -> Option<StackIndex> {
+        let number_at = c.pos;
+        let is_early = c.skip_memo_opcode();
+        let has_mark = c.accept(op::MARK);
+        let stack = match self.recent_list(c, has_mark) {
+            Some(stack) => stack,
+            None => self.scanned_list(c, has_mark)?,
+        };
+        let end = c.pos;
+        if is_early {
+            c.pos = number_at;
+        }
+        self.memoize(c, Item::Stack(stack))?;
+        c.pos = if is_early { end } else { c.pos };
+        Some(stack)
+    }
+
+    /// The list's stack, if one that begins like it was met before and goes on like it to its end.
+    fn recent_list(&mut self, c: &mut Cursor<'a>, has_mark: bool) -> Option<StackIndex> {
+        let rest = c.bytes.get(c.pos..).filter(|_| has_mark)?;
+        let (list, stack) = self.road.recent.get(rest.first_chunk::<BEGINNING>()?)?;
+        if rest.get(..list.len())? != *list || rest.get(list.len()) != Some(&op::APPENDS) {
+            return None;
+        }
+        c.pos += list.len() + 1;
+        Some(*stack)
+    }
+
+    fn scanned_list(&mut self, c: &mut Cursor<'a>, has_mark: bool) -> Option<StackIndex> {
+        let from = c.pos;
         let mut n_frames = 0usize;
-        loop {
-            match self.bytes.get(self.pos)? {
-                &op::BINGET
-                    if has_mark || n_frames == 0 && self.bytes.get(self.pos + 2) == Some(&op::APPEND) =>
-                {
-                    self.pos += 2;
-                }
-                &op::LONG_BINGET
-                    if has_mark || n_frames == 0 && self.bytes.get(self.pos + 5) == Some(&op::APPEND) =>
-                {
-                    self.pos += 5;
-                }
-                _ => break,
+        while let Some(n_bytes) = n_bytes_of_get(c.bytes.get(c.pos)) {
+            // Without a mark, a list has one frame or none; what is fetched next may be a key.
+            let is_one = n_frames == 0 && c.bytes.get(c.pos + n_bytes) == Some(&op::APPEND);
+            if !has_mark && !is_one {
+                break;
             }
+            c.pos += n_bytes;
             n_frames += 1;
         }
-        let raw = self.bytes.get(from..self.pos)?;
+        let raw = c.bytes.get(from..c.pos)?;
+        // First that the list ends here, so that no half of a list becomes a stack.
+        match (has_mark, n_frames) {
+            (true, _) => c.expect(op::APPENDS)?,
+            (false, 1) => c.expect(op::APPEND)?,
+            _ => {}
+        }
         let stack = match self.road.stacks.get(raw) {
             Some(stack) => *stack,
             None => self.stack_of_numbers(raw)?,
         };
-        match (has_mark, n_frames) {
-            (true, _) => self.expect(op::APPENDS)?,
-            (false, 1) => self.expect(op::APPEND)?,
-            _ => {}
+        if let Some(beginning) = raw.first_chunk() {
+            self.road.recent.insert(*beginning, (raw, stack));
         }
-        let end = self.pos;
-        if is_early {
-            self.pos = number_at;
-        }
-        self.memoize(Item::Stack(stack))?;
-        self.pos = if is_early { end } else { self.pos };
         Some(stack)
     }
 
@@ -290,65 +388,39 @@ impl<'a> Machine<'a> {
     }
 
     /// Puts an item in the memo if the next opcode says so.
-    #[inline]
-    fn memoize(&mut self, item: Item) -> Option<()> {
-        let op = *self.bytes.get(self.pos)?;
+    #[inline(always)]
+    fn memoize(&mut self, c: &mut Cursor<'a>, item: Item) -> Option<()> {
+        let op = *c.bytes.get(c.pos)?;
         let index = match op {
             op::MEMOIZE => {
-                self.pos += 1;
+                c.pos += 1;
                 self.memo.next()
             }
             op::BINPUT => {
-                self.pos += 1;
-                u32::from(self.next_byte()?)
+                c.pos += 1;
+                u32::from(c.next_byte()?)
             }
             op::LONG_BINPUT => {
-                self.pos += 1;
-                u32::from_le_bytes(self.next_bytes()?)
+                c.pos += 1;
+                u32::from_le_bytes(c.next_bytes()?)
             }
             _ => return Some(()),
         };
-        // Files that mix the two go where that is told.
-        if op == op::MEMOIZE {
-            self.memoizes = true;
-        } else {
-            self.puts = true;
-        }
-        if self.memoizes && self.puts {
+        // Files that mix the two go where that is told, and so does the first of either.
+        let is_usual =
+            if op == op::MEMOIZE { self.memoizes && !self.puts } else { self.puts && !self.memoizes };
+        if !is_usual {
             return None;
         }
         self.memo.attempt(index, item)
     }
 
-    fn skip_memo_opcode(&mut self) -> bool {
-        let n_bytes = match self.bytes.get(self.pos) {
-            Some(&op::MEMOIZE) => 1,
-            Some(&op::BINPUT) => 2,
-            Some(&op::LONG_BINPUT) => 5,
-            _ => 0,
-        };
-        self.pos += n_bytes;
-        n_bytes > 0
-    }
-
     /// The number of the keys just decoded.
-    #[inline]
     fn entry_shape(&mut self) -> Step<ShapeId> {
-        match self.road.last_shape {
-            Some(shape) if self.road.pairs == self.road.last_pairs => Ok(shape),
-            _ => self.other_shape(),
+        match self.road.shapes.get(&*self.road.pairs) {
+            Some(shape) => Ok(*shape),
+            None => self.new_shape(),
         }
-    }
-
-    fn other_shape(&mut self) -> Step<ShapeId> {
-        let shape = match self.road.shapes.get(&*self.road.pairs) {
-            Some(shape) => *shape,
-            None => self.new_shape()?,
-        };
-        let road = &mut self.road;
-        std::mem::swap(&mut road.pairs, &mut road.last_pairs);
-        road.last_shape = Some(shape);
-        Ok(shape)
     }
 
     fn new_shape(&mut self) -> Step<ShapeId> {
@@ -367,32 +439,6 @@ impl<'a> Machine<'a> {
         self.road.shapes.insert(pairs, id);
         Ok(id)
     }
-
-    #[inline]
-    fn next_byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.pos)?;
-        self.pos += 1;
-        Some(byte)
-    }
-
-    #[inline]
-    fn next_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let array = *self.bytes.get(self.pos..)?.first_chunk()?;
-        self.pos += N;
-        Some(array)
-    }
-
-    #[inline]
-    fn accept(&mut self, op: u8) -> bool {
-        let is_next = self.bytes.get(self.pos) == Some(&op);
-        self.pos += usize::from(is_next);
-        is_next
-    }
-
-    #[inline]
-    fn expect(&mut self, op: u8) -> Option<()> {
-        self.accept(op).then_some(())
-    }
 }
 
 fn field(key: Key) -> Option<Field> {
@@ -406,4 +452,12 @@ fn field(key: Key) -> Option<Field> {
         Key::Frames => Field::Frames,
         Key::Proto | Key::Other => return None,
     })
+}
+
+fn n_bytes_of_get(op: Option<&u8>) -> Option<usize> {
+    match *op? {
+        op::BINGET => Some(2),
+        op::LONG_BINGET => Some(5),
+        _ => None,
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read, Write},
     ops::Deref,
     path::{Path, PathBuf},
 };
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 use crate::error::{Error, Result};
 
@@ -95,16 +95,18 @@ impl Deref for Bytes {
 /// A file's bytes, without a copy if it is large.
 pub(super) fn bytes(path: &Path) -> Result<Bytes> {
     let read = || {
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         let found = file.metadata()?;
         if !found.is_file() || found.len() < WORTH_MAPPING_BYTES {
-            return fs::read(path).map(Bytes::Read);
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            return Ok(Bytes::Read(bytes));
         }
         // SAFETY: the map is private and read only, and lives no longer than
         // one call of `load`, `inspect` or `check`, whose documentation asks
         // that nobody changes the file meanwhile. memreel itself never writes
         // into a file in place: `replace` gives the name to another file.
-        let map = unsafe { Mmap::map(&file)? };
+        let map = unsafe { MmapOptions::new().populate().map(&file)? };
         Ok(Bytes::Mapped(map))
     };
     read().map_err(|error| Error::io(CANNOT_LOAD, path, error))

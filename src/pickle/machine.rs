@@ -173,6 +173,7 @@ impl<'a> Machine<'a> {
 
     fn container_step(&mut self, op: u8, start: usize) -> Step<()> {
         match op {
+            op::EMPTY_LIST if self.is_fast && self.known_stack() => {}
             op::EMPTY_LIST => self.push_empty(Kind::List, start),
             op::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
@@ -308,8 +309,7 @@ impl<'a> Machine<'a> {
         let from = from.ok_or_else(|| too_few(start))?;
         let id = match self.stack[from - 1] {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
-            Item::Entry(_) => return Err(Halt::Unusual),
-            Item::Stack(_) => return Err(grows_after_use(start).into()),
+            Item::Entry(_) | Item::Stack(_) => return Err(Halt::Unusual),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {
@@ -329,12 +329,17 @@ impl<'a> Machine<'a> {
             return Err(Error::malformed(start as u64, what).into());
         }
         let node = self.nodes.get_mut(id);
-        if node.items.is_empty() {
-            node.items.reserve_exact(n);
-        }
-        node.items.extend_from_slice(&self.stack[from..]);
         (node.weight, node.depth) = (weight, depth);
+        let items = &self.stack[from..];
+        if kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_))) {
+            node.add_entries(items);
+        } else {
+            node.items.extend_from_slice(items);
+        }
         self.stack.truncate(from);
+        if kind == Kind::Dict && self.is_fast {
+            self.entry_ends(id);
+        }
         Ok(())
     }
 
@@ -349,7 +354,7 @@ impl<'a> Machine<'a> {
                 node.is_frozen = true;
                 Ok((node.weight, node.depth))
             }
-            Item::Entry(_) | Item::Stack(_) => Ok((1, 4)),
+            Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
             _ => Ok((1, 0)),
         }
     }

@@ -20,14 +20,17 @@ pub(super) struct Memo {
 }
 
 impl Memo {
+    #[inline(always)]
     pub(super) fn get(&self, index: u32) -> Item {
         match self.near.get(index as usize) {
-            Some(Item::Absent) | None if !self.far.is_empty() => {
-                self.far.get(&index).copied().unwrap_or_default()
-            }
-            Some(item) => *item,
-            None => Item::Absent,
+            Some(item) if *item != Item::Absent => *item,
+            _ => self.get_far(index),
         }
+    }
+
+    #[cold]
+    fn get_far(&self, index: u32) -> Item {
+        self.far.get(&index).copied().unwrap_or_default()
     }
 
     /// Puts an item; returns whether the number was taken before.
@@ -56,6 +59,13 @@ impl Memo {
         self.attempt.push(index);
         self.n_taken += 1;
         Some(())
+    }
+
+    /// Replaces an item by what it has turned out to be.
+    pub(super) fn refine(&mut self, index: u32, item: Item) {
+        if let Some(near) = self.near.get_mut(index as usize) {
+            *near = item;
+        }
     }
 
     /// The number that MEMOIZE gives next: how many there are, as in CPython.

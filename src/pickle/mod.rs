@@ -23,11 +23,15 @@ mod memo;
 
 mod machine;
 
+mod cursor;
+
 mod entry;
 
 mod assemble;
 
 mod findings;
+
+mod integers;
 
 mod read;
 

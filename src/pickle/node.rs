@@ -36,6 +36,8 @@ pub(super) enum Item {
     Node(NodeId),
     /// A trace entry already decoded: its place among them.
     Entry(u32),
+    /// Entries side by side in a list: the first one's place, and the place after the last.
+    Entries(u32, u32),
     /// A list of frames already decoded.
     Stack(StackIndex),
 }
@@ -73,6 +75,19 @@ pub(super) struct Node {
     pub(super) is_frozen: bool,
     /// Whether a record was made of it.
     pub(super) is_record: bool,
+}
+
+impl Node {
+    /// Adds items to a list, entries side by side as one.
+    pub(super) fn add_entries(&mut self, items: &[Item]) {
+        for item in items {
+            match (self.items.last_mut(), item) {
+                (Some(Item::Entries(_, end)), Item::Entry(at)) if end == at => *end += 1,
+                (_, Item::Entry(at)) => self.items.push(Item::Entries(*at, at + 1)),
+                (_, item) => self.items.push(*item),
+            }
+        }
+    }
 }
 
 /// A key with a meaning in a trace entry.

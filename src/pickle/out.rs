@@ -14,31 +14,88 @@ const FULL_BYTES: usize = 64 * 1024;
 /// The first error of the writer is kept for the end, so that nothing on the
 /// way has to pass it on; from then on bytes are dropped.
 pub(super) struct Out<W> {
-    pub(super) bytes: Vec<u8>,
+    /// Always longer than what is in it, so that short things are copied in
+    /// one move of fixed length.
+    buffer: Vec<u8>,
+    n_bytes: usize,
     sink: W,
     error: Option<io::Error>,
 }
 
+/// A few bytes with their number: what an opcode and its argument take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short {
+    pub(super) bytes: [u8; 16],
+    pub(super) n_bytes: u8,
+}
+
 impl<W: Write> Out<W> {
     pub(super) fn new(sink: W) -> Self {
-        Out { bytes: Vec::with_capacity(FULL_BYTES + 4096), sink, error: None }
+        Out { buffer: vec![0; FULL_BYTES + 4096], n_bytes: 0, sink, error: None }
     }
 
     /// Hands the buffer on if it is full; returns whether it is worth going on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spill(&mut self) -> bool {
-        if self.bytes.len() < FULL_BYTES {
+        if self.n_bytes < FULL_BYTES {
             return true;
         }
-        self.flush();
+        self.hand_on();
         self.error.is_none()
     }
 
-    fn flush(&mut self) {
+    fn hand_on(&mut self) {
         if self.error.is_none() {
-            self.error = self.sink.write_all(&self.bytes).err();
+            self.error = self.sink.write_all(&self.buffer[..self.n_bytes]).err();
         }
-        self.bytes.clear();
+        self.n_bytes = 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn short(&mut self, short: Short) {
+        let end = self.n_bytes + 16;
+        if end > self.buffer.len() {
+            self.grow(end);
+        }
+        self.buffer[self.n_bytes..end].copy_from_slice(&short.bytes);
+        self.n_bytes += usize::from(short.n_bytes);
+    }
+
+    /// Room for a number of short things, if the buffer has it; what is put there counts after [`Out::advance`].
+    #[inline(always)]
+    pub(super) fn free(&mut self, n_shorts: usize) -> Option<&mut [u8]> {
+        self.buffer.get_mut(self.n_bytes..self.n_bytes + 16 * n_shorts)
+    }
+
+    #[inline(always)]
+    pub(super) fn advance(&mut self, n_bytes: usize) {
+        self.n_bytes += n_bytes;
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let end = self.n_bytes + bytes.len();
+        if end > self.buffer.len() {
+            self.grow(end);
+        }
+        self.buffer[self.n_bytes..end].copy_from_slice(bytes);
+        self.n_bytes = end;
+    }
+
+    #[cold]
+    fn grow(&mut self, n_bytes: usize) {
+        self.buffer.resize(n_bytes.next_power_of_two(), 0);
+    }
+
+    /// How much is in the buffer.
+    pub(super) fn len(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// Takes back what was added since the buffer held that much.
+    pub(super) fn take_from(&mut self, n_bytes: usize) -> Vec<u8> {
+        let taken = self.buffer[n_bytes..self.n_bytes].to_vec();
+        self.n_bytes = n_bytes;
+        taken
     }
 
     /// Keeps an error for the end.
@@ -48,34 +105,33 @@ impl<W: Write> Out<W> {
 
     /// Hands on what is left.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.flush();
+        self.hand_on();
         match self.error {
             Some(error) => Err(error),
             None => self.sink.flush(),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn op(&mut self, op: u8) {
-        self.bytes.push(op);
+        self.short(Short::of(&[op]));
     }
 
     /// An integer in the fewest bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn int(&mut self, int: i64) {
-        let (bytes, n) = int_bytes(int);
-        self.bytes.extend_from_slice(&bytes[..n]);
+        self.short(Short::int(int));
     }
 
     /// An integer that may need the 65th bit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unsigned(&mut self, int: u64) {
         match i64::try_from(int) {
             Ok(int) => self.int(int),
             Err(_) => {
-                self.bytes.extend_from_slice(&[op::LONG1, 9]);
-                self.bytes.extend_from_slice(&int.to_le_bytes());
-                self.bytes.push(0);
+                self.bytes(&[op::LONG1, 9]);
+                self.bytes(&int.to_le_bytes());
+                self.op(0);
             }
         }
     }
@@ -83,92 +139,111 @@ impl<W: Write> Out<W> {
     /// An integer given as two's complement, least byte first.
     pub(super) fn big(&mut self, bytes: &[u8]) {
         match u8::try_from(bytes.len()) {
-            Ok(n) => self.bytes.extend_from_slice(&[op::LONG1, n]),
+            Ok(n) => self.bytes(&[op::LONG1, n]),
             Err(_) => {
                 self.op(op::LONG4);
                 self.length(bytes.len());
             }
         }
-        self.bytes.extend_from_slice(bytes);
+        self.bytes(bytes);
     }
 
     pub(super) fn text(&mut self, text: &str) {
         match u8::try_from(text.len()) {
-            Ok(n) => self.bytes.extend_from_slice(&[op::SHORT_BINUNICODE, n]),
+            Ok(n) => self.bytes(&[op::SHORT_BINUNICODE, n]),
             Err(_) => {
                 self.op(op::BINUNICODE);
                 self.length(text.len());
             }
         }
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 
     /// # Panics
     /// On a text of 4 GiB; nothing that was read or recorded holds one.
     fn length(&mut self, n: usize) {
         let n = u32::try_from(n).expect("texts and integers stay below 4 GiB");
-        self.bytes.extend_from_slice(&n.to_le_bytes());
+        self.bytes(&n.to_le_bytes());
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&mut self, id: u32) {
-        self.numbered(op::BINGET, op::LONG_BINGET, id);
+        self.short(Short::get(id));
     }
 
     pub(super) fn put(&mut self, id: u32) {
-        self.numbered(op::BINPUT, op::LONG_BINPUT, id);
-    }
-
-    #[inline]
-    fn numbered(&mut self, short: u8, long: u8, id: u32) {
-        match u8::try_from(id) {
-            Ok(id) => self.bytes.extend_from_slice(&[short, id]),
-            Err(_) => {
-                let [a, b, c, d] = id.to_le_bytes();
-                self.bytes.extend_from_slice(&[long, a, b, c, d]);
-            }
-        }
+        self.short(Short::numbered(op::BINPUT, op::LONG_BINPUT, id));
     }
 }
 
-/// The opcode of an integer with its argument, and how many of the bytes count.
-#[inline]
-pub(super) fn int_bytes(int: i64) -> ([u8; 16], usize) {
-    let mut all = [0; 16];
-    let argument = int.to_le_bytes();
-    let n = match int {
-        0..=0xff => {
-            all[0] = op::BININT1;
-            all[1] = argument[0];
-            2
+/// Bytes appended as they come: what serde-pickle writes into.
+impl<W: Write> Write for Out<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Short {
+    /// At most 16 bytes.
+    #[inline(always)]
+    pub(super) fn of(bytes: &[u8]) -> Short {
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        Short { bytes: all, n_bytes: bytes.len() as u8 }
+    }
+
+    #[inline(always)]
+    pub(super) fn get(id: u32) -> Short {
+        Short::numbered(op::BINGET, op::LONG_BINGET, id)
+    }
+
+    /// Copies it to a place; gives the place after it.
+    #[inline(always)]
+    pub(super) fn copy_to(&self, free: &mut [u8], at: usize) -> usize {
+        free[at..at + 16].copy_from_slice(&self.bytes);
+        at + usize::from(self.n_bytes)
+    }
+
+    #[inline(always)]
+    fn numbered(short: u8, long: u8, id: u32) -> Short {
+        match u8::try_from(id) {
+            Ok(id) => Short::of(&[short, id]),
+            Err(_) => {
+                let [a, b, c, d] = id.to_le_bytes();
+                Short::of(&[long, a, b, c, d])
+            }
         }
-        0x100..=0xffff => {
-            all[0] = op::BININT2;
-            all[1..3].copy_from_slice(&argument[..2]);
-            3
-        }
-        -0x8000_0000..=0x7fff_ffff => {
-            all[0] = op::BININT;
-            all[1..5].copy_from_slice(&argument[..4]);
-            5
-        }
-        _ => {
-            let n_bytes = n_bytes(int);
-            all[0] = op::LONG1;
-            all[1] = n_bytes as u8;
-            all[2..10].copy_from_slice(&argument);
-            2 + n_bytes
-        }
-    };
-    (all, n)
+    }
+
+    /// An integer with the opcode that takes the fewest bytes.
+    #[inline(always)]
+    pub(super) fn int(int: i64) -> Short {
+        // The opcode goes below the argument, so that all kinds are one store.
+        let argument = u128::from(int.cast_unsigned());
+        let (op, n_bytes) = match int {
+            0..=0xff => (u128::from(op::BININT1) | argument << 8, 2),
+            0x100..=0xffff => (u128::from(op::BININT2) | argument << 8, 3),
+            -0x8000_0000..=0x7fff_ffff => (u128::from(op::BININT) | argument << 8, 5),
+            _ => {
+                let n_bytes = n_bytes(int);
+                (u128::from(op::LONG1) | u128::from(n_bytes) << 8 | argument << 16, 2 + n_bytes)
+            }
+        };
+        Short { bytes: op.to_le_bytes(), n_bytes }
+    }
 }
 
 /// How many bytes of two's complement hold an integer; the sign takes a bit.
 #[inline]
-fn n_bytes(int: i64) -> usize {
+fn n_bytes(int: i64) -> u8 {
     let magnitude = if int < 0 { !int } else { int };
-    let n_bits = 65 - magnitude.leading_zeros() as usize;
-    n_bits.div_ceil(8)
+    let n_bits = 65 - magnitude.leading_zeros();
+    n_bits.div_ceil(8) as u8
 }
 
 #[cfg(test)]
@@ -177,7 +252,7 @@ mod tests {
 
     #[test]
     fn integers_take_the_fewest_bytes() {
-        let length = |int: i64| int_bytes(int).1;
+        let length = |int: i64| Short::int(int).n_bytes;
         assert_eq!([0, 255, 256, 65535, 65536, -1].map(length), [2, 2, 3, 3, 5, 5]);
         assert_eq!(
             [i64::from(i32::MAX), i64::from(i32::MIN), 1 << 31, -(1 << 31) - 1].map(length),

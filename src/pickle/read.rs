@@ -4,6 +4,7 @@
 
 use super::{
     findings::Findings,
+    integers,
     machine::{Halt, Machine, Step},
 };
 use crate::{
@@ -21,11 +22,15 @@ const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
     let (snapshot, mut findings) = read_on_a_road(bytes);
     findings.file_size(bytes.len());
+    if let Ok(snapshot) = &snapshot {
+        integers::check(snapshot, &mut findings);
+    }
+    let mut findings = findings.into_list();
     if let Err(error) = &snapshot {
         let place = format!("byte {}", error.offset().unwrap_or_default());
-        findings.add(3, Severity::Error, place, error.to_string());
+        findings.push(Finding::new(3, Severity::Error, place, error.to_string()));
     }
-    (snapshot, findings.into_list())
+    (snapshot, findings)
 }
 
 fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
@@ -48,4 +53,54 @@ fn attempt(bytes: &[u8], is_fast: bool) -> (Step<Snapshot>, Findings) {
     let mut machine = Machine::new(bytes, is_fast);
     let snapshot = machine.run().and_then(|top| machine.assemble(top));
     (snapshot, machine.findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// What both roads make of the bytes, as texts; the fast one may pass.
+    fn both(bytes: &[u8]) -> Option<[String; 2]> {
+        let roads = [true, false].map(|is_fast| attempt(bytes, is_fast));
+        if let (Err(Halt::Unusual), _) = roads[0] {
+            return None;
+        }
+        Some(roads.map(|(snapshot, findings)| {
+            let snapshot = snapshot.map(|snapshot| serde_json::to_string(&snapshot).unwrap());
+            format!("{snapshot:?} {:?}", findings.into_list())
+        }))
+    }
+
+    #[test]
+    fn the_fast_road_makes_what_the_general_one_makes() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let (mut seed, mut n_equal) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+        let mut below = |limit: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed % limit as u64).unwrap()
+        };
+        for folder in ["synthetic", "torch-2.11/snapshots"] {
+            for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let original = fs::read(&path).unwrap();
+                let [fast, general] = both(&original).expect("ordinary files go over the fast road");
+                assert!(fast == general, "{}: the roads differ", path.display());
+                for n in 0..if original.len() < 8192 { 300 } else { 0 } {
+                    let mut bytes = original.clone();
+                    let at = below(bytes.len());
+                    bytes[at] =
+                        if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
+                    if let Some([fast, general]) = both(&bytes) {
+                        assert_eq!(fast, general, "{}: byte {at} became {:#x}", path.display(), bytes[at]);
+                        n_equal += 1;
+                    }
+                }
+            }
+        }
+        assert!(n_equal > 5000, "only {n_equal} mutations were compared");
+    }
 }

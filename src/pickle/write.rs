@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::{
     census::{Census, Entrant, NO_ID},
     op,
-    out::Out,
+    out::{Out, Short},
 };
 use crate::snapshot::{
     Annotation, Block, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks,
@@ -43,7 +43,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
         templates: vec![None; snapshot.shapes.len()],
         out: Out::new(sink),
     };
-    writer.out.bytes.extend_from_slice(&[op::PROTO, 4]);
+    writer.out.bytes(&[op::PROTO, 4]);
     match snapshot.form {
         Form::Dictionary => writer.top(),
         Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
@@ -61,12 +61,25 @@ struct Writer<'a, W> {
     out: Out<W>,
 }
 
-/// The bytes of a record that are the same for all records of its shape.
-#[derive(Default)]
-struct Template {
-    bytes: Vec<u8>,
-    /// Fields, each with the place in `bytes` before which it goes.
-    fields: Vec<(usize, Field)>,
+/// A record of a shape, cut where the fields go.
+struct Template(Vec<(Short, Option<Field>)>);
+
+impl Template {
+    /// From the bytes without the fields, and the places where these go.
+    fn new(bytes: &[u8], fields: &[(usize, Field)]) -> Self {
+        let mut cut = Vec::new();
+        let mut from = 0;
+        let ends = fields.iter().map(|(to, field)| (*to, Some(*field))).chain([(bytes.len(), None)]);
+        for (to, field) in ends {
+            cut.extend(bytes[from..to].chunks(16).map(|chunk| (Short::of(chunk), None)));
+            match cut.last_mut() {
+                Some((_, last)) if from < to => *last = field,
+                _ => cut.push((Short::of(&[]), field)),
+            }
+            from = to;
+        }
+        Template(cut)
+    }
 }
 
 impl<'a, W: Write> Writer<'a, W> {
@@ -105,7 +118,11 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
+    #[inline]
     fn entry(&mut self, entry: &'a TraceEntry) {
+        if self.quick_entry(entry).is_some() {
+            return;
+        }
         self.record(entry.shape, |writer, field| match field {
             Field::Action => writer.name(entry.action.map(|action| writer.census.actions[action as usize])),
             Field::Addr | Field::DeviceFree => writer.out.unsigned(entry.address),
@@ -114,6 +131,31 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::TimeUs => writer.out.int(entry.time_us),
             _ => writer.frames(entry.stack),
         });
+    }
+
+    /// An entry of which everything shared is written already: short copies
+    /// into the buffer, with the place in it held in a register. What is
+    /// written counts only if all went well.
+    #[inline]
+    fn quick_entry(&mut self, entry: &TraceEntry) -> Option<()> {
+        let parts = &self.templates[entry.shape.index()].as_ref()?.0;
+        let free = self.out.free(2 * parts.len())?;
+        let mut at = 0;
+        for (bytes, field) in parts {
+            at = bytes.copy_to(free, at);
+            let Some(field) = field else { continue };
+            let bytes = match field {
+                Field::Action => self.census.texts[self.census.actions[entry.action? as usize]].get()?,
+                Field::Addr | Field::DeviceFree => Short::int(i64::try_from(entry.address).ok()?),
+                Field::Size => Short::int(i64::try_from(entry.size).ok()?),
+                Field::Stream => Short::int(entry.stream),
+                Field::TimeUs => Short::int(entry.time_us),
+                _ => self.census.stacks[entry.stack?.index()].get()?,
+            };
+            at = bytes.copy_to(free, at);
+        }
+        self.out.advance(at);
+        Some(())
     }
 
     fn block(&mut self, block: &'a Block) {
@@ -158,21 +200,20 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// A dictionary in the order of its shape. The second of a shape and all
     /// that follow are copies of a template with the fields between.
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
         let Some(template) = self.templates[shape.index()].clone() else {
-            return self.first_record(shape, field);
+            return self.first_record(shape, &field);
         };
-        let mut from = 0;
-        for (to, name) in &template.fields {
-            self.out.bytes.extend_from_slice(&template.bytes[from..*to]);
-            field(self, *name);
-            from = *to;
+        for (bytes, name) in &template.0 {
+            self.out.short(*bytes);
+            if let Some(name) = name {
+                field(self, *name);
+            }
         }
-        self.out.bytes.extend_from_slice(&template.bytes[from..]);
     }
 
-    fn first_record(&mut self, id: ShapeId, field: impl Fn(&mut Self, Field)) {
+    fn first_record(&mut self, id: ShapeId, field: &dyn Fn(&mut Self, Field)) {
         let shape = self.snapshot.shapes.get(id);
         let is_shared = self.census.shapes[id.index()] > 1;
         self.dict(shape, is_shared, field);
@@ -196,10 +237,9 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// By now all that the shape shares has a number, so what is written stays true.
     fn template(&mut self, shape: &'a Shape) -> Template {
-        let out = std::mem::take(&mut self.out.bytes);
-        let mut fields = Vec::new();
-        self.dict(shape, true, |writer, field| fields.push((writer.out.bytes.len(), field)));
-        Template { bytes: std::mem::replace(&mut self.out.bytes, out), fields }
+        let (begin, mut fields) = (self.out.len(), Vec::new());
+        self.dict(shape, true, |writer, field| fields.push((writer.out.len() - begin, field)));
+        Template::new(&self.out.take_from(begin), &fields)
     }
 
     fn bool(&mut self, bool: bool) {
@@ -207,7 +247,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// One of the texts the census knows the place of.
-    #[inline]
+    #[inline(always)]
     fn name(&mut self, place: Option<usize>) {
         match place.map(|place| self.census.texts[place]) {
             Some(Entrant { is_written: true, id, .. }) => self.out.get(id),
@@ -230,7 +270,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn frames(&mut self, stack: Option<StackIndex>) {
         let stack = stack.unwrap_or(Stacks::EMPTY);
         match self.census.stacks[stack.index()] {
@@ -311,8 +351,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
     /// A value without a memo, as serde-pickle writes it.
     fn bare(&mut self, value: &Value) {
-        let mut serializer =
-            serde_pickle::Serializer::new(&mut self.out.bytes, serde_pickle::SerOptions::new());
+        let mut serializer = serde_pickle::Serializer::new(&mut self.out, serde_pickle::SerOptions::new());
         if let Err(error) = value.serialize(&mut serializer) {
             self.out.fail(io::Error::other(error));
         }

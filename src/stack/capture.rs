@@ -25,8 +25,12 @@ impl Captured {
 pub(crate) fn capture() -> Captured {
     let mut captured = Captured { addresses: [0; MAX_DEPTH], len: 0 };
     let mut push = |frame: &backtrace::Frame| {
-        captured.addresses[captured.len] = frame.ip().addr();
-        captured.len += 1;
+        // Below the first frame of a thread some systems show one at address 0.
+        let address = frame.ip().addr();
+        if address != 0 {
+            captured.addresses[captured.len] = address;
+            captured.len += 1;
+        }
         captured.len < MAX_DEPTH
     };
     // `backtrace::trace` would take a process-wide lock on every event: it

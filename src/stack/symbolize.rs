@@ -1,8 +1,15 @@
 //! Each address to its frames, once, when a snapshot is taken.
 
-use std::{ffi::c_void, ptr, sync::Arc};
+use std::{
+    ffi::{OsStr, c_void},
+    path::{Component, Path},
+    ptr,
+    sync::Arc,
+};
 
 use rustc_hash::FxHashMap;
+
+use super::capture;
 
 /// One call behind an address. An address has several where calls were inlined.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -16,16 +23,29 @@ pub(crate) struct Symbol {
 }
 
 /// Names addresses and remembers them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Symbolizer {
     known: FxHashMap<usize, Arc<[Symbol]>>,
+    /// The file that walks stacks, as the line tables spell it.
+    walker: Arc<str>,
+}
+
+impl Default for Symbolizer {
+    fn default() -> Symbolizer {
+        // `file!()` would be relative to a folder that a reader cannot know.
+        // One byte in, because `resolve` looks one byte before.
+        let walk: fn() -> capture::Captured = capture::capture;
+        let frames = resolve(walk as usize + 1);
+        let walker = frames.last().map_or("??".into(), |frame| frame.filename.clone());
+        Symbolizer { known: FxHashMap::default(), walker }
+    }
 }
 
 impl Symbolizer {
     /// The frames of a stack, innermost first, without memreel's own at the top.
     pub(crate) fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let all: Vec<Symbol> = addresses.iter().flat_map(|address| self.resolve(*address).to_vec()).collect();
-        all[n_ours(&all)..].to_vec()
+        all[n_ours(&all, &self.walker)..].to_vec()
     }
 
     /// The frames behind one return address, innermost first.
@@ -56,22 +76,58 @@ fn unnamed(address: usize) -> String {
     format!("{address:#x}")
 }
 
+/// Whose code a frame is, as far as the top of a stack is concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// memreel's, or the library's working for it, such as the drop of a handle.
+    Ours,
+    Library,
+    Program,
+}
+
 /// How many frames at the top are the recorder's own.
 ///
-/// Between memreel's frames the standard library may stand (a closure handed
-/// to `Option::map`), and behind them too (the drop of a memreel handle). So
-/// the top ends with the last frame that names memreel before the first one
-/// that is neither memreel's nor the library's, and with the `drop` that the
-/// program called.
-fn n_ours(frames: &[Symbol]) -> usize {
-    let top = frames
-        .iter()
-        .take_while(|frame| is_of(&frame.name, &["memreel", "backtrace", "core", "alloc", "std"]));
-    let ours = top.enumerate().filter(|(_, frame)| {
-        is_of(&frame.name, &["memreel", "backtrace"]) || frame.name.contains("memreel::")
-    });
-    let n = ours.last().map_or(0, |(index, _)| index + 1);
+/// Above the walker stand only those that it calls. Between memreel's frames
+/// the standard library may stand (a closure handed to `Option::map`), and
+/// behind them too (the drop of a memreel handle). So the top ends with the
+/// last frame of ours before the first of the program's, and with the `drop`
+/// that the program called.
+fn n_ours(frames: &[Symbol], walker: &str) -> usize {
+    let walk = frames.iter().position(|frame| walker != "??" && &*frame.filename == walker);
+    let n_walk = walk.map_or(0, |index| index + 1);
+    let origins = frames[n_walk..].iter().map(|frame| origin(frame, walker));
+    let top = origins.take_while(|origin| *origin != Origin::Program).enumerate();
+    let n =
+        n_walk + top.filter(|(_, origin)| *origin == Origin::Ours).last().map_or(0, |(index, _)| index + 1);
     n + frames[n..].iter().take_while(|frame| n > 0 && &*frame.name == "core::mem::drop").count()
+}
+
+/// The file decides where it is known: with line tables only, compilers give
+/// functions their bare names, `forward` for `train::forward`.
+fn origin(frame: &Symbol, walker: &str) -> Origin {
+    let has_file = &*frame.filename != "??";
+    let is_library = if has_file {
+        is_library_file(&frame.filename)
+    } else {
+        is_of(&frame.name, &["core", "alloc", "std"])
+    };
+    if is_library {
+        return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
+    }
+    let is_ours = if has_file && walker != "??" {
+        // `walker` is `stack/capture.rs` in the folder of memreel's sources.
+        Path::new(walker).ancestors().nth(2).is_some_and(|root| Path::new(&*frame.filename).starts_with(root))
+    } else {
+        is_of(&frame.name, &["memreel", "backtrace"])
+    };
+    if is_ours { Origin::Ours } else { Origin::Program }
+}
+
+/// Whether a source is the standard library's: `…/library/core/…`.
+fn is_library_file(filename: &str) -> bool {
+    let mut folders = Path::new(filename).components().map(Component::as_os_str);
+    folders.any(|folder| folder == "library")
+        && folders.next().is_some_and(|folder| ["core", "alloc", "std"].map(OsStr::new).contains(&folder))
 }
 
 /// Whether a function, or the type it belongs to, is of one of these crates.
@@ -88,7 +144,47 @@ mod tests {
 
     fn n_ours_of(names: &[&str]) -> usize {
         let symbol = |name: &&str| Symbol { name: (*name).into(), filename: "??".into(), line: 0 };
-        n_ours(&names.iter().map(symbol).collect::<Vec<_>>())
+        n_ours(&names.iter().map(symbol).collect::<Vec<_>>(), "??")
+    }
+
+    fn n_ours_in(frames: &[(&str, &str)]) -> usize {
+        let symbol =
+            |(name, file): &(&str, &str)| Symbol { name: (*name).into(), filename: (*file).into(), line: 1 };
+        n_ours(&frames.iter().map(symbol).collect::<Vec<_>>(), "/memreel/src/stack/capture.rs")
+    }
+
+    #[test]
+    fn bare_names_are_told_apart_by_their_files() {
+        let walk = [
+            ("trace", "/registry/backtrace-0.3/src/backtrace/libunwind.rs"),
+            ("capture", "/memreel/src/stack/capture.rs"),
+        ];
+        let alloc = [
+            ("alloc", "/memreel/src/allocator/mod.rs"),
+            ("zeros<f32>", "/memreel/src/buffer/mod.rs"),
+            ("forward", "/memreel/examples/train.rs"),
+            ("apply<f32>", "/memreel/src/buffer/mod.rs"),
+        ];
+        assert_eq!(n_ours_in(&[&walk[..], &alloc].concat()), 4);
+        let dropped = [
+            ("{closure#0}", "/memreel/src/allocator/allocation.rs"),
+            ("map<u32, ()>", "/rustc/123/library/core/src/option.rs"),
+            ("drop", "/memreel/src/allocator/allocation.rs"),
+            ("drop_slow<T, A>", "/rustc/123/library/alloc/src/rc.rs"),
+            ("drop_in_place<memreel::buffer::Buffer<f32>>", "/rustc/123/library/core/src/ptr/mod.rs"),
+            ("drop_in_place<train::Layer>", "/rustc/123/library/core/src/ptr/mod.rs"),
+            ("backward", "/memreel/examples/train.rs"),
+        ];
+        assert_eq!(n_ours_in(&[&walk[..], &dropped].concat()), 7);
+        let user =
+            [("alloc", "/app/library/coreutils/alloc.rs"), ("zeros<f32>", "/memreel/src/buffer/mod.rs")];
+        assert_eq!(n_ours_in(&[&walk[..], &user].concat()), 2);
+    }
+
+    #[test]
+    fn the_walker_knows_its_own_file() {
+        let walker = Symbolizer::default().walker;
+        assert!(Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
     }
 
     #[test]

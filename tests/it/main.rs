@@ -13,6 +13,9 @@
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
 //! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
+//! - `pickle_write`: what the writer promises of its bytes.
+//! - `pickle_file`: saving: whole or not at all.
+//! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `cli`: the program, its output and its exit status.
 
@@ -21,9 +24,12 @@ mod buffer;
 mod cli;
 mod device_contract;
 mod histories;
+mod hostile;
 mod layers;
 mod model;
 mod pickle;
+mod pickle_file;
+mod pickle_write;
 mod python;
 mod recorder;
 mod reel;
@@ -33,3 +39,16 @@ mod schema;
 mod stories;
 mod validate;
 mod worked;
+
+/// Prints a line that is wanted on every run, past the harness's capture.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Where tests write snapshots that should open in the viewer; the gate opens them there.
+fn written(name: &str) -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("snapshots");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}

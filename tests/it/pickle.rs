@@ -38,11 +38,10 @@ fn name(path: &Path) -> String {
 
 /// Writes each file again, checks that it reads equal, and asks CPython whether both are the same.
 fn round_trip(originals: &[PathBuf]) -> Option<Vec<(String, String)>> {
-    let folder = tempfile::tempdir().unwrap();
     let pairs: Vec<_> = originals
         .iter()
         .map(|original| {
-            let ours = folder.path().join(original.file_name().unwrap());
+            let ours = crate::written(&format!("rewritten-{}", name(original)));
             let snapshot =
                 pickle::load(original).unwrap_or_else(|error| panic!("{}: {error}", name(original)));
             pickle::save(&snapshot, &ours).unwrap();
@@ -51,7 +50,7 @@ fn round_trip(originals: &[PathBuf]) -> Option<Vec<(String, String)>> {
         })
         .collect();
     if !python::is_here() {
-        println!("skipped: no python3 to compare {} files with", originals.len());
+        crate::say(&format!("skipped: no python3 to compare {} snapshots with", originals.len()));
         return None;
     }
     Some(originals.iter().map(|path| name(path)).zip(python::compare(&pairs)).collect())
@@ -73,7 +72,7 @@ fn snapshot_round_trip() {
     }
     let Some(answers) = round_trip(&originals) else { return };
     let n_equal = answers.iter().filter(|(_, answer)| answer == "equal").count();
-    println!("{n_equal} of {} snapshots equal", answers.len());
+    crate::say(&format!("{n_equal} of {} snapshots equal", answers.len()));
     assert_eq!(n_equal, answers.len(), "{answers:#?}");
 }
 

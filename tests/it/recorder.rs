@@ -302,6 +302,7 @@ fn scopes_mark_events_and_leave_annotations() {
     frees_here(outside);
     let snapshot = reel.snapshot();
     let scopes: Vec<_> = snapshot.device_traces[0].iter().map(|e| snapshot.user_metadata(e)).collect();
+    memreel::pickle::save(&snapshot, crate::written("scopes.pickle")).unwrap();
     assert_eq!(scopes, ["", "", "step/forward", "step", "step", "", ""]);
     let told: Vec<_> = snapshot
         .external_annotations
@@ -373,6 +374,7 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     ledger.free_requested(at(0));
     ledger.alloc(Address(0x9000_0000), 100, StreamId::DEFAULT);
     let snapshot = memreel::snapshot::collect(&recorder, &[&ledger], Default::default());
+    memreel::pickle::save(&snapshot, crate::written("ledger.pickle")).unwrap();
     assert_eq!(snapshot.device_traces.len(), 2, "device 0 is there, and empty");
     let told: Vec<_> = snapshot.device_traces[1].iter().map(|e| e.action.unwrap().name()).collect();
     assert_eq!(told, ["segment_alloc", "alloc", "alloc", "free_requested", "segment_alloc", "alloc"]);

@@ -25,6 +25,7 @@ fn devices_stand_side_by_side() {
     assert_eq!(first.address(), second.address(), "two devices may use the same addresses");
     assert_eq!((first.device_id(), second.device_id()), (DeviceId(0), DeviceId(1)));
     let snapshot = reel.snapshot();
+    memreel::pickle::save(&snapshot, crate::written("three-devices.pickle")).unwrap();
     let lengths: Vec<_> = snapshot.device_traces.iter().map(Vec::len).collect();
     assert_eq!(lengths, [2, 2, 0]);
     let segments: Vec<_> =
@@ -38,8 +39,8 @@ fn devices_stand_side_by_side() {
 
 #[test]
 fn the_snapshot_is_on_disk_before_the_error_is_returned() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("oom.pickle");
+    let path = crate::written("out-of-memory.pickle");
+    let _ = std::fs::remove_file(&path);
     let reel = Reel::builder()
         .device(Limit::new(Host::new(), 50 * MIB))
         .history(History::all())
@@ -50,7 +51,7 @@ fn the_snapshot_is_on_disk_before_the_error_is_returned() {
     let error = reel.alloc(30 * MIB).unwrap_err();
     let figures = error.out_of_memory().expect("out of memory");
     assert_eq!(figures.snapshot.as_deref(), Some(path.as_path()));
-    assert!(error.to_string().contains("oom.pickle"), "{error}");
+    assert!(error.to_string().contains("out-of-memory.pickle"), "{error}");
     let saved = memreel::pickle::load(&path).unwrap();
     let last = saved.device_traces[0].last().unwrap();
     assert_eq!((last.action, last.size, last.address), (Some(Action::Oom), 30 * MIB, 20 * MIB));

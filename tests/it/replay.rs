@@ -183,7 +183,9 @@ impl Replay {
     }
 
     fn free(&mut self, id: u64) {
-        self.live.remove(&id).map(|block| block.free().unwrap());
+        if let Some(block) = self.live.remove(&id) {
+            block.free().unwrap();
+        }
     }
 
     fn record_stream(&mut self, id: u64, stream: StreamId) {

@@ -1,12 +1,14 @@
-//! The worked scenarios of caching-allocator.md 10 that need no setting, written as it writes them.
+//! The worked scenarios of caching-allocator.md 10, written as it writes them.
 //!
 //! `a x 4M@1` allocates, `f x` frees, `r x 1` records a stream, `b 1` and
-//! `i 1` make a stream busy and idle, `E` empties the cache.
+//! `i 1` make a stream busy and idle, `E` empties the cache, `set …` changes
+//! settings at run time.
 
 use std::{collections::HashMap, sync::Arc};
 
 use memreel::{
-    Allocation, BlockState, CachingAllocator, DeviceId, Error, Inventory, StreamId,
+    Allocation, BlockState, CachingAllocator, DeviceId, Error, Inventory, PoolId, StreamId,
+    allocator::{PoolOptions, Route},
     device::{Limit, Simulated},
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, Snapshot, collect},
@@ -18,6 +20,8 @@ struct Table {
     allocator: CachingAllocator,
     live: HashMap<String, Allocation>,
     segments: Vec<u64>,
+    /// Where expandable segments begin, and how much of each has memory.
+    ranges: Vec<(u64, u64)>,
     n_seen: usize,
     last_error: Option<Error>,
 }
@@ -45,7 +49,7 @@ impl Table {
         let limit = Limit::new(device.clone(), capacity);
         let allocator = CachingAllocator::new(limit, &recorder.track(DeviceId(0)));
         let (live, segments) = (HashMap::new(), Vec::new());
-        Table { device, recorder, allocator, live, segments, n_seen: 0, last_error: None }
+        Table { device, recorder, allocator, live, segments, ranges: Vec::new(), n_seen: 0, last_error: None }
     }
 
     /// Runs requests and answers with the events they caused: `SA S0+0 20M`,
@@ -66,6 +70,7 @@ impl Table {
                 ["r", name, on] => self.live[name].record_stream(stream(on)),
                 ["b", on] => self.device.set_busy(stream(on)),
                 ["i", on] => self.device.set_idle(stream(on)),
+                ["set", conf] => self.allocator.update_settings(conf).unwrap(),
                 ["E"] => self.allocator.empty_cache().unwrap(),
                 _ => panic!("what is {request:?}?"),
             }
@@ -90,22 +95,59 @@ impl Table {
     }
 
     fn tell(&mut self, entry: &memreel::snapshot::TraceEntry) -> String {
+        let (address, bytes) = (entry.address, entry.size);
         let short = match entry.action.unwrap().name() {
             "segment_alloc" => {
-                self.segments.push(entry.address);
+                self.segments.push(address);
                 "SA"
+            }
+            "segment_map" => {
+                match self.live_range(address) {
+                    Some(range) => self.ranges[range].1 += bytes,
+                    None => self.ranges.push((address, bytes)),
+                }
+                "MAP"
+            }
+            "segment_unmap" => {
+                let range = self.live_range(address).unwrap();
+                self.ranges[range].1 -= bytes;
+                return format!("UNMAP E{range}+{} {}", size(address - self.ranges[range].0), size(bytes));
             }
             "segment_free" => "SF",
             "alloc" => "AL",
             "free_requested" => "FR",
             "free_completed" => "FC",
-            "oom" => return format!("OOM {} free, {}", size(entry.address), size(entry.size)),
+            "oom" => return format!("OOM {} free, {}", size(address), size(bytes)),
             other => panic!("unexpected {other}"),
         };
+        if let Some(range) = self.live_range(address) {
+            return format!("{short} E{range}+{} {}", size(address - self.ranges[range].0), size(bytes));
+        }
         // The segment that begins last before the address; of two at one place, the newer.
-        let before = (0..self.segments.len()).filter(|s| self.segments[*s] <= entry.address);
+        let before = (0..self.segments.len()).filter(|s| self.segments[*s] <= address);
         let nearest = before.max_by_key(|s| (self.segments[*s], *s)).expect("a segment came first");
-        format!("{short} S{nearest}+{} {}", size(entry.address - self.segments[nearest]), size(entry.size))
+        format!("{short} S{nearest}+{} {}", size(address - self.segments[nearest]), size(bytes))
+    }
+
+    fn device_total_bytes(&self) -> u64 {
+        self.allocator.device().total_bytes()
+    }
+
+    /// The newest range with memory that an address lies in.
+    fn live_range(&self, address: u64) -> Option<usize> {
+        let lies_in =
+            |(base, mapped): &(u64, u64)| *mapped > 0 && (*base..*base + (90 << 30)).contains(&address);
+        self.ranges.iter().rposition(lies_in)
+    }
+
+    /// Sizes and states of all blocks, a list a segment, in MiB: `20a 60i`.
+    fn blocks(&self) -> Vec<String> {
+        let block = |b: &memreel::snapshot::Block| {
+            format!("{}{}", b.size >> 20, if b.state.unwrap().is_active() { "a" } else { "i" })
+        };
+        let segment =
+            |s: &memreel::snapshot::Segment| s.blocks.iter().map(block).collect::<Vec<_>>().join(" ");
+        self.snapshot().segments.iter().map(segment).collect()
     }
 
     fn stat(&self, name: &str) -> i64 {
@@ -399,6 +441,123 @@ fn s10_23_a_partly_used_segment_stays() {
 }
 
 #[test]
+fn s10_24_a_split_limit() {
+    let mut t = Table::new();
+    t.run("set max_split_size_mb:100; a big 200M; f big");
+    assert_eq!(t.run("a med 50M"), "SA S1+0 50M; AL S1+0 50M", "the oversize block is refused");
+    assert_eq!(t.run("a big2 190M"), "AL S0+0 190M");
+    t.stats("aB 250M");
+    assert_eq!(t.run("f big2; a big3 150M"), "FR S0+0 190M; FC S0+0 190M; SA S2+0 150M; AL S2+0 150M");
+    let of = |what: &str| ["allocated", "peak"].map(|part| t.stat(&format!("{what}.{part}")));
+    assert_eq!((of("oversize_allocations"), of("oversize_segments")[0]), ([3, 1], 2));
+    assert_eq!(t.stat("max_split_size"), -1, "as it was when the allocator was made");
+    t.run("f med; f big3");
+    assert_eq!(t.run("E"), "SF S1+0 50M; SF S2+0 150M; SF S0+0 200M");
+}
+
+#[test]
+fn s10_25_releasing_just_enough() {
+    let mut t = Table::of(1000 << 20);
+    t.run("set max_split_size_mb:100; a a 200M; a b 300M; a c 400M; f a; f b; f c");
+    assert_eq!(t.run("a y 350M"), "SF S2+0 400M; SA S3+0 350M; AL S3+0 350M");
+    assert_eq!(t.run("a z 450M"), "SF S1+0 300M; SF S0+0 200M; SA S4+0 450M; AL S4+0 450M");
+    assert_eq!([t.stat("num_alloc_retries"), t.stat("num_sync_all_streams")], [0, 0]);
+}
+
+#[test]
+fn s10_26_a_segment_that_is_itself_oversize() {
+    let mut t = Table::new();
+    t.run("set max_split_size_mb:20; a x 4M; f x");
+    assert_eq!(t.stat("oversize_segments.current"), 1);
+    assert_eq!(t.run("a y 4M"), "SA S1+0 20M; AL S1+0 4M", "a small request may not have it");
+    assert_eq!(t.run("a z 20M"), "AL S0+0 20M");
+}
+
+#[test]
+fn s10_27_expandable_and_oversize() {
+    let mut t = Table::new();
+    t.run("set expandable_segments:True,max_split_size_mb:100");
+    assert_eq!(t.run("a a 200M"), "MAP E0+0 200M; AL E0+0 200M");
+    assert_eq!(t.run("f a; a b 50M"), "FR E0+0 200M; FC E0+0 200M; AL E0+0 50M", "growth finds it mapped");
+    assert_eq!(t.run("a c 190M"), "MAP E0+200M 40M; AL E0+50M 190M");
+    assert_eq!([t.stat("oversize_allocations.allocated"), t.stat("oversize_segments.allocated")], [2, 0]);
+}
+
+#[test]
+fn s10_28_growing_large_expandable_segments() {
+    let mut t = Table::new();
+    assert_eq!(t.run("set expandable_segments:True; a a 4M"), "MAP E0+0 20M; AL E0+0 4M");
+    t.stats("sg 0, rB 20M, is 0");
+    assert_eq!(t.run("a b 4M; a c 30M"), "AL E0+4M 4M; MAP E0+20M 20M; AL E0+8M 30M");
+    assert_eq!(t.run("f b; a d 5M"), "FR E0+4M 4M; FC E0+4M 4M; MAP E0+40M 20M; AL E0+38M 5M");
+    t.run("f a; f c; f d");
+    assert_eq!(t.run("E"), "UNMAP E0+0 60M");
+    t.stats("rB 0");
+    assert_eq!([t.stat("num_device_alloc"), t.stat("num_device_free")], [3, 1]);
+    assert_eq!(t.device.n_segments(), 0, "the addresses are gone too");
+    assert_eq!(t.run("a e 4M"), "MAP E1+0 20M; AL E1+0 4M");
+}
+
+#[test]
+fn s10_29_growing_small_expandable_segments() {
+    let mut t = Table::new();
+    t.run("set expandable_segments:True");
+    assert_eq!(t.run("a a 100; a b 1M"), "MAP E0+0 2M; AL E0+0 100; AL E0+512 1M");
+    assert_eq!(t.run("a c 1M"), "MAP E0+2M 2M; AL E0+1049088 1M");
+    t.run("f a; f b");
+    assert_eq!(t.run("E"), "", "no whole page is free");
+    assert_eq!(t.run("f c; E"), "FR E0+1049088 1M; FC E0+1049088 1M; UNMAP E0+0 4M");
+}
+
+#[test]
+fn s10_30_a_gap_is_filled_again() {
+    let mut t = Table::new();
+    assert_eq!(
+        t.run("set expandable_segments:True; a a 20M; a b 60M; a c 20M"),
+        "MAP E0+0 20M; AL E0+0 20M; MAP E0+20M 60M; AL E0+20M 60M; MAP E0+80M 20M; AL E0+80M 20M"
+    );
+    t.run("f b");
+    assert_eq!(t.run("E"), "UNMAP E0+20M 60M");
+    assert_eq!(t.blocks(), ["20a", "20a"], "two stretches, two segments");
+    assert_eq!(t.run("a d 30M"), "MAP E0+20M 40M; AL E0+20M 30M");
+    assert_eq!(t.blocks(), ["20a 30a 10i", "20a"]);
+    assert_eq!(t.snapshot().segments[0].blocks[2].requested_size, 60 << 20, "stale");
+    assert_eq!(t.run("a e 30M; a g 10M"), "MAP E0+60M 20M; AL E0+50M 30M; MAP E0+100M 20M; AL E0+100M 10M");
+}
+
+#[test]
+fn s10_31_pieces_that_straddle_pages() {
+    let mut t = Table::new();
+    t.run("set expandable_segments:True; a a 5M");
+    assert_eq!(t.run("a b 50M; a c 5M"), "MAP E0+20M 40M; AL E0+5M 50M; AL E0+55M 5M");
+    assert_eq!(t.run("f b; E"), "FR E0+5M 50M; FC E0+5M 50M; UNMAP E0+20M 20M");
+    assert_eq!(t.blocks(), ["5a 15i", "15i 5a"]);
+    assert_eq!(t.run("a d 12M"), "AL E0+40M 12M", "the left piece could grow, so it counts as larger");
+    t.run("f d");
+    assert_eq!(t.run("a e 40M"), "MAP E0+20M 20M; AL E0+5M 40M");
+}
+
+#[test]
+fn s10_32_out_of_memory_with_expandable_segments() {
+    let mut t = Table::of(100 << 20);
+    assert_eq!(t.run("set expandable_segments:True; a a 60M"), "MAP E0+0 60M; AL E0+0 60M");
+    assert_eq!(t.run("a s 1K@1"), "MAP E1+0 2M; AL E1+0 1K");
+    t.run("f a");
+    assert_eq!(t.run("a b 50M@1"), "UNMAP E0+0 60M; MAP E2+0 60M; AL E2+0 50M");
+    assert_eq!([t.stat("num_alloc_retries"), t.stat("num_sync_all_streams")], [1, 1]);
+    assert_eq!(t.run("a c 200M"), "OOM 38M free, 200M");
+}
+
+#[test]
+fn s10_33_switching_expandable_segments_at_run_time() {
+    let mut t = Table::new();
+    t.run("set expandable_segments:True; a a 4M; f a");
+    assert_eq!(t.run("set expandable_segments:False; a b 4M"), "SA S0+0 20M; AL S0+0 4M");
+    assert_eq!(t.run("f b; set expandable_segments:True; a c 3M"), "FR S0+0 4M; FC S0+0 4M; AL S0+0 3M");
+    assert_eq!(t.run("a d 30M"), "MAP E0+20M 20M; AL E0+0 30M");
+}
+
+#[test]
 fn s10_34_a_memory_limit() {
     let mut t = Table::new();
     t.allocator.set_memory_fraction(0.001).unwrap();
@@ -444,4 +603,134 @@ fn resets_begin_again() {
     t.run("f y; E");
     let names = ["allocation.all.allocated", "allocation.all.freed", "num_device_alloc", "num_device_free"];
     assert_eq!(names.map(|name| t.stat(name)), [0, 1, 0, 1], "freed exceeds allocated after a reset");
+}
+
+#[test]
+fn s10_35_garbage_is_collected_above_the_threshold() {
+    let mut t = Table::new();
+    t.run("set garbage_collection_threshold:0.5");
+    t.allocator.set_memory_fraction(0.0125).unwrap();
+    assert_eq!(t.allocator.memory_limit(), Some(1 << 30));
+    t.run("a a 100M; a b 200M; a c 300M; f a; f b; f c");
+    assert_eq!(t.run("a d 250M; a e 40M"), "AL S2+0 250M; AL S2+250M 40M");
+    assert_eq!(t.run("a f 400M"), "SF S0+0 100M; SF S1+0 200M; SA S3+0 400M; AL S3+0 400M");
+    assert_eq!(t.stat("num_sync_all_streams"), 0);
+}
+
+#[test]
+fn s10_35_only_what_is_old_goes() {
+    let mut t = Table::new();
+    t.run("set garbage_collection_threshold:0.3");
+    t.allocator.set_memory_fraction(0.0125).unwrap();
+    // The 150M has been free for longer than the 100M.
+    t.run("a old 150M; a new 100M; a held 200M; f old; a x 10M; a y 12M; f new");
+    assert_eq!(t.run("a g 260M"), "SF S0+0 150M; SA S5+0 260M; AL S5+0 260M");
+}
+
+#[test]
+fn s10_37_private_pools() {
+    let mut t = Table::new();
+    let pool = t.allocator.create_pool(PoolOptions::default());
+    assert_eq!(pool, PoolId(0, 1));
+    t.allocator.begin_pool(pool, Route::Thread).unwrap();
+    assert_eq!(t.run("a a 4M; a b 1K"), "SA S0+0 20M; AL S0+0 4M; SA S1+0 2M; AL S1+0 1K");
+    t.allocator.end_pool(pool).unwrap();
+    t.allocator.release_pool(pool).unwrap();
+    assert_eq!(t.run("a c 4M"), "SA S2+0 20M; AL S2+0 4M", "the default pool has its own");
+    let pools: Vec<_> = t.snapshot().segments.iter().map(|s| s.pool).collect();
+    assert_eq!(pools.iter().filter(|id| **id == pool).count(), 2);
+    assert_eq!(t.run("f a; E"), "FR S0+0 4M; FC S0+0 4M", "somebody still holds the pool");
+    t.allocator.release_pool(pool).unwrap();
+    assert_eq!(t.run("f b; E"), "FR S1+0 1K; FC S1+0 1K; SF S1+0 2M; SF S0+0 20M");
+    assert!(t.allocator.release_pool(pool).unwrap_err().is_misuse(), "it is gone");
+}
+
+#[test]
+fn s10_37_private_pools_go_in_the_order_of_a_table() {
+    let mut t = Table::new();
+    let pools = [(); 2].map(|()| t.allocator.create_pool(PoolOptions::default()));
+    for (pool, request) in pools.iter().zip(["a a 4M", "a b 4M"]) {
+        t.allocator.begin_pool(*pool, Route::Thread).unwrap();
+        t.run(request);
+        t.allocator.end_pool(*pool).unwrap();
+    }
+    t.run("f a; f b");
+    for pool in pools.into_iter().chain(pools) {
+        t.allocator.release_pool(pool).unwrap();
+    }
+    assert_eq!(t.run("E"), "SF S1+0 20M; SF S0+0 20M", "(0,2) first");
+}
+
+#[test]
+fn a_pool_that_is_held_is_not_emptied_and_misuse_is_told() {
+    let mut t = Table::new();
+    let pool = t.allocator.create_pool(PoolOptions::default());
+    assert_eq!(t.allocator.create_capture_pool(), PoolId(1, 0));
+    t.allocator.begin_pool(pool, Route::Streams(Box::new(|stream| stream == StreamId(7)))).unwrap();
+    assert!(t.allocator.begin_pool(pool, Route::Thread).unwrap_err().is_misuse());
+    t.run("a a 4M@7; a b 4M");
+    t.allocator.end_pool(pool).unwrap();
+    assert!(t.allocator.end_pool(pool).unwrap_err().is_misuse());
+    assert!(t.allocator.begin_pool(PoolId(0, 9), Route::Thread).unwrap_err().is_misuse());
+    t.run("f a; f b");
+    let synced = t.stat("num_sync_all_streams");
+    t.allocator.empty_pool(pool).unwrap();
+    assert_eq!((t.new_events(), t.stat("num_sync_all_streams")), (String::new(), synced));
+    t.allocator.release_pool(pool).unwrap();
+    t.allocator.release_pool(pool).unwrap();
+    t.allocator.empty_pool(pool).unwrap();
+    assert_eq!((t.new_events().as_str(), t.stat("num_sync_all_streams")), ("SF S0+0 20M", synced + 1));
+}
+
+#[test]
+fn s10_38_while_a_pool_is_begun_frees_wait_and_the_cache_stays() {
+    let mut t = Table::of(100 << 20);
+    t.run("a cached 30M; f cached");
+    let pool = t.allocator.create_pool(PoolOptions::default());
+    t.run("a x 4M; a z 4M; r z 1");
+    t.allocator.begin_pool(pool, Route::Thread).unwrap();
+    t.run("r x 1");
+    assert_eq!(t.run("f x; f z"), "FR S1+0 4M; FR S1+4M 4M");
+    assert_eq!(t.run("a y 1K"), "SA S2+0 2M; AL S2+0 1K", "nothing completes");
+    assert_eq!(t.run("a w 90M"), "OOM 48M free, 90M");
+    assert_eq!([t.stat("num_alloc_retries"), t.stat("num_sync_all_streams")], [0, 0]);
+    t.allocator.end_pool(pool).unwrap();
+    // x was recorded only meanwhile, which does not count; z's stream is asked.
+    assert_eq!(t.run("a v 1K"), "FC S1+0 4M; FC S1+4M 4M; SA S3+0 2M; AL S3+0 1K");
+}
+
+#[test]
+fn s10_39_a_pool_that_lends_when_there_is_no_more() {
+    let mut t = Table::of(200 << 20);
+    let pool = t.allocator.create_pool(PoolOptions { use_on_oom: true, ..PoolOptions::default() });
+    t.allocator.begin_pool(pool, Route::Thread).unwrap();
+    t.run("a p 80M; f p");
+    t.allocator.end_pool(pool).unwrap();
+    t.run("a x 100M");
+    assert_eq!(t.run("a y 60M"), "AL S0+0 60M");
+    assert_eq!((t.blocks(), t.stat("num_alloc_retries")), (vec!["60a 20i".into(), "100a".into()], 0));
+    assert_eq!(t.run("a z 50M"), "OOM 20M free, 50M");
+    let error = t.last_error.take().unwrap();
+    let figures = error.out_of_memory().unwrap();
+    assert_eq!((figures.allocated_bytes >> 20, figures.private_pool_bytes >> 20), (160, 20));
+    let message = figures.torch_message();
+    let part = "180.00 MiB is allocated by PyTorch, with 20.00 MiB allocated in private pools";
+    assert!(message.contains(part), "{message}");
+}
+
+#[test]
+fn s10_40_a_pool_that_never_splits() {
+    let mut t = Table::new();
+    let pool = t.allocator.create_pool(PoolOptions { no_split: true, ..PoolOptions::default() });
+    t.allocator.begin_pool(pool, Route::Thread).unwrap();
+    assert_eq!(t.run("a a 1K; a b 1K"), "SA S0+0 2M; AL S0+0 1K; SA S1+0 2M; AL S1+0 1K");
+    t.stats("aB 4M, is 0");
+}
+
+#[test]
+fn s6_4_a_piece_smaller_than_a_page_is_not_returned() {
+    let mut t = Table::new();
+    t.run("set expandable_segments:True; a a 5M; a b 15M; f b");
+    assert_eq!(t.run("E"), "");
+    t.stats("rB 20M");
 }

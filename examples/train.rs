@@ -1,0 +1,478 @@
+//! Trains a small language model on this project's README, and records every
+//! byte of memory that takes: `cargo run --release --example train`.
+//!
+//! The model reads a few characters and guesses the next one:
+//!
+//! ```text
+//! characters → embedding → hidden layer → hidden layer → softmax → loss
+//! ```
+//!
+//! What a framework keeps on a GPU is here in memory from memreel's caching
+//! allocator on the host, for as long as a framework keeps it: parameters and
+//! Adam's moments for the whole run, activations from the forward to the
+//! backward pass, gradients until the step is done. With `--checkpoint` the
+//! backward pass computes the activations again, one chunk of the batch at a
+//! time, instead of keeping them all.
+//!
+//! It is one file, though long, so that it can be read from top to bottom and
+//! copied: there is nothing here but the library and this.
+
+use std::{cell::Cell, collections::BTreeSet, path::PathBuf, process::exit, time::Instant};
+
+use memreel::{Buffer, DeviceId, Element, Result, recorder::History};
+
+const TEXT: &str = include_str!("../README.md");
+
+/// How many characters the model reads.
+const N_CONTEXT: usize = 8;
+/// How many numbers stand for one character.
+const N_EMBEDDING: usize = 8;
+/// How many numbers each hidden layer gives.
+const N_HIDDEN: usize = 64;
+/// How many guesses each step learns from.
+const N_BATCH: usize = 2048;
+/// How many chunks they go through the model in.
+const N_CHUNKS: usize = 4;
+
+const HELP: &str = "\
+Trains a small language model on this project's README and writes a memory snapshot.
+
+Usage: train [--checkpoint] [--steps N] [--output PATH]
+
+  --checkpoint   compute activations again in the backward pass instead of keeping them
+  --steps N      how often the model learns from a batch (default 250)
+  --output PATH  where the snapshot goes (default snapshot.pickle)
+  --help         print this text
+";
+
+fn main() {
+    let options = Options::parse(std::env::args().skip(1)).unwrap_or_else(|message| {
+        eprintln!("train: {message}\n\n{HELP}");
+        exit(2);
+    });
+    if options.help {
+        print!("{HELP}");
+    } else if let Err(error) = train(&options) {
+        eprintln!("train: {error}");
+        exit(1);
+    }
+}
+
+fn train(options: &Options) -> Result<()> {
+    // Before the first allocation, so that no block is older than its history.
+    memreel::record_memory_history(&History::all())?;
+    let mut random = Random(2026);
+    let text = Text::new(TEXT)?;
+    let mut model = Model::new(text.n_symbols, &mut random)?;
+
+    let start = Instant::now();
+    let mut losses = Vec::new();
+    for step in 1..=options.n_steps {
+        let batch = text.sample(&mut random)?;
+        let loss = training_step(&mut model, &batch, step, options.checkpoint)?;
+        if step == 1 || step % 25 == 0 || step == options.n_steps {
+            println!("step {step:>4}   loss {loss:.4}   {:5.1} s", start.elapsed().as_secs_f64());
+        }
+        losses.push(loss);
+    }
+    report(losses[0], losses[losses.len() - 1])?;
+
+    // While the model is alive, so that the snapshot shows its blocks in use.
+    memreel::dump_snapshot(&options.output)?;
+    println!("\nNow drop {} on https://pytorch.org/memory_viz", options.output.display());
+    Ok(())
+}
+
+/// Guess, see how wrong that was, learn. Returns the mean loss.
+fn training_step(model: &mut Model, batch: &Batch, step: u32, checkpoint: bool) -> Result<f64> {
+    let mut kept = Vec::new();
+    let mut sum = 0.0;
+    {
+        let _scope = memreel::scope("forward")?;
+        for i in 0..N_CHUNKS {
+            let chunk = batch.chunk(i)?;
+            let (activations, loss) = forward(model, &chunk)?;
+            sum += loss;
+            // What is not kept is freed here.
+            kept.push((chunk, loss, if checkpoint { None } else { Some(activations) }));
+        }
+    }
+    {
+        let _scope = memreel::scope("backward")?;
+        while let Some((chunk, loss, activations)) = kept.pop() {
+            let activations = match activations {
+                Some(activations) => activations,
+                None => recompute(model, &chunk, loss)?,
+            };
+            backward(model, &chunk, activations)?;
+        }
+    }
+    let _scope = memreel::scope("step")?;
+    for parameter in model.parameters() {
+        parameter.adam(step)?;
+    }
+    for parameter in model.parameters() {
+        parameter.gradient = None;
+    }
+    Ok(sum / N_BATCH as f64)
+}
+
+fn recompute(model: &Model, chunk: &Batch, loss: f64) -> Result<Activations> {
+    let _scope = memreel::scope("forward")?;
+    let (activations, again) = forward(model, chunk)?;
+    assert_eq!(again, loss, "the same arithmetic in the same order gives the same bits");
+    Ok(activations)
+}
+
+struct Model {
+    embedding: Parameter,
+    /// Two hidden ones and the one that gives the scores.
+    layers: [Linear; 3],
+}
+
+/// A layer: `output = input × weight + bias`.
+struct Linear {
+    weight: Parameter,
+    bias: Parameter,
+}
+
+/// What the backward pass needs of the forward pass, one row a guess. Fields
+/// are dropped in this order: what was made last is freed first.
+struct Activations {
+    /// How likely each symbol was thought to come next.
+    probabilities: Buffer<f32>,
+    /// What the hidden layers gave.
+    second: Buffer<f32>,
+    first: Buffer<f32>,
+    /// The embeddings of the context, side by side.
+    input: Buffer<f32>,
+}
+
+impl Model {
+    fn new(n_symbols: usize, random: &mut Random) -> Result<Model> {
+        let mut linear = |n_in: usize, n_out| -> Result<Linear> {
+            let weight = Parameter::random(&[n_in, n_out], (3.0 / n_in as f32).sqrt(), random)?;
+            Ok(Linear { weight, bias: Parameter::random(&[n_out], 0.0, random)? })
+        };
+        let first = linear(N_CONTEXT * N_EMBEDDING, N_HIDDEN)?;
+        let layers = [first, linear(N_HIDDEN, N_HIDDEN)?, linear(N_HIDDEN, n_symbols)?];
+        Ok(Model { embedding: Parameter::random(&[n_symbols, N_EMBEDDING], 1.0, random)?, layers })
+    }
+
+    fn parameters(&mut self) -> impl Iterator<Item = &mut Parameter> {
+        let layers = self.layers.iter_mut().flat_map(|layer| [&mut layer.weight, &mut layer.bias]);
+        layers.chain([&mut self.embedding])
+    }
+}
+
+/// Also returns the sum of the losses.
+fn forward(model: &Model, chunk: &Batch) -> Result<(Activations, f64)> {
+    let input = embed(&model.embedding, &chunk.contexts)?;
+    let first = linear(&model.layers[0], &input)?;
+    first.apply(f32::tanh);
+    let second = linear(&model.layers[1], &first)?;
+    second.apply(f32::tanh);
+    let probabilities = linear(&model.layers[2], &second)?;
+    let loss = softmax(&probabilities, &chunk.targets);
+    Ok((Activations { probabilities, second, first, input }, loss))
+}
+
+/// Adds the chunk's part to every gradient, the last layer's first, and frees
+/// each activation as soon as the layers before it do without.
+fn backward(model: &mut Model, chunk: &Batch, activations: Activations) -> Result<()> {
+    let Activations { probabilities, second, first, input } = activations;
+    softmax_backward(&probabilities, &chunk.targets);
+    let d_second = linear_backward(&mut model.layers[2], &second, &probabilities)?;
+    drop(probabilities);
+    tanh_backward(&d_second, &second);
+    drop(second);
+    let d_first = linear_backward(&mut model.layers[1], &first, &d_second)?;
+    drop(d_second);
+    tanh_backward(&d_first, &first);
+    drop(first);
+    let d_input = linear_backward(&mut model.layers[0], &input, &d_first)?;
+    drop((d_first, input));
+    embed_backward(&mut model.embedding, &chunk.contexts, &d_input)
+}
+
+fn embed(embedding: &Parameter, contexts: &Buffer<u32>) -> Result<Buffer<f32>> {
+    let output = zeros(&[contexts.shape()[0], N_CONTEXT * N_EMBEDDING])?;
+    let table: Vec<_> = rows(&embedding.value).collect();
+    for (vector, symbol) in cells(&output).chunks_exact(N_EMBEDDING).zip(cells(contexts)) {
+        add_scaled(vector, 1.0, table[symbol.get() as usize]);
+    }
+    Ok(output)
+}
+
+fn embed_backward(embedding: &mut Parameter, contexts: &Buffer<u32>, d_output: &Buffer<f32>) -> Result<()> {
+    let (_, gradient) = embedding.with_gradient()?;
+    let d_table: Vec<_> = rows(gradient).collect();
+    for (d_vector, symbol) in cells(d_output).chunks_exact(N_EMBEDDING).zip(cells(contexts)) {
+        add_scaled(d_table[symbol.get() as usize], 1.0, d_vector);
+    }
+    Ok(())
+}
+
+fn linear(layer: &Linear, input: &Buffer<f32>) -> Result<Buffer<f32>> {
+    let bias = cells(&layer.bias.value);
+    let output = zeros(&[input.shape()[0], bias.len()])?;
+    for (y, x) in rows(&output).zip(rows(input)) {
+        add_scaled(y, 1.0, bias);
+        for (x, weights) in x.iter().zip(rows(&layer.weight.value)) {
+            add_scaled(y, x.get(), weights);
+        }
+    }
+    Ok(output)
+}
+
+/// The gradient of a layer's input from that of its output; those of its
+/// weight and bias grow on the way.
+fn linear_backward(layer: &mut Linear, input: &Buffer<f32>, d_output: &Buffer<f32>) -> Result<Buffer<f32>> {
+    let (weight, d_weight) = layer.weight.with_gradient()?;
+    let (_, d_bias) = layer.bias.with_gradient()?;
+    let d_input = zeros(input.shape())?;
+    for ((x, dy), dx) in rows(input).zip(rows(d_output)).zip(rows(&d_input)) {
+        add_scaled(cells(d_bias), 1.0, dy);
+        for (((x, dx), weights), d_weights) in x.iter().zip(dx).zip(rows(weight)).zip(rows(d_weight)) {
+            add_scaled(d_weights, x.get(), dy);
+            dx.set(dot(dy, weights));
+        }
+    }
+    Ok(d_input)
+}
+
+/// Turns the gradient of a layer's output into that of its sums.
+fn tanh_backward(gradient: &Buffer<f32>, output: &Buffer<f32>) {
+    cells(gradient).iter().zip(cells(output)).for_each(|(d, y)| d.set(d.get() * (1.0 - y.get() * y.get())));
+}
+
+/// Turns scores into probabilities. Returns the losses' sum: how surprising the targets were.
+fn softmax(scores: &Buffer<f32>, targets: &Buffer<u32>) -> f64 {
+    let mut loss = 0.0;
+    for (row, target) in rows(scores).zip(cells(targets)) {
+        // With the greatest score at zero no exponential overflows.
+        let greatest = row.iter().fold(f32::NEG_INFINITY, |greatest, score| greatest.max(score.get()));
+        row.iter().for_each(|score| score.set((score.get() - greatest).exp()));
+        let sum: f32 = row.iter().map(Cell::get).sum();
+        row.iter().for_each(|score| score.set(score.get() / sum));
+        let probability = row[target.get() as usize].get().max(f32::MIN_POSITIVE);
+        loss -= f64::from(probability.ln());
+    }
+    loss
+}
+
+/// Turns probabilities into the gradient of the mean loss by the scores: less one at the target.
+fn softmax_backward(probabilities: &Buffer<f32>, targets: &Buffer<u32>) {
+    for (row, target) in rows(probabilities).zip(cells(targets)) {
+        let target = &row[target.get() as usize];
+        target.set(target.get() - 1.0);
+    }
+    probabilities.apply(|d| d / N_BATCH as f32);
+}
+
+/// Numbers that are learned. What learning needs comes when it is needed: the
+/// gradient in each backward pass, the moments in the first step.
+struct Parameter {
+    value: Buffer<f32>,
+    gradient: Option<Buffer<f32>>,
+    moments: Option<[Buffer<f32>; 2]>,
+}
+
+impl Parameter {
+    /// Evenly spread between `-scale` and `scale`.
+    fn random(shape: &[usize], scale: f32, random: &mut Random) -> Result<Parameter> {
+        let value = zeros(shape)?;
+        cells(&value).iter().for_each(|cell| cell.set(scale * (2.0 * random.next() - 1.0)));
+        Ok(Parameter { value, gradient: None, moments: None })
+    }
+
+    fn with_gradient(&mut self) -> Result<(&Buffer<f32>, &Buffer<f32>)> {
+        let gradient = match &mut self.gradient {
+            Some(gradient) => gradient,
+            none => none.insert(zeros(self.value.shape())?),
+        };
+        Ok((&self.value, gradient))
+    }
+
+    /// A step against the running mean of the gradient, measured by the root
+    /// of the running mean of its square (Kingma and Ba 2015).
+    fn adam(&mut self, step: u32) -> Result<()> {
+        let [rate, beta_1, beta_2, epsilon] = [0.004_f32, 0.9, 0.99, 1e-8];
+        let Some(gradient) = &self.gradient else { return Ok(()) };
+        let [means, squares] = match &mut self.moments {
+            Some(moments) => moments,
+            none => none.insert([zeros(self.value.shape())?, zeros(self.value.shape())?]),
+        };
+        // Both means begin at zero; this makes up for it.
+        let [weight_1, weight_2] = [beta_1, beta_2].map(|beta| 1.0 - beta.powf(step as f32));
+        let moments = cells(means).iter().zip(cells(squares));
+        for ((value, g), (mean, square)) in cells(&self.value).iter().zip(cells(gradient)).zip(moments) {
+            let g = g.get();
+            mean.set(beta_1 * mean.get() + (1.0 - beta_1) * g);
+            square.set(beta_2 * square.get() + (1.0 - beta_2) * g * g);
+            let root = (square.get() / weight_2).sqrt() + epsilon;
+            value.set(value.get() - rate * mean.get() / weight_1 / root);
+        }
+        Ok(())
+    }
+}
+
+/// A text as numbers, one for each different character.
+struct Text {
+    symbols: Buffer<u32>,
+    n_symbols: usize,
+}
+
+impl Text {
+    fn new(text: &str) -> Result<Text> {
+        let alphabet: Vec<char> = text.chars().collect::<BTreeSet<_>>().into_iter().collect();
+        let numbers = text.chars().filter_map(|c| alphabet.binary_search(&c).ok());
+        let symbols = zeros(&[text.chars().count()])?;
+        cells(&symbols).iter().zip(numbers).for_each(|(cell, number)| cell.set(number as u32));
+        Ok(Text { symbols, n_symbols: alphabet.len() })
+    }
+
+    /// A batch from random places.
+    fn sample(&self, random: &mut Random) -> Result<Batch> {
+        let contexts = zeros(&[N_BATCH, N_CONTEXT])?;
+        let targets = zeros(&[N_BATCH])?;
+        let symbols = cells(&self.symbols);
+        for (context, target) in rows(&contexts).zip(cells(&targets)) {
+            let place = (random.next() * (symbols.len() - N_CONTEXT) as f32) as usize;
+            let (seen, next) = symbols[place..=place + N_CONTEXT].split_at(N_CONTEXT);
+            context.iter().zip(seen).for_each(|(to, from)| to.set(from.get()));
+            target.set(next[0].get());
+        }
+        Ok(Batch { contexts, targets })
+    }
+}
+
+/// Contexts, one a row, and the symbol that follows each.
+struct Batch {
+    contexts: Buffer<u32>,
+    targets: Buffer<u32>,
+}
+
+impl Batch {
+    /// One of equal parts: views, which share the batch's memory and allocate nothing.
+    fn chunk(&self, i: usize) -> Result<Batch> {
+        let rows = i * N_BATCH / N_CHUNKS..(i + 1) * N_BATCH / N_CHUNKS;
+        Ok(Batch { contexts: self.contexts.slice(0, rows.clone())?, targets: self.targets.slice(0, rows)? })
+    }
+}
+
+/// SplitMix64: small, and the same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    /// From 0 to nearly 1.
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1 << 24) as f32
+    }
+}
+
+/// The elements of an array, which here are always in order.
+fn cells<T: Element>(array: &Buffer<T>) -> &[Cell<T>] {
+    array.as_cells().expect("only transposed or stepped views are out of order")
+}
+
+fn rows<T: Element>(array: &Buffer<T>) -> impl Iterator<Item = &[Cell<T>]> {
+    cells(array).chunks_exact(array.shape()[1])
+}
+
+/// `y += scale · x`
+fn add_scaled(y: &[Cell<f32>], scale: f32, x: &[Cell<f32>]) {
+    y.iter().zip(x).for_each(|(y, x)| y.set(y.get() + scale * x.get()));
+}
+
+/// The sum of products, in eight sums side by side, which a processor adds at once.
+fn dot(a: &[Cell<f32>], b: &[Cell<f32>]) -> f32 {
+    let mut sums = [0.0; 8];
+    let (a, b) = (a.chunks(sums.len()), b.chunks(sums.len()));
+    for (a, b) in a.zip(b) {
+        sums.iter_mut().zip(a).zip(b).for_each(|((sum, a), b)| *sum += a.get() * b.get());
+    }
+    sums.iter().sum()
+}
+
+/// How memory stood when more of it was allocated than ever before.
+#[derive(Clone, Copy, Default)]
+struct Peak {
+    allocated_bytes: u64,
+    reserved_bytes: u64,
+    largest_free_bytes: u64,
+}
+
+thread_local! {
+    static PEAK: Cell<Peak> = Cell::default();
+}
+
+/// Where every array comes from. Only an allocation can make a peak, so this
+/// is the place to notice one.
+fn zeros<T: Element>(shape: &[usize]) -> Result<Buffer<T>> {
+    let allocator = memreel::default_allocator()?;
+    let array = Buffer::zeros(allocator, shape)?;
+    let allocated_bytes = allocator.memory_allocated();
+    if allocated_bytes > PEAK.get().allocated_bytes {
+        let [reserved_bytes, largest_free_bytes] =
+            [allocator.memory_reserved(), allocator.largest_free_block()];
+        PEAK.set(Peak { allocated_bytes, reserved_bytes, largest_free_bytes });
+    }
+    Ok(array)
+}
+
+fn report(first_loss: f64, last_loss: f64) -> Result<()> {
+    let peak = PEAK.get();
+    let recorder = memreel::default_reel()?.recorder();
+    // The viewer counts what was asked for, the allocator also what rounding added.
+    let requested_bytes = memreel::memory_stats()?.requested_bytes.all.current.cast_unsigned();
+    let fragmentation = 1.0 - peak.allocated_bytes as f64 / peak.reserved_bytes as f64;
+    println!();
+    println!("loss, first to last         {first_loss:.4} → {last_loss:.4}");
+    println!("peak allocated              {}", size(peak.allocated_bytes));
+    println!("peak reserved               {}", size(memreel::max_memory_reserved()?));
+    println!("fragmentation at the peak   {:.1} %", 100.0 * fragmentation);
+    println!("largest free block then     {}", size(peak.largest_free_bytes));
+    println!("requested at the end        {}", size(requested_bytes));
+    println!("reserved at the end         {}", size(memreel::memory_reserved()?));
+    println!("events recorded             {}", recorder.n_events(DeviceId(0)));
+    println!("events lost                 {}", recorder.n_lost(DeviceId(0)));
+    Ok(())
+}
+
+/// A size as the viewer writes it.
+fn size(bytes: u64) -> String {
+    let (unit, name) = if bytes < 1 << 20 { (1 << 10, "KiB") } else { (1 << 20, "MiB") };
+    format!("{:.1}{name} ({bytes} bytes)", bytes as f64 / f64::from(unit))
+}
+
+struct Options {
+    help: bool,
+    checkpoint: bool,
+    n_steps: u32,
+    output: PathBuf,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> std::result::Result<Options, String> {
+        let mut options =
+            Options { help: false, checkpoint: false, n_steps: 250, output: "snapshot.pickle".into() };
+        while let Some(flag) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{flag} needs a value"));
+            match flag.as_str() {
+                "--help" | "-h" => options.help = true,
+                "--checkpoint" => options.checkpoint = true,
+                "--output" => options.output = value()?.into(),
+                "--steps" => {
+                    options.n_steps =
+                        value()?.parse().ok().filter(|n| *n > 0).ok_or("--steps needs a number from 1 on")?;
+                }
+                _ => return Err(format!("there is no flag {flag}")),
+            }
+        }
+        Ok(options)
+    }
+}

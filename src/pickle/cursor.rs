@@ -1,0 +1,114 @@
+//! A place in the bytes, for the fast road: nothing is told, only whether it went well.
+//!
+//! It is a value of its own, not a part of the machine, so that the place
+//! stays in a register while an entry is decoded.
+
+#![forbid(unsafe_code)]
+
+use super::{
+    machine::{MAX_SAFE, long},
+    op,
+};
+
+/// The next byte to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) pos: usize,
+}
+
+/// One to eight bytes, compared in one step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prefix {
+    bytes: u64,
+    mask: u64,
+    n_bytes: usize,
+}
+
+impl Prefix {
+    pub(super) fn new(bytes: &[u8]) -> Option<Prefix> {
+        let mut all = [0; 8];
+        all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        let mask = u64::MAX.checked_shr(64 - 8 * u32::try_from(bytes.len()).ok()?)?;
+        Some(Prefix { bytes: u64::from_le_bytes(all), mask, n_bytes: bytes.len() })
+    }
+}
+
+impl Cursor<'_> {
+    #[inline(always)]
+    pub(super) fn unsigned(&mut self) -> Option<u64> {
+        u64::try_from(self.int()?).ok()
+    }
+
+    /// An integer without a finding.
+    #[inline(always)]
+    pub(super) fn int(&mut self) -> Option<i64> {
+        match self.next_byte()? {
+            op::LONG1 => {
+                let n_bytes = usize::from(self.next_byte()?);
+                if n_bytes > 8 {
+                    return None;
+                }
+                let int = match self.bytes.get(self.pos..self.pos + 8) {
+                    // The bytes in front of an integer's own are shifted out.
+                    Some(eight) if n_bytes > 0 => {
+                        let all = i64::from_le_bytes(eight.try_into().ok()?);
+                        let n_spare = 64 - 8 * n_bytes;
+                        all << n_spare >> n_spare
+                    }
+                    _ => long(self.bytes.get(self.pos..self.pos + n_bytes)?)?,
+                };
+                self.pos += n_bytes;
+                (-MAX_SAFE..=MAX_SAFE).contains(&int).then_some(int)
+            }
+            op::BININT1 => Some(i64::from(self.next_byte()?)),
+            op::BININT => Some(i64::from(i32::from_le_bytes(self.next_bytes()?))),
+            op::BININT2 => Some(i64::from(u16::from_le_bytes(self.next_bytes()?))),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn expect_prefix(&mut self, prefix: Prefix) -> Option<()> {
+        let bytes = self.bytes.get(self.pos..)?.first_chunk()?;
+        self.pos += prefix.n_bytes;
+        (u64::from_le_bytes(*bytes) & prefix.mask == prefix.bytes).then_some(())
+    }
+
+    pub(super) fn skip_memo_opcode(&mut self) -> bool {
+        let n_bytes = match self.bytes.get(self.pos) {
+            Some(&op::MEMOIZE) => 1,
+            Some(&op::BINPUT) => 2,
+            Some(&op::LONG_BINPUT) => 5,
+            _ => 0,
+        };
+        self.pos += n_bytes;
+        n_bytes > 0
+    }
+
+    #[inline(always)]
+    pub(super) fn next_byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.pos)?;
+        self.pos += 1;
+        Some(byte)
+    }
+
+    #[inline(always)]
+    pub(super) fn next_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = *self.bytes.get(self.pos..)?.first_chunk()?;
+        self.pos += N;
+        Some(array)
+    }
+
+    #[inline(always)]
+    pub(super) fn accept(&mut self, op: u8) -> bool {
+        let is_next = self.bytes.get(self.pos) == Some(&op);
+        self.pos += usize::from(is_next);
+        is_next
+    }
+
+    #[inline(always)]
+    pub(super) fn expect(&mut self, op: u8) -> Option<()> {
+        self.accept(op).then_some(())
+    }
+}
