@@ -4,7 +4,8 @@
 //! - `device_contract`: what every device promises.
 //! - `worked`: the allocator's worked scenarios, each a few lines.
 //! - `scenario`: the allocator against recordings of PyTorch's, through `replay`.
-//! - `model`: the allocator against a naive model, under random requests.
+//! - `model`: the naive allocator that `programs` holds the real one against.
+//! - `programs`: ten thousand random programs under random settings.
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
@@ -24,6 +25,7 @@ mod histories;
 mod layers;
 mod model;
 mod pickle;
+mod programs;
 mod python;
 mod recorder;
 mod reel;
