@@ -19,11 +19,11 @@ const MIB: u64 = 1 << 20;
 const DEFAULT: PoolId = PoolId(0, 0);
 
 /// What happened: action, address, size, stream, pool.
-pub type Told = (&'static str, u64, u64, u64, PoolId);
+pub(crate) type Told = (&'static str, u64, u64, u64, PoolId);
 
 /// The misuse of a pool.
 #[derive(Debug)]
-pub struct Refused;
+pub(crate) struct Refused;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
@@ -141,37 +141,37 @@ struct Private {
 
 /// Counts of one kind of pool, by looking.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Sums {
-    pub allocation: i64,
-    pub segment: i64,
-    pub active: i64,
-    pub inactive_split: i64,
-    pub allocated_bytes: i64,
-    pub reserved_bytes: i64,
-    pub active_bytes: i64,
-    pub inactive_split_bytes: i64,
-    pub requested_bytes: i64,
+pub(crate) struct Sums {
+    pub(crate) allocation: i64,
+    pub(crate) segment: i64,
+    pub(crate) active: i64,
+    pub(crate) inactive_split: i64,
+    pub(crate) allocated_bytes: i64,
+    pub(crate) reserved_bytes: i64,
+    pub(crate) active_bytes: i64,
+    pub(crate) inactive_split_bytes: i64,
+    pub(crate) requested_bytes: i64,
 }
 
 /// A mapped stretch: start, stream, pool, small, expandable, and its blocks
 /// as size, requested size (of those in use) and state.
-pub type Stretch = (u64, u64, PoolId, bool, bool, Vec<(u64, u64, BlockState)>);
+pub(crate) type Stretch = (u64, u64, PoolId, bool, bool, Vec<(u64, u64, BlockState)>);
 
 #[derive(Debug)]
-pub struct Model {
-    pub device: Simulated,
-    pub settings: Settings,
-    pub limit: Option<u64>,
-    pub events: Vec<Told>,
-    pub n_retries: i64,
-    pub n_ooms: i64,
-    pub n_syncs: i64,
-    pub n_device_allocs: i64,
-    pub n_device_frees: i64,
-    pub oversize_allocations: i64,
-    pub oversize_segments: i64,
+pub(crate) struct Model {
+    pub(crate) device: Simulated,
+    pub(crate) settings: Settings,
+    pub(crate) limit: Option<u64>,
+    pub(crate) events: Vec<Told>,
+    pub(crate) n_retries: i64,
+    pub(crate) n_ooms: i64,
+    pub(crate) n_syncs: i64,
+    pub(crate) n_device_allocs: i64,
+    pub(crate) n_device_frees: i64,
+    pub(crate) oversize_allocations: i64,
+    pub(crate) oversize_segments: i64,
     /// The most reserved at any moment, also within a request.
-    pub reserved_peak: u64,
+    pub(crate) reserved_peak: u64,
     spans: Vec<Span>,
     n_searches: u64,
     /// In the order of marking: stream, mark, block.
@@ -184,7 +184,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(total: u64, settings: Settings) -> Model {
+    pub(crate) fn new(total: u64, settings: Settings) -> Model {
         let mut model = Model {
             device: Simulated::new(total),
             limit: None,
@@ -210,7 +210,7 @@ impl Model {
         model
     }
 
-    pub fn set_fraction(&mut self, fraction: f64) {
+    pub(crate) fn set_fraction(&mut self, fraction: f64) {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let allowed = (fraction * self.device.total_bytes() as f64).floor() as u64;
         self.limit = if fraction == 1.0 { None } else { Some(allowed) };
@@ -218,12 +218,12 @@ impl Model {
 
     // What can be read off.
 
-    pub fn reserved(&self) -> u64 {
+    pub(crate) fn reserved(&self) -> u64 {
         self.spans.iter().flat_map(|span| &span.pieces).filter(|p| p.is_mapped()).map(|p| p.bytes).sum()
     }
 
     /// The sums of both kinds of pool: small, then large.
-    pub fn sums(&self) -> [Sums; 2] {
+    pub(crate) fn sums(&self) -> [Sums; 2] {
         let mut both = [Sums::default(); 2];
         for span in &self.spans {
             let sums = &mut both[usize::from(!span.home.is_small)];
@@ -249,7 +249,7 @@ impl Model {
     }
 
     /// Each stretch of mapped pieces, by address.
-    pub fn stretches(&self) -> Vec<Stretch> {
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
         let mut stretches: Vec<Stretch> = Vec::new();
         for span in &self.spans {
             let mut is_new = true;
@@ -340,7 +340,7 @@ impl Model {
     // A request (3).
 
     /// Where the block stands, or `None` out of memory.
-    pub fn alloc(&mut self, n: u64, stream: StreamId) -> Option<u64> {
+    pub(crate) fn alloc(&mut self, n: u64, stream: StreamId) -> Option<u64> {
         if self.routes.is_empty() {
             self.complete_passed();
         }
@@ -529,7 +529,7 @@ impl Model {
 
     // A free (4).
 
-    pub fn free(&mut self, at: u64) {
+    pub(crate) fn free(&mut self, at: u64) {
         let (s, place) = self.find(at);
         let (stream, home) = (self.spans[s].stream, self.spans[s].home);
         let piece = &mut self.spans[s].pieces[place];
@@ -544,7 +544,7 @@ impl Model {
         }
     }
 
-    pub fn record_stream(&mut self, at: u64, stream: StreamId) {
+    pub(crate) fn record_stream(&mut self, at: u64, stream: StreamId) {
         let (s, place) = self.find(at);
         if stream != self.spans[s].stream {
             let piece = &mut self.spans[s].pieces[place];
@@ -683,7 +683,7 @@ impl Model {
         released >= key
     }
 
-    pub fn empty_cache(&mut self, only: PoolId) {
+    pub(crate) fn empty_cache(&mut self, only: PoolId) {
         if only == DEFAULT && self.routes.is_empty() {
             self.synchronize(None);
             self.release_home(Home { pool: DEFAULT, is_small: false });
@@ -754,10 +754,12 @@ impl Model {
     }
 
     /// A pool goes when its count is zero and it has no memory left (the
-    /// count alone can be zero too early: one growth may be unmapped in two parts).
+    /// count alone can be zero too early: one growth may be unmapped in two
+    /// parts), unless requests are still routed to it.
     fn erase_if_spent(&mut self, pool: PoolId) {
         let has_memory = |span: &Span| span.home.pool == pool && span.pieces.iter().any(Piece::is_mapped);
-        if self.private[&pool].n_device_allocs == 0 && !self.spans.iter().any(has_memory) {
+        let is_begun = self.routes.iter().any(|(begun, _)| *begun == pool);
+        if !is_begun && self.private[&pool].n_device_allocs == 0 && !self.spans.iter().any(has_memory) {
             while let Some(s) = self.spans.iter().position(|span| span.home.pool == pool) {
                 self.unreserve(s);
             }
@@ -765,7 +767,7 @@ impl Model {
         }
     }
 
-    pub fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
+    pub(crate) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let n = &mut self.n_pools[usize::from(is_capture)];
         *n += 1;
         let id = if is_capture { PoolId(*n, 0) } else { PoolId(0, *n) };
@@ -773,7 +775,7 @@ impl Model {
         id
     }
 
-    pub fn begin(&mut self, id: PoolId, only: Option<u64>) -> Result<(), Refused> {
+    pub(crate) fn begin(&mut self, id: PoolId, only: Option<u64>) -> Result<(), Refused> {
         let is_begun = self.routes.iter().any(|(begun, _)| *begun == id);
         let pool = self.private.get_mut(&id).filter(|_| !is_begun).ok_or(Refused)?;
         pool.n_users += 1;
@@ -781,13 +783,13 @@ impl Model {
         Ok(())
     }
 
-    pub fn end(&mut self, id: PoolId) -> Result<(), Refused> {
+    pub(crate) fn end(&mut self, id: PoolId) -> Result<(), Refused> {
         let place = self.routes.iter().position(|(begun, _)| *begun == id).ok_or(Refused)?;
         self.routes.remove(place);
         Ok(())
     }
 
-    pub fn release_pool(&mut self, id: PoolId) -> Result<(), Refused> {
+    pub(crate) fn release_pool(&mut self, id: PoolId) -> Result<(), Refused> {
         let pool = self.private.get_mut(&id).filter(|pool| pool.n_users > 0).ok_or(Refused)?;
         pool.n_users -= 1;
         Ok(())
