@@ -162,15 +162,17 @@ impl PrivatePools {
         }
     }
 
-    /// A pool without users and without memory is gone, unless requests are
-    /// still routed to it.
-    pub(super) fn erase_if_empty(&mut self, id: PoolId) {
+    /// Whether nobody holds or routes to a pool that has, by its count,
+    /// nothing from the device.
+    pub(super) fn is_spent(&mut self, id: PoolId) -> bool {
         let is_begun = self.routes.iter().any(|(begun, _)| *begun == id);
         let is_empty = |pool: &mut PrivatePool| pool.n_users == 0 && pool.n_device_allocs == 0;
-        if !is_begun && self.pools.get_mut(id).is_some_and(is_empty) {
-            self.pools.remove(id);
-            self.ids.retain(|other| *other != id);
-        }
+        !is_begun && self.pools.get_mut(id).is_some_and(is_empty)
+    }
+
+    pub(super) fn erase(&mut self, id: PoolId) {
+        self.pools.remove(id);
+        self.ids.retain(|other| *other != id);
     }
 }
 

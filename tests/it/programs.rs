@@ -94,7 +94,9 @@ fn conf() -> impl Strategy<Value = String> {
     })
 }
 
-fn request() -> impl Strategy<Value = Request> {
+/// Requests of a kind of program: what it does more or less of.
+fn request(taste: Taste) -> impl Strategy<Value = Request> {
+    let Taste { streams, pools, changes } = taste;
     let bytes = prop_oneof![
         4 => 1..4096_u64,
         4 => 4096..2 * MIB,
@@ -111,26 +113,39 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         200 => (bytes, 0..3_u64).prop_map(|(bytes, stream)| Request::Alloc { bytes, stream }),
         130 => any::<usize>().prop_map(Request::Free),
-        30 => (any::<usize>(), 0..5_u64).prop_map(|(i, stream)| Request::RecordStream(i, stream)),
-        12 => (0..5_u64).prop_map(Request::Busy),
-        12 => (0..5_u64).prop_map(Request::Idle),
+        streams * 3 => (any::<usize>(), 0..5_u64).prop_map(|(i, stream)| Request::RecordStream(i, stream)),
+        streams => (0..5_u64).prop_map(Request::Busy),
+        streams => (0..5_u64).prop_map(Request::Idle),
         16 => Just(Request::EmptyCache),
-        8 => conf().prop_map(Request::Settings),
-        4 => limit.prop_map(Request::Limit),
-        2 => prop::sample::select(&[0.0, 0.25, 0.5, 0.75, 1.0][..]).prop_map(Request::Fraction),
-        8 => (1..4_u32).prop_map(Request::Refuse),
-        4 => options.prop_map(Request::CreatePool),
-        2 => Just(Request::CreateCapturePool),
-        8 => (any::<usize>(), prop::option::of(0..3_u64)).prop_map(|(i, on)| Request::BeginPool(i, on)),
-        14 => any::<usize>().prop_map(Request::EndPool),
-        6 => any::<usize>().prop_map(Request::ReleasePool),
-        4 => any::<usize>().prop_map(Request::EmptyPool),
+        changes * 2 => conf().prop_map(Request::Settings),
+        changes => limit.prop_map(Request::Limit),
+        changes => prop::sample::select(&[0.0, 0.25, 0.5, 0.75, 1.0][..]).prop_map(Request::Fraction),
+        changes * 2 => (1..4_u32).prop_map(Request::Refuse),
+        pools => options.prop_map(Request::CreatePool),
+        pools => Just(Request::CreateCapturePool),
+        pools * 4 => (any::<usize>(), prop::option::of(0..3_u64)).prop_map(|(i, on)| Request::BeginPool(i, on)),
+        pools * 4 => any::<usize>().prop_map(Request::EndPool),
+        pools * 4 => any::<usize>().prop_map(Request::ReleasePool),
+        pools * 2 => any::<usize>().prop_map(Request::EmptyPool),
     ]
 }
 
+/// How often a program records streams, uses private pools, and changes the
+/// rules, beside 200 allocations and 130 frees.
+#[derive(Clone, Copy)]
+struct Taste {
+    streams: u32,
+    pools: u32,
+    changes: u32,
+}
+
 fn program() -> impl Strategy<Value = Program> {
+    let requests = |streams, pools, changes| {
+        prop::collection::vec(request(Taste { streams, pools, changes }), 1..160)
+    };
+    let requests = prop_oneof![requests(1, 1, 1), requests(15, 1, 5), requests(8, 12, 3), requests(5, 3, 20)];
     let device = prop::sample::select(&[40, 100, 150, 200, 400, 2000][..]).prop_map(|mb| mb * MIB);
-    (device, conf(), prop::collection::vec(request(), 1..80))
+    (device, conf(), requests)
         .prop_map(|(device_bytes, conf, requests)| Program { device_bytes, conf, requests })
 }
 
