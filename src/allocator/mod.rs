@@ -23,7 +23,7 @@ mod stream_table;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 pub use allocation::Allocation;
@@ -37,6 +37,7 @@ use crate::{
     event::{DeviceId, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
     recorder::Track,
+    sync::{Mutex, MutexGuard},
 };
 use block::{BlockId, Blocks};
 use heap::Heap;

@@ -15,7 +15,7 @@ mod scope;
 mod track;
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -29,7 +29,11 @@ pub(crate) use ring::Ring;
 pub(crate) use scope::{Annotation, ScopeId};
 pub(crate) use track::Entry;
 
-use crate::{event::DeviceId, stack::StackTable};
+use crate::{
+    event::DeviceId,
+    stack::StackTable,
+    sync::{Mutex, MutexGuard},
+};
 use clock::Clock;
 use history::{AtomicMode, Mode};
 use scope::ScopeNames;

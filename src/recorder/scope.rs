@@ -6,7 +6,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::{Shared, lock};
-use crate::event::DeviceId;
+use crate::{event::DeviceId, sync::thread_local};
 
 /// The number of a scope's path; 0 is outside any.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

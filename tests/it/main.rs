@@ -6,6 +6,8 @@
 //! - `scenario`: the allocator against recordings of PyTorch's, through `replay`.
 //! - `model`: the naive allocator that `programs` holds the real one against.
 //! - `programs`: ten thousand random programs under random settings.
+//! - `invariants`: what holds of any allocator at any moment.
+//! - `stress`: two threads, eight streams, a million operations.
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
@@ -22,6 +24,7 @@ mod buffer;
 mod cli;
 mod device_contract;
 mod histories;
+mod invariants;
 mod layers;
 mod model;
 mod pickle;
@@ -33,5 +36,6 @@ mod replay;
 mod scenario;
 mod schema;
 mod stories;
+mod stress;
 mod validate;
 mod worked;

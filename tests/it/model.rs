@@ -15,6 +15,8 @@ use memreel::{
     device::{Device, Mark, Simulated},
 };
 
+use crate::invariants::sum;
+
 const MIB: u64 = 1 << 20;
 const DEFAULT: PoolId = PoolId(0, 0);
 
@@ -222,8 +224,8 @@ impl Model {
         self.spans.iter().flat_map(|span| &span.pieces).filter(|p| p.is_mapped()).map(|p| p.bytes).sum()
     }
 
-    /// The sums of both kinds of pool: small, then large.
-    pub(crate) fn sums(&self) -> [Sums; 2] {
+    /// The sums of all pools, of the small and of the large ones.
+    pub(crate) fn sums(&self) -> [Sums; 3] {
         let mut both = [Sums::default(); 2];
         for span in &self.spans {
             let sums = &mut both[usize::from(!span.home.is_small)];
@@ -245,7 +247,8 @@ impl Model {
                 }
             }
         }
-        both
+        let [small, large] = both;
+        [sum(small, large), small, large]
     }
 
     /// Each stretch of mapped pieces, by address.

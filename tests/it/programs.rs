@@ -10,7 +10,6 @@
 //! `MEMREEL_PROGRAMS=100000` runs more of them.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,8 +17,7 @@ use std::{
 };
 
 use memreel::{
-    Action, Allocation, BlockState, CachingAllocator, DeviceId, Inventory, PoolId, PoolKind, Segment,
-    StreamId,
+    Action, Allocation, CachingAllocator, DeviceId, Inventory, PoolId, PoolKind, Segment, StreamId,
     allocator::{PoolOptions, Route, Settings, Stats},
     device::{Device, Simulated},
     recorder::{Context, History, Recorder},
@@ -30,10 +28,13 @@ use memreel::{
 };
 use proptest::{
     prelude::*,
-    test_runner::{RngSeed, TestCaseError, TestError, TestRunner},
+    test_runner::{RngSeed, TestError, TestRunner},
 };
 
-use crate::model::{Model, Refused, Stretch, Sums, Told};
+use crate::{
+    invariants::{Checked, check_live, check_pairs, check_recounts, check_tiling, larger, of_pools},
+    model::{Model, Refused, Stretch, Sums, Told},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -148,8 +149,6 @@ fn program() -> impl Strategy<Value = Program> {
     (device, conf(), requests)
         .prop_map(|(device_bytes, conf, requests)| Program { device_bytes, conf, requests })
 }
-
-type Checked = Result<(), TestCaseError>;
 
 /// The allocator and the model side by side.
 struct Bench {
@@ -277,44 +276,28 @@ impl Bench {
         let mut segments = Vec::new();
         self.allocator.inspect(&mut |seen| segments = seen.to_vec());
         check_tiling(&segments)?;
-        self.check_live(&segments)?;
+        check_live(&segments, &self.live)?;
         let ours: Vec<Stretch> = segments.iter().map(stretch).collect();
         prop_assert_eq!(ours, self.model.stretches());
         let stats = self.allocator.stats();
-        self.check_sums(&stats, &segments)?;
+        check_recounts(&stats, &segments)?;
+        self.check_sums(&stats)?;
         self.check_counters(&stats)
     }
 
-    /// What the program holds is what the allocator says it holds.
-    fn check_live(&self, segments: &[Segment]) -> Checked {
-        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
-        let held: Vec<_> = blocks
-            .filter(|block| block.state == BlockState::ActiveAllocated)
-            .map(|block| (block.address, block.bytes, block.requested_bytes))
-            .collect();
-        let mut live: Vec<_> = self.live.iter().map(|b| (b.address(), b.block_bytes(), b.bytes())).collect();
-        live.sort_unstable();
-        prop_assert_eq!(held, live);
-        Ok(())
-    }
-
-    /// Statistics are recounts: of the inventory, and of the model.
-    fn check_sums(&mut self, stats: &Stats, segments: &[Segment]) -> Checked {
-        let [small, large] = self.model.sums();
-        prop_assert_eq!(recount(segments), [small, large]);
-        let all = [sum(small, large), small, large];
-        for (i, expected) in all.into_iter().enumerate() {
-            prop_assert_eq!(told(stats, i, |stat| stat.current), expected);
+    /// Statistics are recounts of the model; peaks are the largest of them.
+    fn check_sums(&mut self, stats: &Stats) -> Checked {
+        for (i, expected) in self.model.sums().into_iter().enumerate() {
+            prop_assert_eq!(of_pools(stats, i, |stat| stat.current), expected);
             let peaks = &mut self.peaks[i];
             *peaks = larger(*peaks, expected);
-            let mut seen = told(stats, i, |stat| stat.peak);
+            let mut seen = of_pools(stats, i, |stat| stat.peak);
+            prop_assert_eq!(larger(seen, *peaks), seen, "a peak is below what was seen");
             // Only the moments between requests were seen; these may be higher within one.
-            prop_assert!(larger(seen, *peaks) == seen, "{:?} below {:?}", seen, peaks);
             seen.reserved_bytes = peaks.reserved_bytes;
             seen.inactive_split = peaks.inactive_split;
             seen.inactive_split_bytes = peaks.inactive_split_bytes;
             prop_assert_eq!(seen, *peaks);
-            prop_assert_eq!(told(stats, i, |stat| stat.allocated - stat.freed), expected);
         }
         prop_assert_eq!(stats.reserved_bytes.all.peak.cast_unsigned(), self.model.reserved_peak);
         prop_assert_eq!(stats.oversize_allocations.current, self.model.oversize_allocations);
@@ -369,78 +352,6 @@ impl Bench {
     }
 }
 
-/// Segments do not overlap; each byte of one is in exactly one block; free blocks do not touch.
-fn check_tiling(segments: &[Segment]) -> Checked {
-    let mut end = 0;
-    for segment in segments {
-        prop_assert!(segment.address.0 >= end, "segments overlap at {}", segment.address);
-        end = segment.address.0;
-        let mut was_free = false;
-        for block in &segment.blocks {
-            prop_assert_eq!(block.address.0, end, "a gap or an overlap");
-            prop_assert!(block.bytes > 0 && block.bytes.is_multiple_of(512));
-            prop_assert!(!block.state.is_active() || block.requested_bytes <= block.bytes);
-            let is_free = !block.state.is_active();
-            prop_assert!(!(was_free && is_free), "two free blocks touch at {}", block.address);
-            (was_free, end) = (is_free, end + block.bytes);
-        }
-        prop_assert_eq!(end, segment.address.0 + segment.bytes);
-    }
-    Ok(())
-}
-
-/// Each event about memory is about memory that is there, in a state that allows it.
-fn check_pairs(events: &[Told]) -> Checked {
-    let (mut memory, mut held, mut waiting) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    for &(action, address, bytes, ..) in events {
-        match action {
-            "segment_alloc" | "segment_map" => prop_assert_eq!(memory.insert(address, bytes), None),
-            "segment_free" => prop_assert_eq!(memory.remove(&address), Some(bytes)),
-            "segment_unmap" => take_pages(&mut memory, address, bytes)?,
-            "alloc" => {
-                prop_assert!(covers(&memory, address, bytes), "{:#x} lies in no segment", address);
-                prop_assert_eq!(held.insert(address, bytes), None);
-            }
-            "free_requested" => {
-                prop_assert_eq!(held.remove(&address), Some(bytes));
-                waiting.insert(address, bytes);
-            }
-            "free_completed" => prop_assert_eq!(waiting.remove(&address), Some(bytes)),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Whether stretches of memory that touch cover these bytes.
-fn covers(memory: &BTreeMap<u64, u64>, address: u64, bytes: u64) -> bool {
-    let mut at = address;
-    while at < address + bytes {
-        match memory.range(..=at).next_back() {
-            Some((start, len)) if start + len > at => at = start + len,
-            _ => return false,
-        }
-    }
-    true
-}
-
-fn take_pages(memory: &mut BTreeMap<u64, u64>, address: u64, bytes: u64) -> Checked {
-    prop_assert!(covers(memory, address, bytes), "{:#x} was not mapped", address);
-    let end = address + bytes;
-    let touched: Vec<(u64, u64)> =
-        memory.range(..end).filter(|(at, len)| **at + **len > address).map(|(at, len)| (*at, *len)).collect();
-    for (at, len) in touched {
-        memory.remove(&at);
-        if at < address {
-            memory.insert(at, address - at);
-        }
-        if at + len > end {
-            memory.insert(end, at + len - end);
-        }
-    }
-    Ok(())
-}
-
 /// The trace as the model tells it, without the snapshots.
 fn events(snapshot: &Snapshot) -> Vec<Told> {
     let number = |value: &Value| value.as_int().unwrap().cast_unsigned();
@@ -484,70 +395,6 @@ fn stretch(segment: &Segment) -> Stretch {
     let blocks = segment.blocks.iter().map(block).collect();
     let is_small = segment.kind == PoolKind::Small;
     (segment.address.0, segment.stream.0, segment.pool, is_small, segment.is_expandable, blocks)
-}
-
-/// The sums of the inventory: small pools, then large ones.
-fn recount(segments: &[Segment]) -> [Sums; 2] {
-    let mut both = [Sums::default(); 2];
-    for segment in segments {
-        let sums = &mut both[usize::from(segment.kind == PoolKind::Large)];
-        sums.segment += i64::from(!segment.is_expandable);
-        sums.reserved_bytes += segment.bytes.cast_signed();
-        for block in &segment.blocks {
-            let bytes = block.bytes.cast_signed();
-            if block.state == BlockState::ActiveAllocated {
-                sums.allocation += 1;
-                sums.allocated_bytes += bytes;
-            }
-            if block.state.is_active() {
-                sums.active += 1;
-                sums.active_bytes += bytes;
-                sums.requested_bytes += block.requested_bytes.cast_signed();
-            } else if !segment.is_expandable && block.bytes < segment.bytes {
-                sums.inactive_split += 1;
-                sums.inactive_split_bytes += bytes;
-            }
-        }
-    }
-    both
-}
-
-/// One number of each statistic; of all pools, the small or the large ones.
-fn told(stats: &Stats, which: usize, number: impl Fn(memreel::allocator::Stat) -> i64) -> Sums {
-    let of = |stat: memreel::allocator::PoolStat| number([stat.all, stat.small_pool, stat.large_pool][which]);
-    Sums {
-        allocation: of(stats.allocation),
-        segment: of(stats.segment),
-        active: of(stats.active),
-        inactive_split: of(stats.inactive_split),
-        allocated_bytes: of(stats.allocated_bytes),
-        reserved_bytes: of(stats.reserved_bytes),
-        active_bytes: of(stats.active_bytes),
-        inactive_split_bytes: of(stats.inactive_split_bytes),
-        requested_bytes: of(stats.requested_bytes),
-    }
-}
-
-fn each(a: Sums, b: Sums, join: impl Fn(i64, i64) -> i64) -> Sums {
-    Sums {
-        allocation: join(a.allocation, b.allocation),
-        segment: join(a.segment, b.segment),
-        active: join(a.active, b.active),
-        inactive_split: join(a.inactive_split, b.inactive_split),
-        allocated_bytes: join(a.allocated_bytes, b.allocated_bytes),
-        reserved_bytes: join(a.reserved_bytes, b.reserved_bytes),
-        active_bytes: join(a.active_bytes, b.active_bytes),
-        inactive_split_bytes: join(a.inactive_split_bytes, b.inactive_split_bytes),
-        requested_bytes: join(a.requested_bytes, b.requested_bytes),
-    }
-}
-
-fn sum(a: Sums, b: Sums) -> Sums {
-    each(a, b, |a, b| a + b)
-}
-
-fn larger(a: Sums, b: Sums) -> Sums {
-    each(a, b, i64::max)
 }
 
 fn check_program(program: &Program) -> Checked {
