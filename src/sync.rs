@@ -17,11 +17,11 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU32};
 /// loom's threads share one thread of the system, so its thread-locals must be
 /// loom's; its macro predates `const` blocks.
 #[cfg(loom)]
-macro_rules! thread_local {
+macro_rules! loom_thread_local {
     ($(#[$meta:meta])* static $name:ident: $type:ty = const { $init:expr };) => {
         loom::thread_local! { $(#[$meta])* static $name: $type = $init; }
     };
 }
 
 #[cfg(loom)]
-pub(crate) use thread_local;
+pub(crate) use loom_thread_local as thread_local;

@@ -1,4 +1,4 @@
-//! The lock protocol under every interleaving (with at most three preemptions).
+//! The lock protocol under every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
 //! builds the crate on loom's locks (`src/sync.rs`) and runs the real
@@ -33,7 +33,6 @@ fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
     let n = Arc::new(AtomicUsize::new(0));
     let n_too = n.clone();
     let mut builder = Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.max_branches = 100_000;
     builder.check(move || {
         n_too.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +42,7 @@ fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// A thread with room for what the crate puts on a stack.
-fn spawn(work: impl FnOnce() + 'static) -> JoinHandle<()> {
+fn spawn(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().stack_size(1 << 16).spawn(work).unwrap()
 }
 
@@ -120,16 +119,21 @@ fn switching_on_makes_room_first() {
         let allocator = allocator(&recorder);
         let theirs = (recorder.clone(), allocator.clone());
         let thread = spawn(move || {
-            let _scope = theirs.0.scope("work");
-            drop(theirs.1.alloc(1000, StreamId(0)).unwrap());
+            {
+                let _scope = theirs.0.scope("work");
+                let _ = theirs.1.alloc(1000, StreamId(0)).unwrap();
+            }
+            drop(theirs.0.scope("rest"));
         });
         recorder.record_history(&history());
         thread.join().unwrap();
         assert_eq!(recorder.n_lost(DEVICE), 0, "an event was squeezed out of a ring of one");
+        let is_recorded = recorder.n_events(DEVICE) > 0;
         let annotations = snapshot(&recorder, &allocator).external_annotations;
         let stages: Vec<&str> = annotations.iter().map(|annotation| &*annotation.stage).collect();
-        // The thread's scope began before the switch, between, or after it.
-        assert!([&[][..], &["END"], &["START", "END"]].contains(&&stages[..]), "{stages:?}");
+        // Once an event was recorded, everything behind it was.
+        let is_whole = stages.ends_with(&["END", "START", "END"]);
+        assert!(is_whole || !is_recorded, "{stages:?}: a scope was squeezed out");
     });
 }
 
@@ -181,7 +185,7 @@ fn observers_are_told_under_no_lock() {
         let told_too = told.clone();
         allocator.on_oom(move |figures| {
             // Each of these takes the allocator's lock.
-            drop(theirs.alloc(1000, StreamId(0)).unwrap());
+            let _held = theirs.alloc(1000, StreamId(0)).unwrap();
             theirs.inspect(&mut |segments| assert!(!segments.is_empty()));
             theirs.on_oom(|_| {});
             told_too.fetch_add(1, Ordering::Relaxed);

@@ -99,6 +99,10 @@ impl Scope {
             return;
         }
         let mut annotations = lock(&self.shared.annotations);
+        // Asked again under the lock, as a track does: nothing slips in behind the erasing.
+        if self.shared.mode().is_off() {
+            return;
+        }
         let time_us = self.shared.clock.now_us();
         annotations.push(Annotation { is_start, scope: self.open.scope, device: self.device, time_us });
     }

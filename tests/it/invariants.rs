@@ -172,4 +172,3 @@ pub(crate) fn sum(a: Sums, b: Sums) -> Sums {
 pub(crate) fn larger(a: Sums, b: Sums) -> Sums {
     each(a, b, i64::max)
 }
-

@@ -9,11 +9,9 @@
 //! `MEMREEL_SEED=2345 MEMREEL_PROGRAMS=1 cargo test --test it programs`.
 //! `MEMREEL_PROGRAMS=100000` runs more of them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use memreel::{
@@ -41,7 +39,10 @@ const MIB: u64 = 1 << 20;
 /// Numbers that pick one of what there is are taken modulo how many there are.
 #[derive(Clone, Debug)]
 enum Request {
-    Alloc { bytes: u64, stream: u64 },
+    Alloc {
+        bytes: u64,
+        stream: u64,
+    },
     Free(usize),
     RecordStream(usize, u64),
     Busy(u64),
@@ -86,7 +87,8 @@ fn conf() -> impl Strategy<Value = String> {
         prop::option::weighted(0.1, fraction),
     );
     options.prop_map(|(expandable, large, split, rounding, divisions, threshold, fraction)| {
-        let expandable = expandable.map(|on| format!("expandable_segments:{}", if on { "True" } else { "False" }));
+        let expandable =
+            expandable.map(|on| format!("expandable_segments:{}", if on { "True" } else { "False" }));
         let divisions = divisions.map(|list| format!("roundup_power2_divisions:{list}"));
         let threshold = threshold.map(|t| format!("garbage_collection_threshold:{t}"));
         let fraction = fraction.map(|f| format!("per_process_memory_fraction:{f}"));
@@ -109,8 +111,8 @@ fn request(taste: Taste) -> impl Strategy<Value = Request> {
         ]),
     ];
     let limit = prop::option::weighted(0.8, (0..200_u64).prop_map(|mb| mb * MIB));
-    let options =
-        (any::<bool>(), any::<bool>()).prop_map(|(use_on_oom, no_split)| PoolOptions { use_on_oom, no_split });
+    let options = (any::<bool>(), any::<bool>())
+        .prop_map(|(use_on_oom, no_split)| PoolOptions { use_on_oom, no_split });
     prop_oneof![
         200 => (bytes, 0..3_u64).prop_map(|(bytes, stream)| Request::Alloc { bytes, stream }),
         130 => any::<usize>().prop_map(Request::Free),
@@ -141,13 +143,15 @@ struct Taste {
 }
 
 fn program() -> impl Strategy<Value = Program> {
-    let requests = |streams, pools, changes| {
-        prop::collection::vec(request(Taste { streams, pools, changes }), 1..160)
-    };
+    let requests =
+        |streams, pools, changes| prop::collection::vec(request(Taste { streams, pools, changes }), 1..160);
     let requests = prop_oneof![requests(1, 1, 1), requests(15, 1, 5), requests(8, 12, 3), requests(5, 3, 20)];
     let device = prop::sample::select(&[40, 100, 150, 200, 400, 2000][..]).prop_map(|mb| mb * MIB);
-    (device, conf(), requests)
-        .prop_map(|(device_bytes, conf, requests)| Program { device_bytes, conf, requests })
+    (device, conf(), requests).prop_map(|(device_bytes, conf, requests)| Program {
+        device_bytes,
+        conf,
+        requests,
+    })
 }
 
 /// The allocator and the model side by side.
@@ -328,7 +332,8 @@ impl Bench {
         prop_assert!(findings.is_empty(), "{:?}", findings);
         let events = events(&snapshot);
         check_pairs(&events)?;
-        let flows = |action: &'static str| events.iter().filter(move |event| event.0 == action).map(|event| event.2);
+        let flows =
+            |action: &'static str| events.iter().filter(move |event| event.0 == action).map(|event| event.2);
         let stats = self.allocator.stats();
         let n = |action| flows(action).count() as i64;
         prop_assert_eq!(stats.allocation.all.allocated, n("alloc"));

@@ -121,7 +121,8 @@ impl Stage {
                 is_tiled.unwrap();
             }
             4 if dice.below(20) == 0 => {
-                let snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
+                let snapshot =
+                    collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
                 assert!(snapshot.device_traces[0].len() <= N_ENTRIES);
                 self.n_snapshots.fetch_add(1, Ordering::Relaxed);
             }
