@@ -39,6 +39,7 @@
 //! are not built yet. Stacks have files and lines only where the program has
 //! line tables: set `debug = "line-tables-only"` in the profile you ship.
 
+mod sync;
 mod error;
 mod event;
 mod inventory;

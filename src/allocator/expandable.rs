@@ -153,6 +153,18 @@ impl Heap {
         }
     }
 
+    /// Gives back the ranges of a pool that got no memory: the device refused
+    /// the first pages. Until then they stay, as PyTorch's do, for the next
+    /// request to try again.
+    pub(super) fn unreserve_bare(&mut self, pool: PoolIndex) {
+        let bare: Vec<BlockId> =
+            self.pools[pool.0].all_unmapped().filter(|id| !self.blocks[*id].is_split()).collect();
+        for id in bare {
+            let range = self.blocks[id].range.expect("only pieces of expandable segments are unmapped");
+            self.unreserve(id, pool, range);
+        }
+    }
+
     /// The block is all of its range and has no memory: the range goes.
     fn unreserve(&mut self, id: BlockId, pool: PoolIndex, range: RangeIndex) {
         self.pools[pool.0].remove(id, &self.blocks[id]);

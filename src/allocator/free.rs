@@ -97,9 +97,12 @@ impl Heap {
         self.complete_while(stack, |heap, mark| heap.segments.device().wait(mark).map(|()| true))
     }
 
-    /// As [`Heap::complete_all`], for the blocks of some pools alone.
+    /// As [`Heap::complete_all`], for the marks of some pools' blocks alone.
     pub(super) fn complete_pools(&mut self, pools: [PoolIndex; 2], stack: StackId) -> Result<()> {
         self.stats.num_sync_all_streams += 1;
+        if !self.private.is_routing() {
+            self.take_up_deferred(stack)?;
+        }
         let streams: Vec<StreamKey> = self.waiting.keys().collect();
         for key in streams {
             let Some(marks) = self.waiting.get_mut(key) else { continue };

@@ -23,7 +23,7 @@ mod stream_table;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 pub use allocation::Allocation;
@@ -37,9 +37,11 @@ use crate::{
     event::{DeviceId, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
     recorder::Track,
+    sync::{Mutex, MutexGuard},
 };
 use block::{BlockId, Blocks};
 use heap::Heap;
+use pool::PoolIndex;
 
 /// What is called when a request has failed, before its error is returned.
 ///
@@ -369,6 +371,7 @@ impl Heap {
         self.private.release_all();
         // A stream that cannot be waited for keeps its memory: nobody is left to tell.
         let _ = self.release_cached(PoolId::default(), StackId::NONE);
+        (0..self.pools.len()).for_each(|pool| self.unreserve_bare(PoolIndex(pool)));
     }
 
     fn segment(&self, head: BlockId) -> inventory::Segment {

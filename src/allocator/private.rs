@@ -162,12 +162,17 @@ impl PrivatePools {
         }
     }
 
-    /// A pool without users and without memory is gone.
-    pub(super) fn erase_if_empty(&mut self, id: PoolId) {
-        if self.pools.get_mut(id).is_some_and(|pool| pool.n_users == 0 && pool.n_device_allocs == 0) {
-            self.pools.remove(id);
-            self.ids.retain(|other| *other != id);
-        }
+    /// Whether nobody holds or routes to a pool that has, by its count,
+    /// nothing from the device.
+    pub(super) fn is_spent(&mut self, id: PoolId) -> bool {
+        let is_begun = self.routes.iter().any(|(begun, _)| *begun == id);
+        let is_empty = |pool: &mut PrivatePool| pool.n_users == 0 && pool.n_device_allocs == 0;
+        !is_begun && self.pools.get_mut(id).is_some_and(is_empty)
+    }
+
+    pub(super) fn erase(&mut self, id: PoolId) {
+        self.pools.remove(id);
+        self.ids.retain(|other| *other != id);
     }
 }
 

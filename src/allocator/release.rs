@@ -1,7 +1,7 @@
 //! How cached segments go back to the device (caching-allocator.md 3.3, 5).
 
 use super::{
-    block::BlockId,
+    block::{Block, BlockId},
     heap::{Heap, LARGE, Request, SMALL},
     pool::PoolIndex,
     stats::signed,
@@ -37,7 +37,14 @@ impl Heap {
             self.complete_pools(pools, stack)?;
         }
         pools.into_iter().for_each(|pool| self.release_pool(pool, stack));
-        self.private.erase_if_empty(id);
+        // PyTorch goes by its count of device allocations alone. One growth
+        // may go back in two parts, so the count can be zero while blocks
+        // live; a pool that was erased then could never give them back.
+        let has_memory = |block: &Block| block.is_mapped && pools.contains(&block.pool);
+        if self.private.is_spent(id) && !self.blocks.iter().any(|(_, block)| has_memory(block)) {
+            pools.into_iter().for_each(|pool| self.unreserve_bare(pool));
+            self.private.erase(id);
+        }
         Ok(())
     }
 

@@ -53,11 +53,13 @@ pub(super) fn segment_bytes(rounded_bytes: u64, settings: &Settings) -> u64 {
     }
 }
 
-/// The pages of an expandable segment.
+/// The pages of an expandable segment: a device has none smaller than 2 MiB
+/// and no parts of one ([`Device::range_map`](crate::device::Device::range_map)),
+/// so an odd `large_segment_size_mb` makes larger pages. PyTorch's fail there.
 pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     match kind {
         PoolKind::Small => SMALL_SEGMENT_BYTES,
-        PoolKind::Large => settings.large_segment_bytes,
+        PoolKind::Large => settings.large_segment_bytes.next_multiple_of(SMALL_SEGMENT_BYTES),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use crate::sync::thread_local;
+
 thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
 }

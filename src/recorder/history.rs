@@ -1,13 +1,11 @@
 //! What to record: PyTorch's options under PyTorch's names (snapshot-format.md 2.1, 2.2).
 
-use std::{
-    str::FromStr,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{str::FromStr, sync::atomic::Ordering};
 
 use crate::{
     error::{Error, Result},
     event::Action,
+    sync::AtomicU32,
 };
 
 /// Whether events are kept.

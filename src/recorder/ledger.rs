@@ -1,14 +1,12 @@
 //! The inventory of an allocator that keeps none.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::PoisonError};
 
 use super::Track;
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{Block, BlockState, Inventory, PoolKind, Segment},
+    sync::{Mutex, MutexGuard},
 };
 
 /// Records for an allocator that is not memreel's, from its reports.

@@ -15,7 +15,7 @@ mod scope;
 mod track;
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -29,7 +29,11 @@ pub(crate) use ring::Ring;
 pub(crate) use scope::{Annotation, ScopeId};
 pub(crate) use track::Entry;
 
-use crate::{event::DeviceId, stack::StackTable};
+use crate::{
+    event::DeviceId,
+    stack::StackTable,
+    sync::{Mutex, MutexGuard},
+};
 use clock::Clock;
 use history::{AtomicMode, Mode};
 use scope::ScopeNames;
@@ -55,7 +59,8 @@ pub struct Recorder {
 
 /// What the clones of a recorder and its tracks share.
 ///
-/// Lock order: a track's ring, then the tables here. Nothing here is ever
+/// Lock order: the history, then the list of tracks, then a ring; each table
+/// here alone. Nothing here is ever
 /// locked while an allocator is asked for anything.
 #[derive(Debug)]
 struct Shared {
@@ -113,13 +118,17 @@ impl Recorder {
         for track in lock(&self.shared.tracks).iter() {
             track.reset(capacity, erase);
         }
+        self.reset_annotations(capacity, erase);
         self.shared.mode.store(mode);
+        *current = history.clone();
+    }
+
+    fn reset_annotations(&self, capacity: usize, erase: bool) {
         let mut annotations = lock(&self.shared.annotations);
         annotations.set_capacity(capacity);
         if erase {
             annotations.clear();
         }
-        *current = history.clone();
     }
 
     /// The options in force.
@@ -131,12 +140,14 @@ impl Recorder {
     /// The track of a device, on which its allocator records.
     #[must_use]
     pub fn track(&self, device: DeviceId) -> Track {
-        let capacity = lock(&self.shared.history).capacity();
+        // Held to the end: a switch in between would miss the new track, whose
+        // ring would keep the old capacity.
+        let history = lock(&self.shared.history);
         let mut tracks = lock(&self.shared.tracks);
         if let Some(track) = tracks.iter().find(|track| track.device() == device) {
             return track.clone();
         }
-        let track = Track::new(self.shared.clone(), device, capacity);
+        let track = Track::new(self.shared.clone(), device, history.capacity());
         tracks.push(track.clone());
         track
     }

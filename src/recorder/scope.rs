@@ -6,7 +6,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::{Shared, lock};
-use crate::event::DeviceId;
+use crate::{event::DeviceId, sync::thread_local};
 
 /// The number of a scope's path; 0 is outside any.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -99,6 +99,10 @@ impl Scope {
             return;
         }
         let mut annotations = lock(&self.shared.annotations);
+        // Asked again under the lock, as a track does: nothing slips in behind the erasing.
+        if self.shared.mode().is_off() {
+            return;
+        }
         let time_us = self.shared.clock.now_us();
         annotations.push(Annotation { is_start, scope: self.open.scope, device: self.device, time_us });
     }

@@ -1,11 +1,12 @@
 //! The events of one device.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::{Gather, Ring, ScopeId, Shared, guard::Guard, lock, scope};
 use crate::{
     event::{DeviceId, Event, StackId},
     stack,
+    sync::{Mutex, MutexGuard},
 };
 
 /// An event with what the recorder knows of it.

@@ -8,13 +8,14 @@
 use std::{fs, path::Path};
 
 const ROOMS: &[(&str, &[&str])] = &[
+    ("sync", &[]),
     ("error", &[]),
     ("event", &[]),
     ("inventory", &["event"]),
     ("device", &["error", "event"]),
     ("stack", &["error", "event"]),
-    ("recorder", &["error", "event", "inventory", "stack"]),
-    ("allocator", &["error", "event", "inventory", "device", "recorder"]),
+    ("recorder", &["sync", "error", "event", "inventory", "stack"]),
+    ("allocator", &["sync", "error", "event", "inventory", "device", "recorder"]),
     ("buffer", &["error", "event", "device", "allocator"]),
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
     ("pickle", &["error", "event", "inventory", "snapshot"]),

@@ -4,7 +4,10 @@
 //! - `device_contract`: what every device promises.
 //! - `worked`: the allocator's worked scenarios, each a few lines.
 //! - `scenario`: the allocator against recordings of PyTorch's, through `replay`.
-//! - `model`: the allocator against a naive model, under random requests.
+//! - `model`: the naive allocator that `programs` holds the real one against.
+//! - `programs`: ten thousand random programs under random settings.
+//! - `invariants`: what holds of any allocator at any moment.
+//! - `stress`: two threads, eight streams, a million operations.
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
@@ -25,11 +28,13 @@ mod cli;
 mod device_contract;
 mod histories;
 mod hostile;
+mod invariants;
 mod layers;
 mod model;
 mod pickle;
 mod pickle_file;
 mod pickle_write;
+mod programs;
 mod python;
 mod recorder;
 mod reel;
@@ -37,6 +42,7 @@ mod replay;
 mod scenario;
 mod schema;
 mod stories;
+mod stress;
 mod validate;
 mod worked;
 

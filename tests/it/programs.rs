@@ -1,0 +1,463 @@
+//! Random programs under random settings: the allocator against the naive `model`, request by request.
+//!
+//! A program is a few dozen requests: allocations, frees, recorded streams,
+//! settings, limits and pools that change on the way, a device that refuses.
+//! After each request the allocator must have done what the model did, and
+//! what it says of itself must hold by plain counting. Program `i` is made
+//! from the seed `MEMREEL_SEED + i` (2011 unless set); a failure is shrunk
+//! and ends with the line that runs it again, such as
+//! `MEMREEL_SEED=2345 MEMREEL_PROGRAMS=1 cargo test --test it programs`.
+//! `MEMREEL_PROGRAMS=100000` runs more of them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use memreel::{
+    Action, Allocation, CachingAllocator, DeviceId, Inventory, PoolId, PoolKind, Segment, StreamId,
+    allocator::{PoolOptions, Route, Settings, Stats},
+    device::{Device, Simulated},
+    recorder::{Context, History, Recorder},
+    snapshot::{
+        Dialect, Snapshot, Value, collect,
+        validate::{Severity, validate},
+    },
+};
+use proptest::{
+    prelude::*,
+    test_runner::{RngSeed, TestError, TestRunner},
+};
+
+use crate::{
+    invariants::{Checked, check_live, check_pairs, check_recounts, check_tiling, larger, of_pools},
+    model::{Model, Refused, Stretch, Sums, Told},
+};
+
+const MIB: u64 = 1 << 20;
+
+/// Numbers that pick one of what there is are taken modulo how many there are.
+#[derive(Clone, Debug)]
+enum Request {
+    Alloc {
+        bytes: u64,
+        stream: u64,
+    },
+    Free(usize),
+    RecordStream(usize, u64),
+    Busy(u64),
+    Idle(u64),
+    EmptyCache,
+    Settings(String),
+    Limit(Option<u64>),
+    Fraction(f64),
+    Refuse(u32),
+    CreatePool(PoolOptions),
+    CreateCapturePool,
+    /// With the one stream that is routed there, or all of the thread's.
+    BeginPool(usize, Option<u64>),
+    EndPool(usize),
+    ReleasePool(usize),
+    EmptyPool(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    device_bytes: u64,
+    conf: String,
+    requests: Vec<Request>,
+}
+
+fn conf() -> impl Strategy<Value = String> {
+    let mb = |name: &'static str, sizes: &'static [u64]| {
+        prop::sample::select(sizes).prop_map(move |mb| format!("{name}:{mb}"))
+    };
+    let divisions = prop::sample::select(
+        &["1", "2", "4", "8", "64", "[1:8,2:4,64:2,256:1,>:4]", "[1:0,4:2,>:8]", "[>:2]"][..],
+    );
+    let threshold = prop::sample::select(&["0.1", "0.3", "0.5", "0.8", "0.95"][..]);
+    let fraction = prop::sample::select(&["0.3", "0.6", "0.9", "1.0"][..]);
+    let options = (
+        prop::option::weighted(0.6, any::<bool>()),
+        prop::option::weighted(0.15, mb("large_segment_size_mb", &[11, 12, 20, 25, 40])),
+        prop::option::weighted(0.4, mb("max_split_size_mb", &[20, 21, 25, 40, 64])),
+        prop::option::weighted(0.3, mb("max_non_split_rounding_mb", &[20, 22, 40])),
+        prop::option::weighted(0.3, divisions),
+        prop::option::weighted(0.3, threshold),
+        prop::option::weighted(0.1, fraction),
+    );
+    options.prop_map(|(expandable, large, split, rounding, divisions, threshold, fraction)| {
+        let expandable =
+            expandable.map(|on| format!("expandable_segments:{}", if on { "True" } else { "False" }));
+        let divisions = divisions.map(|list| format!("roundup_power2_divisions:{list}"));
+        let threshold = threshold.map(|t| format!("garbage_collection_threshold:{t}"));
+        let fraction = fraction.map(|f| format!("per_process_memory_fraction:{f}"));
+        let all = [expandable, large, split, rounding, divisions, threshold, fraction];
+        all.into_iter().flatten().collect::<Vec<_>>().join(",")
+    })
+}
+
+/// Requests of a kind of program: what it does more or less of.
+fn request(taste: Taste) -> impl Strategy<Value = Request> {
+    let Taste { streams, pools, changes } = taste;
+    let bytes = prop_oneof![
+        4 => 1..4096_u64,
+        4 => 4096..2 * MIB,
+        4 => MIB..12 * MIB,
+        4 => 10 * MIB..60 * MIB,
+        2 => prop::sample::select(vec![
+            512, MIB - 512, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB - 511, 10 * MIB, 19 * MIB, 20 * MIB,
+            21 * MIB, 25 * MIB, 40 * MIB, 41 * MIB, 64 * MIB, 150 * MIB,
+        ]),
+    ];
+    let limit = prop::option::weighted(0.8, (0..200_u64).prop_map(|mb| mb * MIB));
+    let options = (any::<bool>(), any::<bool>())
+        .prop_map(|(use_on_oom, no_split)| PoolOptions { use_on_oom, no_split });
+    prop_oneof![
+        200 => (bytes, 0..3_u64).prop_map(|(bytes, stream)| Request::Alloc { bytes, stream }),
+        130 => any::<usize>().prop_map(Request::Free),
+        streams * 3 => (any::<usize>(), 0..5_u64).prop_map(|(i, stream)| Request::RecordStream(i, stream)),
+        streams => (0..5_u64).prop_map(Request::Busy),
+        streams => (0..5_u64).prop_map(Request::Idle),
+        16 => Just(Request::EmptyCache),
+        changes * 2 => conf().prop_map(Request::Settings),
+        changes => limit.prop_map(Request::Limit),
+        changes => prop::sample::select(&[0.0, 0.25, 0.5, 0.75, 1.0][..]).prop_map(Request::Fraction),
+        changes * 2 => (1..4_u32).prop_map(Request::Refuse),
+        pools => options.prop_map(Request::CreatePool),
+        pools => Just(Request::CreateCapturePool),
+        pools * 4 => (any::<usize>(), prop::option::of(0..3_u64)).prop_map(|(i, on)| Request::BeginPool(i, on)),
+        pools * 4 => any::<usize>().prop_map(Request::EndPool),
+        pools * 4 => any::<usize>().prop_map(Request::ReleasePool),
+        pools * 2 => any::<usize>().prop_map(Request::EmptyPool),
+    ]
+}
+
+/// How often a program records streams, uses private pools, and changes the
+/// rules, beside 200 allocations and 130 frees.
+#[derive(Clone, Copy)]
+struct Taste {
+    streams: u32,
+    pools: u32,
+    changes: u32,
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let requests =
+        |streams, pools, changes| prop::collection::vec(request(Taste { streams, pools, changes }), 1..160);
+    let requests = prop_oneof![requests(1, 1, 1), requests(15, 1, 5), requests(8, 12, 3), requests(5, 3, 20)];
+    let device = prop::sample::select(&[40, 100, 150, 200, 400, 2000][..]).prop_map(|mb| mb * MIB);
+    (device, conf(), requests).prop_map(|(device_bytes, conf, requests)| Program {
+        device_bytes,
+        conf,
+        requests,
+    })
+}
+
+/// The allocator and the model side by side.
+struct Bench {
+    device: Arc<Simulated>,
+    recorder: Recorder,
+    allocator: CachingAllocator,
+    model: Model,
+    live: Vec<Allocation>,
+    pools: Vec<PoolId>,
+    peaks: [Sums; 3],
+}
+
+impl Bench {
+    fn new(program: &Program) -> Bench {
+        let settings: Settings = program.conf.parse().unwrap_or_default();
+        let device = Arc::new(Simulated::new(program.device_bytes));
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all().context(Context::None));
+        let track = recorder.track(DeviceId(0));
+        let allocator = CachingAllocator::with_settings(device.clone(), &track, settings.clone());
+        let model = Model::new(program.device_bytes, settings);
+        Bench { device, recorder, allocator, model, live: vec![], pools: vec![], peaks: Default::default() }
+    }
+
+    fn run(&mut self, request: &Request) -> Checked {
+        match *request {
+            Request::Alloc { bytes, stream } => self.alloc(bytes, StreamId(stream))?,
+            Request::Free(i) if !self.live.is_empty() => {
+                let block = self.live.swap_remove(i % self.live.len());
+                self.model.free(block.address().0);
+                block.free().unwrap();
+            }
+            Request::RecordStream(i, stream) if !self.live.is_empty() => {
+                let block = &self.live[i % self.live.len()];
+                self.model.record_stream(block.address().0, StreamId(stream));
+                block.record_stream(StreamId(stream));
+            }
+            Request::Free(_) | Request::RecordStream(..) => {}
+            Request::EmptyCache => {
+                self.model.empty_cache(PoolId::default());
+                self.allocator.empty_cache().unwrap();
+            }
+            Request::Busy(stream) => self.both_devices(|device| device.set_busy(StreamId(stream))),
+            Request::Idle(stream) => self.both_devices(|device| device.set_idle(StreamId(stream))),
+            Request::Refuse(n) => self.both_devices(|device| device.refuse_next(n)),
+            Request::Settings(ref text) => {
+                let updated = self.model.settings.updated(text);
+                prop_assert_eq!(self.allocator.update_settings(text).is_ok(), updated.is_ok());
+                self.model.settings = updated.unwrap_or(self.model.settings.clone());
+            }
+            Request::Limit(bytes) => {
+                self.allocator.set_memory_limit(bytes);
+                self.model.limit = bytes;
+            }
+            Request::Fraction(fraction) => {
+                self.allocator.set_memory_fraction(fraction).unwrap();
+                self.model.set_fraction(fraction);
+                prop_assert_eq!(self.allocator.memory_limit(), self.model.limit);
+            }
+            ref pools => self.run_on_pools(pools)?,
+        }
+        Ok(())
+    }
+
+    fn both_devices(&self, act: impl Fn(&Simulated)) {
+        act(&self.device);
+        act(&self.model.device);
+    }
+
+    fn alloc(&mut self, bytes: u64, stream: StreamId) -> Checked {
+        let expected = self.model.alloc(bytes, stream);
+        match self.allocator.alloc(bytes, stream) {
+            Ok(block) => {
+                prop_assert_eq!(Some(block.address().0), expected, "best fit for {} bytes", bytes);
+                self.live.push(block);
+            }
+            Err(error) => {
+                prop_assert!(error.is_out_of_memory(), "{}", error);
+                prop_assert_eq!(None, expected);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_on_pools(&mut self, request: &Request) -> Checked {
+        // The ids beside those that exist: unknown ones must be refused.
+        let pool = |i: usize| *self.pools.get(i % (self.pools.len() + 1)).unwrap_or(&PoolId(0, 99));
+        let agree = |ours: memreel::Result<()>, theirs: Result<(), Refused>| {
+            prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+            Ok(())
+        };
+        match *request {
+            Request::CreatePool(options) => {
+                let id = self.allocator.create_pool(options);
+                prop_assert_eq!(self.model.create_pool(false, options), id);
+                self.pools.push(id);
+            }
+            Request::CreateCapturePool => {
+                let id = self.allocator.create_capture_pool();
+                prop_assert_eq!(self.model.create_pool(true, PoolOptions::default()), id);
+                self.pools.push(id);
+            }
+            Request::BeginPool(i, only) => {
+                let route = only.map_or(Route::Thread, |only| {
+                    Route::Streams(Box::new(move |stream| stream == StreamId(only)))
+                });
+                agree(self.allocator.begin_pool(pool(i), route), self.model.begin(pool(i), only))?;
+            }
+            Request::EndPool(i) => agree(self.allocator.end_pool(pool(i)), self.model.end(pool(i)))?,
+            Request::ReleasePool(i) => {
+                agree(self.allocator.release_pool(pool(i)), self.model.release_pool(pool(i)))?;
+            }
+            Request::EmptyPool(i) => {
+                self.model.empty_cache(pool(i));
+                self.allocator.empty_pool(pool(i)).unwrap();
+            }
+            _ => unreachable!("the others do not concern pools"),
+        }
+        Ok(())
+    }
+
+    // What must hold after every request.
+
+    fn check(&mut self) -> Checked {
+        let mut segments = Vec::new();
+        self.allocator.inspect(&mut |seen| segments = seen.to_vec());
+        check_tiling(&segments)?;
+        check_live(&segments, &self.live)?;
+        let ours: Vec<Stretch> = segments.iter().map(stretch).collect();
+        prop_assert_eq!(ours, self.model.stretches());
+        let stats = self.allocator.stats();
+        check_recounts(&stats, &segments)?;
+        self.check_sums(&stats)?;
+        self.check_counters(&stats)
+    }
+
+    /// Statistics are recounts of the model; peaks are the largest of them.
+    fn check_sums(&mut self, stats: &Stats) -> Checked {
+        for (i, expected) in self.model.sums().into_iter().enumerate() {
+            prop_assert_eq!(of_pools(stats, i, |stat| stat.current), expected);
+            let peaks = &mut self.peaks[i];
+            *peaks = larger(*peaks, expected);
+            let mut seen = of_pools(stats, i, |stat| stat.peak);
+            prop_assert_eq!(larger(seen, *peaks), seen, "a peak is below what was seen");
+            // Only the moments between requests were seen; these may be higher within one.
+            seen.reserved_bytes = peaks.reserved_bytes;
+            seen.inactive_split = peaks.inactive_split;
+            seen.inactive_split_bytes = peaks.inactive_split_bytes;
+            prop_assert_eq!(seen, *peaks);
+        }
+        prop_assert_eq!(stats.reserved_bytes.all.peak.cast_unsigned(), self.model.reserved_peak);
+        prop_assert_eq!(stats.oversize_allocations.current, self.model.oversize_allocations);
+        prop_assert_eq!(stats.oversize_segments.current, self.model.oversize_segments);
+        Ok(())
+    }
+
+    fn check_counters(&self, stats: &Stats) -> Checked {
+        let ours = [
+            stats.num_alloc_retries,
+            stats.num_ooms,
+            stats.num_sync_all_streams,
+            stats.num_device_alloc,
+            stats.num_device_free,
+        ];
+        let model = &self.model;
+        let theirs =
+            [model.n_retries, model.n_ooms, model.n_syncs, model.n_device_allocs, model.n_device_frees];
+        prop_assert_eq!(ours, theirs, "retries, ooms, syncs, device allocs and frees");
+        Ok(())
+    }
+
+    /// The trace is the model's, and a valid history; its sums are the statistics'.
+    fn check_trace(&self) -> Checked {
+        let snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::Torch2_15);
+        let mut findings = validate(&snapshot);
+        findings.retain(|finding| finding.severity == Severity::Error);
+        prop_assert!(findings.is_empty(), "{:?}", findings);
+        let events = events(&snapshot);
+        check_pairs(&events)?;
+        let flows =
+            |action: &'static str| events.iter().filter(move |event| event.0 == action).map(|event| event.2);
+        let stats = self.allocator.stats();
+        let n = |action| flows(action).count() as i64;
+        prop_assert_eq!(stats.allocation.all.allocated, n("alloc"));
+        prop_assert_eq!(stats.allocation.all.freed, n("free_requested"));
+        prop_assert_eq!(stats.active.all.freed, n("free_completed"));
+        prop_assert_eq!(stats.segment.all.allocated, n("segment_alloc"));
+        prop_assert_eq!(stats.requested_bytes.all.allocated.cast_unsigned(), flows("alloc").sum::<u64>());
+        let reserved = flows("segment_alloc").chain(flows("segment_map")).sum::<u64>();
+        prop_assert_eq!(stats.reserved_bytes.all.allocated.cast_unsigned(), reserved);
+        prop_assert_eq!(settled(events), settled(self.model.events.clone()));
+        Ok(())
+    }
+
+    fn check_nothing_is_left(self) -> Checked {
+        let Bench { device, allocator, live, .. } = self;
+        drop(live);
+        drop(allocator);
+        prop_assert_eq!(device.n_segments(), 0, "every segment and range went back");
+        prop_assert_eq!(device.free_bytes(), device.total_bytes());
+        Ok(())
+    }
+}
+
+/// The trace as the model tells it, without the snapshots.
+fn events(snapshot: &Snapshot) -> Vec<Told> {
+    let number = |value: &Value| value.as_int().unwrap().cast_unsigned();
+    let told = |entry: &memreel::snapshot::TraceEntry| {
+        let pool = match snapshot.shapes.get(entry.shape).value("pool_id") {
+            Some(Value::Tuple(id)) => PoolId(number(&id[0]), number(&id[1])),
+            other => panic!("no pool id but {other:?}"),
+        };
+        let action = entry.action.unwrap().name();
+        (action, entry.address, entry.size, entry.stream.cast_unsigned(), pool)
+    };
+    let trace = snapshot.device_traces[0].iter();
+    trace.filter(|entry| entry.action != Some(Action::Snapshot)).map(told).collect()
+}
+
+/// Frees that complete together do so in the order of a hash table's slots,
+/// and so do private pools that are released together; `worked` and `scenario`
+/// hold that order. Here each group is sorted.
+fn settled(mut events: Vec<Told>) -> Vec<Told> {
+    let group = |event: &Told| match event.0 {
+        "free_completed" => 1,
+        "segment_free" | "segment_unmap" => 2,
+        _ => 0,
+    };
+    for run in events.chunk_by_mut(|a, b| group(a) == group(b)) {
+        match group(&run[0]) {
+            1 => run.sort_unstable(),
+            2 => run.sort_by_key(|event| event.4),
+            _ => {}
+        }
+    }
+    events
+}
+
+fn stretch(segment: &Segment) -> Stretch {
+    let block = |block: &memreel::Block| {
+        // What a free block says of its last request depends on that order too.
+        let requested = if block.state.is_active() { block.requested_bytes } else { 0 };
+        (block.bytes, requested, block.state)
+    };
+    let blocks = segment.blocks.iter().map(block).collect();
+    let is_small = segment.kind == PoolKind::Small;
+    (segment.address.0, segment.stream.0, segment.pool, is_small, segment.is_expandable, blocks)
+}
+
+fn check_program(program: &Program) -> Checked {
+    let mut bench = Bench::new(program);
+    for request in &program.requests {
+        bench.run(request)?;
+        bench.check()?;
+    }
+    bench.check_trace()?;
+    bench.check_nothing_is_left()
+}
+
+/// One program; `Err` is the smallest that fails, and why.
+fn run_seed(seed: u64, programs: &impl Strategy<Value = Program>) -> Result<(), String> {
+    let config = ProptestConfig {
+        cases: 1,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    };
+    let outcome = TestRunner::new(config).run(programs, |program| check_program(&program));
+    outcome.map_err(|error| {
+        let told = match error {
+            TestError::Fail(why, program) => format!("{why}\nin the smallest program: {program:#?}"),
+            abort @ TestError::Abort(_) => abort.to_string(),
+        };
+        let again = format!("MEMREEL_SEED={seed} MEMREEL_PROGRAMS=1 cargo test --test it programs");
+        format!("{told}\nrun it again with: {again}")
+    })
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn ten_thousand_programs_do_as_the_model_does() {
+    let first = from_environment("MEMREEL_SEED", 2011);
+    let end = first + from_environment("MEMREEL_PROGRAMS", 10_000);
+    let (next, has_failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let work = || {
+        let programs = program();
+        while !has_failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                break;
+            }
+            run_seed(seed, &programs).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let outcomes: Vec<Result<(), String>> = std::thread::scope(|threads| {
+        let running: Vec<_> = (0..n_threads).map(|_| threads.spawn(work)).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    if let Some(failure) = outcomes.into_iter().find_map(Result::err) {
+        panic!("{failure}");
+    }
+}

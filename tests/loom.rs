@@ -1,0 +1,223 @@
+//! The lock protocol under every interleaving.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
+//! builds the crate on loom's locks (`src/sync.rs`) and runs the real
+//! recorder and allocator. The protocol: an allocator's lock, then a track's
+//! ring; the tables alone; observers under no lock; a switch of the recording
+//! stores the mode and goes through the rings one after the other. loom
+//! reports a deadlock by itself.
+#![cfg(loom)]
+#![allow(missing_docs)]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use loom::{
+    model::Builder,
+    thread::{self, JoinHandle},
+};
+use memreel::{
+    Action, CachingAllocator, DeviceId, Inventory, Snapshot, StreamId,
+    device::{Device, Simulated},
+    recorder::{Context, History, Recorder},
+    snapshot::{Dialect, collect},
+};
+
+const MIB: u64 = 1 << 20;
+const DEVICE: DeviceId = DeviceId(0);
+
+/// Runs a model; says how many interleavings there were.
+fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
+    let n = Arc::new(AtomicUsize::new(0));
+    let n_too = n.clone();
+    let mut builder = Builder::new();
+    builder.max_branches = 100_000;
+    builder.check(move || {
+        n_too.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    println!("{name}: {} interleavings", n.load(Ordering::Relaxed));
+}
+
+/// A thread with room for what the crate puts on a stack.
+fn spawn(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().stack_size(1 << 16).spawn(work).unwrap()
+}
+
+fn history() -> History {
+    History::all().context(Context::None).max_entries(50)
+}
+
+fn recorder() -> Recorder {
+    let recorder = Recorder::new();
+    recorder.record_history(&history());
+    recorder
+}
+
+fn allocator(recorder: &Recorder) -> CachingAllocator {
+    CachingAllocator::new(Simulated::new(100 * MIB), &recorder.track(DEVICE))
+}
+
+fn snapshot(recorder: &Recorder, allocator: &CachingAllocator) -> Snapshot {
+    collect(recorder, &[allocator as &dyn Inventory], Dialect::default())
+}
+
+/// What a trace from the beginning says is in use, and what the segments say.
+fn assert_agrees(snapshot: &Snapshot) {
+    let mut in_use = 0;
+    for entry in &snapshot.device_traces[0] {
+        match entry.action {
+            Some(Action::Alloc) => in_use += entry.size,
+            Some(Action::FreeCompleted) => in_use -= entry.size,
+            _ => {}
+        }
+    }
+    let requested: u64 = snapshot.segments.iter().map(|segment| segment.requested_size).sum();
+    assert_eq!(in_use, requested, "the trace and the segments are of one moment");
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment() {
+    explore("snapshot", || {
+        let recorder = recorder();
+        let allocator = allocator(&recorder);
+        let theirs = allocator.clone();
+        let thread = spawn(move || drop(theirs.alloc(1000, StreamId(1)).unwrap()));
+        assert_agrees(&snapshot(&recorder, &allocator));
+        thread.join().unwrap();
+        let last = snapshot(&recorder, &allocator);
+        assert_agrees(&last);
+        // A segment, a block, two events of its free, and the first snapshot.
+        assert_eq!(last.device_traces[0].len(), 5, "nothing was lost");
+    });
+}
+
+#[test]
+fn switching_off_leaves_nothing_behind() {
+    explore("off", || {
+        let recorder = recorder();
+        let allocator = allocator(&recorder);
+        let theirs = (recorder.clone(), allocator.clone());
+        let thread = spawn(move || {
+            let _scope = theirs.0.scope("work");
+            drop(theirs.1.alloc(1000, StreamId(0)).unwrap());
+        });
+        recorder.record_history(&History::off());
+        thread.join().unwrap();
+        assert_eq!(recorder.n_events(DEVICE), 0, "an event slipped in behind the erasing");
+        let left = snapshot(&recorder, &allocator);
+        assert!(left.external_annotations.is_empty(), "a scope slipped in behind the erasing");
+    });
+}
+
+#[test]
+fn switching_on_makes_room_first() {
+    explore("on", || {
+        let recorder = Recorder::new();
+        let allocator = allocator(&recorder);
+        let theirs = (recorder.clone(), allocator.clone());
+        let thread = spawn(move || {
+            {
+                let _scope = theirs.0.scope("work");
+                let _ = theirs.1.alloc(1000, StreamId(0)).unwrap();
+            }
+            drop(theirs.0.scope("rest"));
+        });
+        recorder.record_history(&history());
+        thread.join().unwrap();
+        assert_eq!(recorder.n_lost(DEVICE), 0, "an event was squeezed out of a ring of one");
+        let is_recorded = recorder.n_events(DEVICE) > 0;
+        let annotations = snapshot(&recorder, &allocator).external_annotations;
+        let stages: Vec<&str> = annotations.iter().map(|annotation| &*annotation.stage).collect();
+        // Once an event was recorded, everything behind it was.
+        let is_whole = stages.ends_with(&["END", "START", "END"]);
+        assert!(is_whole || !is_recorded, "{stages:?}: a scope was squeezed out");
+    });
+}
+
+#[test]
+fn a_track_made_while_recording_is_switched_on_has_room() {
+    explore("track", || {
+        let recorder = Recorder::new();
+        let theirs = recorder.clone();
+        let thread = spawn(move || drop(theirs.track(DEVICE)));
+        recorder.record_history(&history());
+        thread.join().unwrap();
+        let ledger = recorder.ledger(DEVICE);
+        (0..4).for_each(|_| ledger.oom(1, 0, StreamId(0)));
+        assert_eq!((recorder.n_events(DEVICE), recorder.n_lost(DEVICE)), (4, 0));
+    });
+}
+
+#[test]
+fn two_threads_share_blocks_and_streams() {
+    explore("share", || {
+        let recorder = recorder();
+        let allocator = allocator(&recorder);
+        let theirs = allocator.clone();
+        let thread = spawn(move || {
+            let block = theirs.alloc(1000, StreamId(1)).unwrap();
+            block.record_stream(StreamId(2));
+            block.free().unwrap();
+        });
+        let block = allocator.alloc(3000, StreamId(1)).unwrap();
+        allocator.empty_cache().unwrap();
+        drop(block);
+        thread.join().unwrap();
+        allocator.empty_cache().unwrap();
+        let last = snapshot(&recorder, &allocator);
+        assert_agrees(&last);
+        assert!(last.segments.is_empty(), "everything went back");
+        let stats = allocator.stats();
+        assert_eq!((stats.allocation.all.allocated, stats.active.all.freed), (2, 2));
+    });
+}
+
+#[test]
+fn observers_are_told_under_no_lock() {
+    explore("oom", || {
+        let recorder = recorder();
+        let device = Arc::new(Simulated::new(4 * MIB));
+        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DEVICE));
+        let (told, theirs) = (Arc::new(AtomicUsize::new(0)), allocator.clone());
+        let told_too = told.clone();
+        allocator.on_oom(move |figures| {
+            // Each of these takes the allocator's lock.
+            let _held = theirs.alloc(1000, StreamId(0)).unwrap();
+            theirs.inspect(&mut |segments| assert!(!segments.is_empty()));
+            theirs.on_oom(|_| {});
+            told_too.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(figures.requested_bytes, 10 * MIB);
+        });
+        let theirs = allocator.clone();
+        let thread = spawn(move || assert!(theirs.alloc(10 * MIB, StreamId(0)).is_err()));
+        assert!(allocator.alloc(10 * MIB, StreamId(0)).unwrap_err().is_out_of_memory());
+        thread.join().unwrap();
+        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(allocator.stats().num_ooms, 2);
+        allocator.empty_cache().unwrap();
+        assert_eq!(device.free_bytes(), device.total_bytes());
+    });
+}
+
+#[test]
+fn ledgers_keep_their_own_order() {
+    explore("ledger", || {
+        let recorder = recorder();
+        let ledger = Arc::new(recorder.ledger(DEVICE));
+        let theirs = ledger.clone();
+        let thread = spawn(move || {
+            theirs.alloc(memreel::Address(0x10000), 512, StreamId(0));
+            theirs.free(memreel::Address(0x10000));
+        });
+        ledger.alloc(memreel::Address(0x20000), 512, StreamId(0));
+        let seen = collect(&recorder, &[&*ledger as &dyn Inventory], Dialect::default());
+        assert_agrees(&seen);
+        thread.join().unwrap();
+        assert_eq!(ledger.n_contradictions(), 0);
+        // Two implied segments and blocks, a free with its segment, a snapshot.
+        assert_eq!(recorder.n_events(DEVICE), 8);
+    });
+}
