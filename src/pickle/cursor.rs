@@ -5,10 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{
-    machine::{MAX_SAFE, long},
-    op,
-};
+use super::{literal::long, machine::MAX_SAFE, op};
 
 /// The next byte to read.
 #[derive(Clone, Copy, Debug)]

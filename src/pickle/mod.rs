@@ -23,11 +23,17 @@ mod memo;
 
 mod machine;
 
+mod literal;
+
 mod cursor;
 
 mod entry;
 
+mod frames;
+
 mod assemble;
+
+mod value;
 
 mod findings;
 

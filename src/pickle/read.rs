@@ -103,4 +103,29 @@ mod tests {
         }
         assert!(n_equal > 5000, "only {n_equal} mutations were compared");
     }
+    /// No pickler gives a number twice, but a file may.
+    #[test]
+    fn a_number_put_again_stands_for_the_new_value() {
+        let entry = |frames: &[u8]| [b"}(h\x00h\x01h\x02](".as_slice(), frames, b"eu"].concat();
+        let bytes = [
+            b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
+            b"}(\x8c\x06actionq\x00\x8c\x05allocq\x01\x8c\x06framesq\x02]u".to_vec(),
+            entry(b"}(\x8c\x04name\x8c\x01auq\x0a"),
+            entry(b"h\x0a"),
+            entry(b"h\x0a"),
+            entry(b"}(\x8c\x04name\x8c\x01buq\x0a"),
+            entry(b"h\x0a"),
+            // The key of the action becomes another one.
+            b"}(h\x00h\x01\x8c\x01xq\x02Nu".to_vec(),
+            b"}(h\x00h\x01h\x02Nu".to_vec(),
+            b"eeu.".to_vec(),
+        ]
+        .concat();
+        let [fast, general] = both(&bytes).unwrap();
+        assert_eq!(fast, general);
+        let trace = &serde_json::to_value(read(&bytes).0.unwrap()).unwrap()["device_traces"][0];
+        let names: Vec<_> = (1..6).map(|at| trace[at]["frames"][0]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["a", "a", "a", "b", "b"]);
+        assert_eq!(trace[7].to_string(), r#"{"action":"alloc","x":null}"#);
+    }
 }
