@@ -55,15 +55,15 @@ mod process;
 
 #[doc(inline)]
 pub use crate::{
-    allocator::{Allocation, CachingAllocator},
+    allocator::{Allocation, CachingAllocator, Settings},
     buffer::{Buffer, Element},
     error::{Error, OutOfMemory, Result},
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{Block, BlockState, Inventory, PoolKind, Segment, SettingsReport},
     process::{
         alloc, default_allocator, default_reel, dump_snapshot, empty_cache, max_memory_allocated,
-        max_memory_reserved, memory_allocated, memory_reserved, memory_stats, record_memory_history,
-        reset_accumulated_memory_stats, reset_peak_memory_stats, save_on_oom, scope,
+        max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
+        record_memory_history, reset_accumulated_memory_stats, reset_peak_memory_stats, save_on_oom, scope,
         set_per_process_memory_fraction, snapshot,
     },
     reel::{Builder, Reel},

@@ -8,21 +8,22 @@ use std::path::{Path, PathBuf};
 use once_cell::sync::OnceCell;
 
 use crate::{
-    allocator::{Allocation, CachingAllocator, Stats},
+    allocator::{Allocation, CachingAllocator, MemorySummary, Settings, Stats},
     error::Result,
     recorder::{History, Scope},
     reel::Reel,
     snapshot::Snapshot,
 };
 
-/// The process-wide reel.
+/// The process-wide reel, with the settings that the environment asks for
+/// ([`Settings::from_env`]).
 ///
 /// # Errors
-/// If its device cannot be opened; the next call tries again, which is why
-/// this is not std's `OnceLock`.
+/// If those settings cannot be read or the device cannot be opened; the next
+/// call tries again, which is why this is not std's `OnceLock`.
 pub fn default_reel() -> Result<&'static Reel> {
     static DEFAULT: OnceCell<Reel> = OnceCell::new();
-    DEFAULT.get_or_try_init(|| Reel::builder().build())
+    DEFAULT.get_or_try_init(|| Reel::builder().settings(Settings::from_env()?).build())
 }
 
 /// The process-wide allocator.
@@ -101,6 +102,22 @@ pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
 /// As [`default_reel`].
 pub fn memory_stats() -> Result<Stats> {
     Ok(default_allocator()?.stats())
+}
+
+/// The statistics as a table.
+///
+/// # Errors
+/// As [`default_reel`].
+pub fn memory_summary() -> Result<MemorySummary> {
+    Ok(default_allocator()?.memory_summary())
+}
+
+/// What the device has free, and what it has in all, in bytes.
+///
+/// # Errors
+/// As [`default_reel`].
+pub fn mem_get_info() -> Result<(u64, u64)> {
+    Ok(default_allocator()?.mem_get_info())
 }
 
 /// Bytes in blocks the program holds.

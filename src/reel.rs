@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    allocator::{Allocation, CachingAllocator},
+    allocator::{Allocation, CachingAllocator, Settings},
     device::{Device, Host},
     error::{Error, OutOfMemory, Result},
     event::{DeviceId, StreamId},
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 /// A device, waiting for its ordinal and its recorder.
-type MakeAllocator = dyn FnOnce(&Recorder, DeviceId) -> CachingAllocator;
+type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocator;
 
 /// How a reel is put together.
 #[derive(Default)]
@@ -51,6 +51,7 @@ pub struct Builder {
     devices: Vec<Box<MakeAllocator>>,
     history: Option<History>,
     save_on_oom: Option<PathBuf>,
+    settings: Settings,
     dialect: Dialect,
 }
 
@@ -167,7 +168,9 @@ impl Builder {
     /// Adds a device; its ordinal is the number of those before it.
     /// Default: the host alone, as device 0.
     pub fn device(mut self, device: impl Device + 'static) -> Builder {
-        let make = |recorder: &Recorder, id| CachingAllocator::new(device, &recorder.track(id));
+        let make = |recorder: &Recorder, id, settings| {
+            CachingAllocator::with_settings(device, &recorder.track(id), settings)
+        };
         self.devices.push(Box::new(make));
         self
     }
@@ -175,6 +178,12 @@ impl Builder {
     /// Records from the beginning. Default: off.
     pub fn history(mut self, history: History) -> Builder {
         self.history = Some(history);
+        self
+    }
+
+    /// The settings of every allocator. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
         self
     }
 
@@ -206,7 +215,7 @@ impl Builder {
         for (ordinal, make) in self.devices.into_iter().enumerate() {
             let id =
                 u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
-            allocators.push(make(&recorder, DeviceId(id)));
+            allocators.push(make(&recorder, DeviceId(id), self.settings.clone()));
         }
         let reel = Reel { shared: Arc::new(Shared { recorder, allocators, dialect: self.dialect }) };
         if let Some(path) = self.save_on_oom {

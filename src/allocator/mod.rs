@@ -19,6 +19,7 @@ mod pool;
 mod block;
 mod segments;
 mod stats;
+mod summary;
 mod stream_table;
 
 use std::{
@@ -30,6 +31,7 @@ pub use allocation::Allocation;
 pub use private::{PoolOptions, Route};
 pub use settings::Settings;
 pub use stats::{PoolStat, Stat, Stats};
+pub use summary::MemorySummary;
 
 use crate::{
     device::Device,
@@ -282,6 +284,18 @@ impl CachingAllocator {
         let heap = self.shared.heap();
         let free = heap.pools.iter().flat_map(|pool| pool.iter().map(|id| heap.blocks[id].bytes));
         free.max().unwrap_or(0)
+    }
+
+    /// What the device has free, and what it has in all, in bytes.
+    #[must_use]
+    pub fn mem_get_info(&self) -> (u64, u64) {
+        (self.shared.device.free_bytes(), self.shared.device.total_bytes())
+    }
+
+    /// The statistics as a table.
+    #[must_use]
+    pub fn memory_summary(&self) -> MemorySummary {
+        MemorySummary::new(self.device_id(), self.stats())
     }
 
     /// Lets every peak begin again at the present value.

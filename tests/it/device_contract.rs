@@ -15,6 +15,7 @@ fn keeps_the_contract(device: &dyn Device) {
     gives_disjoint_segments(device);
     refuses_without_failing(device);
     passes_marks(device);
+    maps_parts_of_ranges(device);
 }
 
 fn says_what_it_is(device: &dyn Device) {
@@ -87,6 +88,38 @@ fn passes_marks(device: &dyn Device) {
     assert_eq!(device.stream_number(StreamId::DEFAULT), 0);
 }
 
+/// A device without ranges says so by giving none.
+fn maps_parts_of_ranges(device: &dyn Device) {
+    let Some(base) = device.range_reserve(40 * MIB).unwrap() else { return };
+    let free_before = device.free_bytes();
+    let part = Address(base.0 + 2 * MIB);
+    // SAFETY: the part lies in the range, at multiples of 2 MiB, and has no memory.
+    assert!(unsafe { device.range_map(part, 20 * MIB) }.unwrap(), "room for 20 MiB");
+    let segment = device.segment_alloc(2 * MIB).unwrap().expect("room for 2 MiB more");
+    check_disjoint(&[(base, 40 * MIB), (segment, 2 * MIB)]);
+    if device.is_host_visible() {
+        assert_eq!(read_ends(part, 20 * MIB), [0; 2]);
+        write(part, 20 * MIB, 7);
+    }
+    let half = Address(part.0 + 10 * MIB);
+    // SAFETY: these pages were mapped above and nothing uses them.
+    unsafe { device.range_unmap(half, 10 * MIB) };
+    // SAFETY: they have just lost their memory.
+    assert!(unsafe { device.range_map(half, 10 * MIB) }.unwrap());
+    if device.is_host_visible() {
+        assert_eq!(read_ends(part, 10 * MIB), [7; 2], "the other half is untouched");
+        assert_eq!(read_ends(half, 10 * MIB), [0; 2], "memory that comes back is empty");
+    }
+    // SAFETY: all of it is mapped, and nothing uses it; then the range has no
+    // memory and goes as it came; the segment goes once, with its bytes.
+    unsafe {
+        device.range_unmap(part, 20 * MIB);
+        device.range_release(base, 40 * MIB);
+        device.segment_free(segment, 2 * MIB);
+    }
+    assert!(device.is_host_visible() || device.free_bytes() == free_before, "all memory is back");
+}
+
 #[test]
 fn host_keeps_the_contract() {
     keeps_the_contract(&Host::new());
@@ -145,4 +178,17 @@ fn a_script_is_followed_and_its_end_is_an_error() {
     assert!(overlap.is_device() && overlap.to_string().contains("in use"), "{overlap}");
     let end = device.segment_alloc(2 * MIB).unwrap_err();
     assert!(end.is_device() && end.to_string().contains("end"), "{end}");
+}
+
+#[test]
+fn a_limit_counts_what_is_mapped_not_what_is_reserved() {
+    let device = Limit::new(Simulated::new(80 << 30), 10 * MIB);
+    let base = device.range_reserve(1 << 40).unwrap().expect("addresses cost nothing");
+    // SAFETY: parts of the range, at multiples of 2 MiB, mapped and unmapped in turn.
+    unsafe {
+        assert!(device.range_map(base, 8 * MIB).unwrap());
+        assert!(!device.range_map(Address(base.0 + 8 * MIB), 4 * MIB).unwrap());
+        device.range_unmap(base, 8 * MIB);
+        assert!(device.range_map(base, 10 * MIB).unwrap());
+    }
 }

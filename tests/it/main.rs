@@ -8,6 +8,7 @@
 //! - `programs`: ten thousand random programs under random settings.
 //! - `invariants`: what holds of any allocator at any moment.
 //! - `stress`: two threads, eight streams, a million operations.
+//! - `settings`: settings texts, and expandable segments on the host.
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
@@ -41,6 +42,7 @@ mod reel;
 mod replay;
 mod scenario;
 mod schema;
+mod settings;
 mod stories;
 mod stress;
 mod validate;
