@@ -59,10 +59,7 @@ fn nonsense_is_refused_with_its_place() {
         ("expandable_segments", ": instead of \"the end\" at character 19"),
         ("expandable_segments:", "a value instead of \"the end\""),
         ("expandable_segments,True", ": instead of \",\" at character 19"),
-        (
-            "expandable_segments:True max_split_size_mb:30",
-            "True or False instead of \"True max_split_size_mb\"",
-        ),
+        ("expandable_segments:True max_split_size_mb:30", ", instead of \":\" at character 42"),
         ("max_split_size_mb:30;x", "instead of \"30;x\" at character 18"),
         ("max_split_size_mb:-1", "instead of \"-1\""),
         ("max_split_size_mb:99999999999999999999", "instead of \"99999999999999999999\""),
