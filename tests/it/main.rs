@@ -14,6 +14,8 @@
 //! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
+//! - `whatif`: recorded histories under other settings, and `memreel replay`.
+//! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `cli`: the program, its output and its exit status.
 
 mod buffer;
@@ -23,6 +25,7 @@ mod device_contract;
 mod histories;
 mod layers;
 mod model;
+mod model_recording;
 mod pickle;
 mod python;
 mod recorder;
@@ -32,4 +35,5 @@ mod scenario;
 mod schema;
 mod stories;
 mod validate;
+mod whatif;
 mod worked;

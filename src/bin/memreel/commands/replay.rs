@@ -56,7 +56,8 @@ fn answered(options: &Replay) -> Result<Answered, Error> {
     options.conf.iter().try_for_each(|conf| conf.parse::<memreel::allocator::Settings>().map(drop))?;
     let snapshot = pickle::load(&options.file)?;
     let requests = devices(options.device, &snapshot)?;
-    let questions: Vec<Vec<Question>> = requests.iter().map(|requests| questions(options, requests)).collect();
+    let questions: Vec<Vec<Question>> =
+        requests.iter().map(|requests| questions(options, requests)).collect();
     let n_runs: usize =
         requests.iter().zip(&questions).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
     let progress = Progress::new(n_runs as u64);
@@ -80,7 +81,8 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
         return Ok(vec![of(device)?]);
     }
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
-    let recorded: Vec<u16> = traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device).collect();
+    let recorded: Vec<u16> =
+        traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device).collect();
     if recorded.is_empty() {
         // Its error says what is missing.
         return Ok(vec![of(0)?]);
@@ -117,7 +119,9 @@ impl Answered {
     fn print(&self, options: &Replay, out: &mut impl Write) -> io::Result<()> {
         for (requests, answers) in &self.devices {
             if options.json {
-                answers.iter().try_for_each(|answer| writeln!(out, "{}", self.line(requests, answer, answers)))?;
+                answers
+                    .iter()
+                    .try_for_each(|answer| writeln!(out, "{}", self.line(requests, answer, answers)))?;
             } else {
                 self.text(requests, answers, options, out)?;
             }
@@ -199,9 +203,8 @@ impl Answered {
             oom.entry,
             oom.size_bytes
         )?;
-        self.frames(requests, oom).try_for_each(|frame| {
-            writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line)
-        })
+        self.frames(requests, oom)
+            .try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
     }
 
     fn frames(&self, requests: &Requests, oom: FailedRequest) -> impl Iterator<Item = &Frame> {
@@ -234,7 +237,8 @@ fn table(answers: &[Answer]) -> Table {
     for answer in answers {
         let outcome = &answer.outcome;
         let (least, most) = answer.spread_bytes();
-        let spread = if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
+        let spread =
+            if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
         table.row(vec![
             name(&answer.conf).to_owned(),
             Bytes(outcome.reserved_peak_bytes).to_string(),
