@@ -42,6 +42,8 @@ pub(super) struct Read {
     pub(super) priors: Vec<Prior>,
     pub(super) pools: Vec<PoolId>,
     pub(super) n_slots: usize,
+    /// A request gave cached segments back to be served.
+    pub(super) gave_back: bool,
     pub(super) warnings: Vec<String>,
 }
 
@@ -61,6 +63,7 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &Recorded) -
         call: Call::default(),
         reserved_bytes: recorded.start_bytes,
         n_unrequested: 0,
+        gave_back: false,
     };
     let contradiction = reader.read();
     let refuse = |entry: usize, what: String| Err(Error::history(device.index(), Some(entry), what));
@@ -148,6 +151,7 @@ struct Reader<'a> {
     call: Call,
     reserved_bytes: u64,
     n_unrequested: usize,
+    gave_back: bool,
 }
 
 /// An entry's number fits: a trace has fewer than 2^32 entries.
@@ -197,10 +201,10 @@ impl Reader<'_> {
         Ok(1)
     }
 
-    fn request(&self, at: usize, is_retried: bool) -> Request {
+    fn request(&self, at: usize) -> Request {
         let entry = &self.trace[at];
         let pool = self.pools.of(self.snapshot, at, entry);
-        Request { bytes: entry.size, stream: stream(entry), entry: number(at), pool, is_retried }
+        Request { bytes: entry.size, stream: stream(entry), entry: number(at), pool }
     }
 
     fn alloc(&mut self, at: usize) -> Checked<()> {
@@ -208,7 +212,7 @@ impl Reader<'_> {
         self.complete_unseen(at)?;
         let after = self.end_call(End::Served(at));
         let slot = self.books.alloc(entry.address, entry.size)?;
-        let request = self.request(at, after.is_some());
+        let request = self.request(at);
         self.steps.push(Step::Alloc { request, slot });
         self.complete_all(after.unwrap_or_default());
         Ok(())
@@ -231,8 +235,8 @@ impl Reader<'_> {
 
     fn oom(&mut self, at: usize) {
         let after = self.end_call(End::Failed(at));
-        let request = self.request(at, false);
-        self.steps.push(Step::Fail { request, device_free_bytes: self.trace[at].address });
+        let request = self.request(at);
+        self.steps.push(Step::Fail { request });
         self.complete_all(after.unwrap_or_default());
     }
 
@@ -302,6 +306,7 @@ impl Reader<'_> {
         let call = std::mem::take(&mut self.call);
         let first = call.released.map(|(first, _)| first);
         if first.is_some() && self.is_own(&call, end) {
+            self.gave_back = true;
             return Some(call.completed);
         }
         let first = first.or(call.completed.first().map(|(_, entry)| *entry).filter(|_| end == End::Other));
@@ -391,6 +396,7 @@ impl Reader<'_> {
             priors: self.priors,
             pools: self.pools.ids,
             n_slots: self.books.n_slots(),
+            gave_back: self.gave_back,
             warnings,
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 /// and says what a snapshot taken at the end would have held.
 ///
 /// Addresses are the recorded ones where [`ask`](super::ask) uses them, else
-/// rising ones. Each event has the time and the stack of the entry that its
+/// falling ones. Each event has the time and the stack of the entry that its
 /// request was read from. Blocks that were live before the history began are
 /// there without an event, as they were.
 ///
@@ -31,7 +31,7 @@ use crate::{
 pub fn replayed(snapshot: &Snapshot, requests: &[&Requests], question: &Question) -> Result<Snapshot> {
     let repeats = requests.iter().all(|requests| can_repeat(requests, question));
     let recorded = repeats.then(|| replayed_in(snapshot, requests, question, Order::Recorded).ok()).flatten();
-    recorded.map_or_else(|| replayed_in(snapshot, requests, question, Order::Rising), Ok)
+    recorded.map_or_else(|| replayed_in(snapshot, requests, question, Order::Falling), Ok)
 }
 
 fn replayed_in(

@@ -23,7 +23,7 @@ pub(super) enum Step {
     /// It asked for a block.
     Alloc { request: Request, slot: SlotIndex },
     /// It asked for a block and there was no memory.
-    Fail { request: Request, device_free_bytes: u64 },
+    Fail { request: Request },
     /// It gave a block back that no other stream used.
     Free { slot: SlotIndex, entry: EntryIndex },
     /// It gave a block back that another stream still used.
@@ -42,15 +42,13 @@ pub(super) struct Request {
     pub(super) entry: EntryIndex,
     /// The private pool, counted from 1 in [`Requests::pools`]; 0 is the default pool.
     pub(super) pool: u16,
-    /// The device was full at first, and had room after everything cached went back.
-    pub(super) is_retried: bool,
 }
 
 impl Step {
     /// The entry it was read from.
     pub(super) fn entry(&self) -> usize {
         let (Step::Alloc { request: Request { entry, .. }, .. }
-        | Step::Fail { request: Request { entry, .. }, .. }
+        | Step::Fail { request: Request { entry, .. } }
         | Step::Free { entry, .. }
         | Step::FreeLater { entry, .. }
         | Step::Complete { entry, .. }
@@ -71,6 +69,8 @@ pub struct Requests {
     /// The private pools that requests go to.
     pub(super) pools: Vec<PoolId>,
     n_requests: usize,
+    /// The device never was full, so that the recorded addresses fit a run in which nothing is refused.
+    pub(super) never_full: bool,
     recorded: Recorded,
     confidence: Confidence,
     warnings: Vec<String>,
@@ -86,10 +86,14 @@ impl Requests {
     ///
     /// # Errors
     /// [`is_history`](crate::Error::is_history), with the
-    /// [`entry`](crate::Error::entry): no such device, a trace without
-    /// entries, entries out of order, an allocation over a live block, a
-    /// second free, a size of 2^60 or more.
+    /// [`entry`](crate::Error::entry): a trace without entries, entries out of
+    /// order, an allocation over a live block, a second free, a size of 2^60
+    /// or more; [`is_misuse`](crate::Error::is_misuse) without such a device.
     pub fn of(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
+        let n_devices = snapshot.device_traces.len().max(1);
+        if device.index() >= n_devices {
+            return Err(Error::misuse(format!("there is no device {device}: the snapshot has {n_devices}")));
+        }
         let trace = snapshot.device_traces.get(device.index()).map(Vec::as_slice).unwrap_or_default();
         if trace.is_empty() {
             let what = "nothing was recorded; switch the history on before the program allocates";
@@ -108,6 +112,7 @@ impl Requests {
         Ok(Requests {
             device,
             n_requests: read.steps.iter().filter(is_request).count(),
+            never_full: !read.gave_back && recorded.num_ooms == 0,
             steps: read.steps,
             n_slots: read.n_slots,
             priors: read.priors,
@@ -185,7 +190,7 @@ impl Requests {
                     held[slot as usize] = request.bytes;
                     live = live.saturating_add(request.bytes);
                 }
-                Step::Fail { request, .. } => peak = peak.max(live.saturating_add(request.bytes)),
+                Step::Fail { request } => peak = peak.max(live.saturating_add(request.bytes)),
                 Step::Free { slot, .. } | Step::Complete { slot, .. } => {
                     live = live.saturating_sub(held[slot as usize]);
                 }

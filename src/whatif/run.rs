@@ -62,7 +62,7 @@ pub(super) enum Order {
     Rising,
     /// From high addresses to low ones.
     Falling,
-    /// Where they were recorded, and refusing what was refused then.
+    /// Where they were recorded.
     Recorded,
 }
 
@@ -78,7 +78,6 @@ pub(super) struct Conditions {
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     requests: &'a Requests,
-    is_recorded: bool,
     device: Arc<Simulated>,
     pub(super) allocator: CachingAllocator,
     slots: Vec<Option<Allocation>>,
@@ -147,7 +146,6 @@ impl<'a> Run<'a> {
         let mut run = Run {
             pools: requests.pools.iter().map(make).collect(),
             requests,
-            is_recorded: conditions.order == Order::Recorded,
             device,
             allocator,
             slots: std::iter::repeat_with(|| None).take(requests.n_slots).collect(),
@@ -179,7 +177,7 @@ impl<'a> Run<'a> {
         match *step {
             Step::Alloc { request, slot } => self.request(&request, slot),
             Step::Free { slot, .. } => self.take(slot).map_or(Ok(()), Allocation::free),
-            Step::Fail { request, device_free_bytes } => self.fail(&request, device_free_bytes),
+            Step::Fail { request } => self.fail(&request),
             Step::FreeLater { slot, .. } => self.free_later(slot),
             Step::Complete { slot, .. } => {
                 self.device.set_idle(other_stream(slot));
@@ -199,9 +197,6 @@ impl<'a> Run<'a> {
     }
 
     fn request(&mut self, request: &Request, slot: SlotIndex) -> Result<()> {
-        if request.is_retried && self.is_recorded {
-            self.device.refuse_next(1);
-        }
         let served = self.alloc(request.bytes, request.stream, request.pool);
         self.slots[slot as usize] = self.count(request, served)?;
         Ok(())
@@ -209,16 +204,8 @@ impl<'a> Run<'a> {
 
     /// A request that failed when it was recorded. Nothing tells how long its
     /// block would have lived, so one that is served now is freed at once.
-    fn fail(&mut self, request: &Request, device_free_bytes: u64) -> Result<()> {
-        if self.is_recorded {
-            self.device.set_free_bytes(Some(device_free_bytes));
-            self.device.refuse_next(u32::MAX);
-        }
+    fn fail(&mut self, request: &Request) -> Result<()> {
         let served = self.alloc(request.bytes, request.stream, request.pool);
-        if self.is_recorded {
-            self.device.set_free_bytes(None);
-            self.device.refuse_next(0);
-        }
         self.count(request, served)?.map_or(Ok(()), Allocation::free)
     }
 

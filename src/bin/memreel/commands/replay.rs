@@ -156,6 +156,7 @@ impl Answered {
             "pre_existing_blocks_refused": outcome.n_priors_refused,
             "recorded_conf": recorded.conf(),
             "recorded_reserved_peak_bytes": recorded.reserved_peak_bytes,
+            "recorded_num_ooms": recorded.num_ooms,
             "is_least": std::ptr::eq(answer, least(all)),
             "confidence": answer.confidence.to_string(),
             "warnings": requests.warnings(),
@@ -172,12 +173,13 @@ impl Answered {
         let recorded = requests.recorded();
         writeln!(
             out,
-            "{}, device {}: {} requests, recorded under {} with a peak of {} reserved",
+            "{}, device {}: {} requests, recorded under {} with a peak of {} reserved and {} out-of-memory errors",
             options.file.display(),
             requests.device(),
             requests.len(),
             name(recorded.conf()),
             Bytes(recorded.reserved_peak_bytes),
+            recorded.num_ooms,
         )?;
         requests.warnings().iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
         writeln!(out)?;
