@@ -14,7 +14,8 @@
 //! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
 //! - `pickle`: snapshot files of every PyTorch, read and written again.
 //! - `python`: CPython as a second opinion, where there is one.
-//! - `whatif`: recorded histories under other settings, and `memreel replay`.
+//! - `whatif`: recorded histories under other settings.
+//! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `cli`: the program, its output and its exit status.
 
@@ -31,6 +32,8 @@ mod python;
 mod recorder;
 mod reel;
 mod replay;
+#[cfg(feature = "cli")]
+mod replay_command;
 mod scenario;
 mod schema;
 mod stories;
