@@ -74,14 +74,12 @@ fn take_job<'a, J>(next: &AtomicUsize, jobs: &'a [J]) -> Option<(usize, &'a J)> 
 }
 
 impl Answer {
-    /// Whether this setting is better: fewer failed requests, then less
-    /// reserved memory in the worse order of addresses, then fewer device calls.
+    /// The better, the lower: failed requests, then what is reserved, also in
+    /// the worst order of addresses, then device calls.
     #[must_use]
-    pub fn is_better_than(&self, other: &Answer) -> bool {
-        let rank = |answer: &Answer| {
-            let outcome = &answer.outcome;
-            (outcome.num_ooms, answer.spread_bytes().1, outcome.num_device_calls())
-        };
-        rank(self) < rank(other)
+    pub fn rank(&self) -> (u64, u64, u64, u64) {
+        let outcome = &self.outcome;
+        let (_, worst_bytes) = self.spread_bytes();
+        (outcome.num_ooms, outcome.reserved_peak_bytes, worst_bytes, outcome.num_device_calls())
     }
 }

@@ -69,7 +69,7 @@ fn answered(options: &Replay) -> Result<Answered, Error> {
     drop(progress);
     let answered = Answered { snapshot, devices };
     if let Some(path) = &options.output {
-        answered.write(path, options, &questions[0][0])?;
+        answered.write(path, &questions[0][0])?;
     }
     Ok(answered)
 }
@@ -108,11 +108,10 @@ fn questions(options: &Replay, requests: &Requests) -> Vec<Question> {
 }
 
 impl Answered {
-    fn write(&self, path: &Path, options: &Replay, question: &Question) -> Result<(), Error> {
+    fn write(&self, path: &Path, question: &Question) -> Result<(), Error> {
         // Every device has the same question, or its own recorded setting; a
         // snapshot holds one setting, so that of the first is it.
         let requests: Vec<&Requests> = self.devices.iter().map(|(requests, _)| requests).collect();
-        debug_assert!(options.conf.len() < 2, "checked before anything was read");
         pickle::save(&replayed(&self.snapshot, &requests, question)?, path)
     }
 
@@ -183,28 +182,27 @@ impl Answered {
         )?;
         requests.warnings().iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
         writeln!(out)?;
-        table(answers).print(out)?;
-        for answer in answers {
-            self.failure(requests, answer, out)?;
+        let mut rows: Vec<&Answer> = answers.iter().collect();
+        if options.sweep {
+            rows.sort_by_key(|answer| answer.rank());
         }
+        table(&rows).print(out)?;
+        for answer in rows.iter().filter(|answer| answer.outcome.n_priors_refused > 0) {
+            let n = answer.outcome.n_priors_refused;
+            writeln!(out, "\n{}: no room for {n} pre-existing blocks", name(&answer.conf))?;
+        }
+        let mut failures: Vec<FailedRequest> =
+            answers.iter().filter_map(|answer| answer.outcome.first_oom).collect();
+        failures.sort_unstable_by_key(|oom| oom.request);
+        failures.dedup();
+        failures.into_iter().try_for_each(|oom| self.failure(requests, oom, out))?;
         if options.sweep { conclusion(recorded.usable_conf(), answers, out) } else { Ok(()) }
     }
 
-    fn failure(&self, requests: &Requests, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
-        let outcome = &answer.outcome;
-        if outcome.n_priors_refused > 0 {
-            let n = outcome.n_priors_refused;
-            writeln!(out, "\n{}: no room for {n} pre-existing blocks", name(&answer.conf))?;
-        }
-        let Some(oom) = outcome.first_oom else { return Ok(()) };
-        writeln!(
-            out,
-            "\n{}: out of memory at request {} (entry {}), {} bytes",
-            name(&answer.conf),
-            oom.request,
-            oom.entry,
-            oom.size_bytes
-        )?;
+    /// Where a request was made that fails; under which settings says the table.
+    fn failure(&self, requests: &Requests, oom: FailedRequest, out: &mut impl Write) -> io::Result<()> {
+        let FailedRequest { request, entry, size_bytes, .. } = oom;
+        writeln!(out, "\nout of memory at request {request} (entry {entry}), {size_bytes} bytes:")?;
         self.frames(requests, oom)
             .try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
     }
@@ -224,7 +222,7 @@ fn name(conf: &str) -> &str {
     if conf.is_empty() { "(defaults)" } else { conf }
 }
 
-fn table(answers: &[Answer]) -> Table {
+fn table(answers: &[&Answer]) -> Table {
     let mut table = Table::new(&[
         "setting",
         "peak reserved",
@@ -235,6 +233,7 @@ fn table(answers: &[Answer]) -> Table {
         "frees",
         "retries",
         "OOMs",
+        "first at request",
     ]);
     for answer in answers {
         let outcome = &answer.outcome;
@@ -251,6 +250,7 @@ fn table(answers: &[Answer]) -> Table {
             outcome.num_device_free.to_string(),
             outcome.num_alloc_retries.to_string(),
             outcome.num_ooms.to_string(),
+            outcome.first_oom.map_or("-".to_owned(), |oom| oom.request.to_string()),
         ]);
     }
     table
@@ -258,8 +258,7 @@ fn table(answers: &[Answer]) -> Table {
 
 /// The best answer; of equal ones the first.
 fn least(answers: &[Answer]) -> &Answer {
-    let better = |best, answer: &'_ Answer| answer.is_better_than(best);
-    answers.iter().skip(1).fold(&answers[0], |best, answer| if better(best, answer) { answer } else { best })
+    answers.iter().min_by_key(|answer| answer.rank()).expect("every device has a question")
 }
 
 /// Which setting needs the least, by how much, and what it costs.
@@ -272,13 +271,17 @@ fn conclusion(recorded: &str, answers: &[Answer], out: &mut impl Write) -> io::R
         return writeln!(out, "\nleast: {}, the recorded setting; no other needs less", name(&best.conf));
     }
     #[allow(clippy::cast_precision_loss)]
-    let percent = (1.0 - best_peak as f64 / peak.max(1) as f64) * 100.0;
-    writeln!(
+    let percent = (best_peak as f64 / peak.max(1) as f64 - 1.0) * 100.0;
+    write!(
         out,
-        "\nleast: {} needs {} reserved, {percent:.1} % less than {} under {}; {best_calls} device calls instead of {calls}",
+        "\nleast: {} needs {} reserved instead of {} under {} ({percent:+.1} %), with {best_calls} device calls instead of {calls}",
         name(&best.conf),
         Bytes(best_peak),
         Bytes(peak),
         name(&before.conf),
-    )
+    )?;
+    match [best, before].map(|answer| answer.outcome.num_ooms) {
+        [best, before] if best < before => writeln!(out, " and {best} failed requests instead of {before}"),
+        _ => writeln!(out),
+    }
 }
