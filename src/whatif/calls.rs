@@ -10,14 +10,18 @@
 //! - stacks, where entries have them: a retry's releases carry the request's;
 //! - a garbage collection threshold in the recorded setting: its own;
 //! - the level: a retry happens because memory is full, so the request must
-//!   have needed more than the history ever held; else the cache was emptied.
+//!   have needed more than the history ever held, and more than a gibibyte,
+//!   which every device has; else the cache was emptied.
 //!
-//! Without stacks the last sign can err when another process held the memory.
+//! Without stacks the last sign can err: another process may have held the
+//! memory, or a program emptied its cache before its largest request.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     books::{Books, Checked, Freed},
+    order::{JITTER_US, runs_back},
+    pools::Pools,
     prior::Prior,
     recorded::{Recorded, change, segments_of},
     requests::{EntryIndex, Request, SlotIndex, Step},
@@ -32,8 +36,8 @@ use crate::{
 /// Sizes from here on are no memory's (caching-allocator.md 1.4).
 const ABSURD_BYTES: u64 = 1 << 60;
 
-/// Clocks of several processors may differ by so much.
-const JITTER_US: i64 = 1000;
+/// No device is full with less.
+const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
 /// What a trace was read as.
 #[derive(Debug)]
@@ -85,15 +89,6 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &Recorded) -
         return refuse(entry, what);
     }
     Ok(reader.finish(n_missing))
-}
-
-/// The first entry that is earlier than the one before it, and by how much.
-fn runs_back(trace: &[TraceEntry]) -> Option<(usize, i64)> {
-    let back = |i: usize| trace[i - 1].time_us.saturating_sub(trace[i].time_us);
-    let first = (1..trace.len()).find(|i| back(*i) > 0)?;
-    let most = (first..trace.len()).map(back).max().unwrap_or(0);
-    let entry = if most > JITTER_US { (first..trace.len()).find(|i| back(*i) > JITTER_US)? } else { first };
-    Some((entry, back(entry)))
 }
 
 /// Every block with where it begins, which old files do not say, and its segment.
@@ -332,9 +327,10 @@ impl Reader<'_> {
         if let (Some(release), Some(request)) = (stack(last as usize), stack(at)) {
             return release == request;
         }
+        let level_bytes = call.before_bytes.saturating_add(call.grown_bytes);
         has_failed
             || self.recorded.collects_garbage
-            || call.before_bytes.saturating_add(call.grown_bytes) > self.recorded.reserved_peak_bytes
+            || level_bytes > self.recorded.reserved_peak_bytes.max(LEAST_DEVICE_BYTES)
     }
 
     /// Takes up the blocks that are in use at the end and never were seen to
@@ -400,72 +396,4 @@ impl Reader<'_> {
             warnings,
         }
     }
-}
-
-/// Which private pool an entry belongs to.
-struct Pools {
-    ids: Vec<PoolId>,
-    /// Segments of private pools at the end: start, end, pool, and the last entry that gave any of it back.
-    held: Vec<(u64, u64, u16, Option<usize>)>,
-    /// Whether entries say it themselves (PyTorch 2.12 and later).
-    is_told: bool,
-}
-
-impl Pools {
-    fn new(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> Pools {
-        let is_told = trace.iter().any(|entry| told_pool(snapshot, entry).is_some());
-        let mut pools = Pools { ids: Vec::new(), held: Vec::new(), is_told };
-        for segment in segments_of(snapshot, device).filter(|segment| segment.pool != PoolId::default()) {
-            let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
-            let overlaps = |entry: &TraceEntry| {
-                change(entry).1 > 0 && entry.address < end && entry.address.saturating_add(entry.size) > start
-            };
-            let number = pools.number(segment.pool);
-            pools.held.push((start, end, number, trace.iter().rposition(overlaps)));
-        }
-        if is_told {
-            trace.iter().filter_map(|entry| told_pool(snapshot, entry)).for_each(|pool| {
-                pools.number(pool);
-            });
-        }
-        pools.held.sort_unstable();
-        pools
-    }
-
-    /// The number of a pool, made if it is new; the default pool is 0.
-    fn number(&mut self, pool: PoolId) -> u16 {
-        if pool == PoolId::default() {
-            return 0;
-        }
-        let index = self.ids.iter().position(|id| *id == pool).unwrap_or_else(|| {
-            self.ids.push(pool);
-            self.ids.len() - 1
-        });
-        // Beyond 65,535 pools the rest share the default one.
-        u16::try_from(index + 1).unwrap_or(0)
-    }
-
-    /// The pool of an entry: what it says itself, or the segment that stands there since.
-    fn of(&self, snapshot: &Snapshot, at: usize, entry: &TraceEntry) -> u16 {
-        if self.ids.is_empty() {
-            return 0;
-        }
-        if self.is_told {
-            let told = told_pool(snapshot, entry).and_then(|pool| self.ids.iter().position(|id| *id == pool));
-            return told.map_or(0, |index| u16::try_from(index + 1).unwrap_or(0));
-        }
-        let before = self.held.partition_point(|(start, ..)| *start <= entry.address);
-        let held = before.checked_sub(1).map(|index| self.held[index]);
-        let stands = |(_, end, _, last): &(u64, u64, u16, Option<usize>)| {
-            entry.address < *end && last.is_none_or(|last| at > last)
-        };
-        held.filter(stands).map_or(0, |(_, _, number, _)| number)
-    }
-}
-
-/// The `pool_id` of an entry, if it has one.
-fn told_pool(snapshot: &Snapshot, entry: &TraceEntry) -> Option<PoolId> {
-    let parts = snapshot.shapes.get(entry.shape).value("pool_id")?.as_elements()?;
-    let part = |at: usize| u64::try_from(parts.get(at)?.as_int()?).ok();
-    Some(PoolId(part(0)?, part(1)?))
 }

@@ -26,6 +26,8 @@
 mod answer;
 mod books;
 mod calls;
+mod order;
+mod pools;
 mod prior;
 mod recorded;
 mod replayed;

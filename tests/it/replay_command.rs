@@ -161,6 +161,7 @@ fn each_device_has_its_own_line() {
     let peaks: Vec<_> =
         told.iter().map(|l| (l["device"].clone(), l["reserved_peak_bytes"].clone())).collect();
     assert_eq!(peaks, [(json!(0), json!(2 << 20)), (json!(1), json!(60 << 20))]);
+    assert_eq!(told[0]["waste_at_peak_bytes"], (2 << 20) - 1024);
     let one = lines(&replay(&["--json", "--device", "1", path]));
     assert_eq!((one.len(), &one[0]["requests"]), (1, &json!(2)));
     let written = pickle::load(&out).unwrap();

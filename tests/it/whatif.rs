@@ -94,11 +94,35 @@ fn every_setting_replayed_at_its_own_addresses_is_equal_event_for_event() {
     }
 }
 
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/scenarios")
+}
+
+fn scenario_recording(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 /// A scenario's recording as a snapshot.
 fn scenario(name: &str) -> Snapshot {
-    let path = format!("fixtures/torch-2.11/scenarios/{name}.json");
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
-    snapshot(&serde_json::from_str(&text).unwrap())
+    snapshot(&scenario_recording(&scenarios().join(name).with_extension("json")))
+}
+
+#[test]
+fn every_scenario_under_its_own_setting_and_limit_has_the_recorded_peak() {
+    let mut n_scenarios = 0;
+    for file in std::fs::read_dir(scenarios()).unwrap() {
+        let path = file.unwrap().path();
+        let recording = scenario_recording(&path);
+        let question = Question {
+            limit_bytes: recording["memory_limit"].as_u64(),
+            ..question(recording["conf"].as_str().unwrap())
+        };
+        let requests = requests(&snapshot(&recording));
+        let outcome = ask(&requests, &question, &|_| ()).unwrap().falling;
+        assert_eq!(outcome.reserved_peak_bytes, by_hand(&recording).0, "{}", path.display());
+        n_scenarios += 1;
+    }
+    assert_eq!(n_scenarios, 24);
 }
 
 #[test]
@@ -138,9 +162,12 @@ fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
     assert!((-10.0..=0.0).contains(&off), "gaps between the old blocks are lost, which costs {off:.1} %");
 }
 
-/// A trace of `[action, address, size, time]` over segments of `[address, size, blocks of [size, state]]`.
-fn small(entries: &[(&str, u64, u64)], segments: &Value) -> Snapshot {
-    let entry = |(i, (action, address, size)): (usize, &(&str, u64, u64))| {
+/// `(action, address, size)`.
+type Entry = (&'static str, u64, u64);
+
+/// A trace, an entry each ten milliseconds, over segments of `[address, size, blocks of [size, state]]`.
+fn small(entries: &[Entry], segments: &Value) -> Snapshot {
+    let entry = |(i, (action, address, size)): (usize, &Entry)| {
         let key = if *action == "oom" { "device_free" } else { "addr" };
         json!({"action": action, key: address, "size": size, "stream": 0, "time_us": 1000 + i * 10_000})
     };
@@ -150,7 +177,7 @@ fn small(entries: &[(&str, u64, u64)], segments: &Value) -> Snapshot {
 
 const SEGMENT: u64 = 0x7000_0000_0000;
 
-fn refusal(entries: &[(&str, u64, u64)]) -> Error {
+fn refusal(entries: &[Entry]) -> Error {
     Requests::of(&small(entries, &json!([])), DeviceId(0)).expect_err("a contradiction")
 }
 
@@ -158,7 +185,7 @@ fn refusal(entries: &[(&str, u64, u64)]) -> Error {
 fn a_history_that_contradicts_itself_names_the_entry() {
     let alloc = ("alloc", SEGMENT, 1000);
     let [request, complete] = ["free_requested", "free_completed"].map(|action| (action, SEGMENT, 1000));
-    let rows: [(&[(&str, u64, u64)], usize, &str); 10] = [
+    let rows: [(&[Entry], usize, &str); 10] = [
         (&[alloc, alloc], 1, "double alloc"),
         (&[alloc, ("alloc", SEGMENT + 999, 10)], 1, "double alloc"),
         (&[alloc, request, alloc, complete], 2, "whose free is not completed"),
@@ -214,21 +241,21 @@ fn a_history_that_is_missing_is_refused() {
     assert!(error.is_misuse(), "{error}");
 }
 
-const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 
 /// Two blocks come and go, their segment goes back, and a third block needs one.
-fn with_release(stacks: [Option<&str>; 2], last_mib: u64) -> Snapshot {
+fn with_release(stacks: [Option<&str>; 2], last: u64, unit: u64) -> Snapshot {
     let frames = |stack: Option<&str>| match stack {
         Some(name) => json!([{"name": name, "filename": "x.py", "line": 1}]),
         None => json!([]),
     };
-    let size = last_mib * MIB;
+    let size = last * unit;
     let entries = json!([
-        {"action": "segment_alloc", "addr": SEGMENT, "size": 40 * MIB},
-        {"action": "alloc", "addr": SEGMENT, "size": 40 * MIB},
-        {"action": "free_requested", "addr": SEGMENT, "size": 40 * MIB},
-        {"action": "free_completed", "addr": SEGMENT, "size": 40 * MIB},
-        {"action": "segment_free", "addr": SEGMENT, "size": 40 * MIB, "frames": frames(stacks[0])},
+        {"action": "segment_alloc", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "alloc", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "free_requested", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "free_completed", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "segment_free", "addr": SEGMENT, "size": 40 * unit, "frames": frames(stacks[0])},
         {"action": "segment_alloc", "addr": SEGMENT, "size": size, "frames": frames(stacks[1])},
         {"action": "alloc", "addr": SEGMENT, "size": size, "frames": frames(stacks[1])},
     ]);
@@ -239,44 +266,49 @@ fn with_release(stacks: [Option<&str>; 2], last_mib: u64) -> Snapshot {
     serde_json::from_value(json!({"segments": [segment], "device_traces": [entries]})).unwrap()
 }
 
+/// Of a run without a limit, in that unit.
+fn peak_and_frees(snapshot: &Snapshot, unit: u64) -> (u64, u64) {
+    let outcome = ask(&requests(snapshot), &question(""), &|_| ()).unwrap().outcome;
+    (outcome.reserved_peak_bytes / unit, outcome.num_device_free)
+}
+
 #[test]
 fn an_emptied_cache_is_told_from_a_request_that_emptied_it() {
     let rows = [
-        // A request of 12 MiB would have been served from the cache but for the stack's word.
+        // Whose stack it is decides.
         ([Some("empty_cache"), Some("forward")], 60, true),
         ([Some("forward"), Some("forward")], 60, false),
-        // Without stacks: 40 + 60 MiB is more than was ever held, so memory was full.
+        // Without stacks: 40 + 60 GiB is more than was ever held, so memory was full.
         ([None, None], 60, false),
     ];
-    for (stacks, last_mib, is_emptied) in rows {
-        let answer = ask(&requests(&with_release(stacks, last_mib)), &question(""), &|_| ()).unwrap();
+    for (stacks, last_gib, is_emptied) in rows {
         let expected = if is_emptied { (60, 1) } else { (100, 0) };
-        let outcome = &answer.outcome;
-        assert_eq!((outcome.reserved_peak_bytes / MIB, outcome.num_device_free), expected, "{stacks:?}");
+        assert_eq!(peak_and_frees(&with_release(stacks, last_gib, GIB), GIB), expected, "{stacks:?}");
     }
+    // Nor is any device full at 100 MiB.
+    assert_eq!(peak_and_frees(&with_release([None, None], 60, 1 << 20), 1 << 20), (60, 1));
 }
 
 #[test]
 fn without_stacks_memory_that_was_held_before_is_memory_that_was_there() {
-    // 40 MiB, then 20: both fit into the 100 that are held at the end.
+    // 40 GiB, then 20: both fit into the 100 that are held at the end.
     let entries = [
-        ("segment_alloc", SEGMENT, 40 * MIB),
-        ("alloc", SEGMENT, 40 * MIB),
-        ("free_requested", SEGMENT, 40 * MIB),
-        ("free_completed", SEGMENT, 40 * MIB),
-        ("segment_free", SEGMENT, 40 * MIB),
-        ("segment_alloc", SEGMENT, 50 * MIB),
-        ("alloc", SEGMENT, 50 * MIB),
-        ("segment_alloc", SEGMENT + (1 << 30), 50 * MIB),
-        ("alloc", SEGMENT + (1 << 30), 50 * MIB),
+        ("segment_alloc", SEGMENT, 40 * GIB),
+        ("alloc", SEGMENT, 40 * GIB),
+        ("free_requested", SEGMENT, 40 * GIB),
+        ("free_completed", SEGMENT, 40 * GIB),
+        ("segment_free", SEGMENT, 40 * GIB),
+        ("segment_alloc", SEGMENT, 50 * GIB),
+        ("alloc", SEGMENT, 50 * GIB),
+        ("segment_alloc", SEGMENT + 100 * GIB, 50 * GIB),
+        ("alloc", SEGMENT + 100 * GIB, 50 * GIB),
     ];
     let segment = |address: u64| {
-        let block = json!({"size": 50 * MIB, "requested_size": 50 * MIB, "state": "active_allocated"});
-        json!({"device": 0, "address": address, "total_size": 50 * MIB, "stream": 0, "blocks": [block]})
+        let block = json!({"size": 50 * GIB, "requested_size": 50 * GIB, "state": "active_allocated"});
+        json!({"device": 0, "address": address, "total_size": 50 * GIB, "stream": 0, "blocks": [block]})
     };
-    let snapshot = small(&entries, &json!([segment(SEGMENT), segment(SEGMENT + (1 << 30))]));
-    let outcome = ask(&requests(&snapshot), &question(""), &|_| ()).unwrap().outcome;
-    assert_eq!((outcome.reserved_peak_bytes / MIB, outcome.num_device_free), (100, 1));
+    let snapshot = small(&entries, &json!([segment(SEGMENT), segment(SEGMENT + 100 * GIB)]));
+    assert_eq!(peak_and_frees(&snapshot, GIB), (100, 1));
 }
 
 #[test]
@@ -295,7 +327,7 @@ fn a_limit_fails_the_request_that_failed_on_the_gpu() {
     assert_eq!((outcome.num_device_alloc, outcome.num_device_free), (72, 2), "as on the H100");
     assert_eq!(free("").num_ooms, 0, "without a limit nothing is refused");
     assert_eq!(limited("expandable_segments:True").num_ooms, 0, "fragmentation was the reason");
-    assert_eq!(limited("per_process_memory_fraction:0.5").num_ooms > 1, true, "half of the limit");
+    assert!(limited("per_process_memory_fraction:0.5").num_ooms > 1, "half of the limit");
 }
 
 #[test]
