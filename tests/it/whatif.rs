@@ -224,6 +224,9 @@ fn entries_out_of_order_are_refused_even_where_no_block_shows_it() {
     jitter[0]["action"] = json!("free_requested");
     jitter[1]["action"] = json!("free_requested");
     assert!(Requests::of(&snapshot(&jitter), DeviceId(0)).is_ok(), "ten microseconds alone are jitter");
+    jitter[1]["time_us"] = json!(10_000);
+    let error = Requests::of(&snapshot(&jitter), DeviceId(0)).unwrap_err();
+    assert!(error.to_string().contains("out of order, 40000 us"), "nothing else shows it: {error}");
     // The ring of snapshot-format.md 2.5: two older entries exported last.
     let real = pickle::load(fixture("resnet18_python_stacks.pickle")).unwrap();
     let mut rotated = real.clone();
