@@ -34,6 +34,12 @@ enum Kind {
     Malformed { offset: u64, what: String },
     #[error("device {device}: {what}")]
     Device { device: String, what: String },
+    #[error("the history of device {device}{}: {what}", at_entry(*entry))]
+    History { device: usize, entry: Option<usize>, what: String },
+}
+
+fn at_entry(entry: Option<usize>) -> String {
+    entry.map(|entry| format!(", entry {entry}")).unwrap_or_default()
 }
 
 /// The figures of a failed request, as PyTorch's out-of-memory message carries them.
@@ -209,6 +215,11 @@ impl Error {
         Error(Box::new(Kind::Device { device: device.into(), what: what.into() }))
     }
 
+    #[cold]
+    pub(crate) fn history(device: usize, entry: Option<usize>, what: impl Into<String>) -> Error {
+        Error(Box::new(Kind::History { device, entry, what: what.into() }))
+    }
+
     /// Whether a request failed for lack of memory. A size beyond 2^60 counts, as in PyTorch.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
@@ -265,6 +276,21 @@ impl Error {
     pub fn offset(&self) -> Option<u64> {
         match *self.0 {
             Kind::Malformed { offset, .. } => Some(offset),
+            _ => None,
+        }
+    }
+
+    /// Whether a recorded history cannot be run again: there is none, or it contradicts itself.
+    #[must_use]
+    pub fn is_history(&self) -> bool {
+        matches!(*self.0, Kind::History { .. })
+    }
+
+    /// The index of the trace entry that contradicts those before it.
+    #[must_use]
+    pub fn entry(&self) -> Option<usize> {
+        match *self.0 {
+            Kind::History { entry, .. } => entry,
             _ => None,
         }
     }

@@ -50,6 +50,7 @@ pub mod allocator;
 mod buffer;
 pub mod snapshot;
 pub mod pickle;
+pub mod whatif;
 mod reel;
 mod process;
 

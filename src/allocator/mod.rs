@@ -254,6 +254,19 @@ impl CachingAllocator {
         self.shared.heap().stats
     }
 
+    /// Completes the frees whose streams have come so far, as the next request would.
+    pub(crate) fn complete_passed(&self) -> Result<()> {
+        self.shared.heap().complete_passed(StackId::NONE)
+    }
+
+    /// Bytes in segments and in blocks, now. [`CachingAllocator::stats`] copies
+    /// a kilobyte, too much to ask after every request.
+    pub(crate) fn held_bytes(&self) -> (u64, u64) {
+        let heap = self.shared.heap();
+        let current = |stat: &PoolStat| stat.all.current.cast_unsigned();
+        (current(&heap.stats.reserved_bytes), current(&heap.stats.allocated_bytes))
+    }
+
     /// Bytes in blocks the program holds.
     #[must_use]
     pub fn memory_allocated(&self) -> u64 {

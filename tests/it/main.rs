@@ -21,6 +21,9 @@
 //! - `pickle_file`: saving: whole or not at all.
 //! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
+//! - `whatif`: recorded histories under other settings.
+//! - `replay_command`: `memreel replay`, its output and its exit status.
+//! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `cli`: the program, its output and its exit status.
 
 mod buffer;
@@ -32,6 +35,7 @@ mod hostile;
 mod invariants;
 mod layers;
 mod model;
+mod model_recording;
 mod pickle;
 mod pickle_file;
 mod pickle_write;
@@ -40,12 +44,15 @@ mod python;
 mod recorder;
 mod reel;
 mod replay;
+#[cfg(feature = "cli")]
+mod replay_command;
 mod scenario;
 mod schema;
 mod settings;
 mod stories;
 mod stress;
 mod validate;
+mod whatif;
 mod worked;
 
 /// Prints a line that is wanted on every run, past the harness's capture.

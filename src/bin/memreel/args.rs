@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use memreel::snapshot::validate::Severity;
+
+use crate::bytes;
 
 /// A flight recorder for GPU and host memory.
 #[derive(Debug, Parser)]
@@ -15,8 +17,66 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Say how much memory a recorded run needs under other allocator settings.
+    Replay(Replay),
     /// Say what is wrong with snapshot files.
     Validate(Validate),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The requests of the recorded history run through an allocator that does what PyTorch's does, under
+each setting. Best fit breaks ties by address, so every setting runs with rising and with falling
+addresses; the table shows the lowest and the highest peak where they differ.
+
+Example:
+  memreel replay --conf expandable_segments:True --conf max_split_size_mb:128 snapshot.pickle
+  memreel replay --sweep --limit 24GiB snapshot.pickle
+
+Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2 wrong usage or an
+unknown setting, 3 a file that cannot be read or written.")]
+pub(crate) struct Replay {
+    /// A setting, as PYTORCH_CUDA_ALLOC_CONF has it; may be given again. Default: the recorded one
+    #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
+    pub(crate) conf: Vec<String>,
+
+    /// The most that may be reserved on each device: 24GiB, 512MiB, 1.5GiB or bytes. Default: no limit
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    pub(crate) limit: Option<u64>,
+
+    /// The device to replay, or all that have a history
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    pub(crate) device: Devices,
+
+    /// Try a grid of settings too, and name the one that needs the least memory
+    #[arg(long)]
+    pub(crate) sweep: bool,
+
+    /// Write the replayed history there as a snapshot; for one setting only
+    #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// One JSON object a line, for each setting and device
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// A snapshot with history
+    #[arg(value_name = "SNAPSHOT")]
+    pub(crate) file: PathBuf,
+}
+
+/// Which devices of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Devices {
+    All,
+    One(u16),
+}
+
+fn device(text: &str) -> Result<Devices, String> {
+    match text {
+        "all" => Ok(Devices::All),
+        _ => text.parse().map(Devices::One).map_err(|_| "say a device's number, or all".to_owned()),
+    }
 }
 
 #[derive(Debug, clap::Args)]

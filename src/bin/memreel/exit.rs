@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-/// The worse, the higher; usage errors are clap's and have the status 2.
+/// The worse, the higher; most usage errors are clap's and have the status 2 too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Exit {
     /// Nothing that a reader would stumble over.
     Fine = 0,
-    /// A file breaks a rule whose breach makes some reader throw.
+    /// A file breaks a rule whose breach makes some reader throw, or its history contradicts itself.
     Broken = 1,
+    /// The command asks for what there is not: an unknown setting, a device without a history.
+    Usage = 2,
     /// A file could not be read, or is no snapshot.
     Unreadable = 3,
 }

@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bytes;
 mod commands;
 mod exit;
+mod progress;
+mod table;
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -20,6 +23,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match &args.command {
+        Command::Replay(options) => commands::replay::run(options, &mut out),
         Command::Validate(options) => commands::validate::run(options, &mut out),
     };
     let written = done.and_then(|exit| out.flush().map(|()| exit));

@@ -1,3 +1,4 @@
 //! One command a file.
 
+pub(crate) mod replay;
 pub(crate) mod validate;

@@ -1,0 +1,70 @@
+//! Sizes as people write and read them.
+
+use std::fmt;
+
+const UNITS: [(&str, u64); 5] =
+    [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+
+/// Reads `24GiB`, `1.5 GiB`, `512M` or `1000000`. A K, M, G or T is binary, with `iB`, `B` or without;
+/// PyTorch's own tools count so.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let refuse = || format!("{text:?} is no size; say 24GiB, 512MiB, 1.5GiB or a number of bytes");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let is_named = |name: &str| {
+        let letter = name.get(..1).unwrap_or("");
+        let spellings = [name.to_owned(), format!("{letter}B"), letter.to_owned()];
+        spellings.iter().any(|spelling| spelling.eq_ignore_ascii_case(unit))
+    };
+    let (_, factor) = UNITS.into_iter().find(|(name, _)| is_named(name)).ok_or_else(refuse)?;
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).filter(|bytes| *bytes > 0).ok_or_else(refuse);
+    }
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let bytes = number.parse::<f64>().map(|number| (number * factor as f64) as u64);
+    bytes.ok().filter(|bytes| (1..u64::MAX).contains(bytes)).ok_or_else(refuse)
+}
+
+/// Prints with two decimals in the largest unit below.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, unit) = UNITS.into_iter().rev().find(|(_, unit)| self.0 >= *unit).unwrap_or(UNITS[0]);
+        #[allow(clippy::cast_precision_loss)]
+        let number = self.0 as f64 / unit as f64;
+        if unit == 1 { write!(f, "{} B", self.0) } else { write!(f, "{number:.2} {name}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let cases: [(&str, Option<u64>); 12] = [
+            ("24GiB", Some(24 << 30)),
+            ("512MiB", Some(512 << 20)),
+            ("1.5GiB", Some(3 << 29)),
+            ("1.5 gib", Some(3 << 29)),
+            ("2G", Some(2 << 30)),
+            ("3kb", Some(3072)),
+            ("1000", Some(1000)),
+            ("1000B", Some(1000)),
+            ("0", None),
+            ("-1", None),
+            ("24 parsecs", None),
+            ("99999999999TiB", None),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(parse(text).ok(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_printed() {
+        let printed = [0, 1023, 1024, 3 << 29].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(printed, ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]);
+    }
+}

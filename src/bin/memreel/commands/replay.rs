@@ -1,0 +1,287 @@
+//! `memreel replay`: what a recorded run needs under other settings.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use memreel::{
+    DeviceId, Error, Snapshot, pickle,
+    snapshot::Frame,
+    whatif::{Answer, FailedRequest, Question, Requests, ask_all, grid, replayed},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Devices, Replay},
+    bytes::Bytes,
+    exit::Exit,
+    progress::Progress,
+    table::Table,
+};
+
+/// Answers for every device and setting.
+pub(crate) fn run(options: &Replay, out: &mut impl Write) -> io::Result<Exit> {
+    if options.output.is_some() && options.conf.len() > 1 {
+        eprintln!("memreel: --output takes the history of one setting; give one --conf");
+        return Ok(Exit::Usage);
+    }
+    match answered(options) {
+        Ok(answered) => answered.print(options, out).map(|()| Exit::Fine),
+        Err(error) => {
+            eprintln!("memreel: {}: {error}", options.file.display());
+            Ok(exit(&error))
+        }
+    }
+}
+
+fn exit(error: &Error) -> Exit {
+    if error.is_history() {
+        Exit::Broken
+    } else if error.is_invalid_option() || error.is_misuse() {
+        Exit::Usage
+    } else {
+        Exit::Unreadable
+    }
+}
+
+/// A snapshot with the answers of each of its devices.
+struct Answered {
+    snapshot: Snapshot,
+    devices: Vec<(Requests, Vec<Answer>)>,
+}
+
+fn answered(options: &Replay) -> Result<Answered, Error> {
+    // A wrong setting is told before a large file is read.
+    options.conf.iter().try_for_each(|conf| conf.parse::<memreel::allocator::Settings>().map(drop))?;
+    let snapshot = pickle::load(&options.file)?;
+    let requests = devices(options.device, &snapshot)?;
+    let questions: Vec<Vec<Question>> =
+        requests.iter().map(|requests| questions(options, requests)).collect();
+    let n_runs: usize =
+        requests.iter().zip(&questions).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
+    let progress = Progress::new(n_runs as u64);
+    let mut devices = Vec::with_capacity(requests.len());
+    for (requests, questions) in requests.into_iter().zip(&questions) {
+        let answers = ask_all(std::slice::from_ref(&requests), questions, &|done| progress.add(done))?;
+        devices.push((requests, answers));
+    }
+    drop(progress);
+    let answered = Answered { snapshot, devices };
+    if let Some(path) = &options.output {
+        answered.write(path, &questions[0][0])?;
+    }
+    Ok(answered)
+}
+
+/// The requests of the devices that were asked for.
+fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
+    let of = |device| Requests::of(snapshot, DeviceId(device));
+    if let Devices::One(device) = which {
+        return Ok(vec![of(device)?]);
+    }
+    let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
+    let recorded: Vec<u16> =
+        traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device).collect();
+    if recorded.is_empty() {
+        // Its error says what is missing.
+        return Ok(vec![of(0)?]);
+    }
+    recorded.into_iter().map(of).collect()
+}
+
+/// The settings given, or the recorded one; a sweep tries both and its grid.
+fn questions(options: &Replay, requests: &Requests) -> Vec<Question> {
+    let mut confs = options.conf.clone();
+    if confs.is_empty() || options.sweep {
+        let recorded = requests.recorded().usable_conf().to_owned();
+        if !confs.contains(&recorded) {
+            confs.insert(0, recorded);
+        }
+    }
+    if options.sweep {
+        let missing: Vec<String> =
+            grid(options.limit.is_some()).into_iter().filter(|conf| !confs.contains(conf)).collect();
+        confs.extend(missing);
+    }
+    confs.into_iter().map(|conf| Question { conf, limit_bytes: options.limit }).collect()
+}
+
+impl Answered {
+    fn write(&self, path: &Path, question: &Question) -> Result<(), Error> {
+        // Every device has the same question, or its own recorded setting; a
+        // snapshot holds one setting, so that of the first is it.
+        let requests: Vec<&Requests> = self.devices.iter().map(|(requests, _)| requests).collect();
+        pickle::save(&replayed(&self.snapshot, &requests, question)?, path)
+    }
+
+    fn print(&self, options: &Replay, out: &mut impl Write) -> io::Result<()> {
+        for (requests, answers) in &self.devices {
+            if options.json {
+                answers
+                    .iter()
+                    .try_for_each(|answer| writeln!(out, "{}", self.line(requests, answer, answers)))?;
+            } else {
+                self.text(requests, answers, options, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer]) -> Value {
+        let outcome = &answer.outcome;
+        let recorded = requests.recorded();
+        let first_oom = outcome.first_oom.map(|oom| {
+            let stack: Vec<Value> = self.frames(requests, oom).map(frame).collect();
+            json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
+        });
+        json!({
+            "conf": answer.conf,
+            "device": answer.device.0,
+            "reserved_peak_bytes": outcome.reserved_peak_bytes,
+            "allocated_peak_bytes": outcome.allocated_peak_bytes,
+            "requests": requests.len(),
+            "num_ooms": outcome.num_ooms,
+            "num_alloc_retries": outcome.num_alloc_retries,
+            "num_device_alloc": outcome.num_device_alloc,
+            "num_device_free": outcome.num_device_free,
+            "first_oom": first_oom,
+            "reserved_peak_bytes_rising": answer.rising.reserved_peak_bytes,
+            "reserved_peak_bytes_falling": answer.falling.reserved_peak_bytes,
+            "has_recorded_addresses": answer.has_recorded_addresses,
+            "waste_at_peak_bytes": outcome.waste_at_peak_bytes,
+            "pre_existing_blocks": requests.n_pre_existing(),
+            "pre_existing_bytes": requests.pre_existing_bytes(),
+            "pre_existing_blocks_refused": outcome.n_priors_refused,
+            "recorded_conf": recorded.conf(),
+            "recorded_reserved_peak_bytes": recorded.reserved_peak_bytes,
+            "recorded_num_ooms": recorded.num_ooms,
+            "is_least": std::ptr::eq(answer, least(all)),
+            "confidence": answer.confidence.to_string(),
+            "warnings": requests.warnings(),
+        })
+    }
+
+    fn text(
+        &self,
+        requests: &Requests,
+        answers: &[Answer],
+        options: &Replay,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let recorded = requests.recorded();
+        writeln!(
+            out,
+            "{}, device {}: {} requests, recorded under {} with a peak of {} reserved and {} out-of-memory errors",
+            options.file.display(),
+            requests.device(),
+            requests.len(),
+            name(recorded.conf()),
+            Bytes(recorded.reserved_peak_bytes),
+            recorded.num_ooms,
+        )?;
+        requests.warnings().iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
+        writeln!(out)?;
+        let mut rows: Vec<&Answer> = answers.iter().collect();
+        if options.sweep {
+            rows.sort_by_key(|answer| answer.rank());
+        }
+        table(&rows).print(out)?;
+        for answer in rows.iter().filter(|answer| answer.outcome.n_priors_refused > 0) {
+            let n = answer.outcome.n_priors_refused;
+            writeln!(out, "\n{}: no room for {n} pre-existing blocks", name(&answer.conf))?;
+        }
+        let mut failures: Vec<FailedRequest> =
+            answers.iter().filter_map(|answer| answer.outcome.first_oom).collect();
+        failures.sort_unstable_by_key(|oom| oom.request);
+        failures.dedup();
+        failures.into_iter().try_for_each(|oom| self.failure(requests, oom, out))?;
+        if options.sweep { conclusion(recorded.usable_conf(), answers, out) } else { Ok(()) }
+    }
+
+    /// Where a request was made that fails; under which settings says the table.
+    fn failure(&self, requests: &Requests, oom: FailedRequest, out: &mut impl Write) -> io::Result<()> {
+        let FailedRequest { request, entry, size_bytes, .. } = oom;
+        writeln!(out, "\nout of memory at request {request} (entry {entry}), {size_bytes} bytes:")?;
+        self.frames(requests, oom)
+            .try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
+    }
+
+    fn frames(&self, requests: &Requests, oom: FailedRequest) -> impl Iterator<Item = &Frame> {
+        let entry = &self.snapshot.device_traces[requests.device().index()][oom.entry];
+        entry.stack.into_iter().flat_map(|stack| self.snapshot.stacks.frames(stack))
+    }
+}
+
+fn frame(frame: &Frame) -> Value {
+    json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line})
+}
+
+/// A setting as the table shows it.
+fn name(conf: &str) -> &str {
+    if conf.is_empty() { "(defaults)" } else { conf }
+}
+
+fn table(answers: &[&Answer]) -> Table {
+    let mut table = Table::new(&[
+        "setting",
+        "peak reserved",
+        "spread",
+        "peak allocated",
+        "waste at peak",
+        "device allocs",
+        "frees",
+        "retries",
+        "OOMs",
+        "first at request",
+    ]);
+    for answer in answers {
+        let outcome = &answer.outcome;
+        let (least, most) = answer.spread_bytes();
+        let spread =
+            if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
+        table.row(vec![
+            name(&answer.conf).to_owned(),
+            Bytes(outcome.reserved_peak_bytes).to_string(),
+            spread,
+            Bytes(outcome.allocated_peak_bytes).to_string(),
+            Bytes(outcome.waste_at_peak_bytes).to_string(),
+            outcome.num_device_alloc.to_string(),
+            outcome.num_device_free.to_string(),
+            outcome.num_alloc_retries.to_string(),
+            outcome.num_ooms.to_string(),
+            outcome.first_oom.map_or("-".to_owned(), |oom| oom.request.to_string()),
+        ]);
+    }
+    table
+}
+
+/// The best answer; of equal ones the first.
+fn least(answers: &[Answer]) -> &Answer {
+    answers.iter().min_by_key(|answer| answer.rank()).expect("every device has a question")
+}
+
+/// Which setting needs the least, by how much, and what it costs.
+fn conclusion(recorded: &str, answers: &[Answer], out: &mut impl Write) -> io::Result<()> {
+    let best = least(answers);
+    let before = answers.iter().find(|answer| answer.conf == recorded).unwrap_or(&answers[0]);
+    let [best_peak, peak] = [best, before].map(|answer| answer.outcome.reserved_peak_bytes);
+    let [best_calls, calls] = [best, before].map(|answer| answer.outcome.num_device_calls());
+    if std::ptr::eq(best, before) {
+        return writeln!(out, "\nleast: {}, the recorded setting; no other needs less", name(&best.conf));
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let percent = (best_peak as f64 / peak.max(1) as f64 - 1.0) * 100.0;
+    write!(
+        out,
+        "\nleast: {} needs {} reserved instead of {} under {} ({percent:+.1} %), with {best_calls} device calls instead of {calls}",
+        name(&best.conf),
+        Bytes(best_peak),
+        Bytes(peak),
+        name(&before.conf),
+    )?;
+    match [best, before].map(|answer| answer.outcome.num_ooms) {
+        [best, before] if best < before => writeln!(out, " and {best} failed requests instead of {before}"),
+        _ => writeln!(out),
+    }
+}

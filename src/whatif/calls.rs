@@ -1,0 +1,399 @@
+//! Entries of a trace, grouped by the call that caused them, become steps.
+//!
+//! Within one lock a request leaves first the frees it completes, then the
+//! segments it gives back and takes, then `alloc` or `oom`; emptying the cache
+//! leaves completed frees and released segments alone (caching-allocator.md 3,
+//! 5). So released segments before anything but a request are an emptied
+//! cache. Before a request they are its own retry only if a segment or pages
+//! (or a failure) follow them; then three signs decide, in this order:
+//!
+//! - stacks, where entries have them: a retry's releases carry the request's;
+//! - a garbage collection threshold in the recorded setting: its own;
+//! - the level: a retry happens because memory is full, so the request must
+//!   have needed more than the history ever held, and more than a gibibyte,
+//!   which every device has; else the cache was emptied.
+//!
+//! Without stacks the last sign can err: another process may have held the
+//! memory, or a program emptied its cache before its largest request.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    books::{Books, Checked, Freed},
+    order::{JITTER_US, runs_back},
+    pools::Pools,
+    prior::Prior,
+    recorded::{Recorded, change, segments_of},
+    requests::{EntryIndex, Request, SlotIndex, Step},
+};
+use crate::{
+    error::{Error, Result},
+    event::{Action, DeviceId, PoolId, StreamId},
+    inventory::BlockState,
+    snapshot::{Block, Segment, Snapshot, Stacks, TraceEntry},
+};
+
+/// Sizes from here on are no memory's (caching-allocator.md 1.4).
+const ABSURD_BYTES: u64 = 1 << 60;
+
+/// No device is full with less.
+const LEAST_DEVICE_BYTES: u64 = 1 << 30;
+
+/// What a trace was read as.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) steps: Vec<Step>,
+    pub(super) priors: Vec<Prior>,
+    pub(super) pools: Vec<PoolId>,
+    pub(super) n_slots: usize,
+    /// A request gave cached segments back to be served.
+    pub(super) gave_back: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads a trace; one that contradicts itself is refused.
+pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &Recorded) -> Result<Read> {
+    let trace = &snapshot.device_traces[device.index()];
+    let mut reader = Reader {
+        snapshot,
+        trace,
+        recorded,
+        never_completes: !trace.iter().any(|entry| entry.action == Some(Action::FreeCompleted)),
+        pending_at_end: pending_at_end(snapshot, device),
+        books: Books::default(),
+        pools: Pools::new(snapshot, device, trace),
+        steps: Vec::with_capacity(trace.len()),
+        priors: Vec::new(),
+        call: Call::default(),
+        reserved_bytes: recorded.start_bytes,
+        n_unrequested: 0,
+        gave_back: false,
+    };
+    let contradiction = reader.read();
+    let refuse = |entry: usize, what: String| Err(Error::history(device.index(), Some(entry), what));
+    let n_missing = match &contradiction {
+        Ok(()) => reader.meet_end(device),
+        Err(_) => 0,
+    };
+    if let Some((entry, back_us)) = runs_back(trace)
+        && (contradiction.is_err() || n_missing > 0 || back_us > JITTER_US)
+    {
+        let what = format!(
+            "out of order, {back_us} us before entry {}: the ring was resized while it held entries; \
+             record again with clear_history",
+            entry - 1
+        );
+        return refuse(entry, what);
+    }
+    if let Err((entry, what)) = contradiction {
+        return refuse(entry, what);
+    }
+    Ok(reader.finish(n_missing))
+}
+
+/// Every block with where it begins, which old files do not say, and its segment.
+fn blocks_of(snapshot: &Snapshot, device: DeviceId) -> impl Iterator<Item = (u64, &Block, &Segment)> {
+    segments_of(snapshot, device).flat_map(|segment| {
+        let mut next = segment.address;
+        segment.blocks.iter().map(move |block| {
+            let at = next;
+            next = next.saturating_add(block.size);
+            (at, block, segment)
+        })
+    })
+}
+
+fn pending_at_end(snapshot: &Snapshot, device: DeviceId) -> FxHashSet<u64> {
+    let is_pending = |block: &Block| block.state == Some(BlockState::ActivePendingFree);
+    blocks_of(snapshot, device).filter(|(_, block, _)| is_pending(block)).map(|(at, ..)| at).collect()
+}
+
+/// What has happened since the last call was over.
+#[derive(Debug, Default)]
+struct Call {
+    completed: Vec<(SlotIndex, EntryIndex)>,
+    /// The first and the last release.
+    released: Option<(EntryIndex, EntryIndex)>,
+    /// Whether all of what was released belongs to private pools.
+    only_private: bool,
+    /// What was reserved before the first release.
+    before_bytes: u64,
+    /// What was taken after the last release.
+    grown_bytes: u64,
+}
+
+/// The request that ends a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Served(usize),
+    Failed(usize),
+    /// Something else came: the call was no request.
+    Other,
+}
+
+struct Reader<'a> {
+    snapshot: &'a Snapshot,
+    trace: &'a [TraceEntry],
+    recorded: &'a Recorded,
+    /// The trace was recorded without completed frees.
+    never_completes: bool,
+    /// Blocks that wait for a stream in the snapshot's segments.
+    pending_at_end: FxHashSet<u64>,
+    books: Books,
+    pools: Pools,
+    steps: Vec<Step>,
+    priors: Vec<Prior>,
+    call: Call,
+    reserved_bytes: u64,
+    n_unrequested: usize,
+    gave_back: bool,
+}
+
+/// An entry's number fits: a trace has fewer than 2^32 entries.
+#[allow(clippy::cast_possible_truncation)]
+fn number(entry: usize) -> EntryIndex {
+    entry as EntryIndex
+}
+
+fn stream(entry: &TraceEntry) -> StreamId {
+    StreamId(entry.stream.cast_unsigned())
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> std::result::Result<(), (usize, String)> {
+        let mut at = 0;
+        while at < self.trace.len() {
+            let n_used = self.entry(at).map_err(|what| (at, what))?;
+            at += n_used;
+        }
+        self.end_call(End::Other);
+        Ok(())
+    }
+
+    /// Takes one entry up, and the completion of a free with it. Says how many were used.
+    fn entry(&mut self, at: usize) -> Checked<usize> {
+        let entry = &self.trace[at];
+        let Some(action) = entry.action else { return Ok(1) };
+        let is_of_block =
+            matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Oom);
+        if is_of_block && !(1..ABSURD_BYTES).contains(&entry.size) {
+            return Err(format!("{} of {} bytes; a block has 1 to 2^60 - 1", action.name(), entry.size));
+        }
+        match action {
+            Action::Alloc => self.alloc(at)?,
+            Action::Oom => self.oom(at),
+            Action::FreeRequested => return self.free(at),
+            Action::FreeCompleted => self.complete(at)?,
+            Action::SegmentFree | Action::SegmentUnmap => self.release(at),
+            Action::SegmentAlloc | Action::SegmentMap => {
+                self.call.grown_bytes = self.call.grown_bytes.saturating_add(entry.size);
+            }
+            Action::Snapshot => drop(self.end_call(End::Other)),
+            Action::Annotate => {}
+        }
+        let (more, less) = change(entry);
+        self.reserved_bytes = self.reserved_bytes.saturating_add(more).saturating_sub(less);
+        Ok(1)
+    }
+
+    fn request(&self, at: usize) -> Request {
+        let entry = &self.trace[at];
+        let pool = self.pools.of(self.snapshot, at, entry);
+        Request { bytes: entry.size, stream: stream(entry), entry: number(at), pool }
+    }
+
+    fn alloc(&mut self, at: usize) -> Checked<()> {
+        let entry = &self.trace[at];
+        self.complete_unseen(at)?;
+        let after = self.end_call(End::Served(at));
+        let slot = self.books.alloc(entry.address, entry.size)?;
+        let request = self.request(at);
+        self.steps.push(Step::Alloc { request, slot });
+        self.complete_all(after.unwrap_or_default());
+        Ok(())
+    }
+
+    /// A trace without completed frees shows only by the next block at the
+    /// same place that the one before is free.
+    fn complete_unseen(&mut self, at: usize) -> Checked<()> {
+        let address = self.trace[at].address;
+        let Some(live) = self.books.get(address).filter(|live| self.never_completes && live.is_pending)
+        else {
+            return Ok(());
+        };
+        self.books.complete_free(address, live.bytes)?;
+        if self.pending_at_end.contains(&address) {
+            self.steps.push(Step::Complete { slot: live.slot, entry: number(at) });
+        }
+        Ok(())
+    }
+
+    fn oom(&mut self, at: usize) {
+        let after = self.end_call(End::Failed(at));
+        let request = self.request(at);
+        self.steps.push(Step::Fail { request });
+        self.complete_all(after.unwrap_or_default());
+    }
+
+    fn free(&mut self, at: usize) -> Checked<usize> {
+        self.end_call(End::Other);
+        let entry = &self.trace[at];
+        let freed = self.books.request_free(entry.address, entry.size)?;
+        self.note_prior(freed, at);
+        let (slot, number) = (freed.slot(), number(at));
+        let next = self.trace.get(at + 1);
+        let is_completed = next
+            .is_some_and(|next| next.action == Some(Action::FreeCompleted) && next.address == entry.address);
+        if is_completed {
+            self.books.complete_free(entry.address, self.trace[at + 1].size)?;
+            self.steps.push(Step::Free { slot, entry: number });
+            return Ok(2);
+        }
+        let is_late = !self.never_completes || self.pending_at_end.contains(&entry.address);
+        let step = if is_late {
+            Step::FreeLater { slot, entry: number }
+        } else {
+            Step::Free { slot, entry: number }
+        };
+        self.steps.push(step);
+        Ok(1)
+    }
+
+    fn complete(&mut self, at: usize) -> Checked<()> {
+        let entry = &self.trace[at];
+        let (freed, was_requested) = self.books.complete_free(entry.address, entry.size)?;
+        self.note_prior(freed, at);
+        if !was_requested {
+            self.n_unrequested += 1;
+            self.steps.push(Step::FreeLater { slot: freed.slot(), entry: number(at) });
+        }
+        self.call.completed.push((freed.slot(), number(at)));
+        Ok(())
+    }
+
+    fn release(&mut self, at: usize) {
+        let is_private = self.pools.of(self.snapshot, at, &self.trace[at]) != 0;
+        let at = number(at);
+        match &mut self.call.released {
+            Some((_, last)) => *last = at,
+            first @ None => {
+                *first = Some((at, at));
+                self.call.before_bytes = self.reserved_bytes;
+                self.call.only_private = true;
+            }
+        }
+        self.call.only_private &= is_private;
+        self.call.grown_bytes = 0;
+    }
+
+    fn note_prior(&mut self, freed: Freed, at: usize) {
+        if let Freed::New(slot) = freed {
+            let entry = &self.trace[at];
+            let pool = self.pools.of(self.snapshot, at, entry);
+            let (address, bytes) = (entry.address, entry.size);
+            self.priors.push(Prior { address, bytes, stream: stream(entry), pool, slot, stack: None });
+        }
+    }
+
+    /// The steps of what came before a request or something else. What a
+    /// request's own retry completed, it waited for: those steps come after it.
+    fn end_call(&mut self, end: End) -> Option<Vec<(SlotIndex, EntryIndex)>> {
+        let call = std::mem::take(&mut self.call);
+        let first = call.released.map(|(first, _)| first);
+        if first.is_some() && self.is_own(&call, end) {
+            self.gave_back = true;
+            return Some(call.completed);
+        }
+        let first = first.or(call.completed.first().map(|(_, entry)| *entry).filter(|_| end == End::Other));
+        self.complete_all(call.completed);
+        if let Some(entry) = first.filter(|_| !call.only_private) {
+            self.steps.push(Step::EmptyCache { entry });
+        }
+        None
+    }
+
+    fn complete_all(&mut self, completed: Vec<(SlotIndex, EntryIndex)>) {
+        self.steps.extend(completed.into_iter().map(|(slot, entry)| Step::Complete { slot, entry }));
+    }
+
+    /// Whether a request gave the segments back itself; see the top of this file.
+    fn is_own(&self, call: &Call, end: End) -> bool {
+        let (Some((_, last)), End::Served(at) | End::Failed(at)) = (call.released, end) else { return false };
+        let has_failed = matches!(end, End::Failed(_));
+        if call.grown_bytes == 0 && !has_failed {
+            return false;
+        }
+        let stack = |at: usize| self.trace[at].stack.filter(|stack| *stack != Stacks::EMPTY);
+        if let (Some(release), Some(request)) = (stack(last as usize), stack(at)) {
+            return release == request;
+        }
+        let level_bytes = call.before_bytes.saturating_add(call.grown_bytes);
+        has_failed
+            || self.recorded.collects_garbage
+            || level_bytes > self.recorded.reserved_peak_bytes.max(LEAST_DEVICE_BYTES)
+    }
+
+    /// Takes up the blocks that are in use at the end and never were seen to
+    /// come. Says on how many blocks the trace and the end disagree.
+    fn meet_end(&mut self, device: DeviceId) -> usize {
+        let mut in_use = FxHashMap::<u64, bool>::default();
+        let mut n_differ = 0;
+        for (at, block, segment) in blocks_of(self.snapshot, device) {
+            if !block.state.is_some_and(BlockState::is_active) {
+                continue;
+            }
+            in_use.insert(at, block.state == Some(BlockState::ActiveAllocated));
+            if !self.books.knows(at) {
+                self.pre_existing(at, block, segment);
+            } else if self.books.get(at).is_none() {
+                n_differ += 1;
+            }
+        }
+        for (address, live) in self.books.live() {
+            n_differ += usize::from(match in_use.remove(&address) {
+                Some(is_allocated) => is_allocated == live.is_pending,
+                None => !(live.is_pending && self.never_completes),
+            });
+        }
+        n_differ
+    }
+
+    fn pre_existing(&mut self, address: u64, block: &Block, segment: &Segment) {
+        let bytes = if block.requested_size > 0 { block.requested_size } else { block.size };
+        if !(1..ABSURD_BYTES).contains(&bytes) {
+            return;
+        }
+        let (slot, pool) = (self.books.new_slot(), self.pools.number(segment.pool));
+        let (stream, stack) = (StreamId(segment.stream.cast_unsigned()), block.stack);
+        self.priors.push(Prior { address, bytes, stream, pool, slot, stack });
+    }
+
+    fn finish(mut self, n_missing: usize) -> Read {
+        self.priors.sort_by_key(|prior| prior.address);
+        let mut warnings = Vec::new();
+        let mut warn = |n: usize, what: &str| {
+            if n > 0 {
+                warnings.push(format!("{n} {what}"));
+            }
+        };
+        warn(n_missing, "blocks are live by the trace and not in the segments, or the reverse");
+        warn(self.n_unrequested, "frees were completed whose request was not recorded");
+        if self.never_completes {
+            let n = self.steps.iter().filter(|step| matches!(step, Step::Free { .. })).count();
+            warn(n, "frees were recorded without their completion, and are taken as completed at once");
+        }
+        let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
+        warn(n, "requests failed when they were recorded; where they are served now, they are freed at once");
+        let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
+        let n = self.steps.iter().filter(is_private).count();
+        warn(n, "requests went to private pools; they do so again, and the pools are held to the end");
+        Read {
+            steps: self.steps,
+            priors: self.priors,
+            pools: self.pools.ids,
+            n_slots: self.books.n_slots(),
+            gave_back: self.gave_back,
+            warnings,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What if the settings had been others? A recorded history's requests, run through the allocator again.
+//!
+//! A snapshot's trace tells what a program asked for ([`Requests`]). The same
+//! requests run on a simulated device under any [`Settings`](crate::allocator::Settings)
+//! give what PyTorch's allocator would have reserved ([`ask`]), for one
+//! setting or a [`grid`] of them, and a [`replayed`] snapshot to look at.
+//!
+//! ```
+//! use memreel::{Reel, DeviceId, recorder::History, whatif::{self, Question, Requests}};
+//!
+//! let reel = Reel::builder().history(History::all()).build()?;
+//! for _ in 0..10 {
+//!     reel.alloc(3 << 20)?;
+//! }
+//! let requests = Requests::of(&reel.snapshot(), DeviceId(0))?;
+//! let question = Question { conf: "large_segment_size_mb:12".into(), limit_bytes: None };
+//! let answer = whatif::ask(&requests, &question, &|_| ())?;
+//! assert_eq!(answer.outcome.reserved_peak_bytes, 12 << 20);
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! What a trace cannot tell is said in [`Requests::warnings`]: blocks that
+//! were live before it began, and what the ring had lost.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod books;
+mod calls;
+mod order;
+mod pools;
+mod prior;
+mod recorded;
+mod replayed;
+mod requests;
+mod run;
+mod sweep;
+
+pub use answer::{Answer, Question, ask};
+pub use prior::Confidence;
+pub use recorded::Recorded;
+pub use replayed::replayed;
+pub use requests::Requests;
+pub use run::{FailedRequest, Outcome};
+pub use sweep::{ask_all, grid};

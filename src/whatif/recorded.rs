@@ -1,0 +1,189 @@
+//! What the real allocator did: its setting, its peak, where its segments lay.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    allocator::Settings,
+    event::{Action, DeviceId, StreamId},
+    snapshot::{Segment, Snapshot, TraceEntry, Value},
+};
+
+const SMALL_PAGE_BYTES: u64 = 2 << 20;
+const LARGE_PAGE_BYTES: u64 = 20 << 20;
+
+/// The record beside which answers stand.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    conf: String,
+    /// What of `conf` has a meaning here.
+    usable_conf: String,
+    pub(super) collects_garbage: bool,
+    pub(super) start_bytes: u64,
+    pub(super) addresses: Addresses,
+    /// The most bytes in segments at any time of the history.
+    pub reserved_peak_bytes: u64,
+    /// Segments and pages that came from the device.
+    pub num_device_alloc: u64,
+    /// Segments and pages that went back to it.
+    pub num_device_free: u64,
+    /// Requests that failed.
+    pub num_ooms: u64,
+    warnings: Vec<String>,
+}
+
+/// Where segments and expandable ranges began, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Addresses {
+    pub(super) segments: Vec<u64>,
+    pub(super) ranges: Vec<u64>,
+    /// A device on which these ranges lie apart, if that bounds it.
+    pub(super) total_bytes: Option<u64>,
+}
+
+impl Recorded {
+    pub(super) fn of(snapshot: &Snapshot, device: DeviceId) -> Recorded {
+        let trace = &snapshot.device_traces[device.index()];
+        let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
+        let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
+        let conf = conf.unwrap_or_default();
+        let (usable_conf, warnings) = usable(&conf);
+        let threshold = setting("garbage_collection_threshold");
+        let count = |actions: &[Action]| {
+            trace.iter().filter(|entry| entry.action.is_some_and(|a| actions.contains(&a))).count() as u64
+        };
+        let start_bytes = start_bytes(snapshot, device, trace);
+        Recorded {
+            conf,
+            usable_conf,
+            collects_garbage: matches!(threshold, Some(Value::Float(threshold)) if *threshold > 0.0),
+            start_bytes,
+            addresses: addresses(trace),
+            reserved_peak_bytes: peak_bytes(start_bytes, trace),
+            num_device_alloc: count(&[Action::SegmentAlloc, Action::SegmentMap]),
+            num_device_free: count(&[Action::SegmentFree, Action::SegmentUnmap]),
+            num_ooms: count(&[Action::Oom]),
+            warnings,
+        }
+    }
+
+    /// The settings text of the file; empty where there is none.
+    #[must_use]
+    pub fn conf(&self) -> &str {
+        &self.conf
+    }
+
+    /// The settings text without the options that have no meaning here, those of pinned host memory.
+    #[must_use]
+    pub fn usable_conf(&self) -> &str {
+        &self.usable_conf
+    }
+
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// The options of a recorded text that the parser takes, and which it does not.
+fn usable(conf: &str) -> (String, Vec<String>) {
+    if conf.parse::<Settings>().is_ok() {
+        return (conf.to_owned(), Vec::new());
+    }
+    let (mut depth, mut start, mut options) = (0_i32, 0, Vec::new());
+    for (at, c) in conf.char_indices().chain([(conf.len(), ',')]) {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ',' if depth <= 0 || at == conf.len() => {
+                options.push(&conf[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        options.into_iter().partition(|option| option.parse::<Settings>().is_ok());
+    let warning =
+        format!("the recorded setting holds what is not known here, and left out: {}", unknown.join(","));
+    let known = known.join(",");
+    (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
+}
+
+/// By how much an entry changes what is reserved.
+pub(super) fn change(entry: &TraceEntry) -> (u64, u64) {
+    match entry.action {
+        Some(Action::SegmentAlloc | Action::SegmentMap) => (entry.size, 0),
+        Some(Action::SegmentFree | Action::SegmentUnmap) => (0, entry.size),
+        _ => (0, 0),
+    }
+}
+
+pub(super) fn segments_of(snapshot: &Snapshot, device: DeviceId) -> impl Iterator<Item = &Segment> {
+    let is_of = move |segment: &&Segment| usize::try_from(segment.device) == Ok(device.index());
+    snapshot.segments.iter().filter(is_of)
+}
+
+/// What was reserved when the trace began: what is reserved at its end, less what came in it.
+fn start_bytes(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> u64 {
+    let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
+    let end = sum(&mut segments_of(snapshot, device).map(|segment| segment.total_size));
+    let came = sum(&mut trace.iter().map(|entry| change(entry).0));
+    let went = sum(&mut trace.iter().map(|entry| change(entry).1));
+    end.saturating_add(went).saturating_sub(came)
+}
+
+fn peak_bytes(start_bytes: u64, trace: &[TraceEntry]) -> u64 {
+    let running = trace.iter().scan(start_bytes, |reserved, entry| {
+        let (more, less) = change(entry);
+        *reserved = reserved.saturating_add(more).saturating_sub(less);
+        Some(*reserved)
+    });
+    running.max().unwrap_or(0).max(start_bytes)
+}
+
+/// An expandable range: each stream has one for small blocks and one for large ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RangeKey {
+    stream: StreamId,
+    is_small: bool,
+}
+
+/// Small requests map one small page at a time, large ones nothing of that size.
+fn addresses(trace: &[TraceEntry]) -> Addresses {
+    let mut all = Addresses::default();
+    let mut mapped = BTreeMap::<RangeKey, u64>::new();
+    for entry in trace {
+        let is_small = entry.size % LARGE_PAGE_BYTES != 0;
+        let key = RangeKey { stream: StreamId(entry.stream.cast_unsigned()), is_small };
+        match entry.action {
+            Some(Action::SegmentAlloc) => all.segments.push(entry.address),
+            Some(Action::SegmentMap) => {
+                let bytes = mapped.entry(key).or_default();
+                if *bytes == 0 {
+                    all.ranges.push(entry.address);
+                }
+                *bytes = bytes.saturating_add(entry.size);
+            }
+            Some(Action::SegmentUnmap) => {
+                // A free row of small pages may go at once, and be a multiple of a large one.
+                let of_small = RangeKey { is_small: true, ..key };
+                let is_large = mapped.get(&key).is_some_and(|bytes| *bytes >= entry.size);
+                let bytes = mapped.entry(if is_large { key } else { of_small }).or_default();
+                *bytes = bytes.saturating_sub(entry.size);
+            }
+            _ => {}
+        }
+    }
+    all.total_bytes = total_bytes(&all.ranges);
+    all
+}
+
+/// A range is an eighth larger than its device, in whole pages, so the nearest
+/// two ranges say how large the device can be.
+fn total_bytes(ranges: &[u64]) -> Option<u64> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let gap = sorted.windows(2).map(|pair| pair[1] - pair[0]).min()?;
+    let pages = gap.saturating_sub(LARGE_PAGE_BYTES);
+    Some((pages / 9 * 8 / SMALL_PAGE_BYTES * SMALL_PAGE_BYTES).max(SMALL_PAGE_BYTES))
+}

@@ -1,0 +1,199 @@
+//! The snapshot of a replayed run: new addresses and segments, the recorded stacks and times.
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    answer::{Question, can_repeat},
+    requests::Requests,
+    run::{Conditions, Order, Run},
+};
+use crate::{
+    allocator::Settings,
+    error::Result,
+    event::Action,
+    inventory::{BlockState, Inventory},
+    recorder::{Context, History, Recorder},
+    snapshot::{
+        Dialect, Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks, TraceEntry, collect,
+    },
+};
+
+/// Runs the requests of one or more devices of a snapshot under a setting,
+/// and says what a snapshot taken at the end would have held.
+///
+/// Addresses are the recorded ones where [`ask`](super::ask) uses them, else
+/// falling ones. Each event has the time and the stack of the entry that its
+/// request was read from. Blocks that were live before the history began are
+/// there without an event, as they were.
+///
+/// # Errors
+/// [`is_invalid_option`](crate::Error::is_invalid_option) for a setting that cannot be read.
+pub fn replayed(snapshot: &Snapshot, requests: &[&Requests], question: &Question) -> Result<Snapshot> {
+    let repeats = requests.iter().all(|requests| can_repeat(requests, question));
+    let recorded = repeats.then(|| replayed_in(snapshot, requests, question, Order::Recorded).ok()).flatten();
+    recorded.map_or_else(|| replayed_in(snapshot, requests, question, Order::Falling), Ok)
+}
+
+fn replayed_in(
+    snapshot: &Snapshot,
+    requests: &[&Requests],
+    question: &Question,
+    order: Order,
+) -> Result<Snapshot> {
+    // A ring that grows as it fills, and loses nothing.
+    const UNBOUNDED: usize = 1 << 40;
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().context(Context::None).max_entries(UNBOUNDED));
+    let settings: Settings = question.conf.parse()?;
+    let conditions = Conditions { settings, limit_bytes: question.limit_bytes, order };
+    let logs: Result<Vec<Log<'_>>> =
+        requests.iter().map(|requests| Log::of_run(requests, &conditions, &recorder)).collect();
+    let logs = logs?;
+    let inventories: Vec<&dyn Inventory> =
+        logs.iter().map(|log| &log.run.allocator as &dyn Inventory).collect();
+    let collected = collect(&recorder, &inventories, Dialect::default());
+    let mut writer = Writer::new(snapshot, &collected);
+    logs.iter().for_each(|log| writer.device(log));
+    Ok(writer.out)
+}
+
+/// A run with the step behind each of its events.
+struct Log<'a> {
+    run: Run<'a>,
+    requests: &'a Requests,
+    /// Events that came of pre-existing blocks.
+    n_before: usize,
+    /// For each event after those, the recorded entry.
+    entries: Vec<usize>,
+}
+
+impl<'a> Log<'a> {
+    fn of_run(requests: &'a Requests, conditions: &Conditions, recorder: &Recorder) -> Result<Log<'a>> {
+        let mut run = Run::start(requests, conditions, recorder)?;
+        let n_before = recorder.n_events(requests.device);
+        let mut entries: Vec<usize> = Vec::with_capacity(requests.steps.len() * 2);
+        for step in &requests.steps {
+            run.step(step)?;
+            let n_events = recorder.n_events(requests.device) - n_before;
+            entries.resize(n_events, step.entry());
+        }
+        Ok(Log { run, requests, n_before, entries })
+    }
+}
+
+/// A snapshot in the making. It begins with the recorded one's stacks and
+/// shapes, so that records of both can stand in it.
+struct Writer<'a> {
+    recorded: &'a Snapshot,
+    collected: &'a Snapshot,
+    out: Snapshot,
+    entry_shapes: FxHashMap<(ShapeId, ShapeId, bool), ShapeId>,
+}
+
+/// The stacks of what is still there at the end, by address.
+#[derive(Default)]
+struct Origins {
+    blocks: FxHashMap<u64, StackIndex>,
+    segments: FxHashMap<u64, StackIndex>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(recorded: &'a Snapshot, collected: &'a Snapshot) -> Writer<'a> {
+        let out = Snapshot {
+            stacks: recorded.stacks.clone(),
+            shapes: recorded.shapes.clone(),
+            external_annotations: recorded.external_annotations.clone(),
+            shape: collected.shape.clone(),
+            device_traces: vec![Vec::new(); recorded.device_traces.len().max(collected.device_traces.len())],
+            ..Snapshot::default()
+        };
+        Writer { recorded, collected, out, entry_shapes: FxHashMap::default() }
+    }
+
+    fn device(&mut self, log: &Log<'_>) {
+        let device = log.requests.device.index();
+        let mut origins = Origins::default();
+        for prior in &log.requests.priors {
+            if let (Some(address), Some(stack)) = (log.run.address(prior.slot), prior.stack) {
+                origins.blocks.insert(address, stack);
+            }
+        }
+        let events = &self.collected.device_traces[device];
+        let recorded = &self.recorded.device_traces[device];
+        let mut trace = Vec::with_capacity(log.entries.len());
+        let mut time_us = i64::MIN;
+        for (event, entry) in events[log.n_before..].iter().zip(&log.entries) {
+            let written = self.entry(event, &recorded[*entry], time_us);
+            time_us = written.time_us;
+            origins.note(&written);
+            trace.push(written);
+        }
+        self.out.device_traces[device] = trace;
+        let of_device = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
+        for segment in self.collected.segments.iter().filter(of_device) {
+            let segment = self.segment(segment, &origins);
+            self.out.segments.push(segment);
+        }
+    }
+
+    fn entry(&mut self, event: &TraceEntry, recorded: &TraceEntry, least_us: i64) -> TraceEntry {
+        let key = (event.shape, recorded.shape, recorded.stack.is_some());
+        let shape = match self.entry_shapes.get(&key) {
+            Some(shape) => *shape,
+            None => {
+                let shape = self.entry_shape(event.shape, recorded);
+                *self.entry_shapes.entry(key).or_insert(shape)
+            }
+        };
+        TraceEntry { time_us: recorded.time_us.max(least_us), stack: recorded.stack, shape, ..*event }
+    }
+
+    /// The collector's keys, with the recorded texts and a place for the frames.
+    fn entry_shape(&mut self, collected: ShapeId, recorded: &TraceEntry) -> ShapeId {
+        let mut shape = self.collected.shapes.get(collected).clone();
+        let texts = self.recorded.shapes.get(recorded.shape);
+        for key in ["compile_context", "user_metadata"] {
+            if let Some(value) = texts.value(key) {
+                shape.set(key.into(), Slot::Value(value.clone()));
+            }
+        }
+        if recorded.stack.is_some() {
+            shape.set("frames".into(), Slot::Field(Field::Frames));
+        }
+        self.out.shapes.intern(shape)
+    }
+
+    fn segment(&mut self, segment: &Segment, origins: &Origins) -> Segment {
+        let mut segment = segment.clone();
+        let stack = origins.segments.get(&segment.address).copied().unwrap_or(Stacks::EMPTY);
+        let mut shape = self.collected.shapes.get(segment.shape).clone();
+        if stack != Stacks::EMPTY {
+            frames_last(&mut shape);
+        }
+        segment.stack = Some(stack);
+        segment.shape = self.out.shapes.intern(shape);
+        for block in &mut segment.blocks {
+            let is_active = block.state.is_some_and(BlockState::is_active);
+            let stack = origins.blocks.get(&block.address).copied().filter(|_| is_active);
+            block.stack = Some(stack.unwrap_or(Stacks::EMPTY));
+            block.shape = self.out.shapes.intern(self.collected.shapes.get(block.shape).clone());
+        }
+        segment
+    }
+}
+
+/// Segments with a stack have their frames behind their blocks (snapshot-format.md 1.2).
+fn frames_last(shape: &mut Shape) {
+    shape.slots.sort_by_key(|(_, slot)| *slot == Slot::Field(Field::Frames));
+}
+
+impl Origins {
+    fn note(&mut self, entry: &TraceEntry) {
+        let into = match entry.action {
+            Some(Action::Alloc) => &mut self.blocks,
+            Some(Action::SegmentAlloc | Action::SegmentMap) => &mut self.segments,
+            _ => return,
+        };
+        into.insert(entry.address, entry.stack.unwrap_or(Stacks::EMPTY));
+    }
+}

@@ -1,0 +1,290 @@
+//! One run of the requests: one allocator, one setting, one order of addresses.
+
+use std::sync::Arc;
+
+use super::requests::{Request, Requests, SlotIndex, Step};
+use crate::{
+    allocator::{Allocation, CachingAllocator, PoolOptions, Route, Settings},
+    device::Simulated,
+    error::Result,
+    event::{PoolId, StreamId},
+    recorder::Recorder,
+};
+
+/// The sum of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The most bytes held from the device.
+    pub reserved_peak_bytes: u64,
+    /// The most bytes in blocks the program held.
+    pub allocated_peak_bytes: u64,
+    /// What was reserved but not in any block when the most was reserved.
+    pub waste_at_peak_bytes: u64,
+    /// Requests that failed.
+    pub num_ooms: u64,
+    /// Requests that succeeded or failed after everything cached was given back.
+    pub num_alloc_retries: u64,
+    /// Segments and stretches of pages taken from the device.
+    pub num_device_alloc: u64,
+    /// Segments and stretches of pages given back to it.
+    pub num_device_free: u64,
+    /// Pre-existing blocks for which the limit had no room.
+    pub n_priors_refused: u64,
+    /// The first request that failed. The run goes on without its block; the program would have stopped.
+    pub first_oom: Option<FailedRequest>,
+}
+
+impl Outcome {
+    /// Calls that the setting costs: a device's are a hundred times as slow as the cache.
+    #[must_use]
+    pub fn num_device_calls(&self) -> u64 {
+        self.num_device_alloc + self.num_device_free
+    }
+}
+
+/// A request that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct FailedRequest {
+    /// Its number among the requests, from 0.
+    pub request: usize,
+    /// The index of its trace entry, which has its stack.
+    pub entry: usize,
+    /// What was asked for.
+    pub size_bytes: u64,
+}
+
+/// Where the simulated device puts segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// From low addresses to high ones.
+    Rising,
+    /// From high addresses to low ones.
+    Falling,
+    /// Where they were recorded.
+    Recorded,
+}
+
+/// Under what a run takes place.
+#[derive(Clone, Debug)]
+pub(super) struct Conditions {
+    pub(super) settings: Settings,
+    pub(super) limit_bytes: Option<u64>,
+    pub(super) order: Order,
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    requests: &'a Requests,
+    device: Arc<Simulated>,
+    pub(super) allocator: CachingAllocator,
+    slots: Vec<Option<Allocation>>,
+    pools: Vec<PoolId>,
+    n_requests: usize,
+    peak: Peak,
+    n_priors_refused: u64,
+    first_oom: Option<FailedRequest>,
+}
+
+/// The most that was reserved, and what was unused of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peak {
+    reserved_bytes: u64,
+    /// As of the last request.
+    last_bytes: u64,
+    waste_bytes: u64,
+}
+
+impl Peak {
+    fn note(&mut self, (reserved_bytes, allocated_bytes): (u64, u64)) {
+        let waste_bytes = reserved_bytes.saturating_sub(allocated_bytes);
+        if reserved_bytes > self.reserved_bytes {
+            (self.reserved_bytes, self.waste_bytes) = (reserved_bytes, waste_bytes);
+        } else if reserved_bytes == self.reserved_bytes && reserved_bytes > self.last_bytes {
+            self.waste_bytes = self.waste_bytes.max(waste_bytes);
+        }
+        self.last_bytes = reserved_bytes;
+    }
+}
+
+/// How many steps pass between two reports of progress.
+const STRIDE: usize = 1 << 14;
+
+/// Runs all requests. `progress` is told the steps done since it was last told.
+pub(super) fn run(
+    requests: &Requests,
+    conditions: &Conditions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome> {
+    let mut run = Run::start(requests, conditions, &Recorder::new())?;
+    for steps in requests.steps.chunks(STRIDE) {
+        steps.iter().try_for_each(|step| run.step(step))?;
+        progress(steps.len() as u64);
+    }
+    Ok(run.outcome())
+}
+
+impl<'a> Run<'a> {
+    /// An allocator with the pre-existing blocks; its counts begin after them.
+    pub(super) fn start(
+        requests: &'a Requests,
+        conditions: &Conditions,
+        recorder: &Recorder,
+    ) -> Result<Run<'a>> {
+        let device = Arc::new(device(requests, conditions));
+        let track = recorder.track(requests.device);
+        let allocator = CachingAllocator::with_settings(device.clone(), &track, conditions.settings.clone());
+        if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
+            allocator.set_memory_limit(conditions.limit_bytes);
+        }
+        let make = |id: &PoolId| match id.0 {
+            0 => allocator.create_pool(PoolOptions::default()),
+            _ => allocator.create_capture_pool(),
+        };
+        let mut run = Run {
+            pools: requests.pools.iter().map(make).collect(),
+            requests,
+            device,
+            allocator,
+            slots: std::iter::repeat_with(|| None).take(requests.n_slots).collect(),
+            n_requests: 0,
+            peak: Peak::default(),
+            n_priors_refused: 0,
+            first_oom: None,
+        };
+        run.place_priors()?;
+        Ok(run)
+    }
+
+    fn place_priors(&mut self) -> Result<()> {
+        for prior in &self.requests.priors {
+            match self.alloc(prior.bytes, prior.stream, prior.pool) {
+                Ok(block) => self.slots[prior.slot as usize] = Some(block),
+                Err(error) if error.is_out_of_memory() => self.n_priors_refused += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        self.peak.note(self.allocator.held_bytes());
+        self.allocator.reset_accumulated_memory_stats();
+        Ok(())
+    }
+
+    /// Does one thing.
+    #[inline]
+    pub(super) fn step(&mut self, step: &Step) -> Result<()> {
+        match *step {
+            Step::Alloc { request, slot } => self.request(&request, slot),
+            Step::Free { slot, .. } => self.take(slot).map_or(Ok(()), Allocation::free),
+            Step::Fail { request } => self.fail(&request),
+            Step::FreeLater { slot, .. } => self.free_later(slot),
+            Step::Complete { slot, .. } => {
+                self.device.set_idle(other_stream(slot));
+                self.allocator.complete_passed()
+            }
+            Step::EmptyCache { .. } => self.allocator.empty_cache(),
+        }
+    }
+
+    /// Where a slot's block is, while one is there.
+    pub(super) fn address(&self, slot: SlotIndex) -> Option<u64> {
+        self.slots[slot as usize].as_ref().map(|block| block.address().0)
+    }
+
+    fn take(&mut self, slot: SlotIndex) -> Option<Allocation> {
+        self.slots[slot as usize].take()
+    }
+
+    fn request(&mut self, request: &Request, slot: SlotIndex) -> Result<()> {
+        let served = self.alloc(request.bytes, request.stream, request.pool);
+        self.slots[slot as usize] = self.count(request, served)?;
+        Ok(())
+    }
+
+    /// A request that failed when it was recorded. Nothing tells how long its
+    /// block would have lived, so one that is served now is freed at once.
+    fn fail(&mut self, request: &Request) -> Result<()> {
+        let served = self.alloc(request.bytes, request.stream, request.pool);
+        self.count(request, served)?.map_or(Ok(()), Allocation::free)
+    }
+
+    /// The block of a request, if there was one; other failures than of memory end the run.
+    fn count(&mut self, request: &Request, served: Result<Allocation>) -> Result<Option<Allocation>> {
+        self.n_requests += 1;
+        let block = match served {
+            Ok(block) => Some(block),
+            Err(error) if error.is_out_of_memory() => {
+                self.first_oom.get_or_insert(FailedRequest {
+                    request: self.n_requests - 1,
+                    entry: request.entry as usize,
+                    size_bytes: request.bytes,
+                });
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        self.peak.note(self.allocator.held_bytes());
+        Ok(block)
+    }
+
+    #[inline]
+    fn alloc(&self, bytes: u64, stream: StreamId, pool: u16) -> Result<Allocation> {
+        match pool.checked_sub(1) {
+            None => self.allocator.alloc(bytes, stream),
+            Some(index) => self.alloc_private(bytes, stream, self.pools[usize::from(index)]),
+        }
+    }
+
+    fn alloc_private(&self, bytes: u64, stream: StreamId, pool: PoolId) -> Result<Allocation> {
+        self.allocator.begin_pool(pool, Route::Thread)?;
+        let served = self.allocator.alloc(bytes, stream);
+        self.allocator.end_pool(pool)?;
+        self.allocator.release_pool(pool)?;
+        served
+    }
+
+    /// Each late free waits for a stream of its own, so that it can be completed at its own place.
+    fn free_later(&mut self, slot: SlotIndex) -> Result<()> {
+        let Some(block) = self.take(slot) else { return Ok(()) };
+        self.device.set_busy(other_stream(slot));
+        block.record_stream(other_stream(slot));
+        block.free()
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        let stats = self.allocator.stats();
+        Outcome {
+            reserved_peak_bytes: stats.reserved_bytes.all.peak.cast_unsigned(),
+            allocated_peak_bytes: stats.allocated_bytes.all.peak.cast_unsigned(),
+            waste_at_peak_bytes: self.peak.waste_bytes,
+            num_ooms: stats.num_ooms.cast_unsigned(),
+            num_alloc_retries: stats.num_alloc_retries.cast_unsigned(),
+            num_device_alloc: stats.num_device_alloc.cast_unsigned(),
+            num_device_free: stats.num_device_free.cast_unsigned(),
+            n_priors_refused: self.n_priors_refused,
+            first_oom: self.first_oom,
+        }
+    }
+}
+
+/// A stream that no recorded block was allocated for: handles are addresses below 2^63.
+fn other_stream(slot: SlotIndex) -> StreamId {
+    StreamId(1 << 63 | u64::from(slot))
+}
+
+/// The memory limit is the device's size too, so that a fraction of the
+/// device in a setting means a fraction of the limit.
+fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
+    let total_bytes = conditions.limit_bytes.unwrap_or_else(|| requests.ample_bytes());
+    match conditions.order {
+        Order::Rising => Simulated::new(total_bytes),
+        Order::Falling => Simulated::new(total_bytes).falling(),
+        Order::Recorded => {
+            let addresses = &requests.recorded().addresses;
+            Simulated::new(addresses.total_bytes.unwrap_or(total_bytes))
+                .scripted(addresses.segments.iter().copied())
+                .scripted_ranges(addresses.ranges.iter().copied())
+        }
+    }
+}

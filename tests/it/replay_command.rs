@@ -1,0 +1,170 @@
+//! `memreel replay`, as its users meet it.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use memreel::{Snapshot, pickle};
+use serde_json::{Value, json};
+
+use crate::model_recording::{read, snapshot};
+
+fn replay(arguments: &[&str]) -> Output {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    Command::new(env!("CARGO_BIN_EXE_memreel"))
+        .arg("replay")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn refused(output: &Output, status: i32) -> String {
+    assert_eq!(output.status.code(), Some(status));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_recorded_training_under_the_other_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("default.pickle");
+    pickle::save(&snapshot(&read("default")), &path).unwrap();
+    let path = path.to_str().unwrap();
+    let expandable = "expandable_segments:True";
+    let confs = ["", expandable, "max_split_size_mb:64", "roundup_power2_divisions:8"];
+    let mut arguments = vec!["--json"];
+    confs.iter().for_each(|conf| arguments.extend(["--conf", conf]));
+    arguments.push(path);
+    let lines = lines(&replay(&arguments));
+    // What the H100 reserved under each.
+    let recorded = [2_780_823_552_u64, 2_283_798_528, 3_846_176_768, 2_663_383_040];
+    assert_eq!(lines.len(), 4);
+    for ((line, conf), recorded) in lines.iter().zip(confs).zip(recorded) {
+        assert_eq!(line["conf"], conf);
+        assert_eq!((&line["device"], &line["requests"]), (&json!(0), &json!(5472)));
+        assert_eq!(line["reserved_peak_bytes"], recorded, "{conf}: exact with falling addresses");
+        assert_eq!((&line["num_ooms"], &line["first_oom"]), (&json!(0), &Value::Null));
+        for key in ["allocated_peak_bytes", "num_alloc_retries", "num_device_alloc", "num_device_free"] {
+            assert!(line[key].is_u64(), "{key}");
+        }
+    }
+    assert_eq!(lines[0]["num_device_alloc"], 96);
+    assert_eq!(lines[0]["allocated_peak_bytes"], 2_213_581_312_u64);
+}
+
+#[test]
+fn without_a_setting_the_recorded_one_is_asked() {
+    let [line] = &lines(&replay(&["--json", "expandable_wrapped_ring.pickle"]))[..] else {
+        panic!("one line")
+    };
+    assert_eq!(line["conf"], "expandable_segments:True");
+    assert_eq!(line["pre_existing_blocks"], 14);
+    assert!(line["warnings"][0].as_str().unwrap().contains("incomplete"));
+}
+
+#[test]
+fn an_out_of_memory_request_has_its_number_and_stack() {
+    let output = replay(&["--json", "--conf", "", "--limit", "2GiB", "oom_fragment.pickle"]);
+    let lines = lines(&output);
+    let oom = &lines[0]["first_oom"];
+    assert_eq!((&oom["request"], &oom["size_bytes"]), (&json!(158), &json!(35_188_736)));
+    assert_eq!(oom["stack"][0]["line"], 52);
+    let output = replay(&["--limit", "2GiB", "oom_fragment.pickle"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("out of memory at request 158 (entry 362), 35188736 bytes"), "{text}");
+    assert!(text.contains("(/home/user/program/models.py:52)"), "{text}");
+}
+
+#[test]
+fn a_sweep_names_the_least() {
+    let output = replay(&["--sweep", "--limit", "2GiB", "oom_fragment.pickle"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected = "least: expandable_segments:True needs 1.97 GiB reserved instead of 2.00 GiB under (defaults) \
+                    (-1.3 %), with 67 device calls instead of 74 and 0 failed requests instead of 1";
+    assert_eq!(text.lines().last(), Some(expected));
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("setting")).skip(1).collect();
+    assert!(rows[0].starts_with("expandable_segments:True  "), "the least stands first: {}", rows[0]);
+    let lines = lines(&replay(&["--sweep", "--json", "--limit", "2GiB", "oom_fragment.pickle"]));
+    let least: Vec<&Value> = lines.iter().filter(|line| line["is_least"] == true).collect();
+    assert_eq!(least.len(), 1);
+    assert_eq!(least[0]["conf"], "expandable_segments:True");
+}
+
+#[test]
+fn what_is_written_opens_and_wrong_input_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("replayed.pickle");
+    let path = out.to_str().unwrap();
+    let conf = "expandable_segments:True";
+    assert_eq!(replay(&["--conf", conf, "-o", path, "pending_free.pickle"]).status.code(), Some(0));
+    let written = pickle::load(&out).unwrap();
+    assert!(written.segments.iter().all(|segment| segment.is_expandable));
+    assert_eq!(pickle::check(&out).unwrap().len(), 0);
+    std::fs::remove_file(&out).unwrap();
+
+    let refusals: [(&[&str], i32, &str); 6] = [
+        (&["no_history.pickle"], 1, "nothing was recorded"),
+        (&["--conf", "expandable_segments:True,nonsense:1", "oom.pickle"], 2, "character 25"),
+        (&["--conf", "", "--conf", conf, "oom.pickle"], 2, "one setting"),
+        (&["--device", "7", "oom.pickle"], 2, "no device 7"),
+        (&["--limit", "some", "oom.pickle"], 2, "24GiB"),
+        (&["missing.pickle"], 3, "missing.pickle"),
+    ];
+    for (arguments, status, what) in refusals {
+        let told = refused(&replay(&[&["-o", path], arguments].concat()), status);
+        assert!(told.contains(what), "{told}");
+        assert!(!out.exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_double_alloc_is_told_with_its_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.pickle");
+    let mut broken: Snapshot =
+        pickle::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots/oom.pickle"))
+            .unwrap();
+    let trace = &mut broken.device_traces[0];
+    trace[3].address = trace[1].address;
+    pickle::save(&broken, &path).unwrap();
+    let told = refused(&replay(&[path.to_str().unwrap()]), 1);
+    assert!(told.contains("device 0, entry 3: a double alloc"), "{told}");
+}
+
+#[test]
+fn each_device_has_its_own_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.pickle");
+    let reel = memreel::Reel::builder()
+        .device(memreel::device::Simulated::new(1 << 30))
+        .device(memreel::device::Simulated::new(1 << 30))
+        .history(memreel::recorder::History::all().context(memreel::recorder::Context::None))
+        .build()
+        .unwrap();
+    let blocks: Vec<_> = [(0, 1000), (1, 30 << 20), (1, 30 << 20)]
+        .map(|(device, bytes)| {
+            reel.allocator(device).unwrap().alloc(bytes, memreel::StreamId::DEFAULT).unwrap()
+        })
+        .into();
+    reel.save(&path).unwrap();
+    drop(blocks);
+    let (path, out) = (path.to_str().unwrap(), folder.path().join("out.pickle"));
+    let told = lines(&replay(&["--json", "-o", out.to_str().unwrap(), path]));
+    let peaks: Vec<_> =
+        told.iter().map(|l| (l["device"].clone(), l["reserved_peak_bytes"].clone())).collect();
+    assert_eq!(peaks, [(json!(0), json!(2 << 20)), (json!(1), json!(60 << 20))]);
+    assert_eq!(told[0]["waste_at_peak_bytes"], (2 << 20) - 1024);
+    let one = lines(&replay(&["--json", "--device", "1", path]));
+    assert_eq!((one.len(), &one[0]["requests"]), (1, &json!(2)));
+    let written = pickle::load(&out).unwrap();
+    assert_eq!(written.device_traces.iter().map(Vec::len).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(pickle::check(&out).unwrap().len(), 0);
+}

@@ -1,0 +1,416 @@
+//! Recorded histories under other settings, held against what PyTorch did on an H100.
+
+use std::path::{Path, PathBuf};
+
+use memreel::{
+    DeviceId, Error, Snapshot, pickle,
+    snapshot::validate::{Severity, validate},
+    whatif::{Confidence, Question, Requests, ask, ask_all, grid, replayed},
+};
+use serde_json::{Value, json};
+
+use crate::model_recording::{read, snapshot};
+
+const SETTINGS: [(&str, &str); 4] = [
+    ("default", ""),
+    ("expandable_segments_True", "expandable_segments:True"),
+    ("max_split_size_mb_64", "max_split_size_mb:64"),
+    ("roundup_power2_divisions_8", "roundup_power2_divisions:8"),
+];
+
+const GPT_TRAIN_REQUESTS: usize = 5472;
+
+fn question(conf: &str) -> Question {
+    Question { conf: conf.to_owned(), limit_bytes: None }
+}
+
+fn requests(snapshot: &Snapshot) -> Requests {
+    Requests::of(snapshot, DeviceId(0)).unwrap()
+}
+
+/// The peak of reserved bytes by a recording's events, and how many blocks were asked for.
+fn by_hand(recording: &Value) -> (u64, usize) {
+    let (mut reserved, mut peak, mut n) = (0, 0, 0);
+    for event in recording["events"].as_array().unwrap() {
+        let bytes = event[2].as_u64().unwrap();
+        match event[0].as_str().unwrap() {
+            "segment_alloc" | "segment_map" => reserved += bytes,
+            "segment_free" | "segment_unmap" => reserved -= bytes,
+            "alloc" => n += 1,
+            _ => {}
+        }
+        peak = peak.max(reserved);
+    }
+    (peak, n)
+}
+
+fn percent_off(ours: u64, theirs: u64) -> f64 {
+    (ours as f64 / theirs as f64 - 1.0) * 100.0
+}
+
+#[test]
+fn the_default_recording_foretells_the_peaks_of_other_settings() {
+    let requests = requests(&snapshot(&read("default")));
+    assert_eq!(requests.confidence(), Confidence::Sure);
+    for (file, conf) in SETTINGS {
+        let (recorded, n_requests) = by_hand(&read(file));
+        let answer = ask(&requests, &question(conf), &|_| ()).unwrap();
+        assert_eq!((requests.len(), n_requests), (GPT_TRAIN_REQUESTS, GPT_TRAIN_REQUESTS), "{conf}");
+        let runs = [&answer.outcome, &answer.rising, &answer.falling];
+        println!("{conf:?}: recorded {recorded}, {:?}", runs.map(|run| run.reserved_peak_bytes));
+        for run in runs {
+            let off = percent_off(run.reserved_peak_bytes, recorded);
+            assert!(off.abs() <= 1.0, "{conf:?}: {} is {off:.2} % off", run.reserved_peak_bytes);
+            let is_exact = conf.is_empty() && answer.has_recorded_addresses || conf.starts_with("expandable");
+            assert!(!is_exact || answer.outcome.reserved_peak_bytes == recorded, "{conf:?}");
+        }
+    }
+}
+
+/// `[action, address, size, stream]` of every event.
+fn events(snapshot: &Snapshot) -> Vec<(&'static str, u64, u64, i64)> {
+    let event = |e: &memreel::snapshot::TraceEntry| (e.action.unwrap().name(), e.address, e.size, e.stream);
+    snapshot.device_traces[0].iter().map(event).collect()
+}
+
+fn errors(snapshot: &Snapshot) -> Vec<String> {
+    let findings = validate(snapshot).into_iter().filter(|finding| finding.severity == Severity::Error);
+    findings.map(|finding| finding.to_string()).collect()
+}
+
+#[test]
+fn every_setting_replayed_at_its_own_addresses_is_equal_event_for_event() {
+    for (file, conf) in SETTINGS {
+        let recorded = snapshot(&read(file));
+        let replayed = replayed(&recorded, &[&requests(&recorded)], &question(conf)).unwrap();
+        let (ours, theirs) = (events(&replayed), events(&recorded));
+        let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+        assert_eq!((first, ours.len()), (None, theirs.len()), "{conf:?}");
+        let shape = |s: &Snapshot| -> Vec<_> {
+            s.segments.iter().map(|s| (s.address, s.total_size, s.allocated_size, s.requested_size)).collect()
+        };
+        assert_eq!(shape(&replayed), shape(&recorded), "{conf:?}");
+        assert_eq!(errors(&replayed), [""; 0], "{conf:?}");
+    }
+}
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/scenarios")
+}
+
+fn scenario_recording(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A scenario's recording as a snapshot.
+fn scenario(name: &str) -> Snapshot {
+    snapshot(&scenario_recording(&scenarios().join(name).with_extension("json")))
+}
+
+#[test]
+fn every_scenario_under_its_own_setting_and_limit_has_the_recorded_peak() {
+    let mut n_scenarios = 0;
+    for file in std::fs::read_dir(scenarios()).unwrap() {
+        let path = file.unwrap().path();
+        let recording = scenario_recording(&path);
+        let question = Question {
+            limit_bytes: recording["memory_limit"].as_u64(),
+            ..question(recording["conf"].as_str().unwrap())
+        };
+        let requests = requests(&snapshot(&recording));
+        let outcome = ask(&requests, &question, &|_| ()).unwrap().falling;
+        assert_eq!(outcome.reserved_peak_bytes, by_hand(&recording).0, "{}", path.display());
+        n_scenarios += 1;
+    }
+    assert_eq!(n_scenarios, 24);
+}
+
+#[test]
+fn delayed_completions_and_an_emptied_cache_stay_at_their_place() {
+    for name in
+        ["cross_stream", "streams_do_not_share", "random_big_streams", "coalesce_orders", "random_big"]
+    {
+        let recorded = scenario(name);
+        let requests = requests(&recorded);
+        assert_eq!(requests.warnings(), [""; 0], "{name}");
+        let answer = ask(&requests, &question(""), &|_| ()).unwrap();
+        assert!(answer.has_recorded_addresses, "{name}");
+        let replayed = replayed(&recorded, &[&requests], &question("")).unwrap();
+        let (ours, theirs) = (events(&replayed), events(&recorded));
+        let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+        assert_eq!(first.map(|i| (i, ours[i], theirs[i])), None, "{name}");
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+    }
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots").join(name)
+}
+
+#[test]
+fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
+    let recorded = pickle::load(fixture("expandable_wrapped_ring.pickle")).unwrap();
+    let requests = requests(&recorded);
+    assert_eq!((requests.n_pre_existing(), requests.len()), (14, 19), "10 never seen, 4 first seen freed");
+    assert_eq!(requests.pre_existing_bytes(), 99_700_130 + 67_796_052);
+    assert_eq!(requests.confidence(), Confidence::Fair);
+    let [warning] = requests.warnings() else { panic!("{:?}", requests.warnings()) };
+    assert!(warning.contains("14 blocks") && warning.contains("Confidence: fair"), "{warning}");
+    let answer = ask(&requests, &question("expandable_segments:True"), &|_| ()).unwrap();
+    assert!(!answer.has_recorded_addresses);
+    let off = percent_off(answer.outcome.reserved_peak_bytes, requests.recorded().reserved_peak_bytes);
+    assert!((-10.0..=0.0).contains(&off), "gaps between the old blocks are lost, which costs {off:.1} %");
+}
+
+/// `(action, address, size)`.
+type Entry = (&'static str, u64, u64);
+
+/// A trace, an entry each ten milliseconds, over segments of `[address, size, blocks of [size, state]]`.
+fn small(entries: &[Entry], segments: &Value) -> Snapshot {
+    let entry = |(i, (action, address, size)): (usize, &Entry)| {
+        let key = if *action == "oom" { "device_free" } else { "addr" };
+        json!({"action": action, key: address, "size": size, "stream": 0, "time_us": 1000 + i * 10_000})
+    };
+    let entries: Vec<Value> = entries.iter().enumerate().map(entry).collect();
+    serde_json::from_value(json!({"segments": segments, "device_traces": [entries]})).unwrap()
+}
+
+const SEGMENT: u64 = 0x7000_0000_0000;
+
+fn refusal(entries: &[Entry]) -> Error {
+    Requests::of(&small(entries, &json!([])), DeviceId(0)).expect_err("a contradiction")
+}
+
+#[test]
+fn a_history_that_contradicts_itself_names_the_entry() {
+    let alloc = ("alloc", SEGMENT, 1000);
+    let [request, complete] = ["free_requested", "free_completed"].map(|action| (action, SEGMENT, 1000));
+    let rows: [(&[Entry], usize, &str); 10] = [
+        (&[alloc, alloc], 1, "double alloc"),
+        (&[alloc, ("alloc", SEGMENT + 999, 10)], 1, "double alloc"),
+        (&[alloc, request, alloc, complete], 2, "whose free is not completed"),
+        (&[alloc, request, complete, request], 3, "second free"),
+        (&[alloc, request, request, complete], 2, "second free"),
+        (&[alloc, request, complete, complete], 3, "second time"),
+        (&[alloc, ("free_requested", SEGMENT, 999)], 1, "999 bytes"),
+        (&[alloc, request, ("free_completed", SEGMENT, 999)], 1, "999 bytes"),
+        (&[alloc, ("alloc", SEGMENT * 2, 1 << 60)], 1, "2^60"),
+        (&[("alloc", SEGMENT, 0)], 0, "0 bytes"),
+    ];
+    for (entries, at, what) in rows {
+        let error = refusal(entries);
+        assert!(error.is_history() && error.to_string().contains(what), "{error}");
+        assert_eq!(error.entry(), Some(at), "{error}");
+        assert!(error.to_string().contains("device 0, entry"), "{error}");
+    }
+}
+
+#[test]
+fn entries_out_of_order_are_refused_even_where_no_block_shows_it() {
+    let entries = json!([
+        {"action": "alloc", "addr": SEGMENT, "size": 512, "stream": 0, "time_us": 50_000},
+        {"action": "alloc", "addr": SEGMENT + 512, "size": 512, "stream": 0, "time_us": 10_000},
+    ]);
+    let snapshot = |entries: &Value| -> Snapshot {
+        serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
+    };
+    let error = Requests::of(&snapshot(&entries), DeviceId(0)).unwrap_err();
+    assert_eq!(error.entry(), Some(1));
+    assert!(error.to_string().contains("out of order"), "{error}");
+    let mut jitter = entries.clone();
+    jitter[1]["time_us"] = json!(49_990);
+    let error = Requests::of(&snapshot(&jitter), DeviceId(0)).unwrap_err();
+    assert!(error.to_string().contains("out of order"), "the blocks are not there at the end: {error}");
+    jitter[0]["action"] = json!("free_requested");
+    jitter[1]["action"] = json!("free_requested");
+    assert!(Requests::of(&snapshot(&jitter), DeviceId(0)).is_ok(), "ten microseconds alone are jitter");
+    jitter[1]["time_us"] = json!(10_000);
+    let error = Requests::of(&snapshot(&jitter), DeviceId(0)).unwrap_err();
+    assert!(error.to_string().contains("out of order, 40000 us"), "nothing else shows it: {error}");
+    // The ring of snapshot-format.md 2.5: two older entries exported last.
+    let real = pickle::load(fixture("resnet18_python_stacks.pickle")).unwrap();
+    let mut rotated = real.clone();
+    rotated.device_traces[0].rotate_left(600);
+    let error = Requests::of(&rotated, DeviceId(0)).unwrap_err();
+    assert_eq!(error.entry(), Some(rotated.device_traces[0].len() - 600), "{error}");
+}
+
+#[test]
+fn a_history_that_is_missing_is_refused() {
+    let snapshot = pickle::load(fixture("no_history.pickle")).unwrap();
+    let error = Requests::of(&snapshot, DeviceId(0)).unwrap_err();
+    assert!(error.is_history() && error.entry().is_none(), "{error}");
+    let error = Requests::of(&snapshot, DeviceId(1)).unwrap_err();
+    assert!(error.is_misuse(), "{error}");
+}
+
+const GIB: u64 = 1 << 30;
+
+/// Two blocks come and go, their segment goes back, and a third block needs one.
+fn with_release(stacks: [Option<&str>; 2], last: u64, unit: u64) -> Snapshot {
+    let frames = |stack: Option<&str>| match stack {
+        Some(name) => json!([{"name": name, "filename": "x.py", "line": 1}]),
+        None => json!([]),
+    };
+    let size = last * unit;
+    let entries = json!([
+        {"action": "segment_alloc", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "alloc", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "free_requested", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "free_completed", "addr": SEGMENT, "size": 40 * unit},
+        {"action": "segment_free", "addr": SEGMENT, "size": 40 * unit, "frames": frames(stacks[0])},
+        {"action": "segment_alloc", "addr": SEGMENT, "size": size, "frames": frames(stacks[1])},
+        {"action": "alloc", "addr": SEGMENT, "size": size, "frames": frames(stacks[1])},
+    ]);
+    let block =
+        json!({"address": SEGMENT, "size": size, "requested_size": size, "state": "active_allocated"});
+    let segment =
+        json!({"device": 0, "address": SEGMENT, "total_size": size, "stream": 0, "blocks": [block]});
+    serde_json::from_value(json!({"segments": [segment], "device_traces": [entries]})).unwrap()
+}
+
+/// Of a run without a limit, in that unit.
+fn peak_and_frees(snapshot: &Snapshot, unit: u64) -> (u64, u64) {
+    let outcome = ask(&requests(snapshot), &question(""), &|_| ()).unwrap().outcome;
+    (outcome.reserved_peak_bytes / unit, outcome.num_device_free)
+}
+
+#[test]
+fn an_emptied_cache_is_told_from_a_request_that_emptied_it() {
+    let rows = [
+        // Whose stack it is decides.
+        ([Some("empty_cache"), Some("forward")], 60, true),
+        ([Some("forward"), Some("forward")], 60, false),
+        // Without stacks: 40 + 60 GiB is more than was ever held, so memory was full.
+        ([None, None], 60, false),
+    ];
+    for (stacks, last_gib, is_emptied) in rows {
+        let expected = if is_emptied { (60, 1) } else { (100, 0) };
+        assert_eq!(peak_and_frees(&with_release(stacks, last_gib, GIB), GIB), expected, "{stacks:?}");
+    }
+    // Nor is any device full at 100 MiB.
+    assert_eq!(peak_and_frees(&with_release([None, None], 60, 1 << 20), 1 << 20), (60, 1));
+}
+
+#[test]
+fn without_stacks_memory_that_was_held_before_is_memory_that_was_there() {
+    // 40 GiB, then 20: both fit into the 100 that are held at the end.
+    let entries = [
+        ("segment_alloc", SEGMENT, 40 * GIB),
+        ("alloc", SEGMENT, 40 * GIB),
+        ("free_requested", SEGMENT, 40 * GIB),
+        ("free_completed", SEGMENT, 40 * GIB),
+        ("segment_free", SEGMENT, 40 * GIB),
+        ("segment_alloc", SEGMENT, 50 * GIB),
+        ("alloc", SEGMENT, 50 * GIB),
+        ("segment_alloc", SEGMENT + 100 * GIB, 50 * GIB),
+        ("alloc", SEGMENT + 100 * GIB, 50 * GIB),
+    ];
+    let segment = |address: u64| {
+        let block = json!({"size": 50 * GIB, "requested_size": 50 * GIB, "state": "active_allocated"});
+        json!({"device": 0, "address": address, "total_size": 50 * GIB, "stream": 0, "blocks": [block]})
+    };
+    let snapshot = small(&entries, &json!([segment(SEGMENT), segment(SEGMENT + 100 * GIB)]));
+    assert_eq!(peak_and_frees(&snapshot, GIB), (100, 1));
+}
+
+#[test]
+fn a_limit_fails_the_request_that_failed_on_the_gpu() {
+    let snapshot = pickle::load(fixture("oom_fragment.pickle")).unwrap();
+    let requests = requests(&snapshot);
+    let free = |conf: &str| ask(&requests, &question(conf), &|_| ()).unwrap().outcome;
+    let limited = |conf: &str| {
+        let question = Question { limit_bytes: Some(2 << 30), ..question(conf) };
+        ask(&requests, &question, &|_| ()).unwrap().outcome
+    };
+    let outcome = limited("");
+    let first = outcome.first_oom.unwrap();
+    assert_eq!((outcome.num_ooms, first.request, first.entry), (1, 158, 362), "as on the H100");
+    assert_eq!(outcome.reserved_peak_bytes, requests.recorded().reserved_peak_bytes);
+    assert_eq!((outcome.num_device_alloc, outcome.num_device_free), (72, 2), "as on the H100");
+    assert_eq!(free("").num_ooms, 0, "without a limit nothing is refused");
+    assert_eq!(limited("expandable_segments:True").num_ooms, 0, "fragmentation was the reason");
+    assert!(limited("per_process_memory_fraction:0.5").num_ooms > 1, "half of the limit");
+}
+
+#[test]
+fn private_pools_are_apart_in_a_replay_too() {
+    let snapshot = pickle::load(fixture("graph_private_pools.pickle")).unwrap();
+    let replayed = replayed(&snapshot, &[&requests(&snapshot)], &question("")).unwrap();
+    let pools =
+        |s: &Snapshot| s.segments.iter().map(|s| (s.address, s.total_size, s.pool)).collect::<Vec<_>>();
+    assert_eq!(pools(&replayed), pools(&snapshot));
+    assert_eq!(events(&replayed), events(&snapshot));
+}
+
+#[test]
+fn a_sweep_gives_the_answers_of_single_questions_in_order() {
+    let requests = [requests(&pickle::load(fixture("transformer_all_stacks.pickle")).unwrap())];
+    let questions: Vec<Question> = grid(false).iter().map(|conf| question(conf)).collect();
+    let answers = ask_all(&requests, &questions, &|_| ()).unwrap();
+    let one_by_one: Vec<_> = questions.iter().map(|q| ask(&requests[0], q, &|_| ()).unwrap()).collect();
+    assert_eq!(answers, one_by_one);
+    assert!(grid(true).len() > grid(false).len());
+    assert!(grid(true).iter().all(|conf| conf.parse::<memreel::allocator::Settings>().is_ok()));
+}
+
+#[test]
+fn every_real_dump_replays_and_what_is_written_is_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let files =
+        ["synthetic", "torch-2.11/snapshots"].map(|name| std::fs::read_dir(folder.join(name)).unwrap());
+    let mut n_replayed = 0;
+    for file in files.into_iter().flatten().map(|file| file.unwrap().path()) {
+        let Ok(recorded) = pickle::load(&file) else { continue };
+        let requests = match Requests::of(&recorded, DeviceId(0)) {
+            Ok(requests) => requests,
+            Err(error) => {
+                assert!(error.is_history(), "{}: {error}", file.display());
+                continue;
+            }
+        };
+        for conf in grid(false) {
+            ask(&requests, &question(&conf), &|_| ()).unwrap();
+        }
+        for conf in ["", "expandable_segments:True"] {
+            let replayed = replayed(&recorded, &[&requests], &question(conf)).unwrap();
+            assert_eq!(errors(&replayed), [""; 0], "{} {conf:?}", file.display());
+            let again = Requests::of(&replayed, DeviceId(0)).unwrap();
+            assert_eq!(again.len(), requests.len(), "{} {conf:?}", file.display());
+        }
+        n_replayed += 1;
+    }
+    assert!(n_replayed >= 25, "only {n_replayed} dumps were replayed");
+}
+
+#[test]
+fn a_replayed_history_keeps_stacks_and_times() {
+    let recorded = pickle::load(fixture("resnet18_python_stacks.pickle")).unwrap();
+    let replayed =
+        replayed(&recorded, &[&requests(&recorded)], &question("expandable_segments:True")).unwrap();
+    let told = |s: &Snapshot, action: &str| -> Vec<_> {
+        let is = |e: &&memreel::snapshot::TraceEntry| e.action.is_some_and(|a| a.name() == action);
+        let all = s.device_traces[0].iter().filter(is);
+        all.map(|e| {
+            (e.time_us, e.size, e.stack.map(|stack| s.stacks.frames(stack).cloned().collect::<Vec<_>>()))
+        })
+        .collect()
+    };
+    assert_eq!(told(&replayed, "alloc"), told(&recorded, "alloc"));
+    let names = |s: &Snapshot| -> Vec<(u64, Vec<String>)> {
+        let active = s
+            .segments
+            .iter()
+            .flat_map(|segment| &segment.blocks)
+            .filter(|b| b.state.is_some_and(memreel::BlockState::is_active));
+        let stack = |b: &memreel::snapshot::Block| {
+            let frames = s.stacks.frames(b.stack.unwrap());
+            (b.requested_size, frames.map(|frame| format!("{}:{}", frame.name, frame.line)).collect())
+        };
+        let mut all: Vec<_> = active.map(stack).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(names(&replayed), names(&recorded), "who holds the live blocks");
+    assert_eq!(replayed.external_annotations.len(), recorded.external_annotations.len());
+}
