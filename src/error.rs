@@ -119,9 +119,10 @@ impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "out of memory: device {} was asked for {}; it has {} in all, {} free",
-            self.device,
+            "out of memory: {} need a segment of {} on device {}; it has {} in all, {} free",
+            Bytes(self.requested_bytes),
             Bytes(self.segment_bytes),
+            self.device,
             Bytes(self.device_total_bytes),
             Bytes(self.device_free_bytes),
         )?;
@@ -138,9 +139,9 @@ impl fmt::Display for OutOfMemory {
             write!(f, " ({} of the allocated in private pools)", Bytes(self.private_pool_bytes))?;
         }
         match (&self.snapshot, &self.snapshot_failure) {
-            (Some(path), _) => write!(f, "; see {} for who holds them", path.display()),
+            (Some(path), _) => write!(f, "; see {} for what holds them", path.display()),
             (None, Some(why)) => write!(f, "; no snapshot could be saved: {why}"),
-            (None, None) => write!(f, "; a snapshot (save_on_oom) shows who holds them"),
+            (None, None) => write!(f, "; a snapshot (save_on_oom) shows what holds them"),
         }
     }
 }
@@ -309,8 +310,9 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Debug for Error {
+    /// The same text as `Display`: `main` and `unwrap` print this one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -1,10 +1,10 @@
 //! memreel records what happens to memory, and writes what it recorded as
 //! PyTorch memory snapshots, which <https://pytorch.org/memory_viz> draws.
 //!
-//! You give it the place of your allocator (or report to it from your own).
-//! It gives you a file that shows which allocation was live when, made by
-//! which line of your program, how segments are cut into blocks, and why a
-//! request failed although memory was reserved.
+//! Use it in place of your allocator, or report to it from your own. It gives
+//! you a file that shows which allocation was live when, made by which line of
+//! your program, how segments are cut into blocks, and why a request failed
+//! although memory was reserved.
 //!
 //! ```
 //! use memreel::{Buffer, recorder::History};
@@ -28,16 +28,17 @@
 //!
 //! # From an allocation to a byte
 //!
-//! The modules stand in the order of the walk: a [`device`] gives segments,
-//! the [`allocator`] cuts them into blocks and reports every change to the
-//! [`recorder`], a [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes
-//! it. `ARCHITECTURE.md` tells the whole walk.
+//! In the order of the walk: a [`device`] gives segments, the [`allocator`]
+//! cuts them into blocks and reports every change to the [`recorder`], a
+//! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
+//! [`whatif`] runs what a snapshot recorded under other settings.
+//! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do
 //!
-//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices
-//! are not built yet. Stacks have files and lines only where the program has
-//! line tables: set `debug = "line-tables-only"` in the profile you ship.
+//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices are
+//! not built yet, and the host device needs Linux. Stacks have files and lines
+//! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
 
 mod sync;
 mod error;

@@ -122,7 +122,9 @@ impl Reel {
     /// From now on a failed request writes a snapshot before its error is returned.
     ///
     /// The error says where it is, or why it could not be written; the
-    /// program is never stopped by it.
+    /// program is never stopped by it. Each failure overwrites the file; asked
+    /// twice, it writes both. Without recorded history the file shows blocks,
+    /// but not where they came from.
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
         let path = path.into();
         for allocator in &self.shared.allocators {

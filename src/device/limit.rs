@@ -10,6 +10,10 @@ use crate::{
 
 /// Another device, of which only a part may be used.
 ///
+/// Allocators take memory in segments: with PyTorch's rules a request of more
+/// than 1 MiB needs room for 20 MiB. On the host a limit is also what makes a
+/// failed request likely at all: without one the system gives more than it has.
+///
 /// ```
 /// use memreel::device::{Device, Limit, Simulated};
 ///

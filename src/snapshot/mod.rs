@@ -68,6 +68,26 @@ impl Snapshot {
         self.shapes.get(entry.shape).text("user_metadata").unwrap_or_default()
     }
 
+    /// The frames of an entry, a block or a segment, innermost first; none without a stack.
+    ///
+    /// ```
+    /// # let reel = memreel::Reel::builder().history(memreel::recorder::History::all()).build()?;
+    /// # let _block = reel.alloc(1000)?;
+    /// let snapshot = reel.snapshot();
+    /// for block in snapshot.segments.iter().flat_map(|segment| &segment.blocks) {
+    ///     if let Some(frame) = snapshot.frames(block.stack).next() {
+    ///         println!("{} bytes from {}:{}", block.requested_size, frame.filename, frame.line);
+    ///     }
+    /// }
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the stack is another snapshot's.
+    pub fn frames(&self, stack: Option<StackIndex>) -> impl DoubleEndedIterator<Item = &Frame> {
+        self.stacks.frames(stack.unwrap_or(Stacks::EMPTY))
+    }
+
     /// How many events all traces hold, those of pinned host memory included.
     #[must_use]
     pub fn n_events(&self) -> usize {
