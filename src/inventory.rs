@@ -142,7 +142,8 @@ pub trait Inventory: Send + Sync {
     ///
     /// No event of this allocator may be recorded from another thread before
     /// `look` returns; that is what makes a snapshot's trace and its segments
-    /// agree. `look` may record events itself.
+    /// agree. `look` may record events itself; it must not use the allocator,
+    /// whose lock is held.
     fn inspect(&self, look: &mut dyn FnMut(&[Segment]));
 
     /// The settings in force.

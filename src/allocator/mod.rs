@@ -47,7 +47,8 @@ use pool::PoolIndex;
 
 /// What is called when a request has failed, before its error is returned.
 ///
-/// It runs outside the allocator's lock and may allocate, free or take a snapshot.
+/// It runs outside the allocator's lock and may allocate, free or take a
+/// snapshot. Requests that fail in it are not told to observers again.
 pub type OomObserver = dyn Fn(&mut OutOfMemory) + Send + Sync;
 
 /// Memory of one device, cached and recorded. Clones are the same allocator.
@@ -347,6 +348,9 @@ impl Shared {
     fn tell_observers(&self, error: Error) -> Error {
         let Some(figures) = error.out_of_memory() else { return error };
         let mut figures = figures.clone();
+        // An observer's own request may fail too; telling the observers of
+        // that would not end.
+        let Some(_telling) = Telling::enter() else { return error };
         let observers = self.oom_observers().clone();
         observers.iter().for_each(|observer| observer(&mut figures));
         Error::from_out_of_memory(figures)
@@ -355,6 +359,26 @@ impl Shared {
     fn free(&self, id: BlockId) -> Result<()> {
         let stack = self.track.stack_of_free();
         self.heap().free(id, stack)
+    }
+}
+
+std::thread_local! {
+    static TELLING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Held while this thread tells observers of a failed request.
+struct Telling(());
+
+impl Telling {
+    fn enter() -> Option<Telling> {
+        let was = TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true);
+        (!was).then_some(Telling(()))
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        let _ = TELLING.try_with(|telling| telling.set(false));
     }
 }
 
@@ -396,7 +420,10 @@ impl Heap {
     /// Gives everything back that no block in use needs, whoever holds its pool.
     fn let_go(&mut self) {
         self.private.release_all();
-        // A stream that cannot be waited for keeps its memory: nobody is left to tell.
+        // A stream that cannot be waited for keeps its blocks, and the segments
+        // they are in; all else goes. Nobody is left to tell.
+        let _ = self.complete_all(StackId::NONE);
+        self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::default(), StackId::NONE);
         (0..self.pools.len()).for_each(|pool| self.unreserve_bare(PoolIndex(pool)));
     }

@@ -20,8 +20,7 @@ impl Heap {
         let is_default = only == PoolId::default();
         if is_default && !self.private.is_routing() {
             self.complete_all(stack)?;
-            self.release_pool(LARGE, stack);
-            self.release_pool(SMALL, stack);
+            self.release_default_pools(stack);
         }
         for id in self.private.freeable() {
             if is_default || id == only {
@@ -29,6 +28,11 @@ impl Heap {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn release_default_pools(&mut self, stack: StackId) {
+        self.release_pool(LARGE, stack);
+        self.release_pool(SMALL, stack);
     }
 
     fn release_private(&mut self, id: PoolId, waits: bool, stack: StackId) -> Result<()> {

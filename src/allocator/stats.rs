@@ -25,10 +25,11 @@ impl Stat {
     pub(super) fn change(&mut self, by: i64) {
         self.current += by;
         self.peak = self.peak.max(self.current);
+        // The sums only grow, for as long as a program runs.
         if by > 0 {
-            self.allocated += by;
+            self.allocated = self.allocated.saturating_add(by);
         } else {
-            self.freed -= by;
+            self.freed = self.freed.saturating_sub(by);
         }
     }
 

@@ -15,10 +15,11 @@ pub(super) struct Layout {
 impl Layout {
     /// All elements in order; `None` if they are too many to count.
     pub(super) fn contiguous(shape: &[usize]) -> Option<Layout> {
-        shape.iter().try_fold(1_usize, |len, n| len.checked_mul(*n))?;
-        let mut strides = vec![1; shape.len()];
+        shape.iter().try_fold(1_usize, |len, n| len.checked_mul((*n).max(1)))?;
+        let mut strides = vec![1_usize; shape.len()];
         for axis in (1..shape.len()).rev() {
-            strides[axis - 1] = strides[axis] * shape[axis].max(1);
+            // Beside an axis without elements another may be of any length.
+            strides[axis - 1] = strides[axis].checked_mul(shape[axis].max(1))?;
         }
         Some(Layout { shape: shape.to_vec(), strides, offset: 0 })
     }
@@ -37,16 +38,20 @@ impl Layout {
 
     /// Whether the elements lie one after another in the order of their indices.
     pub(super) fn is_contiguous(&self) -> bool {
-        let mut expected = 1;
-        self.shape.iter().zip(&self.strides).rev().all(|(n, stride)| {
-            let fits = *n <= 1 || *stride == expected;
-            expected *= n;
-            fits
-        })
+        let mut expected = 1_usize;
+        self.len() == 0
+            || self.shape.iter().zip(&self.strides).rev().all(|(n, stride)| {
+                let fits = *n <= 1 || *stride == expected;
+                expected *= n;
+                fits
+            })
     }
 
     /// The places of all elements, if they are one range.
     pub(super) fn contiguous_range(&self) -> Option<Range<usize>> {
+        if self.len() == 0 {
+            return Some(0..0);
+        }
         self.is_contiguous().then(|| self.offset..self.offset + self.len())
     }
 
@@ -77,9 +82,9 @@ impl Layout {
         }
         let mut view = self.clone();
         view.shape[axis] = range.len();
-        // An empty view has no places, so its offset need not be moved, and
-        // cannot be moved out of the storage.
-        if !range.is_empty() {
+        // A view without elements has no places, so its offset need not be
+        // moved, and cannot be moved out of the storage.
+        if view.len() > 0 {
             view.offset += range.start * self.strides[axis];
         }
         Some(view)

@@ -283,6 +283,10 @@ impl Machine<'_> {
         };
         if std::mem::replace(&mut self.nodes.get_mut(id).is_record, true) {
             self.findings.shared_record(&place());
+            // Two bytes of the file, but every key is looked at again.
+            let node = self.nodes.get(id);
+            let (n_items, offset) = (node.items.len() as u64, node.offset);
+            self.repeat(n_items * n_items, offset)?;
         }
         Ok(id)
     }

@@ -97,7 +97,11 @@ pub(super) fn bytes(path: &Path) -> Result<Bytes> {
     let read = || {
         let mut file = File::open(path)?;
         let found = file.metadata()?;
-        if !found.is_file() || found.len() < WORTH_MAPPING_BYTES {
+        if !found.is_file() {
+            let what = "not a file: give the path of a saved snapshot";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
+        }
+        if found.len() < WORTH_MAPPING_BYTES {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             return Ok(Bytes::Read(bytes));

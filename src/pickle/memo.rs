@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use super::node::Item;
 
@@ -12,7 +12,8 @@ use super::node::Item;
 pub(super) struct Memo {
     near: Vec<Item>,
     /// Numbers far beyond the count of puts; no pickler makes them.
-    far: FxHashMap<u32, Item>,
+    /// A seeded hash: the file chooses the keys.
+    far: HashMap<u32, Item>,
     /// How many numbers are taken, which is the number that MEMOIZE gives.
     n_taken: u32,
     /// What an attempt has put, for [`Memo::rewind`].

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use crate::{
     event::Action,
@@ -116,7 +116,8 @@ pub(super) struct Word {
 /// The texts of a file, each held once however often it is written out.
 #[derive(Debug, Default)]
 pub(super) struct Words<'a> {
-    by_bytes: FxHashMap<&'a [u8], TextId>,
+    /// A seeded hash: the file chooses the keys, and could choose them to collide.
+    by_bytes: HashMap<&'a [u8], TextId>,
     all: Vec<Word>,
 }
 
@@ -160,7 +161,7 @@ pub(super) struct Nodes {
     /// First and last byte of raw bytes and large integers.
     pub(super) spans: Vec<(usize, usize)>,
     pub(super) pairs: Vec<(i64, i64)>,
-    pair_ids: FxHashMap<(i64, i64), u32>,
+    pair_ids: HashMap<(i64, i64), u32>,
 }
 
 impl Nodes {

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use super::{
     machine::{Halt, Machine, Step},
@@ -90,6 +90,16 @@ impl Machine<'_> {
             self.repeat(1 + 8 * self.snapshot.stacks.members(stack).len() as u64, self.pos as u64)?;
             return Ok(value);
         }
+        // The machine bounds how deep containers stand, but it counts a stack
+        // as flat. One whose frames hold containers is left to the general
+        // road, which sees them all; else stacks in frames could nest without end.
+        let is_flat = |frame: &Frame| {
+            let slots = &self.snapshot.shapes.get(frame.shape).slots;
+            slots.iter().all(|(_, slot)| !matches!(slot, Slot::Value(value) if value.is_container()))
+        };
+        if !self.snapshot.stacks.frames(stack).all(is_flat) {
+            return Err(Halt::Unusual);
+        }
         let frame = |frame: &Frame| {
             let pair = |(key, slot): &(Text, Slot)| {
                 let value = match slot {
@@ -149,7 +159,7 @@ impl Machine<'_> {
 
 /// A dictionary's pairs: the last value of a key wins and its first place stays.
 fn last_of_each(items: &[Item]) -> Vec<(Item, Item)> {
-    let mut places = FxHashMap::default();
+    let mut places = HashMap::new();
     let mut pairs: Vec<(Item, Item)> = Vec::with_capacity(items.len() / 2);
     for pair in items.chunks_exact(2) {
         let place = *places.entry(pair[0]).or_insert(pairs.len());

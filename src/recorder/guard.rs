@@ -8,8 +8,8 @@ thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Held while this thread records. Whoever finds it held is the recorder's
-/// own doing, such as a wrapped allocator that serves the recorder's tables.
+/// Held while this thread captures a stack or pushes an event. Whoever finds it
+/// held is the recorder's own doing, and is not recorded.
 #[derive(Debug)]
 pub(super) struct Guard(());
 

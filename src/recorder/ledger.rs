@@ -16,6 +16,9 @@ use crate::{
 /// segment is taken as a segment of its own. A report that contradicts what is
 /// known (a free of an unknown address, an allocation over a live one) is not
 /// recorded, because viewers fail on such traces; it is counted instead.
+///
+/// A ledger allocates on the host heap while it holds its lock, so it cannot
+/// stand inside the process's own `GlobalAlloc`.
 #[derive(Debug)]
 pub struct Ledger {
     track: Track,
@@ -57,7 +60,7 @@ impl Ledger {
     pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) {
         let stack = self.track.stack_of_alloc();
         let mut books = self.books();
-        if bytes == 0 || books.segment_overlaps(address.0, bytes) {
+        if is_nowhere(address, bytes) || books.segment_overlaps(address.0, bytes) {
             return books.n_contradictions += 1;
         }
         self.enter_segment(&mut books, address, Held { bytes, stream, stack, is_implied: false });
@@ -78,7 +81,7 @@ impl Ledger {
     pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) {
         let stack = self.track.stack_of_alloc();
         let mut books = self.books();
-        if bytes == 0 || books.block_overlaps(address.0, bytes) {
+        if is_nowhere(address, bytes) || books.block_overlaps(address.0, bytes) {
             return books.n_contradictions += 1;
         }
         if !books.lies_in_a_segment(address.0, bytes) {
@@ -220,6 +223,11 @@ impl Books {
             blocks,
         }
     }
+}
+
+/// Whether a range is empty or leaves the address space.
+fn is_nowhere(address: Address, bytes: u64) -> bool {
+    bytes == 0 || address.0.checked_add(bytes).is_none()
 }
 
 fn push_gap(blocks: &mut Vec<Block>, from: u64, to: u64) {

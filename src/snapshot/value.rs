@@ -81,6 +81,12 @@ impl Value {
         pairs.iter().find(|(k, _)| k.as_text().is_some_and(|k| &**k == key)).map(|(_, v)| v)
     }
 
+    /// Whether it holds other values.
+    #[must_use]
+    pub fn is_container(&self) -> bool {
+        matches!(self, Value::List(_) | Value::Tuple(_) | Value::Dict(_))
+    }
+
     /// The name of its kind, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -131,7 +131,16 @@ fn is_library_file(filename: &str) -> bool {
 }
 
 /// Whether a function, or the type it belongs to, is of one of these crates.
+///
+/// A method of a program's trait on a type of ours, `<memreel::… as app::Layer>::forward`,
+/// is the program's.
 fn is_of(name: &str, crates: &[&str]) -> bool {
+    const OURS_AND_LIBRARIES: [&str; 5] = ["memreel::", "backtrace::", "core::", "alloc::", "std::"];
+    if let Some((_, of_trait)) = name.strip_prefix('<').and_then(|inside| inside.split_once(" as "))
+        && !OURS_AND_LIBRARIES.iter().any(|root| of_trait.starts_with(root))
+    {
+        return false;
+    }
     let path =
         name.trim_start_matches(['<', '&', '*', '[']).trim_start_matches("mut ").trim_start_matches("const ");
     let path = path.trim_start_matches("dyn ");
@@ -179,6 +188,15 @@ mod tests {
         let user =
             [("alloc", "/app/library/coreutils/alloc.rs"), ("zeros<f32>", "/memreel/src/buffer/mod.rs")];
         assert_eq!(n_ours_in(&[&walk[..], &user].concat()), 2);
+    }
+
+    #[test]
+    fn a_trait_of_the_program_is_the_programs_on_any_type() {
+        let names = ["memreel::alloc", "<memreel::buffer::Buffer<f32> as app::Layer>::forward", "app::main"];
+        assert_eq!(n_ours_of(&names), 1);
+        let clone =
+            ["memreel::alloc", "<memreel::buffer::Buffer<f32> as core::clone::Clone>::clone", "app::main"];
+        assert_eq!(n_ours_of(&clone), 2);
     }
 
     #[test]

@@ -130,6 +130,9 @@ fn empty_slices_hold_nothing_and_do_no_harm() {
     assert_eq!((empty.to_vec(), empty.as_cells().map(<[_]>::len)), (vec![], Some(0)));
     empty.fill(1.0);
     assert!(empty.clone().is_empty());
+    let nowhere = empty.reshape(&[1000, 0]).unwrap().slice(0, 999..1000).unwrap();
+    nowhere.fill(1.0);
+    assert_eq!(nowhere.as_cells().map(<[_]>::len), Some(0));
     assert_eq!(matrix.to_vec(), [0.0; 24]);
 }
 
@@ -148,7 +151,7 @@ fn sizes_that_cannot_be_are_errors() {
     let allocator = host();
     let zero = Buffer::<f32>::zeros(&allocator, &[3, 0]).unwrap_err();
     assert!(zero.is_invalid_size(), "{zero}");
-    for shape in [&[usize::MAX, 2][..], &[usize::MAX / 2]] {
+    for shape in [&[usize::MAX, 2][..], &[usize::MAX / 2], &[0, usize::MAX, 2]] {
         let absurd = Buffer::<f32>::zeros(&allocator, shape).unwrap_err();
         assert!(absurd.is_invalid_size(), "{absurd}");
     }

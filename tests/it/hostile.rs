@@ -328,3 +328,22 @@ fn opcodes_without_what_they_need_are_errors() {
         assert!(pickle::from_slice(&bytes).is_err(), "{}", opcode.escape_ascii());
     }
 }
+
+/// Each dictionary holds, under a key of its own, a list of the one before:
+/// lists of frames, to a reader that takes them for stacks.
+#[test]
+fn stacks_in_frames_do_not_nest_without_end() {
+    let mut bytes = b"\x80\x04](}\x94".to_vec();
+    for n in 0..100_000_u32 {
+        bytes.extend(b"}\x94\x8c\x08");
+        bytes.extend(format!("key{n:05}").as_bytes());
+        bytes.extend(b"\x94](j");
+        // The dictionary before: the first has number 0, each later one comes with its key.
+        let before = if n == 0 { 0 } else { 2 * n - 1 };
+        bytes.extend(before.to_le_bytes());
+        bytes.extend(b"es");
+    }
+    bytes.extend(b"e.");
+    let read = pickle::from_slice(&bytes);
+    assert!(read.is_err(), "a hundred thousand levels are refused");
+}

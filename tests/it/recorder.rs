@@ -400,7 +400,9 @@ fn a_ledger_counts_what_contradicts_it() {
     let ledger = recorder.ledger(DeviceId(0));
     ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT);
     ledger.alloc(Address(4096), 1024, StreamId::DEFAULT);
-    let contradictions: [&dyn Fn(); 8] = [
+    let contradictions: [&dyn Fn(); 10] = [
+        &|| ledger.alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
+        &|| ledger.segment_alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
         &|| ledger.segment_alloc(Address(6000), 10, StreamId::DEFAULT),
         &|| ledger.alloc(Address(4608), 10, StreamId::DEFAULT),
         &|| ledger.alloc(Address(8000), 1000, StreamId::DEFAULT),

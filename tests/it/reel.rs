@@ -142,3 +142,25 @@ fn a_device_failure_is_not_out_of_memory() {
     assert!(error.is_device() && !error.is_out_of_memory(), "{error}");
     assert_eq!(reel.allocator(0).unwrap().stats().num_ooms, 0);
 }
+
+#[test]
+fn an_observer_whose_own_request_fails_is_told_once() {
+    let reel = Reel::builder().device(Limit::new(Simulated::new(80 << 30), 10 * MIB)).build().unwrap();
+    let allocator = reel.allocator(0).unwrap();
+    let (again, told) = (allocator.clone(), Arc::new(std::sync::atomic::AtomicU32::new(0)));
+    let counted = told.clone();
+    allocator.on_oom(move |_| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(again.alloc(1 << 30, StreamId::DEFAULT).is_err());
+    });
+    for n in 1..=2 {
+        assert!(reel.alloc(1 << 30).is_err());
+        assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), n);
+    }
+}
+
+#[test]
+fn an_error_reads_the_same_however_it_is_printed() {
+    let error = Reel::builder().build().unwrap().alloc(0).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
