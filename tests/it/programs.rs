@@ -351,8 +351,7 @@ impl Bench {
     }
 
     fn check_nothing_is_left(self) -> Checked {
-        let Bench { device, allocator, live, .. } = self;
-        drop(live);
+        let Bench { device, allocator, .. } = self;
         drop(allocator);
         prop_assert_eq!(device.n_segments(), 0, "every segment and range went back");
         prop_assert_eq!(device.free_bytes(), device.total_bytes());
@@ -412,7 +411,11 @@ fn check_program(program: &Program) -> Checked {
             bench.run(request)?;
             bench.check()?;
         }
-        bench.check_trace()
+        bench.check_trace()?;
+        while let Some(block) = bench.live.pop() {
+            block.free().unwrap();
+        }
+        Ok(())
     });
     match catch_unwind(run) {
         Ok(Ok(())) => {
