@@ -8,7 +8,7 @@ use memreel::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use crate::model::{Sums, Told};
+use crate::model::{Stretch, Sums, Told};
 
 pub(crate) type Checked = Result<(), TestCaseError>;
 
@@ -171,4 +171,16 @@ pub(crate) fn sum(a: Sums, b: Sums) -> Sums {
 
 pub(crate) fn larger(a: Sums, b: Sums) -> Sums {
     each(a, b, i64::max)
+}
+
+/// A segment as the model sees it.
+pub(crate) fn stretch(segment: &Segment) -> Stretch {
+    let block = |block: &memreel::Block| {
+        // What a free block says of its last request depends on that order too.
+        let requested = if block.state.is_active() { block.requested_bytes } else { 0 };
+        (block.bytes, requested, block.state)
+    };
+    let blocks = segment.blocks.iter().map(block).collect();
+    let is_small = segment.kind == PoolKind::Small;
+    (segment.address.0, segment.stream.0, segment.pool, is_small, segment.is_expandable, blocks)
 }

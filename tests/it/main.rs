@@ -5,6 +5,7 @@
 //! - `worked`: the allocator's worked scenarios, each a few lines.
 //! - `scenario`: the allocator against recordings of PyTorch's, through `replay`.
 //! - `model`: the naive allocator that `programs` holds the real one against.
+//! - `program`: what random programs are made of.
 //! - `programs`: ten thousand random programs under random settings.
 //! - `invariants`: what holds of any allocator at any moment.
 //! - `stress`: two threads, eight streams, a million operations.
@@ -39,6 +40,7 @@ mod model_recording;
 mod pickle;
 mod pickle_file;
 mod pickle_write;
+mod program;
 mod programs;
 mod python;
 mod recorder;
