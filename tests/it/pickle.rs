@@ -41,7 +41,7 @@ fn round_trip(originals: &[PathBuf]) -> Option<Vec<(String, String)>> {
     let pairs: Vec<_> = originals
         .iter()
         .map(|original| {
-            let ours = crate::written(&format!("rewritten-{}", name(original)));
+            let ours = crate::written(&format!("rewritten-{}.pickle", name(original)));
             let snapshot =
                 pickle::load(original).unwrap_or_else(|error| panic!("{}: {error}", name(original)));
             pickle::save(&snapshot, &ours).unwrap();

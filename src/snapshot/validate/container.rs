@@ -24,7 +24,7 @@ const MANY_ENTRIES: usize = 500_000;
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
     if snapshot.form == Form::SegmentList {
         let what = "a bare list of segments: PyTorch's tools take it, the viewer does not; save a dict";
-        report.warning(1, "snapshot", what);
+        report.error(1, "snapshot", what);
         return;
     }
     check_list(&snapshot.shape, "segments", Field::Segments, report);
