@@ -1,8 +1,8 @@
 //! The caching allocator: alloc, free, record_stream, empty_cache; one lock; every change is an event.
 //!
-//! It behaves as PyTorch 2.11's CUDA allocator does under its default
-//! settings, event for event (caching-allocator.md). It knows nothing of
-//! snapshots: it can be looked at as an [`Inventory`], and that is all.
+//! It behaves as PyTorch 2.11's CUDA allocator does, event for event, under
+//! every setting (caching-allocator.md). It knows nothing of
+//! snapshots: it can be looked at as an [`Inventory`](crate::inventory::Inventory), and that is all.
 
 mod allocation;
 mod conf;
@@ -14,6 +14,8 @@ mod garbage;
 mod expandable;
 mod free;
 mod release;
+mod oom;
+mod inspect;
 mod private;
 mod pool;
 mod block;
@@ -28,6 +30,7 @@ use std::{
 };
 
 pub use allocation::Allocation;
+pub use oom::OomObserver;
 pub use private::{PoolOptions, Route};
 pub use settings::Settings;
 pub use stats::{PoolStat, Stat, Stats};
@@ -37,19 +40,12 @@ use crate::{
     device::Device,
     error::{Error, OutOfMemory, Result},
     event::{DeviceId, PoolId, StackId, StreamId},
-    inventory::{self, Inventory, SettingsReport},
     recorder::Track,
     sync::{Mutex, MutexGuard},
 };
-use block::{BlockId, Blocks};
+use block::BlockId;
 use heap::Heap;
 use pool::PoolIndex;
-
-/// What is called when a request has failed, before its error is returned.
-///
-/// It runs outside the allocator's lock and may allocate, free or take a
-/// snapshot. Requests that fail in it are not told to observers again.
-pub type OomObserver = dyn Fn(&mut OutOfMemory) + Send + Sync;
 
 /// Memory of one device, cached and recorded. Clones are the same allocator.
 ///
@@ -340,45 +336,9 @@ impl Shared {
         self.heap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn oom_observers(&self) -> MutexGuard<'_, Vec<Arc<OomObserver>>> {
-        self.oom_observers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[cold]
-    fn tell_observers(&self, error: Error) -> Error {
-        let Some(figures) = error.out_of_memory() else { return error };
-        let mut figures = figures.clone();
-        // An observer's own request may fail too; telling the observers of
-        // that would not end.
-        let Some(_telling) = Telling::enter() else { return error };
-        let observers = self.oom_observers().clone();
-        observers.iter().for_each(|observer| observer(&mut figures));
-        Error::from_out_of_memory(figures)
-    }
-
     fn free(&self, id: BlockId) -> Result<()> {
         let stack = self.track.stack_of_free();
         self.heap().free(id, stack)
-    }
-}
-
-std::thread_local! {
-    static TELLING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Held while this thread tells observers of a failed request.
-struct Telling(());
-
-impl Telling {
-    fn enter() -> Option<Telling> {
-        let was = TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true);
-        (!was).then_some(Telling(()))
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        let _ = TELLING.try_with(|telling| telling.set(false));
     }
 }
 
@@ -391,32 +351,7 @@ impl Drop for Shared {
     }
 }
 
-impl Inventory for CachingAllocator {
-    fn device(&self) -> DeviceId {
-        self.device_id()
-    }
-
-    fn inspect(&self, look: &mut dyn FnMut(&[inventory::Segment])) {
-        let heap = self.shared.heap();
-        look(&heap.inventory());
-    }
-
-    fn settings(&self) -> SettingsReport {
-        self.shared.heap().settings.report()
-    }
-}
-
 impl Heap {
-    /// Every segment with its blocks, by address (caching-allocator.md 5.3).
-    /// Of an expandable segment, each stretch that has memory is one.
-    fn inventory(&self) -> Vec<inventory::Segment> {
-        let begins = |prev: BlockId| !self.blocks[prev].is_mapped;
-        let heads = self.blocks.iter().filter(|(_, block)| block.is_mapped && block.prev.is_none_or(begins));
-        let mut segments: Vec<_> = heads.map(|(head, _)| self.segment(head)).collect();
-        segments.sort_unstable_by_key(|segment| segment.address);
-        segments
-    }
-
     /// Gives everything back that no block in use needs, whoever holds its pool.
     fn let_go(&mut self) {
         self.private.release_all();
@@ -427,36 +362,4 @@ impl Heap {
         let _ = self.release_cached(PoolId::default(), StackId::NONE);
         (0..self.pools.len()).for_each(|pool| self.unreserve_bare(PoolIndex(pool)));
     }
-
-    fn segment(&self, head: BlockId) -> inventory::Segment {
-        let blocks = chain(&self.blocks, head);
-        let first = &self.blocks[head];
-        let pool = &self.pools[first.pool.0];
-        inventory::Segment {
-            address: first.address,
-            bytes: blocks.iter().map(|block| block.bytes).sum(),
-            stream: first.stream,
-            kind: pool.kind,
-            pool: pool.id,
-            is_expandable: first.range.is_some(),
-            stack: first.segment_stack,
-            blocks,
-        }
-    }
-}
-
-/// A segment's blocks, from its first on.
-fn chain(blocks: &Blocks, head: BlockId) -> Vec<inventory::Block> {
-    let ids = std::iter::successors(Some(head), |id| blocks[*id].next.filter(|next| blocks[*next].is_mapped));
-    ids.map(|id| {
-        let block = &blocks[id];
-        inventory::Block {
-            address: block.address,
-            bytes: block.bytes,
-            requested_bytes: block.requested_bytes,
-            state: block.state(),
-            stack: block.stack,
-        }
-    })
-    .collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! `a x 4M@1` allocates, `f x` frees, `r x 1` records a stream, `b 1` and
 //! `i 1` make a stream busy and idle, `E` empties the cache, `set …` changes
-//! settings at run time.
+//! settings at run time. One file, though long: its order is the specification's.
 
 use std::{collections::HashMap, sync::Arc};
 
