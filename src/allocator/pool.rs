@@ -103,6 +103,7 @@ impl Pool {
         let from = (stream, Address(0), BlockId::LEAST);
         self.unmapped.range(from..).take_while(move |(on, ..)| *on == stream).map(|(.., id)| *id)
     }
+
     /// All parts without memory, in order.
     pub(super) fn all_unmapped(&self) -> impl Iterator<Item = BlockId> {
         self.unmapped.iter().map(|(.., id)| *id)

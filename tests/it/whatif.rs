@@ -1,4 +1,6 @@
 //! Recorded histories under other settings, held against what PyTorch did on an H100.
+//!
+//! A little over 400 lines: every case reads the same recordings the same way.
 
 use std::path::{Path, PathBuf};
 
