@@ -19,7 +19,7 @@ impl Heap {
         if stream == block.stream {
             return;
         }
-        block.stream_uses.entry(key, || ());
+        block.stream_uses.get_or_insert_default().entry(key, || ());
         if self.private.is_routing() {
             self.uses_while_routing.entry(id).or_default().push(key);
         }
@@ -31,14 +31,14 @@ impl Heap {
         block.is_allocated = false;
         let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
         let stack = stack.or(block.stack);
-        let kind = self.pools[pool.0].kind;
+        let kind = self.pools[pool].kind;
         self.stats.allocation.change(kind, -1);
         self.stats.allocated_bytes.change(kind, -signed(bytes));
         self.record(Action::FreeRequested, id, requested_bytes, stack);
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(-1);
         }
-        if self.blocks[id].stream_uses.is_empty() {
+        if !self.blocks[id].has_stream_uses() {
             self.complete(id, stack);
             Ok(())
         } else if self.private.is_routing() {
@@ -56,10 +56,13 @@ impl Heap {
     /// can reproduce; here it is the order of the frees.
     fn take_up_deferred(&mut self, stack: StackId) -> Result<()> {
         for id in std::mem::take(&mut self.deferred) {
-            for key in self.uses_while_routing.remove(&id).unwrap_or_default() {
-                self.blocks[id].stream_uses.remove(key);
+            let meanwhile = self.uses_while_routing.remove(&id).unwrap_or_default();
+            if let Some(uses) = &mut self.blocks[id].stream_uses {
+                for key in meanwhile {
+                    uses.remove(key);
+                }
             }
-            if self.blocks[id].stream_uses.is_empty() {
+            if !self.blocks[id].has_stream_uses() {
                 let stack = stack.or(self.blocks[id].stack);
                 self.complete(id, stack);
             } else {
@@ -73,19 +76,23 @@ impl Heap {
     /// passed the block is in use; if the device fails, for ever: better lost
     /// than handed out too early.
     fn wait_for_streams(&mut self, id: BlockId) -> Result<()> {
-        let streams: Vec<StreamKey> = self.blocks[id].stream_uses.keys().collect();
+        let streams: Vec<StreamKey> =
+            self.blocks[id].stream_uses.iter().flat_map(|uses| uses.keys()).collect();
         for key in streams {
             let mark = self.segments.mark(key.stream)?;
             self.blocks[id].n_marks += 1;
             self.waiting.entry(key, Default::default).push_back((mark, id));
         }
-        self.blocks[id].stream_uses = Default::default();
+        self.blocks[id].stream_uses = None;
         Ok(())
     }
 
     /// Completes the frees whose streams have passed their marks. Each stream
     /// is asked from its oldest mark on, up to the first that is not passed.
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
+        if self.deferred.is_empty() && self.waiting.is_empty() {
+            return Ok(());
+        }
         self.take_up_deferred(stack)?;
         self.complete_while(stack, |heap, mark| heap.segments.device().is_passed(mark))
     }
@@ -152,7 +159,7 @@ impl Heap {
         let block = &mut self.blocks[id];
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
-        if block.n_marks == 0 && block.stream_uses.is_empty() {
+        if block.n_marks == 0 && !block.has_stream_uses() {
             let stack = stack.or(block.stack);
             self.complete(id, stack);
         }
@@ -166,11 +173,13 @@ impl Heap {
         let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
         let is_expandable = block.range.is_some();
         self.record(Action::FreeCompleted, id, requested_bytes, stack);
-        self.uses_while_routing.remove(&id);
+        if !self.uses_while_routing.is_empty() {
+            self.uses_while_routing.remove(&id);
+        }
 
         let (n_absorbed, absorbed_bytes) = self.merge_neighbours(id);
-        self.pools[pool.0].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[pool.0].kind;
+        self.pools[pool].insert(id, &mut self.blocks[id]);
+        let kind = self.pools[pool].kind;
         if !is_expandable {
             let block = &self.blocks[id];
             let (n, left_bytes) = if block.is_split() { (1, signed(block.bytes)) } else { (0, 0) };
@@ -191,7 +200,7 @@ impl Heap {
         for neighbour in neighbours.into_iter().flatten() {
             let other = &self.blocks[neighbour];
             if other.state() == BlockState::Inactive && other.is_mapped == is_mapped {
-                self.pools[other.pool.0].remove(neighbour, other);
+                self.pools[other.pool].remove(neighbour, other);
                 n += 1;
                 bytes += signed(self.blocks.absorb(id, neighbour).bytes);
             }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     block::{Block, BlockId, Blocks},
-    pool::{Pool, PoolIndex},
+    pool::{Pool, PoolIndex, Pools},
     private::{PoolOptions, PrivatePools},
     segments::Segments,
     settings::Settings,
@@ -29,7 +29,7 @@ pub(super) struct Heap {
     pub(super) track: Track,
     pub(super) segments: Segments,
     pub(super) blocks: Blocks,
-    pub(super) pools: Vec<Pool>,
+    pub(super) pools: Pools,
     pub(super) stats: Stats,
     /// Frees that wait for other streams: for each stream its marks, first come first passed.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
@@ -60,6 +60,10 @@ pub(super) struct Request {
 impl Heap {
     pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
         let mut segments = Segments::new(device);
+        let mut pools = Pools::default();
+        for kind in [PoolKind::Small, PoolKind::Large] {
+            pools.push(Pool::new(kind, PoolId::default()));
+        }
         segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
             stats: Stats::new(settings.max_split_bytes),
@@ -67,10 +71,7 @@ impl Heap {
             track,
             segments,
             blocks: Blocks::default(),
-            pools: vec![
-                Pool::new(PoolKind::Small, PoolId::default()),
-                Pool::new(PoolKind::Large, PoolId::default()),
-            ],
+            pools,
             waiting: StreamTable::default(),
             private: PrivatePools::default(),
             deferred: Vec::new(),
@@ -113,7 +114,7 @@ impl Heap {
             PoolKind::Large => LARGE,
         };
         let private = self.private.route(stream).and_then(|id| self.private.get(id));
-        let pool = private.map_or(default, |private| private.pools[default.0]);
+        let pool = private.map_or(default, |private| private.pools[usize::from(default == LARGE)]);
         let segment_bytes = size::segment_bytes(rounded_bytes, &self.settings);
         let is_expandable = self.settings.expandable_segments;
         Request { requested_bytes, rounded_bytes, segment_bytes, stream, pool, is_expandable, stack }
@@ -138,7 +139,7 @@ impl Heap {
     fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let bytes = request.segment_bytes;
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
-        let kind = self.pools[request.pool.0].kind;
+        let kind = self.pools[request.pool].kind;
         self.stats.segment.change(kind, 1);
         self.stats.reserved_bytes.change(kind, signed(bytes));
         if self.settings.is_oversize(bytes) {
@@ -158,7 +159,7 @@ impl Heap {
             return None;
         }
         self.private.fallbacks().into_iter().find_map(|id| {
-            let pool = self.private.get(id)?.pools[request.pool.0];
+            let pool = self.private.get(id)?.pools[usize::from(request.pool == LARGE)];
             let borrowed = Request { pool, is_expandable: false, ..*request };
             Some((self.take_best_fit(&borrowed)?, borrowed))
         })
@@ -181,7 +182,7 @@ impl Heap {
 
     /// Cuts the block to size and gives it to the program.
     fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
-        let pool = &self.pools[request.pool.0];
+        let pool = &self.pools[request.pool];
         let kind = pool.kind;
         let remaining_bytes = self.blocks[id].bytes - request.rounded_bytes;
         let splits = !pool.never_splits
@@ -224,7 +225,7 @@ impl Heap {
         let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);
         let rest = &mut self.blocks[id];
-        let pool = &mut self.pools[request.pool.0];
+        let pool = &mut self.pools[request.pool];
         pool.insert(id, rest);
         if rest.range.is_some() {
             return front;
@@ -241,19 +242,18 @@ impl Heap {
     /// A new private pool with one user.
     pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let id = self.private.next_id(is_capture);
-        let first = self.pools.len();
-        for kind in [PoolKind::Small, PoolKind::Large] {
+        let pools = [PoolKind::Small, PoolKind::Large].map(|kind| {
             let mut pool = Pool::new(kind, id);
             pool.never_splits = options.no_split;
-            self.pools.push(pool);
-        }
-        self.private.insert(id, options, [PoolIndex(first), PoolIndex(first + 1)]);
+            self.pools.push(pool)
+        });
+        self.private.insert(id, options, pools);
         id
     }
 
     /// Keeps count of what a private pool has from the device.
     pub(super) fn count_device_alloc(&mut self, pool: PoolIndex, by: i64) {
-        let id = self.pools[pool.0].id;
+        let id = self.pools[pool].id;
         self.private.count_device_alloc(id, by);
     }
 
@@ -286,7 +286,7 @@ impl Heap {
             address: Address(figures.device_free_bytes),
             size_bytes: request.rounded_bytes,
             stream: request.stream,
-            pool: self.pools[request.pool.0].id,
+            pool: self.pools[request.pool].id,
             stack: request.stack,
         });
         self.stats.num_ooms += 1;
@@ -308,7 +308,7 @@ impl Heap {
         pool: PoolIndex,
         stack: StackId,
     ) {
-        let pool = self.pools[pool.0].id;
+        let pool = self.pools[pool].id;
         self.track.record(Event { action, address, size_bytes, stream, pool, stack });
     }
 

@@ -13,6 +13,7 @@ mod search;
 mod garbage;
 mod expandable;
 mod free;
+mod free_set;
 mod release;
 mod oom;
 mod inspect;
@@ -45,7 +46,6 @@ use crate::{
 };
 use block::BlockId;
 use heap::Heap;
-use pool::PoolIndex;
 
 /// Memory of one device, cached and recorded. Clones are the same allocator.
 ///
@@ -360,6 +360,6 @@ impl Heap {
         let _ = self.complete_all(StackId::NONE);
         self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::default(), StackId::NONE);
-        (0..self.pools.len()).for_each(|pool| self.unreserve_bare(PoolIndex(pool)));
+        self.pools.indices().for_each(|pool| self.unreserve_bare(pool));
     }
 }

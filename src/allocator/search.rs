@@ -11,15 +11,15 @@ impl Heap {
     /// Takes the best free block out of its pool.
     pub(super) fn take_best_fit(&mut self, request: &Request) -> Option<BlockId> {
         if self.ages_count() {
-            self.pools[request.pool.0].n_searches += 1;
+            self.pools[request.pool].n_searches += 1;
         }
         let id = self.best_fit(request.pool, request).filter(|id| self.may_serve(*id, request))?;
-        self.pools[request.pool.0].remove(id, &self.blocks[id]);
+        self.pools[request.pool].remove(id, &self.blocks[id]);
         Some(id)
     }
 
     fn best_fit(&self, pool: PoolIndex, request: &Request) -> Option<BlockId> {
-        let mut fitting = self.pools[pool.0].fitting(request.stream, request.rounded_bytes);
+        let mut fitting = self.pools[pool].fitting(request.stream, request.rounded_bytes);
         if !request.is_expandable {
             return fitting.find(|id| self.blocks[*id].range.is_none());
         }
