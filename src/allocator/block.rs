@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use super::{pool::PoolIndex, segments::RangeIndex, stream_table::StreamSet};
 use crate::{
-    event::{Address, StackId, StreamId},
+    event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::BlockState,
 };
 
@@ -104,6 +104,7 @@ impl Block {
         }
     }
 
+    #[inline]
     /// Whether it is only a part of its segment.
     pub(super) fn is_split(&self) -> bool {
         self.prev.is_some() || self.next.is_some()
@@ -112,6 +113,13 @@ impl Block {
     /// Whether another stream uses it that has no mark yet.
     pub(super) fn has_stream_uses(&self) -> bool {
         self.stream_uses.as_ref().is_some_and(|uses| !uses.is_empty())
+    }
+
+    /// What happens to it, with the size that was asked for.
+    #[inline]
+    pub(super) fn event(&self, action: Action, pool: PoolId, stack: StackId) -> Event {
+        let Block { address, requested_bytes: size_bytes, stream, .. } = *self;
+        Event { action, address, size_bytes, stream, pool, stack }
     }
 
     pub(super) fn state(&self) -> BlockState {
@@ -195,26 +203,29 @@ impl Blocks {
 
     /// Merges a neighbour into a block, which lives on. A neighbour to the left
     /// gives its segment stack, even an absent one (caching-allocator.md 4.3).
-    pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> Block {
-        let absorbed = self.remove(neighbour);
+    /// Says how large it was.
+    pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
+        let absorbed = &self[neighbour];
+        let (address, bytes, segment_stack) = (absorbed.address, absorbed.bytes, absorbed.segment_stack);
+        let (before, after) = (absorbed.prev, absorbed.next);
+        self.slots[neighbour.index()] = None;
+        self.vacant.push(neighbour);
         let block = &mut self[id];
-        let is_left = block.prev == Some(neighbour);
-        if is_left {
-            block.address = absorbed.address;
-            block.prev = absorbed.prev;
-            block.segment_stack = absorbed.segment_stack;
+        block.bytes += bytes;
+        if block.prev == Some(neighbour) {
+            block.address = address;
+            block.prev = before;
+            block.segment_stack = segment_stack;
+            if let Some(before) = before {
+                self[before].next = Some(id);
+            }
         } else {
-            block.next = absorbed.next;
+            block.next = after;
+            if let Some(after) = after {
+                self[after].prev = Some(id);
+            }
         }
-        block.bytes += absorbed.bytes;
-        let (before, after) = (block.prev, block.next);
-        if let Some(before) = before.filter(|_| is_left) {
-            self[before].next = Some(id);
-        }
-        if let Some(after) = after.filter(|_| !is_left) {
-            self[after].prev = Some(id);
-        }
-        absorbed
+        bytes
     }
 }
 

@@ -47,49 +47,78 @@ impl Free {
 /// The free blocks of a pool.
 #[derive(Debug, Default)]
 pub(super) struct FreeSet {
-    streams: BTreeMap<StreamId, Rows>,
+    streams: Vec<(StreamId, Rows)>,
+    /// Where each stream is in `streams`.
+    order: BTreeMap<StreamId, usize>,
+    /// The stream that changed last. Most programs use one stream for long.
+    last: usize,
     /// How many streams there may be before those without a block are forgotten.
     n_tidy: usize,
 }
 
 impl FreeSet {
-    /// False when the block was there already.
-    pub(super) fn insert(&mut self, stream: StreamId, bytes: u64, address: Address, id: BlockId) -> bool {
-        let free = Free { bytes, address, id };
-        if let Some(rows) = self.streams.get_mut(&stream) {
-            return rows.insert(free);
+    #[inline]
+    fn place(&self, stream: StreamId) -> Option<usize> {
+        match self.streams.get(self.last) {
+            Some((last, _)) if *last == stream => Some(self.last),
+            _ => self.order.get(&stream).copied(),
         }
-        self.forget_empty();
-        self.streams.entry(stream).or_default().insert(free)
+    }
+
+    fn rows(&self, stream: StreamId) -> Option<&Rows> {
+        self.place(stream).map(|place| &self.streams[place].1)
+    }
+
+    /// False when the block was there already.
+    #[inline]
+    pub(super) fn insert(&mut self, stream: StreamId, bytes: u64, address: Address, id: BlockId) -> bool {
+        self.last = self.place(stream).unwrap_or_else(|| self.begin(stream));
+        self.streams[self.last].1.insert(Free { bytes, address, id })
     }
 
     /// Streams come and go with the program's handles; their bins stay for
     /// their next block. Twice as many as were in use is the most.
-    fn forget_empty(&mut self) {
+    #[cold]
+    fn begin(&mut self, stream: StreamId) -> usize {
         if self.streams.len() >= self.n_tidy {
-            self.streams.retain(|_, rows| rows.occupied != 0);
+            self.streams.retain(|(_, rows)| rows.occupied != 0);
             self.n_tidy = 2 * self.streams.len() + 8;
+            self.order =
+                self.streams.iter().enumerate().map(|(place, (stream, _))| (*stream, place)).collect();
         }
+        let place = self.streams.len();
+        self.streams.push((stream, Rows::default()));
+        self.order.insert(stream, place);
+        place
     }
 
     /// False when the block was not there.
+    #[inline]
     pub(super) fn remove(&mut self, stream: StreamId, bytes: u64, address: Address) -> bool {
-        self.streams.get_mut(&stream).is_some_and(|rows| rows.remove(bytes, address))
+        let Some(place) = self.place(stream) else { return false };
+        self.last = place;
+        self.streams[place].1.remove(bytes, address)
+    }
+
+    /// The first of [`FreeSet::fitting`].
+    #[inline]
+    pub(super) fn best_fit(&self, stream: StreamId, bytes: u64) -> Option<BlockId> {
+        Some(self.rows(stream)?.first_from(bytes, Address(0))?.id)
     }
 
     /// A stream's blocks of at least that size, in order.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
-        self.streams.get(&stream).into_iter().flat_map(move |rows| rows.from(bytes))
+        self.rows(stream).into_iter().flat_map(move |rows| rows.from(bytes))
     }
 
     /// A stream's smaller blocks, the last first.
     pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
-        self.streams.get(&stream).into_iter().flat_map(move |rows| rows.below(bytes))
+        self.rows(stream).into_iter().flat_map(move |rows| rows.below(bytes))
     }
 
     /// All blocks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockId> {
-        self.streams.values().flat_map(|rows| rows.from(0))
+        self.order.values().flat_map(|place| self.streams[*place].1.from(0))
     }
 }
 
@@ -334,6 +363,7 @@ mod tests {
                 let least = (stream, asked, Address(0));
                 let own = |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some(*id);
                 let fitting = oracle.range(least..).map_while(own).take(20);
+                assert_eq!(set.best_fit(stream, asked), set.fitting(stream, asked).next());
                 assert!(set.fitting(stream, asked).take(20).eq(fitting));
                 let below = oracle.range(..least).rev().map_while(own).take(20);
                 assert!(set.below(stream, asked).take(20).eq(below));
@@ -349,7 +379,7 @@ mod tests {
         let (mut set, n) = (FreeSet::default(), MOST_IN_LIST + 1);
         let address = |n: usize| Address(512 * n as u64);
         let is_tree = |set: &FreeSet| {
-            let row = set.streams[&StreamId(0)].rows[0].as_ref().unwrap();
+            let row = set.rows(StreamId(0)).unwrap().rows[0].as_ref().unwrap();
             matches!(row.bins[1], Bin::Tree(_))
         };
         for i in 1..=n {

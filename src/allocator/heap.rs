@@ -11,8 +11,9 @@ use super::{
     segments::Segments,
     settings::Settings,
     size,
-    stats::{Stats, signed},
+    stats::signed,
     stream_table::{StreamKey, StreamTable},
+    tally::Tallies,
 };
 use crate::{
     device::{Device, Mark},
@@ -30,7 +31,7 @@ pub(super) struct Heap {
     pub(super) segments: Segments,
     pub(super) blocks: Blocks,
     pub(super) pools: Pools,
-    pub(super) stats: Stats,
+    pub(super) stats: Tallies,
     /// Frees that wait for other streams: for each stream its marks, first come first passed.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
     pub(super) private: PrivatePools,
@@ -66,7 +67,7 @@ impl Heap {
         }
         segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
-            stats: Stats::new(settings.max_split_bytes),
+            stats: Tallies::new(settings.max_split_bytes),
             settings,
             track,
             segments,
@@ -140,8 +141,8 @@ impl Heap {
         let bytes = request.segment_bytes;
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
         let kind = self.pools[request.pool].kind;
-        self.stats.segment.change(kind, 1);
-        self.stats.reserved_bytes.change(kind, signed(bytes));
+        self.stats.segment.add(kind, 1);
+        self.stats.reserved_bytes.add(kind, signed(bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(1);
         }
@@ -183,7 +184,7 @@ impl Heap {
     /// Cuts the block to size and gives it to the program.
     fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
         let pool = &self.pools[request.pool];
-        let kind = pool.kind;
+        let (kind, pool_id) = (pool.kind, pool.id);
         let remaining_bytes = self.blocks[id].bytes - request.rounded_bytes;
         let splits = !pool.never_splits
             && size::splits(
@@ -199,12 +200,12 @@ impl Heap {
         block.requested_bytes = request.requested_bytes;
         block.stack = request.stack;
         let bytes = block.bytes;
-        self.record(Action::Alloc, id, request.requested_bytes, request.stack);
-        self.stats.allocation.change(kind, 1);
-        self.stats.allocated_bytes.change(kind, signed(bytes));
-        self.stats.active.change(kind, 1);
-        self.stats.active_bytes.change(kind, signed(bytes));
-        self.stats.requested_bytes.change(kind, signed(request.requested_bytes));
+        self.track.record(block.event(Action::Alloc, pool_id, request.stack));
+        self.stats.allocation.add(kind, 1);
+        self.stats.allocated_bytes.add(kind, signed(bytes));
+        self.stats.active.add(kind, 1);
+        self.stats.active_bytes.add(kind, signed(bytes));
+        self.stats.requested_bytes.add(kind, signed(request.requested_bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(1);
         }
@@ -214,8 +215,8 @@ impl Heap {
     fn take_whole(&mut self, id: BlockId, kind: PoolKind) -> BlockId {
         let block = &self.blocks[id];
         if block.is_split() && block.range.is_none() {
-            self.stats.inactive_split.change(kind, -1);
-            self.stats.inactive_split_bytes.change(kind, -signed(block.bytes));
+            self.stats.inactive_split.subtract(kind, 1);
+            self.stats.inactive_split_bytes.subtract(kind, signed(block.bytes));
         }
         id
     }
@@ -231,10 +232,10 @@ impl Heap {
             return front;
         }
         if was_split {
-            self.stats.inactive_split_bytes.change(pool.kind, -signed(request.rounded_bytes));
+            self.stats.inactive_split_bytes.subtract(pool.kind, signed(request.rounded_bytes));
         } else {
-            self.stats.inactive_split.change(pool.kind, 1);
-            self.stats.inactive_split_bytes.change(pool.kind, signed(rest.bytes));
+            self.stats.inactive_split.add(pool.kind, 1);
+            self.stats.inactive_split_bytes.add(pool.kind, signed(rest.bytes));
         }
         front
     }
@@ -275,7 +276,7 @@ impl Heap {
             device_total_bytes: device.total_bytes(),
             device_free_bytes: device.free_bytes(),
             allowed_bytes: self.segments.allowed_bytes(),
-            allocated_bytes: self.stats.allocated_bytes.all.current.cast_unsigned(),
+            allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
             reserved_bytes: self.segments.reserved_bytes(),
             private_pool_bytes: self.private_pool_bytes(),
             snapshot: None,

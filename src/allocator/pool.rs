@@ -82,6 +82,12 @@ impl Pool {
         }
     }
 
+    /// The smallest free block of a stream that holds a request, the lowest among equals.
+    #[inline]
+    pub(super) fn best_fit(&self, stream: StreamId, bytes: u64) -> Option<BlockId> {
+        self.free.best_fit(stream, bytes)
+    }
+
     /// The free blocks of a stream that hold a request, the smallest first,
     /// the lowest first among equals.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
@@ -95,6 +101,7 @@ impl Pool {
     }
 
     /// Puts a block in, mapped or not, where it belongs.
+    #[inline]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;
         let is_new = if block.is_mapped {
@@ -106,6 +113,7 @@ impl Pool {
     }
 
     /// Takes a block out; its fields are as they were when it went in.
+    #[inline]
     pub(super) fn remove(&mut self, id: BlockId, block: &Block) {
         let was_there = if block.is_mapped {
             self.free.remove(block.stream, block.bytes, block.address)

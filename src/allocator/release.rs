@@ -112,8 +112,8 @@ impl Heap {
         self.pools[pool].remove(id, block);
         self.record(Action::SegmentFree, id, bytes, stack.or(self.blocks[id].segment_stack));
         self.stats.num_device_free += 1;
-        self.stats.segment.change(kind, -1);
-        self.stats.reserved_bytes.change(kind, -signed(bytes));
+        self.stats.segment.subtract(kind, 1);
+        self.stats.reserved_bytes.subtract(kind, signed(bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(-1);
         }

@@ -19,6 +19,13 @@ impl Heap {
     }
 
     fn best_fit(&self, pool: PoolIndex, request: &Request) -> Option<BlockId> {
+        let best = self.pools[pool].best_fit(request.stream, request.rounded_bytes)?;
+        // The next one matters only where there are expandable segments.
+        if self.blocks[best].range.is_none() { Some(best) } else { self.best_fit_beyond(pool, request) }
+    }
+
+    /// The best fit when an expandable block is the first.
+    fn best_fit_beyond(&self, pool: PoolIndex, request: &Request) -> Option<BlockId> {
         let mut fitting = self.pools[pool].fitting(request.stream, request.rounded_bytes);
         if !request.is_expandable {
             return fitting.find(|id| self.blocks[*id].range.is_none());
