@@ -26,6 +26,7 @@ impl Heap {
     }
 
     /// The program gives the block back.
+    #[inline]
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
         block.is_allocated = false;
@@ -75,6 +76,7 @@ impl Heap {
     /// Marks every other stream that uses the block. Until all marks are
     /// passed the block is in use; if the device fails, for ever: better lost
     /// than handed out too early.
+    #[inline(never)]
     fn wait_for_streams(&mut self, id: BlockId) -> Result<()> {
         let streams: Vec<StreamKey> =
             self.blocks[id].stream_uses.iter().flat_map(|uses| uses.keys()).collect();
@@ -89,10 +91,14 @@ impl Heap {
 
     /// Completes the frees whose streams have passed their marks. Each stream
     /// is asked from its oldest mark on, up to the first that is not passed.
+    #[inline]
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
-        if self.deferred.is_empty() && self.waiting.is_empty() {
-            return Ok(());
-        }
+        let nothing_waits = self.deferred.is_empty() && self.waiting.is_empty();
+        if nothing_waits { Ok(()) } else { self.complete_some(stack) }
+    }
+
+    #[inline(never)]
+    fn complete_some(&mut self, stack: StackId) -> Result<()> {
         self.take_up_deferred(stack)?;
         self.complete_while(stack, |heap, mark| heap.segments.device().is_passed(mark))
     }
@@ -167,6 +173,7 @@ impl Heap {
 
     /// Nobody uses the block any more: it merges with free neighbours and can
     /// be handed out again. The freed block is the one that lives on.
+    #[inline]
     fn complete(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.stack = StackId::NONE;
@@ -193,6 +200,7 @@ impl Heap {
 
     /// Merges a block, which is in no pool, with the neighbours that are free
     /// and mapped as it is. Says how many there were, and how large.
+    #[inline]
     pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (i64, i64) {
         let block = &self.blocks[id];
         let (is_mapped, prev, next) = (block.is_mapped, block.prev, block.next);

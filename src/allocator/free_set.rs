@@ -100,10 +100,16 @@ impl FreeSet {
         self.streams[place].1.remove(bytes, address)
     }
 
-    /// The first of [`FreeSet::fitting`].
+    /// Takes the first of [`FreeSet::fitting`] out, if it `serves`.
     #[inline]
-    pub(super) fn best_fit(&self, stream: StreamId, bytes: u64) -> Option<BlockId> {
-        Some(self.rows(stream)?.first_from(bytes, Address(0))?.id)
+    pub(super) fn take_best_fit(
+        &mut self,
+        stream: StreamId,
+        bytes: u64,
+        serves: impl FnOnce(BlockId) -> bool,
+    ) -> Option<BlockId> {
+        self.last = self.place(stream)?;
+        self.streams[self.last].1.take_first_from(bytes, serves)
     }
 
     /// A stream's blocks of at least that size, in order.
@@ -139,7 +145,21 @@ struct Row {
     bins: [Bin; BINS_A_ROW as usize],
 }
 
+impl Row {
+    /// Clears the bits of a bin that may have become empty.
+    #[inline]
+    fn settle(&mut self, bin: usize, place: usize, rows_occupied: &mut u64) {
+        if self.bins[bin % BINS_A_ROW as usize].is_empty() {
+            self.occupied &= !(1 << bin);
+            if self.occupied == 0 {
+                *rows_occupied &= !(1 << place);
+            }
+        }
+    }
+}
+
 /// Where blocks of a size are: row and bin. Larger sizes never come earlier.
+#[inline]
 fn place_of(bytes: u64) -> (usize, usize) {
     let granules = bytes / MIN_BLOCK_BYTES;
     let per_row = u64::from(BINS_A_ROW);
@@ -151,6 +171,7 @@ fn place_of(bytes: u64) -> (usize, usize) {
 }
 
 impl Rows {
+    #[inline]
     fn insert(&mut self, free: Free) -> bool {
         let (row, bin) = place_of(free.bytes);
         if row >= self.rows.len() {
@@ -162,17 +183,35 @@ impl Rows {
         row.bins[bin].insert(free)
     }
 
+    #[inline]
     fn remove(&mut self, bytes: u64, address: Address) -> bool {
         let (place, bin) = place_of(bytes);
         let Some(Some(row)) = self.rows.get_mut(place) else { return false };
         let was_there = row.bins[bin].remove(key(bytes, address));
-        if row.bins[bin].is_empty() {
-            row.occupied &= !(1 << bin);
-            if row.occupied == 0 {
-                self.occupied &= !(1 << place);
-            }
-        }
+        row.settle(bin, place, &mut self.occupied);
         was_there
+    }
+
+    /// Takes the first block of at least that size out, if it `serves`.
+    #[inline]
+    fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
+        let (mut place, mut bin) = place_of(bytes);
+        let least = key(bytes, Address(0));
+        let behind = match self.rows.get(place) {
+            Some(Some(row)) if row.bins[bin].has_from(least) => 1 << bin,
+            Some(Some(row)) => row.occupied & (!1 << bin),
+            _ => 0,
+        };
+        if behind == 0 {
+            place = (self.occupied & (!1 << place)).trailing_zeros() as usize;
+            bin = self.rows.get(place)?.as_ref()?.occupied.trailing_zeros() as usize;
+        } else {
+            bin = behind.trailing_zeros() as usize;
+        }
+        let row = self.rows[place].as_mut()?;
+        let id = row.bins[bin % BINS_A_ROW as usize].take_first_from(least, serves)?;
+        row.settle(bin, place, &mut self.occupied);
+        Some(id)
     }
 
     /// The blocks of at least that size, in order.
@@ -280,14 +319,35 @@ impl Bin {
         }
     }
 
+    /// Whether any is not before a key.
+    #[inline]
+    fn has_from(&self, key: Key) -> bool {
+        self.last().is_some_and(|last| last.key() >= key)
+    }
+
+    #[inline]
     fn insert(&mut self, free: Free) -> bool {
+        match self {
+            Bin::List(list) if list.last().is_none_or(|first| free.key() < first.key()) => {
+                list.push(free);
+                if list.len() > MOST_IN_LIST {
+                    self.plant();
+                }
+                true
+            }
+            _ => self.insert_behind(free),
+        }
+    }
+
+    /// Not as the first.
+    fn insert_behind(&mut self, free: Free) -> bool {
         match self {
             Bin::List(list) => {
                 let place = n_from(list, free.key());
                 list.insert(place, free);
                 let is_new = place == 0 || list[place - 1].key() != free.key();
                 if list.len() > MOST_IN_LIST {
-                    *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
+                    self.plant();
                 }
                 is_new
             }
@@ -295,7 +355,24 @@ impl Bin {
         }
     }
 
+    /// Makes a tree of a list.
+    #[cold]
+    fn plant(&mut self) {
+        if let Bin::List(list) = self {
+            *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
+        }
+    }
+
+    #[inline]
     fn remove(&mut self, key: Key) -> bool {
+        match self {
+            Bin::List(list) if list.last().is_some_and(|first| first.key() == key) => list.pop().is_some(),
+            _ => self.remove_behind(key),
+        }
+    }
+
+    /// Not the first.
+    fn remove_behind(&mut self, key: Key) -> bool {
         match self {
             Bin::List(list) => {
                 let place = n_from(list, key);
@@ -314,6 +391,18 @@ impl Bin {
                 was_there
             }
         }
+    }
+
+    /// Takes the first that is not before a key out, if it `serves`.
+    #[inline]
+    fn take_first_from(&mut self, key: Key, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
+        let first = match self {
+            Bin::List(list) if list.last().is_some_and(|first| first.key() >= key) => list.last().copied(),
+            _ => self.first_from(key),
+        };
+        let first = first.filter(|first| serves(first.id))?;
+        self.remove(first.key());
+        Some(first.id)
     }
 }
 
@@ -347,25 +436,34 @@ mod tests {
             let n_sizes = if step / 10_000 % 2 == 1 { 2 } else { sizes.len() };
             let (stream, bytes) = (StreamId([0, 7, u64::MAX][draw(3)]), sizes[draw(n_sizes)]);
             let address = Address(512 * (1 + draw(2_000) as u64));
-            if draw(2) == 0 {
-                let id = BlockId::from_index(step);
-                let is_new = !oracle.contains_key(&(stream, bytes, address));
-                if is_new {
-                    assert!(set.insert(stream, bytes, address, id));
-                    oracle.insert((stream, bytes, address), id);
+            let own =
+                |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some((*key, *id));
+            match draw(6) {
+                0..=2 => {
+                    let id = BlockId::from_index(step);
+                    if !oracle.contains_key(&(stream, bytes, address)) {
+                        assert!(set.insert(stream, bytes, address, id));
+                        oracle.insert((stream, bytes, address), id);
+                    }
                 }
-            } else {
-                let was_there = oracle.remove(&(stream, bytes, address)).is_some();
-                assert_eq!(set.remove(stream, bytes, address), was_there);
+                3 | 4 => {
+                    let was_there = oracle.remove(&(stream, bytes, address)).is_some();
+                    assert_eq!(set.remove(stream, bytes, address), was_there);
+                }
+                _ => {
+                    let best = oracle.range((stream, bytes, Address(0))..).map_while(own).next();
+                    assert_eq!(set.take_best_fit(stream, bytes, |_| false), None);
+                    let taken = set.take_best_fit(stream, bytes, |id| Some(id) == best.map(|(_, id)| id));
+                    assert_eq!(taken, best.and_then(|(key, _)| oracle.remove(&key)));
+                }
             }
             if step % 16 == 0 {
                 let asked = sizes[draw(sizes.len())] - [0, 1][draw(2)];
                 let least = (stream, asked, Address(0));
-                let own = |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some(*id);
-                let fitting = oracle.range(least..).map_while(own).take(20);
-                assert_eq!(set.best_fit(stream, asked), set.fitting(stream, asked).next());
+                let fitting = oracle.range(least..).map_while(own).map(|(_, id)| id).take(20);
+
                 assert!(set.fitting(stream, asked).take(20).eq(fitting));
-                let below = oracle.range(..least).rev().map_while(own).take(20);
+                let below = oracle.range(..least).rev().map_while(own).map(|(_, id)| id).take(20);
                 assert!(set.below(stream, asked).take(20).eq(below));
             }
             if step % 5_000 == 4_999 {

@@ -50,12 +50,18 @@ pub(super) const LARGE: PoolIndex = PoolIndex(1);
 pub(super) struct Request {
     pub(super) requested_bytes: u64,
     pub(super) rounded_bytes: u64,
-    pub(super) segment_bytes: u64,
     pub(super) stream: StreamId,
     pub(super) pool: PoolIndex,
     /// Whether new memory for it comes as pages of an expandable segment.
     pub(super) is_expandable: bool,
     pub(super) stack: StackId,
+}
+
+impl Request {
+    /// What the device is asked for when no free block serves.
+    fn segment_bytes(&self, settings: &Settings) -> u64 {
+        size::segment_bytes(self.rounded_bytes, settings)
+    }
 }
 
 impl Heap {
@@ -82,6 +88,7 @@ impl Heap {
 
     /// Serves a request, whatever it takes: a free block, more memory, or
     /// everything cached given back first (caching-allocator.md 3).
+    #[inline]
     pub(super) fn malloc(
         &mut self,
         requested_bytes: u64,
@@ -95,7 +102,13 @@ impl Heap {
         if let Some(id) = self.take_best_fit(&request) {
             return Ok(self.hand_out(id, &request));
         }
-        self.collect_garbage(stack);
+        self.malloc_from_device(request)
+    }
+
+    /// No free block serves the request.
+    #[inline(never)]
+    fn malloc_from_device(&mut self, request: Request) -> Result<BlockId> {
+        self.collect_garbage(request.stack);
         if let Some(id) = self.grow(&request)? {
             return Ok(self.hand_out(id, &request));
         }
@@ -108,6 +121,7 @@ impl Heap {
         }
     }
 
+    #[inline]
     fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
         let rounded_bytes = size::round(requested_bytes, &self.settings);
         let default = match size::pool_kind(rounded_bytes) {
@@ -116,9 +130,8 @@ impl Heap {
         };
         let private = self.private.route(stream).and_then(|id| self.private.get(id));
         let pool = private.map_or(default, |private| private.pools[usize::from(default == LARGE)]);
-        let segment_bytes = size::segment_bytes(rounded_bytes, &self.settings);
         let is_expandable = self.settings.expandable_segments;
-        Request { requested_bytes, rounded_bytes, segment_bytes, stream, pool, is_expandable, stack }
+        Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack }
     }
 
     /// More memory for a request as one block, in no pool; `None` when the
@@ -126,7 +139,7 @@ impl Heap {
     fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
         // With expandable segments, too, the limit is asked for a whole
         // segment, whatever is to be mapped (caching-allocator.md 2.7).
-        if !self.segments.allows(request.segment_bytes) {
+        if !self.segments.allows(request.segment_bytes(&self.settings)) {
             return Ok(None);
         }
         let block =
@@ -138,7 +151,7 @@ impl Heap {
     }
 
     fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let bytes = request.segment_bytes;
+        let bytes = request.segment_bytes(&self.settings);
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
         let kind = self.pools[request.pool].kind;
         self.stats.segment.add(kind, 1);
@@ -182,6 +195,7 @@ impl Heap {
     }
 
     /// Cuts the block to size and gives it to the program.
+    #[inline]
     fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
         let pool = &self.pools[request.pool];
         let (kind, pool_id) = (pool.kind, pool.id);
@@ -212,6 +226,7 @@ impl Heap {
         id
     }
 
+    #[inline]
     fn take_whole(&mut self, id: BlockId, kind: PoolKind) -> BlockId {
         let block = &self.blocks[id];
         if block.is_split() && block.range.is_none() {
@@ -271,7 +286,7 @@ impl Heap {
             device: self.track.device().0,
             requested_bytes: request.requested_bytes,
             rounded_bytes: request.rounded_bytes,
-            segment_bytes: request.segment_bytes,
+            segment_bytes: request.segment_bytes(&self.settings),
             stream: request.stream.0,
             device_total_bytes: device.total_bytes(),
             device_free_bytes: device.free_bytes(),

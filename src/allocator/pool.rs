@@ -82,10 +82,15 @@ impl Pool {
         }
     }
 
-    /// The smallest free block of a stream that holds a request, the lowest among equals.
+    /// Takes the first of [`Pool::fitting`] out, if it `serves`.
     #[inline]
-    pub(super) fn best_fit(&self, stream: StreamId, bytes: u64) -> Option<BlockId> {
-        self.free.best_fit(stream, bytes)
+    pub(super) fn take_best_fit(
+        &mut self,
+        stream: StreamId,
+        bytes: u64,
+        serves: impl FnOnce(BlockId) -> bool,
+    ) -> Option<BlockId> {
+        self.free.take_best_fit(stream, bytes, serves)
     }
 
     /// The free blocks of a stream that hold a request, the smallest first,

@@ -12,8 +12,28 @@ use crate::inventory::PoolKind;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// By [`PoolKind`].
-    kinds: [Stat; 2],
+    kinds: [Part; 2],
     peak_of_all: i64,
+}
+
+/// A [`Stat`] whose decreases are not counted: what was there and what came
+/// says with what is left how much went.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    current: i64,
+    peak: i64,
+    /// The sum of all increases. It would take 2^64 bytes to begin at zero again.
+    allocated: u64,
+    /// `current` when the sums were last reset.
+    at_reset: i64,
+}
+
+impl Part {
+    fn stat(&self) -> Stat {
+        let Part { current, peak, allocated, at_reset } = *self;
+        let freed = allocated.wrapping_add_signed(at_reset).wrapping_sub(current.cast_unsigned());
+        Stat { current, peak, allocated: signed(allocated), freed: signed(freed) }
+    }
 }
 
 impl Tally {
@@ -30,16 +50,23 @@ impl Tally {
     /// As [`Tally::change`] for what is known to be an increase.
     #[inline]
     pub(super) fn add(&mut self, kind: PoolKind, by: i64) {
-        self.kinds[kind as usize].change(by);
-        self.peak_of_all = self.peak_of_all.max(self.current());
+        let part = &mut self.kinds[kind as usize];
+        part.current += by;
+        part.allocated = part.allocated.wrapping_add(by.cast_unsigned());
+        // Peaks move seldom: asking is cheaper than storing them each time.
+        if part.current > part.peak {
+            part.peak = part.current;
+        }
+        if self.current() > self.peak_of_all {
+            self.peak_of_all = self.current();
+        }
     }
 
-    /// A decrease, which no peak needs to know of.
+    /// As [`Tally::change`] for what is known to be a decrease, by `by`. No
+    /// peak needs to know of it.
     #[inline]
     pub(super) fn subtract(&mut self, kind: PoolKind, by: i64) {
-        let stat = &mut self.kinds[kind as usize];
-        stat.current -= by;
-        stat.freed = stat.freed.saturating_add(by);
+        self.kinds[kind as usize].current -= by;
     }
 
     /// In all pools, now.
@@ -49,7 +76,7 @@ impl Tally {
     }
 
     fn stat(&self) -> PoolStat {
-        let [small_pool, large_pool] = self.kinds;
+        let [small_pool, large_pool] = self.kinds.map(|part| part.stat());
         let all = Stat {
             current: self.current(),
             peak: self.peak_of_all,
@@ -57,6 +84,15 @@ impl Tally {
             freed: small_pool.freed.saturating_add(large_pool.freed),
         };
         PoolStat { all, small_pool, large_pool }
+    }
+
+    fn reset_peak(&mut self) {
+        self.kinds.iter_mut().for_each(|part| part.peak = part.current);
+        self.peak_of_all = self.current();
+    }
+
+    fn reset_accumulated(&mut self) {
+        self.kinds.iter_mut().for_each(|part| (part.allocated, part.at_reset) = (0, part.current));
     }
 }
 
@@ -123,21 +159,20 @@ impl Tallies {
         ]
     }
 
-    fn each_stat(&mut self, change: impl Fn(&mut Stat)) {
-        self.tallies().into_iter().flat_map(|tally| &mut tally.kinds).for_each(&change);
-        change(&mut self.oversize_allocations);
-        change(&mut self.oversize_segments);
-    }
-
     /// Peaks begin again at what is now (caching-allocator.md 7.3).
     pub(super) fn reset_peak(&mut self) {
-        self.each_stat(|stat| stat.peak = stat.current);
-        self.tallies().into_iter().for_each(|tally| tally.peak_of_all = tally.current());
+        self.tallies().into_iter().for_each(Tally::reset_peak);
+        for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
+            stat.peak = stat.current;
+        }
     }
 
     /// Sums begin again at zero (caching-allocator.md 7.3).
     pub(super) fn reset_accumulated(&mut self) {
-        self.each_stat(|stat| (stat.allocated, stat.freed) = (0, 0));
+        self.tallies().into_iter().for_each(Tally::reset_accumulated);
+        for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
+            (stat.allocated, stat.freed) = (0, 0);
+        }
         self.num_alloc_retries = 0;
         self.num_ooms = 0;
         self.num_sync_all_streams = 0;
@@ -185,5 +220,8 @@ mod tests {
         assert_eq!(stats.active, PoolStat { all: rest(7), small_pool: rest(2), large_pool: rest(5) });
         assert_eq!(stats.oversize_segments, rest(2));
         assert_eq!((stats.num_ooms, stats.max_split_size), (0, 7));
+        // What was there before the reset is freed after it: more goes than comes.
+        tallies.active.subtract(PoolKind::Large, 4);
+        assert_eq!(tallies.stats().active.all, Stat { current: 3, peak: 7, allocated: 0, freed: 4 });
     }
 }
