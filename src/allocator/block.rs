@@ -1,19 +1,29 @@
 //! The blocks, in an arena: neighbours are numbers, addresses are offsets, nothing is unsafe.
 #![forbid(unsafe_code)]
 
+use std::num::NonZeroU32;
+
 use super::{pool::PoolIndex, segments::RangeIndex, stream_table::StreamSet};
 use crate::{
-    event::{Address, StackId, StreamId},
+    event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::BlockState,
 };
 
 /// The number of a block in its arena. A number is used again after its block is gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct BlockId(u32);
+pub(super) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Not above any other.
-    pub(super) const LEAST: BlockId = BlockId(0);
+    /// Numbers begin at 1, so that a neighbour, there or not, takes four bytes.
+    pub(super) fn from_index(index: usize) -> BlockId {
+        let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
+        BlockId(number.expect("fewer than 2^32 blocks"))
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 /// A piece of a segment.
@@ -39,8 +49,9 @@ pub(super) struct Block {
     /// The neighbours within the segment.
     pub(super) prev: Option<BlockId>,
     pub(super) next: Option<BlockId>,
-    /// Other streams that use it.
-    pub(super) stream_uses: StreamSet,
+    /// Other streams that use it. Few blocks have any, and every block would be
+    /// half as large again with a table.
+    pub(super) stream_uses: Option<Box<StreamSet>>,
     /// Marks that those streams have not passed yet.
     pub(super) n_marks: u32,
     /// Of the allocation, until its free is completed.
@@ -86,22 +97,35 @@ impl Block {
             freed_at: 0,
             prev: None,
             next: None,
-            stream_uses: StreamSet::default(),
+            stream_uses: None,
             n_marks: 0,
             stack: StackId::NONE,
             segment_stack: StackId::NONE,
         }
     }
 
+    #[inline]
     /// Whether it is only a part of its segment.
     pub(super) fn is_split(&self) -> bool {
         self.prev.is_some() || self.next.is_some()
     }
 
+    /// Whether another stream uses it that has no mark yet.
+    pub(super) fn has_stream_uses(&self) -> bool {
+        self.stream_uses.as_ref().is_some_and(|uses| !uses.is_empty())
+    }
+
+    /// What happens to it, with the size that was asked for.
+    #[inline]
+    pub(super) fn event(&self, action: Action, pool: PoolId, stack: StackId) -> Event {
+        let Block { address, requested_bytes: size_bytes, stream, .. } = *self;
+        Event { action, address, size_bytes, stream, pool, stack }
+    }
+
     pub(super) fn state(&self) -> BlockState {
         if self.is_allocated {
             BlockState::ActiveAllocated
-        } else if self.n_marks > 0 || !self.stream_uses.is_empty() {
+        } else if self.n_marks > 0 || self.has_stream_uses() {
             BlockState::ActivePendingFree
         } else {
             BlockState::Inactive
@@ -119,24 +143,24 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn insert(&mut self, block: Block) -> BlockId {
         if let Some(id) = self.vacant.pop() {
-            self.slots[id.0 as usize] = Some(block);
+            self.slots[id.index()] = Some(block);
             return id;
         }
-        let id = BlockId(u32::try_from(self.slots.len()).expect("fewer than 2^32 blocks"));
+        let id = BlockId::from_index(self.slots.len());
         self.slots.push(Some(block));
         id
     }
 
     pub(super) fn remove(&mut self, id: BlockId) -> Block {
-        let block = self.slots[id.0 as usize].take().expect("a removed block was there");
+        let block = self.slots[id.index()].take().expect("a removed block was there");
         self.vacant.push(id);
         block
     }
 
     /// Every block with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
-        let number = |index| BlockId(u32::try_from(index).expect("fewer than 2^32 blocks"));
-        self.slots.iter().enumerate().filter_map(move |(index, slot)| Some((number(index), slot.as_ref()?)))
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((BlockId::from_index(index), slot.as_ref()?)))
     }
 
     /// Cuts a block: a new block takes the first `bytes`, the old one becomes the rest.
@@ -179,39 +203,44 @@ impl Blocks {
 
     /// Merges a neighbour into a block, which lives on. A neighbour to the left
     /// gives its segment stack, even an absent one (caching-allocator.md 4.3).
-    pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> Block {
-        let absorbed = self.remove(neighbour);
+    /// Says how large it was.
+    pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
+        let absorbed = &self[neighbour];
+        let (address, bytes, segment_stack) = (absorbed.address, absorbed.bytes, absorbed.segment_stack);
+        let (before, after) = (absorbed.prev, absorbed.next);
+        self.slots[neighbour.index()] = None;
+        self.vacant.push(neighbour);
         let block = &mut self[id];
-        let is_left = block.prev == Some(neighbour);
-        if is_left {
-            block.address = absorbed.address;
-            block.prev = absorbed.prev;
-            block.segment_stack = absorbed.segment_stack;
+        block.bytes += bytes;
+        if block.prev == Some(neighbour) {
+            block.address = address;
+            block.prev = before;
+            block.segment_stack = segment_stack;
+            if let Some(before) = before {
+                self[before].next = Some(id);
+            }
         } else {
-            block.next = absorbed.next;
+            block.next = after;
+            if let Some(after) = after {
+                self[after].prev = Some(id);
+            }
         }
-        block.bytes += absorbed.bytes;
-        let (before, after) = (block.prev, block.next);
-        if let Some(before) = before.filter(|_| is_left) {
-            self[before].next = Some(id);
-        }
-        if let Some(after) = after.filter(|_| !is_left) {
-            self[after].prev = Some(id);
-        }
-        absorbed
+        bytes
     }
 }
 
 impl std::ops::Index<BlockId> for Blocks {
     type Output = Block;
 
+    #[inline]
     fn index(&self, id: BlockId) -> &Block {
-        self.slots[id.0 as usize].as_ref().expect("a block's number is used only while it lives")
+        self.slots[id.index()].as_ref().expect("a block's number is used only while it lives")
     }
 }
 
 impl std::ops::IndexMut<BlockId> for Blocks {
+    #[inline]
     fn index_mut(&mut self, id: BlockId) -> &mut Block {
-        self.slots[id.0 as usize].as_mut().expect("a block's number is used only while it lives")
+        self.slots[id.index()].as_mut().expect("a block's number is used only while it lives")
     }
 }

@@ -36,12 +36,12 @@ impl Heap {
             // The new pages have absorbed what stood before them.
             candidate = next;
         }
-        self.pools[request.pool.0].remove(candidate, &self.blocks[candidate]);
+        self.pools[request.pool].remove(candidate, &self.blocks[candidate]);
         Ok(Some(candidate))
     }
 
     fn find_room(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let found = self.pools[request.pool.0]
+        let found = self.pools[request.pool]
             .unmapped(request.stream)
             .map(|id| self.blocks[id].prev.filter(|prev| self.is_free(*prev)).unwrap_or(id))
             .find(|start| self.has_row(*start, request.rounded_bytes));
@@ -68,7 +68,7 @@ impl Heap {
 
     /// A new expandable segment: addresses alone.
     fn reserve(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let kind = self.pools[request.pool.0].kind;
+        let kind = self.pools[request.pool].kind;
         let page_bytes = size::page_bytes(kind, &self.settings);
         let bytes = size::range_bytes(self.segments.device().total_bytes(), page_bytes);
         if bytes < request.rounded_bytes {
@@ -78,7 +78,7 @@ impl Heap {
         let base = self.segments.range(range).base;
         let block = Block::range(base, bytes, request.stream, request.pool, range);
         let id = self.blocks.insert(block);
-        self.pools[request.pool.0].insert(id, &mut self.blocks[id]);
+        self.pools[request.pool].insert(id, &mut self.blocks[id]);
         Ok(Some(id))
     }
 
@@ -94,13 +94,13 @@ impl Heap {
         if !unsafe { self.segments.map(address, bytes)? } {
             return Ok(false);
         }
-        self.pools[request.pool.0].remove(id, &self.blocks[id]);
+        self.pools[request.pool].remove(id, &self.blocks[id]);
         self.cut_tail(id, bytes);
         self.blocks[id].is_mapped = true;
         self.merge_neighbours(id);
-        self.pools[request.pool.0].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[request.pool.0].kind;
-        self.stats.reserved_bytes.change(kind, signed(bytes));
+        self.pools[request.pool].insert(id, &mut self.blocks[id]);
+        let kind = self.pools[request.pool].kind;
+        self.stats.reserved_bytes.add(kind, signed(bytes));
         self.stats.num_device_alloc += 1;
         self.record_range(Action::SegmentMap, id, address, bytes, request.stack);
         let block = &mut self.blocks[id];
@@ -116,7 +116,7 @@ impl Heap {
         if self.blocks[id].bytes > bytes {
             let tail = self.blocks.split_tail(id, bytes);
             let pool = self.blocks[tail].pool;
-            self.pools[pool.0].insert(tail, &mut self.blocks[tail]);
+            self.pools[pool].insert(tail, &mut self.blocks[tail]);
         }
     }
 
@@ -129,18 +129,18 @@ impl Heap {
         if unmapped_bytes == 0 {
             return;
         }
-        self.pools[pool.0].remove(id, &self.blocks[id]);
+        self.pools[pool].remove(id, &self.blocks[id]);
         let before_bytes = start.0 - address.0;
         if before_bytes > 0 {
             let before = self.blocks.split(id, before_bytes);
-            self.pools[pool.0].insert(before, &mut self.blocks[before]);
+            self.pools[pool].insert(before, &mut self.blocks[before]);
         }
         self.cut_tail(id, unmapped_bytes);
         self.blocks[id].is_mapped = false;
         self.merge_neighbours(id);
-        self.pools[pool.0].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[pool.0].kind;
-        self.stats.reserved_bytes.change(kind, -signed(unmapped_bytes));
+        self.pools[pool].insert(id, &mut self.blocks[id]);
+        let kind = self.pools[pool].kind;
+        self.stats.reserved_bytes.subtract(kind, signed(unmapped_bytes));
         self.stats.num_device_free += 1;
         self.count_device_alloc(pool, -1);
         self.record_range(Action::SegmentUnmap, id, start, unmapped_bytes, stack.or(segment_stack));
@@ -158,7 +158,7 @@ impl Heap {
     /// request to try again.
     pub(super) fn unreserve_bare(&mut self, pool: PoolIndex) {
         let bare: Vec<BlockId> =
-            self.pools[pool.0].all_unmapped().filter(|id| !self.blocks[*id].is_split()).collect();
+            self.pools[pool].all_unmapped().filter(|id| !self.blocks[*id].is_split()).collect();
         for id in bare {
             let range = self.blocks[id].range.expect("only pieces of expandable segments are unmapped");
             self.unreserve(id, pool, range);
@@ -167,7 +167,7 @@ impl Heap {
 
     /// The block is all of its range and has no memory: the range goes.
     fn unreserve(&mut self, id: BlockId, pool: PoolIndex, range: RangeIndex) {
-        self.pools[pool.0].remove(id, &self.blocks[id]);
+        self.pools[pool].remove(id, &self.blocks[id]);
         self.blocks.remove(id);
         // SAFETY: the only block of the range was unmapped, so no page has memory.
         unsafe { self.segments.unreserve(range) };

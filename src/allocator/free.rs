@@ -19,26 +19,27 @@ impl Heap {
         if stream == block.stream {
             return;
         }
-        block.stream_uses.entry(key, || ());
+        block.stream_uses.get_or_insert_default().entry(key, || ());
         if self.private.is_routing() {
             self.uses_while_routing.entry(id).or_default().push(key);
         }
     }
 
     /// The program gives the block back.
+    #[inline]
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
         block.is_allocated = false;
-        let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
+        let (bytes, has_stream_uses) = (block.bytes, block.has_stream_uses());
         let stack = stack.or(block.stack);
-        let kind = self.pools[pool.0].kind;
-        self.stats.allocation.change(kind, -1);
-        self.stats.allocated_bytes.change(kind, -signed(bytes));
-        self.record(Action::FreeRequested, id, requested_bytes, stack);
+        let pool = &self.pools[block.pool];
+        self.stats.allocation.subtract(pool.kind, 1);
+        self.stats.allocated_bytes.subtract(pool.kind, signed(bytes));
+        self.track.record(block.event(Action::FreeRequested, pool.id, stack));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(-1);
         }
-        if self.blocks[id].stream_uses.is_empty() {
+        if !has_stream_uses {
             self.complete(id, stack);
             Ok(())
         } else if self.private.is_routing() {
@@ -56,10 +57,13 @@ impl Heap {
     /// can reproduce; here it is the order of the frees.
     fn take_up_deferred(&mut self, stack: StackId) -> Result<()> {
         for id in std::mem::take(&mut self.deferred) {
-            for key in self.uses_while_routing.remove(&id).unwrap_or_default() {
-                self.blocks[id].stream_uses.remove(key);
+            let meanwhile = self.uses_while_routing.remove(&id).unwrap_or_default();
+            if let Some(uses) = &mut self.blocks[id].stream_uses {
+                for key in meanwhile {
+                    uses.remove(key);
+                }
             }
-            if self.blocks[id].stream_uses.is_empty() {
+            if !self.blocks[id].has_stream_uses() {
                 let stack = stack.or(self.blocks[id].stack);
                 self.complete(id, stack);
             } else {
@@ -72,20 +76,29 @@ impl Heap {
     /// Marks every other stream that uses the block. Until all marks are
     /// passed the block is in use; if the device fails, for ever: better lost
     /// than handed out too early.
+    #[inline(never)]
     fn wait_for_streams(&mut self, id: BlockId) -> Result<()> {
-        let streams: Vec<StreamKey> = self.blocks[id].stream_uses.keys().collect();
+        let streams: Vec<StreamKey> =
+            self.blocks[id].stream_uses.iter().flat_map(|uses| uses.keys()).collect();
         for key in streams {
             let mark = self.segments.mark(key.stream)?;
             self.blocks[id].n_marks += 1;
             self.waiting.entry(key, Default::default).push_back((mark, id));
         }
-        self.blocks[id].stream_uses = Default::default();
+        self.blocks[id].stream_uses = None;
         Ok(())
     }
 
     /// Completes the frees whose streams have passed their marks. Each stream
     /// is asked from its oldest mark on, up to the first that is not passed.
+    #[inline]
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
+        let nothing_waits = self.deferred.is_empty() && self.waiting.is_empty();
+        if nothing_waits { Ok(()) } else { self.complete_some(stack) }
+    }
+
+    #[inline(never)]
+    fn complete_some(&mut self, stack: StackId) -> Result<()> {
         self.take_up_deferred(stack)?;
         self.complete_while(stack, |heap, mark| heap.segments.device().is_passed(mark))
     }
@@ -152,7 +165,7 @@ impl Heap {
         let block = &mut self.blocks[id];
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
-        if block.n_marks == 0 && block.stream_uses.is_empty() {
+        if block.n_marks == 0 && !block.has_stream_uses() {
             let stack = stack.or(block.stack);
             self.complete(id, stack);
         }
@@ -160,42 +173,51 @@ impl Heap {
 
     /// Nobody uses the block any more: it merges with free neighbours and can
     /// be handed out again. The freed block is the one that lives on.
+    #[inline]
     fn complete(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.stack = StackId::NONE;
-        let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
-        let is_expandable = block.range.is_some();
-        self.record(Action::FreeCompleted, id, requested_bytes, stack);
-        self.uses_while_routing.remove(&id);
-
+        let (bytes, requested_bytes) = (block.bytes, block.requested_bytes);
+        let index = block.pool;
+        let pool = &self.pools[index];
+        let kind = pool.kind;
+        self.track.record(block.event(Action::FreeCompleted, pool.id, stack));
+        self.stats.active.subtract(kind, 1);
+        self.stats.active_bytes.subtract(kind, signed(bytes));
+        self.stats.requested_bytes.subtract(kind, signed(requested_bytes));
+        if !self.uses_while_routing.is_empty() {
+            self.uses_while_routing.remove(&id);
+        }
         let (n_absorbed, absorbed_bytes) = self.merge_neighbours(id);
-        self.pools[pool.0].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[pool.0].kind;
-        if !is_expandable {
-            let block = &self.blocks[id];
+        let block = &mut self.blocks[id];
+        self.pools[index].insert(id, block);
+        if block.range.is_none() {
             let (n, left_bytes) = if block.is_split() { (1, signed(block.bytes)) } else { (0, 0) };
             self.stats.inactive_split.change(kind, n - n_absorbed);
             self.stats.inactive_split_bytes.change(kind, left_bytes - absorbed_bytes);
         }
-        self.stats.active.change(kind, -1);
-        self.stats.active_bytes.change(kind, -signed(bytes));
-        self.stats.requested_bytes.change(kind, -signed(requested_bytes));
     }
 
     /// Merges a block, which is in no pool, with the neighbours that are free
     /// and mapped as it is. Says how many there were, and how large.
+    #[inline]
     pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (i64, i64) {
         let block = &self.blocks[id];
-        let (is_mapped, neighbours) = (block.is_mapped, [block.prev, block.next]);
-        let (mut n, mut bytes) = (0, 0);
-        for neighbour in neighbours.into_iter().flatten() {
-            let other = &self.blocks[neighbour];
-            if other.state() == BlockState::Inactive && other.is_mapped == is_mapped {
-                self.pools[other.pool.0].remove(neighbour, other);
-                n += 1;
-                bytes += signed(self.blocks.absorb(id, neighbour).bytes);
-            }
+        let (is_mapped, prev, next) = (block.is_mapped, block.prev, block.next);
+        let left_bytes = self.merge(id, prev, is_mapped);
+        let right_bytes = self.merge(id, next, is_mapped);
+        (i64::from(left_bytes > 0) + i64::from(right_bytes > 0), left_bytes + right_bytes)
+    }
+
+    /// How many bytes a neighbour added; none when it is in use or not there.
+    #[inline]
+    fn merge(&mut self, id: BlockId, neighbour: Option<BlockId>, is_mapped: bool) -> i64 {
+        let Some(neighbour) = neighbour else { return 0 };
+        let other = &self.blocks[neighbour];
+        if other.is_allocated || other.is_mapped != is_mapped || other.state() != BlockState::Inactive {
+            return 0;
         }
-        (n, bytes)
+        self.pools[other.pool].remove(neighbour, other);
+        signed(self.blocks.absorb(id, neighbour))
     }
 }

@@ -33,7 +33,7 @@ impl Heap {
 
     /// The whole free segments, in the pool's order, with how many searches ago they became free.
     fn ages(&self) -> Vec<(BlockId, u64)> {
-        let pool = &self.pools[LARGE.0];
+        let pool = &self.pools[LARGE];
         let whole = pool.iter().filter(|id| !self.blocks[*id].is_split());
         whole.map(|id| (id, pool.n_searches - self.blocks[id].freed_at)).collect()
     }

@@ -6,13 +6,14 @@ use rustc_hash::FxHashMap;
 
 use super::{
     block::{Block, BlockId, Blocks},
-    pool::{Pool, PoolIndex},
+    pool::{Pool, PoolIndex, Pools},
     private::{PoolOptions, PrivatePools},
     segments::Segments,
     settings::Settings,
     size,
-    stats::{Stats, signed},
+    stats::signed,
     stream_table::{StreamKey, StreamTable},
+    tally::Tallies,
 };
 use crate::{
     device::{Device, Mark},
@@ -29,8 +30,8 @@ pub(super) struct Heap {
     pub(super) track: Track,
     pub(super) segments: Segments,
     pub(super) blocks: Blocks,
-    pub(super) pools: Vec<Pool>,
-    pub(super) stats: Stats,
+    pub(super) pools: Pools,
+    pub(super) stats: Tallies,
     /// Frees that wait for other streams: for each stream its marks, first come first passed.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
     pub(super) private: PrivatePools,
@@ -49,7 +50,6 @@ pub(super) const LARGE: PoolIndex = PoolIndex(1);
 pub(super) struct Request {
     pub(super) requested_bytes: u64,
     pub(super) rounded_bytes: u64,
-    pub(super) segment_bytes: u64,
     pub(super) stream: StreamId,
     pub(super) pool: PoolIndex,
     /// Whether new memory for it comes as pages of an expandable segment.
@@ -57,20 +57,28 @@ pub(super) struct Request {
     pub(super) stack: StackId,
 }
 
+impl Request {
+    /// What the device is asked for when no free block serves.
+    fn segment_bytes(&self, settings: &Settings) -> u64 {
+        size::segment_bytes(self.rounded_bytes, settings)
+    }
+}
+
 impl Heap {
     pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
         let mut segments = Segments::new(device);
+        let mut pools = Pools::default();
+        for kind in [PoolKind::Small, PoolKind::Large] {
+            pools.push(Pool::new(kind, PoolId::default()));
+        }
         segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
-            stats: Stats::new(settings.max_split_bytes),
+            stats: Tallies::new(settings.max_split_bytes),
             settings,
             track,
             segments,
             blocks: Blocks::default(),
-            pools: vec![
-                Pool::new(PoolKind::Small, PoolId::default()),
-                Pool::new(PoolKind::Large, PoolId::default()),
-            ],
+            pools,
             waiting: StreamTable::default(),
             private: PrivatePools::default(),
             deferred: Vec::new(),
@@ -80,6 +88,7 @@ impl Heap {
 
     /// Serves a request, whatever it takes: a free block, more memory, or
     /// everything cached given back first (caching-allocator.md 3).
+    #[inline]
     pub(super) fn malloc(
         &mut self,
         requested_bytes: u64,
@@ -93,7 +102,13 @@ impl Heap {
         if let Some(id) = self.take_best_fit(&request) {
             return Ok(self.hand_out(id, &request));
         }
-        self.collect_garbage(stack);
+        self.malloc_from_device(request)
+    }
+
+    /// No free block serves the request.
+    #[inline(never)]
+    fn malloc_from_device(&mut self, request: Request) -> Result<BlockId> {
+        self.collect_garbage(request.stack);
         if let Some(id) = self.grow(&request)? {
             return Ok(self.hand_out(id, &request));
         }
@@ -106,6 +121,7 @@ impl Heap {
         }
     }
 
+    #[inline]
     fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
         let rounded_bytes = size::round(requested_bytes, &self.settings);
         let default = match size::pool_kind(rounded_bytes) {
@@ -113,10 +129,9 @@ impl Heap {
             PoolKind::Large => LARGE,
         };
         let private = self.private.route(stream).and_then(|id| self.private.get(id));
-        let pool = private.map_or(default, |private| private.pools[default.0]);
-        let segment_bytes = size::segment_bytes(rounded_bytes, &self.settings);
+        let pool = private.map_or(default, |private| private.pools[usize::from(default == LARGE)]);
         let is_expandable = self.settings.expandable_segments;
-        Request { requested_bytes, rounded_bytes, segment_bytes, stream, pool, is_expandable, stack }
+        Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack }
     }
 
     /// More memory for a request as one block, in no pool; `None` when the
@@ -124,7 +139,7 @@ impl Heap {
     fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
         // With expandable segments, too, the limit is asked for a whole
         // segment, whatever is to be mapped (caching-allocator.md 2.7).
-        if !self.segments.allows(request.segment_bytes) {
+        if !self.segments.allows(request.segment_bytes(&self.settings)) {
             return Ok(None);
         }
         let block =
@@ -136,11 +151,11 @@ impl Heap {
     }
 
     fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let bytes = request.segment_bytes;
+        let bytes = request.segment_bytes(&self.settings);
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
-        let kind = self.pools[request.pool.0].kind;
-        self.stats.segment.change(kind, 1);
-        self.stats.reserved_bytes.change(kind, signed(bytes));
+        let kind = self.pools[request.pool].kind;
+        self.stats.segment.add(kind, 1);
+        self.stats.reserved_bytes.add(kind, signed(bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(1);
         }
@@ -158,7 +173,7 @@ impl Heap {
             return None;
         }
         self.private.fallbacks().into_iter().find_map(|id| {
-            let pool = self.private.get(id)?.pools[request.pool.0];
+            let pool = self.private.get(id)?.pools[usize::from(request.pool == LARGE)];
             let borrowed = Request { pool, is_expandable: false, ..*request };
             Some((self.take_best_fit(&borrowed)?, borrowed))
         })
@@ -180,9 +195,10 @@ impl Heap {
     }
 
     /// Cuts the block to size and gives it to the program.
+    #[inline]
     fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
-        let pool = &self.pools[request.pool.0];
-        let kind = pool.kind;
+        let pool = &self.pools[request.pool];
+        let (kind, pool_id) = (pool.kind, pool.id);
         let remaining_bytes = self.blocks[id].bytes - request.rounded_bytes;
         let splits = !pool.never_splits
             && size::splits(
@@ -198,23 +214,24 @@ impl Heap {
         block.requested_bytes = request.requested_bytes;
         block.stack = request.stack;
         let bytes = block.bytes;
-        self.record(Action::Alloc, id, request.requested_bytes, request.stack);
-        self.stats.allocation.change(kind, 1);
-        self.stats.allocated_bytes.change(kind, signed(bytes));
-        self.stats.active.change(kind, 1);
-        self.stats.active_bytes.change(kind, signed(bytes));
-        self.stats.requested_bytes.change(kind, signed(request.requested_bytes));
+        self.track.record(block.event(Action::Alloc, pool_id, request.stack));
+        self.stats.allocation.add(kind, 1);
+        self.stats.allocated_bytes.add(kind, signed(bytes));
+        self.stats.active.add(kind, 1);
+        self.stats.active_bytes.add(kind, signed(bytes));
+        self.stats.requested_bytes.add(kind, signed(request.requested_bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(1);
         }
         id
     }
 
+    #[inline]
     fn take_whole(&mut self, id: BlockId, kind: PoolKind) -> BlockId {
         let block = &self.blocks[id];
         if block.is_split() && block.range.is_none() {
-            self.stats.inactive_split.change(kind, -1);
-            self.stats.inactive_split_bytes.change(kind, -signed(block.bytes));
+            self.stats.inactive_split.subtract(kind, 1);
+            self.stats.inactive_split_bytes.subtract(kind, signed(block.bytes));
         }
         id
     }
@@ -224,16 +241,16 @@ impl Heap {
         let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);
         let rest = &mut self.blocks[id];
-        let pool = &mut self.pools[request.pool.0];
+        let pool = &mut self.pools[request.pool];
         pool.insert(id, rest);
         if rest.range.is_some() {
             return front;
         }
         if was_split {
-            self.stats.inactive_split_bytes.change(pool.kind, -signed(request.rounded_bytes));
+            self.stats.inactive_split_bytes.subtract(pool.kind, signed(request.rounded_bytes));
         } else {
-            self.stats.inactive_split.change(pool.kind, 1);
-            self.stats.inactive_split_bytes.change(pool.kind, signed(rest.bytes));
+            self.stats.inactive_split.add(pool.kind, 1);
+            self.stats.inactive_split_bytes.add(pool.kind, signed(rest.bytes));
         }
         front
     }
@@ -241,19 +258,18 @@ impl Heap {
     /// A new private pool with one user.
     pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let id = self.private.next_id(is_capture);
-        let first = self.pools.len();
-        for kind in [PoolKind::Small, PoolKind::Large] {
+        let pools = [PoolKind::Small, PoolKind::Large].map(|kind| {
             let mut pool = Pool::new(kind, id);
             pool.never_splits = options.no_split;
-            self.pools.push(pool);
-        }
-        self.private.insert(id, options, [PoolIndex(first), PoolIndex(first + 1)]);
+            self.pools.push(pool)
+        });
+        self.private.insert(id, options, pools);
         id
     }
 
     /// Keeps count of what a private pool has from the device.
     pub(super) fn count_device_alloc(&mut self, pool: PoolIndex, by: i64) {
-        let id = self.pools[pool.0].id;
+        let id = self.pools[pool].id;
         self.private.count_device_alloc(id, by);
     }
 
@@ -270,12 +286,12 @@ impl Heap {
             device: self.track.device().0,
             requested_bytes: request.requested_bytes,
             rounded_bytes: request.rounded_bytes,
-            segment_bytes: request.segment_bytes,
+            segment_bytes: request.segment_bytes(&self.settings),
             stream: request.stream.0,
             device_total_bytes: device.total_bytes(),
             device_free_bytes: device.free_bytes(),
             allowed_bytes: self.segments.allowed_bytes(),
-            allocated_bytes: self.stats.allocated_bytes.all.current.cast_unsigned(),
+            allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
             reserved_bytes: self.segments.reserved_bytes(),
             private_pool_bytes: self.private_pool_bytes(),
             snapshot: None,
@@ -286,7 +302,7 @@ impl Heap {
             address: Address(figures.device_free_bytes),
             size_bytes: request.rounded_bytes,
             stream: request.stream,
-            pool: self.pools[request.pool.0].id,
+            pool: self.pools[request.pool].id,
             stack: request.stack,
         });
         self.stats.num_ooms += 1;
@@ -308,7 +324,7 @@ impl Heap {
         pool: PoolIndex,
         stack: StackId,
     ) {
-        let pool = self.pools[pool.0].id;
+        let pool = self.pools[pool].id;
         self.track.record(Event { action, address, size_bytes, stream, pool, stack });
     }
 

@@ -40,7 +40,7 @@ impl Heap {
     fn segment(&self, head: BlockId) -> inventory::Segment {
         let blocks = chain(&self.blocks, head);
         let first = &self.blocks[head];
-        let pool = &self.pools[first.pool.0];
+        let pool = &self.pools[first.pool];
         inventory::Segment {
             address: first.address,
             bytes: blocks.iter().map(|block| block.bytes).sum(),

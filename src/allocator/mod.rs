@@ -13,6 +13,7 @@ mod search;
 mod garbage;
 mod expandable;
 mod free;
+mod free_set;
 mod release;
 mod oom;
 mod inspect;
@@ -22,6 +23,7 @@ mod block;
 mod segments;
 mod stats;
 mod summary;
+mod tally;
 mod stream_table;
 
 use std::{
@@ -45,7 +47,7 @@ use crate::{
 };
 use block::BlockId;
 use heap::Heap;
-use pool::PoolIndex;
+use tally::Tally;
 
 /// Memory of one device, cached and recorded. Clones are the same allocator.
 ///
@@ -248,7 +250,7 @@ impl CachingAllocator {
     /// All statistics at once.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared.heap().stats
+        self.shared.heap().stats.stats()
     }
 
     /// Completes the frees whose streams have come so far, as the next request would.
@@ -259,9 +261,9 @@ impl CachingAllocator {
     /// Bytes in segments and in blocks, now. [`CachingAllocator::stats`] copies
     /// a kilobyte, too much to ask after every request.
     pub(crate) fn held_bytes(&self) -> (u64, u64) {
-        let heap = self.shared.heap();
-        let current = |stat: &PoolStat| stat.all.current.cast_unsigned();
-        (current(&heap.stats.reserved_bytes), current(&heap.stats.allocated_bytes))
+        let stats = &self.shared.heap().stats;
+        let current = |tally: &Tally| tally.current().cast_unsigned();
+        (current(&stats.reserved_bytes), current(&stats.allocated_bytes))
     }
 
     /// Bytes in blocks the program holds.
@@ -360,6 +362,6 @@ impl Heap {
         let _ = self.complete_all(StackId::NONE);
         self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::default(), StackId::NONE);
-        (0..self.pools.len()).for_each(|pool| self.unreserve_bare(PoolIndex(pool)));
+        self.pools.indices().for_each(|pool| self.unreserve_bare(pool));
     }
 }

@@ -1,9 +1,15 @@
 //! Free blocks by stream and size; best fit.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeMap,
+    ops::{Index, IndexMut},
+};
 
-use super::block::{Block, BlockId};
+use super::{
+    block::{Block, BlockId},
+    free_set::FreeSet,
+};
 use crate::{
     event::{Address, PoolId, StreamId},
     inventory::PoolKind,
@@ -11,25 +17,41 @@ use crate::{
 
 /// The number of a pool in its allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct PoolIndex(pub(super) usize);
+pub(super) struct PoolIndex(pub(super) u32);
 
-/// The order of free blocks: by stream handle, then size, then address (caching-allocator.md 2.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key {
-    stream: StreamId,
-    bytes: u64,
-    address: Address,
-    id: BlockId,
-}
+/// All pools of an allocator: the default ones, then the private ones.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Vec<Pool>);
 
-impl Key {
-    /// Before every block of that stream and size: none has address 0.
-    fn least(stream: StreamId, bytes: u64) -> Key {
-        Key { stream, bytes, address: Address(0), id: BlockId::LEAST }
+impl Pools {
+    pub(super) fn push(&mut self, pool: Pool) -> PoolIndex {
+        let index = PoolIndex(u32::try_from(self.0.len()).expect("fewer than 2^32 pools"));
+        self.0.push(pool);
+        index
     }
 
-    fn of(id: BlockId, block: &Block) -> Key {
-        Key { stream: block.stream, bytes: block.bytes, address: block.address, id }
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Pool> {
+        self.0.iter()
+    }
+
+    pub(super) fn indices(&self) -> impl Iterator<Item = PoolIndex> + use<> {
+        (0..).map(PoolIndex).take(self.0.len())
+    }
+}
+
+impl Index<PoolIndex> for Pools {
+    type Output = Pool;
+
+    #[inline]
+    fn index(&self, index: PoolIndex) -> &Pool {
+        &self.0[index.0 as usize]
+    }
+}
+
+impl IndexMut<PoolIndex> for Pools {
+    #[inline]
+    fn index_mut(&mut self, index: PoolIndex) -> &mut Pool {
+        &mut self.0[index.0 as usize]
     }
 }
 
@@ -42,9 +64,10 @@ pub(super) struct Pool {
     pub(super) never_splits: bool,
     /// How many requests have searched here, while ages count.
     pub(super) n_searches: u64,
-    free: BTreeSet<Key>,
+    /// By stream, size and address (caching-allocator.md 2.2).
+    free: FreeSet,
     /// Parts of expandable segments without memory, by stream and address.
-    unmapped: BTreeSet<(StreamId, Address, BlockId)>,
+    unmapped: BTreeMap<(StreamId, Address), BlockId>,
 }
 
 impl Pool {
@@ -54,58 +77,70 @@ impl Pool {
             id,
             never_splits: false,
             n_searches: 0,
-            free: BTreeSet::new(),
-            unmapped: BTreeSet::new(),
+            free: FreeSet::default(),
+            unmapped: BTreeMap::new(),
         }
+    }
+
+    /// Takes the first of [`Pool::fitting`] out, if it `serves`.
+    #[inline]
+    pub(super) fn take_best_fit(
+        &mut self,
+        stream: StreamId,
+        bytes: u64,
+        serves: impl FnOnce(BlockId) -> bool,
+    ) -> Option<BlockId> {
+        self.free.take_best_fit(stream, bytes, serves)
     }
 
     /// The free blocks of a stream that hold a request, the smallest first,
     /// the lowest first among equals.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
-        let after = self.free.range(Key::least(stream, bytes)..);
-        after.take_while(move |key| key.stream == stream).map(|key| key.id)
+        self.free.fitting(stream, bytes)
     }
 
-    /// The free blocks before the first that [`Pool::fitting`] would give, the
-    /// last first, whatever their stream.
+    /// The free blocks of a stream that are too small for a request, the
+    /// largest first, the highest first among equals.
     pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
-        self.free.range(..Key::least(stream, bytes)).rev().map(|key| key.id)
+        self.free.below(stream, bytes)
     }
 
     /// Puts a block in, mapped or not, where it belongs.
+    #[inline]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;
         let is_new = if block.is_mapped {
-            self.free.insert(Key::of(id, block))
+            self.free.insert(block.stream, block.bytes, block.address, id)
         } else {
-            self.unmapped.insert((block.stream, block.address, id))
+            self.unmapped.insert((block.stream, block.address), id).is_none()
         };
         debug_assert!(is_new, "{id:?} was free already");
     }
 
     /// Takes a block out; its fields are as they were when it went in.
+    #[inline]
     pub(super) fn remove(&mut self, id: BlockId, block: &Block) {
         let was_there = if block.is_mapped {
-            self.free.remove(&Key::of(id, block))
+            self.free.remove(block.stream, block.bytes, block.address)
         } else {
-            self.unmapped.remove(&(block.stream, block.address, id))
+            self.unmapped.remove(&(block.stream, block.address)).is_some()
         };
         debug_assert!(was_there, "{id:?} was not free");
     }
 
     /// The free blocks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockId> {
-        self.free.iter().map(|key| key.id)
+        self.free.iter()
     }
 
     /// A stream's parts without memory, by address.
     pub(super) fn unmapped(&self, stream: StreamId) -> impl Iterator<Item = BlockId> {
-        let from = (stream, Address(0), BlockId::LEAST);
-        self.unmapped.range(from..).take_while(move |(on, ..)| *on == stream).map(|(.., id)| *id)
+        let from = (stream, Address(0));
+        self.unmapped.range(from..).take_while(move |((on, _), _)| *on == stream).map(|(_, id)| *id)
     }
 
     /// All parts without memory, in order.
     pub(super) fn all_unmapped(&self) -> impl Iterator<Item = BlockId> {
-        self.unmapped.iter().map(|(.., id)| *id)
+        self.unmapped.values().copied()
     }
 }

@@ -56,7 +56,7 @@ impl Heap {
     /// whole free pages of its expandable segments.
     fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
         let (pages, segments): (Vec<BlockId>, Vec<BlockId>) =
-            self.pools[pool.0].iter().partition(|id| self.blocks[*id].range.is_some());
+            self.pools[pool].iter().partition(|id| self.blocks[*id].range.is_some());
         for id in segments {
             if !self.blocks[id].is_split() {
                 self.release_segment(id, stack);
@@ -71,18 +71,15 @@ impl Heap {
     pub(super) fn release_available(&mut self, request: &Request) -> bool {
         let Some(max_split_bytes) = self.settings.max_split_bytes else { return false };
         let key_bytes = request.rounded_bytes.max(max_split_bytes);
-        let pool = &self.pools[request.pool.0];
+        let pool = &self.pools[request.pool];
         let fits = pool.fitting(request.stream, key_bytes).next();
         if let Some(id) = fits.filter(|id| self.is_whole_segment(*id)) {
             self.release_segment(id, request.stack);
             return true;
         }
-        let smaller: Vec<BlockId> = self.pools[request.pool.0]
+        let smaller: Vec<BlockId> = self.pools[request.pool]
             .below(request.stream, key_bytes)
-            .take_while(|id| {
-                let block = &self.blocks[*id];
-                block.stream == request.stream && block.bytes >= max_split_bytes
-            })
+            .take_while(|id| self.blocks[*id].bytes >= max_split_bytes)
             .collect();
         let mut released_bytes = 0;
         for id in smaller {
@@ -111,12 +108,12 @@ impl Heap {
         assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];
         let (bytes, pool) = (block.bytes, block.pool);
-        let kind = self.pools[pool.0].kind;
-        self.pools[pool.0].remove(id, block);
+        let kind = self.pools[pool].kind;
+        self.pools[pool].remove(id, block);
         self.record(Action::SegmentFree, id, bytes, stack.or(self.blocks[id].segment_stack));
         self.stats.num_device_free += 1;
-        self.stats.segment.change(kind, -1);
-        self.stats.reserved_bytes.change(kind, -signed(bytes));
+        self.stats.segment.subtract(kind, 1);
+        self.stats.reserved_bytes.subtract(kind, signed(bytes));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(-1);
         }

@@ -10,7 +10,7 @@ use crate::{
 
 /// The number of an expandable segment in its allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct RangeIndex(usize);
+pub(super) struct RangeIndex(u32);
 
 /// The reserved addresses of an expandable segment.
 #[derive(Clone, Copy, Debug)]
@@ -76,11 +76,11 @@ impl Segments {
         let index = vacant.unwrap_or(self.ranges.len());
         self.ranges.resize(self.ranges.len().max(index + 1), None);
         self.ranges[index] = Some(Range { base, bytes, page_bytes });
-        Ok(Some(RangeIndex(index)))
+        Ok(Some(RangeIndex(u32::try_from(index).expect("fewer than 2^32 ranges"))))
     }
 
     pub(super) fn range(&self, index: RangeIndex) -> Range {
-        self.ranges[index.0].expect("a range's number is used only while it is reserved")
+        self.ranges[index.0 as usize].expect("a range's number is used only while it is reserved")
     }
 
     /// Gives reserved addresses back.
@@ -89,7 +89,7 @@ impl Segments {
     /// None of the range's pages has memory.
     pub(super) unsafe fn unreserve(&mut self, index: RangeIndex) {
         let Range { base, bytes, .. } = self.range(index);
-        self.ranges[index.0] = None;
+        self.ranges[index.0 as usize] = None;
         // SAFETY: the range came from `reserve`, and leaves the table here, so
         // this is the only time; the caller says that it has no memory.
         unsafe { self.device.range_release(base, bytes) }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::inventory::PoolKind;
-
 /// One counted quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -22,6 +20,7 @@ pub struct Stat {
 
 impl Stat {
     /// A net change; zero leaves no trace in the sums.
+    #[inline]
     pub(super) fn change(&mut self, by: i64) {
         self.current += by;
         self.peak = self.peak.max(self.current);
@@ -49,20 +48,6 @@ pub struct PoolStat {
     pub small_pool: Stat,
     /// In large pools.
     pub large_pool: Stat,
-}
-
-impl PoolStat {
-    pub(super) fn change(&mut self, kind: PoolKind, by: i64) {
-        self.all.change(by);
-        match kind {
-            PoolKind::Small => self.small_pool.change(by),
-            PoolKind::Large => self.large_pool.change(by),
-        }
-    }
-
-    fn each_mut(&mut self) -> [&mut Stat; 3] {
-        [&mut self.all, &mut self.small_pool, &mut self.large_pool]
-    }
 }
 
 /// What an allocator counts. Fields are PyTorch's; `_bytes` says bytes, the rest are counts.
@@ -106,10 +91,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new(max_split_bytes: Option<u64>) -> Stats {
-        Stats { max_split_size: max_split_bytes.map_or(-1, signed), ..Stats::default() }
-    }
-
     fn arrays(&self) -> [(&'static str, PoolStat); 9] {
         [
             ("allocation", self.allocation),
@@ -162,40 +143,10 @@ impl Stats {
         flat.extend(self.counters().map(|(name, number)| (name.to_owned(), number)));
         flat
     }
-
-    fn every_stat(&mut self) -> impl Iterator<Item = &mut Stat> {
-        let arrays = [
-            &mut self.allocation,
-            &mut self.segment,
-            &mut self.active,
-            &mut self.inactive_split,
-            &mut self.allocated_bytes,
-            &mut self.reserved_bytes,
-            &mut self.active_bytes,
-            &mut self.inactive_split_bytes,
-            &mut self.requested_bytes,
-        ];
-        let oversize = [&mut self.oversize_allocations, &mut self.oversize_segments];
-        arrays.into_iter().flat_map(PoolStat::each_mut).chain(oversize)
-    }
-
-    /// Peaks begin again at what is now (caching-allocator.md 7.3).
-    pub(super) fn reset_peak(&mut self) {
-        self.every_stat().for_each(|stat| stat.peak = stat.current);
-    }
-
-    /// Sums begin again at zero (caching-allocator.md 7.3).
-    pub(super) fn reset_accumulated(&mut self) {
-        self.every_stat().for_each(|stat| (stat.allocated, stat.freed) = (0, 0));
-        self.num_alloc_retries = 0;
-        self.num_ooms = 0;
-        self.num_sync_all_streams = 0;
-        self.num_device_alloc = 0;
-        self.num_device_free = 0;
-    }
 }
 
 /// A size as the statistics count it.
+#[inline]
 pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_line_has_its_bars_and_its_width() {
-        let mut stats = Stats::new(None);
+        let mut stats = Stats::default();
         stats.allocated_bytes.all.change(5 << 30);
         stats.allocation.all.change(1_500_000);
         stats.num_ooms = 3;

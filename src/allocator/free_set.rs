@@ -1,0 +1,519 @@
+//! Free blocks in the order of stream, size and address, in bins by size: best fit looks at few of them.
+//!
+//! One ordered tree for all takes three walks from its root for each pair of
+//! an allocation and a free. Most of what such a walk compares is the size,
+//! and a size's bin can be computed: what is left is a look at two words of
+//! bits and at the end of a short list.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::{block::BlockId, size::MIN_BLOCK_BYTES};
+use crate::event::{Address, StreamId};
+
+/// Each doubling of sizes has that many bins; sizes below twice as many
+/// granules of 512 bytes have bins of their own.
+const BINS_A_ROW: u32 = 32;
+/// A bin with more blocks is a tree: moving them up costs more than its walk.
+const MOST_IN_LIST: usize = 512;
+
+/// A free block; ordered by size, then address. Its number decides nothing:
+/// no two blocks have one address.
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    bytes: u64,
+    address: Address,
+    id: BlockId,
+}
+
+/// Size and address in one number: comparing two takes no branch.
+type Key = u128;
+
+fn key(bytes: u64, address: Address) -> Key {
+    Key::from(bytes) << 64 | Key::from(address.0)
+}
+
+impl Free {
+    fn key(&self) -> Key {
+        key(self.bytes, self.address)
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn of((key, id): (&Key, &BlockId)) -> Free {
+        Free { bytes: (key >> 64) as u64, address: Address(*key as u64), id: *id }
+    }
+}
+
+/// The free blocks of a pool.
+#[derive(Debug, Default)]
+pub(super) struct FreeSet {
+    streams: Vec<(StreamId, Rows)>,
+    /// Where each stream is in `streams`.
+    order: BTreeMap<StreamId, usize>,
+    /// The stream that changed last. Most programs use one stream for long.
+    last: usize,
+    /// How many streams there may be before those without a block are forgotten.
+    n_tidy: usize,
+}
+
+impl FreeSet {
+    #[inline]
+    fn place(&self, stream: StreamId) -> Option<usize> {
+        match self.streams.get(self.last) {
+            Some((last, _)) if *last == stream => Some(self.last),
+            _ => self.order.get(&stream).copied(),
+        }
+    }
+
+    fn rows(&self, stream: StreamId) -> Option<&Rows> {
+        self.place(stream).map(|place| &self.streams[place].1)
+    }
+
+    /// False when the block was there already.
+    #[inline]
+    pub(super) fn insert(&mut self, stream: StreamId, bytes: u64, address: Address, id: BlockId) -> bool {
+        self.last = self.place(stream).unwrap_or_else(|| self.begin(stream));
+        self.streams[self.last].1.insert(Free { bytes, address, id })
+    }
+
+    /// Streams come and go with the program's handles; their bins stay for
+    /// their next block. Twice as many as were in use is the most.
+    #[cold]
+    fn begin(&mut self, stream: StreamId) -> usize {
+        if self.streams.len() >= self.n_tidy {
+            self.streams.retain(|(_, rows)| rows.occupied != 0);
+            self.n_tidy = 2 * self.streams.len() + 8;
+            self.order =
+                self.streams.iter().enumerate().map(|(place, (stream, _))| (*stream, place)).collect();
+        }
+        let place = self.streams.len();
+        self.streams.push((stream, Rows::default()));
+        self.order.insert(stream, place);
+        place
+    }
+
+    /// False when the block was not there.
+    #[inline]
+    pub(super) fn remove(&mut self, stream: StreamId, bytes: u64, address: Address) -> bool {
+        let Some(place) = self.place(stream) else { return false };
+        self.last = place;
+        self.streams[place].1.remove(bytes, address)
+    }
+
+    /// Takes the first of [`FreeSet::fitting`] out, if it `serves`.
+    #[inline]
+    pub(super) fn take_best_fit(
+        &mut self,
+        stream: StreamId,
+        bytes: u64,
+        serves: impl FnOnce(BlockId) -> bool,
+    ) -> Option<BlockId> {
+        self.last = self.place(stream)?;
+        self.streams[self.last].1.take_first_from(bytes, serves)
+    }
+
+    /// A stream's blocks of at least that size, in order.
+    pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
+        self.rows(stream).into_iter().flat_map(move |rows| rows.from(bytes))
+    }
+
+    /// A stream's smaller blocks, the last first.
+    pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
+        self.rows(stream).into_iter().flat_map(move |rows| rows.below(bytes))
+    }
+
+    /// All blocks, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = BlockId> {
+        self.order.values().flat_map(|place| self.streams[*place].1.from(0))
+    }
+}
+
+/// The free blocks of one stream.
+#[derive(Debug, Default)]
+struct Rows {
+    /// A bit for each row that has a block.
+    occupied: u64,
+    /// The first holds sizes below 32 granules, each next one a doubling.
+    /// 2^64 bytes end in row 50.
+    rows: Vec<Option<Box<Row>>>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    /// A bit for each bin that has a block.
+    occupied: u32,
+    bins: [Bin; BINS_A_ROW as usize],
+}
+
+impl Row {
+    /// Clears the bits of a bin that may have become empty.
+    #[inline]
+    fn settle(&mut self, bin: usize, place: usize, rows_occupied: &mut u64) {
+        if self.bins[bin % BINS_A_ROW as usize].is_empty() {
+            self.occupied &= !(1 << bin);
+            if self.occupied == 0 {
+                *rows_occupied &= !(1 << place);
+            }
+        }
+    }
+}
+
+/// Where blocks of a size are: row and bin. Larger sizes never come earlier.
+#[inline]
+fn place_of(bytes: u64) -> (usize, usize) {
+    let granules = bytes / MIN_BLOCK_BYTES;
+    let per_row = u64::from(BINS_A_ROW);
+    if granules < per_row {
+        return (0, granules as usize);
+    }
+    let doublings = granules.ilog2() - BINS_A_ROW.ilog2();
+    (doublings as usize + 1, (granules >> doublings) as usize % BINS_A_ROW as usize)
+}
+
+impl Rows {
+    #[inline]
+    fn insert(&mut self, free: Free) -> bool {
+        let (row, bin) = place_of(free.bytes);
+        if row >= self.rows.len() {
+            self.rows.resize_with(row + 1, || None);
+        }
+        self.occupied |= 1 << row;
+        let row = self.rows[row].get_or_insert_default();
+        row.occupied |= 1 << bin;
+        row.bins[bin].insert(free)
+    }
+
+    #[inline]
+    fn remove(&mut self, bytes: u64, address: Address) -> bool {
+        let (place, bin) = place_of(bytes);
+        let Some(Some(row)) = self.rows.get_mut(place) else { return false };
+        let was_there = row.bins[bin].remove(key(bytes, address));
+        row.settle(bin, place, &mut self.occupied);
+        was_there
+    }
+
+    /// Takes the first block of at least that size out, if it `serves`.
+    #[inline]
+    fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
+        let (mut place, mut bin) = place_of(bytes);
+        let least = key(bytes, Address(0));
+        let behind = match self.rows.get(place) {
+            Some(Some(row)) if row.bins[bin].has_from(least) => 1 << bin,
+            Some(Some(row)) => row.occupied & (!1 << bin),
+            _ => 0,
+        };
+        if behind == 0 {
+            place = (self.occupied & (!1 << place)).trailing_zeros() as usize;
+            bin = self.rows.get(place)?.as_ref()?.occupied.trailing_zeros() as usize;
+        } else {
+            bin = behind.trailing_zeros() as usize;
+        }
+        let row = self.rows[place].as_mut()?;
+        let id = row.bins[bin % BINS_A_ROW as usize].take_first_from(least, serves)?;
+        row.settle(bin, place, &mut self.occupied);
+        Some(id)
+    }
+
+    /// The blocks of at least that size, in order.
+    fn from(&self, bytes: u64) -> impl Iterator<Item = BlockId> {
+        let first = self.first_from(bytes, Address(0));
+        let next = |free: &Free| self.first_from(free.bytes, Address(free.address.0.checked_add(1)?));
+        std::iter::successors(first, next).map(|free| free.id)
+    }
+
+    /// The smaller blocks, the last first.
+    fn below(&self, bytes: u64) -> impl Iterator<Item = BlockId> {
+        let last = self.last_below(bytes, Address(0));
+        std::iter::successors(last, |free| self.last_below(free.bytes, free.address)).map(|free| free.id)
+    }
+
+    /// The first block that is not before that size and address.
+    fn first_from(&self, bytes: u64, address: Address) -> Option<Free> {
+        let (place, bin) = place_of(bytes);
+        if let Some(Some(row)) = self.rows.get(place) {
+            let here = row.bins[bin].first_from(key(bytes, address));
+            let behind = row.occupied & (!1 << bin);
+            if here.is_some() || behind != 0 {
+                return here.or_else(|| row.bins[behind.trailing_zeros() as usize].first());
+            }
+        }
+        let behind = self.occupied & (!1 << place);
+        let row = self.rows.get(behind.trailing_zeros() as usize)?.as_ref()?;
+        row.bins[row.occupied.trailing_zeros() as usize].first()
+    }
+
+    /// The last block before that size and address.
+    fn last_below(&self, bytes: u64, address: Address) -> Option<Free> {
+        let (place, bin) = place_of(bytes);
+        if let Some(Some(row)) = self.rows.get(place) {
+            let here = row.bins[bin].last_below(key(bytes, address));
+            let before = row.occupied & !(!0 << bin);
+            if here.is_some() || before != 0 {
+                return here.or_else(|| row.bins[before.ilog2() as usize].last());
+            }
+        }
+        let before = (self.occupied & !(!0 << place)).checked_ilog2()?;
+        let row = self.rows[before as usize].as_ref()?;
+        row.bins[row.occupied.checked_ilog2()? as usize].last()
+    }
+}
+
+/// Blocks of one size, or of similar ones.
+#[derive(Debug)]
+enum Bin {
+    /// The first at the end: that is where best fit takes, and puts back what
+    /// was taken last.
+    List(Vec<Free>),
+    /// So large that a list would be slow.
+    Tree(Box<BTreeMap<Key, BlockId>>),
+}
+
+impl Default for Bin {
+    fn default() -> Bin {
+        Bin::List(Vec::new())
+    }
+}
+
+/// How many of a list are not before a key.
+#[inline]
+fn n_from(list: &[Free], key: Key) -> usize {
+    match list.last() {
+        Some(first) if first.key() < key => list.partition_point(|free| free.key() >= key),
+        _ => list.len(),
+    }
+}
+
+impl Bin {
+    fn is_empty(&self) -> bool {
+        match self {
+            Bin::List(list) => list.is_empty(),
+            Bin::Tree(tree) => tree.is_empty(),
+        }
+    }
+
+    fn first(&self) -> Option<Free> {
+        match self {
+            Bin::List(list) => list.last().copied(),
+            Bin::Tree(tree) => tree.first_key_value().map(Free::of),
+        }
+    }
+
+    fn last(&self) -> Option<Free> {
+        match self {
+            Bin::List(list) => list.first().copied(),
+            Bin::Tree(tree) => tree.last_key_value().map(Free::of),
+        }
+    }
+
+    fn first_from(&self, key: Key) -> Option<Free> {
+        match self {
+            Bin::List(list) => list[..n_from(list, key)].last().copied(),
+            Bin::Tree(tree) => tree.range(key..).next().map(Free::of),
+        }
+    }
+
+    fn last_below(&self, key: Key) -> Option<Free> {
+        match self {
+            Bin::List(list) => list.get(n_from(list, key)).copied(),
+            Bin::Tree(tree) => tree.range(..key).next_back().map(Free::of),
+        }
+    }
+
+    /// Whether any is not before a key.
+    #[inline]
+    fn has_from(&self, key: Key) -> bool {
+        self.last().is_some_and(|last| last.key() >= key)
+    }
+
+    #[inline]
+    fn insert(&mut self, free: Free) -> bool {
+        match self {
+            Bin::List(list) if list.last().is_none_or(|first| free.key() < first.key()) => {
+                list.push(free);
+                if list.len() > MOST_IN_LIST {
+                    self.plant();
+                }
+                true
+            }
+            _ => self.insert_behind(free),
+        }
+    }
+
+    /// Not as the first.
+    fn insert_behind(&mut self, free: Free) -> bool {
+        match self {
+            Bin::List(list) => {
+                let place = n_from(list, free.key());
+                list.insert(place, free);
+                let is_new = place == 0 || list[place - 1].key() != free.key();
+                if list.len() > MOST_IN_LIST {
+                    self.plant();
+                }
+                is_new
+            }
+            Bin::Tree(tree) => tree.insert(free.key(), free.id).is_none(),
+        }
+    }
+
+    /// Makes a tree of a list.
+    #[cold]
+    fn plant(&mut self) {
+        if let Bin::List(list) = self {
+            *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, key: Key) -> bool {
+        match self {
+            Bin::List(list) if list.last().is_some_and(|first| first.key() == key) => list.pop().is_some(),
+            _ => self.remove_behind(key),
+        }
+    }
+
+    /// Not the first.
+    fn remove_behind(&mut self, key: Key) -> bool {
+        match self {
+            Bin::List(list) => {
+                let place = n_from(list, key);
+                let was_there = place > 0 && list[place - 1].key() == key;
+                if was_there {
+                    list.remove(place - 1);
+                }
+                was_there
+            }
+            Bin::Tree(tree) => {
+                let was_there = tree.remove(&key).is_some();
+                // Far below the limit, so that it does not go back and forth.
+                if tree.len() < MOST_IN_LIST / 4 {
+                    *self = Bin::List(tree.iter().rev().map(Free::of).collect());
+                }
+                was_there
+            }
+        }
+    }
+
+    /// Takes the first that is not before a key out, if it `serves`.
+    #[inline]
+    fn take_first_from(&mut self, key: Key, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
+        let first = match self {
+            Bin::List(list) if list.last().is_some_and(|first| first.key() >= key) => list.last().copied(),
+            _ => self.first_from(key),
+        };
+        let first = first.filter(|first| serves(first.id))?;
+        self.remove(first.key());
+        Some(first.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that meet in one bin, stand in neighbouring ones, and are far apart.
+    fn sizes() -> Vec<u64> {
+        let near = (0..24).map(|n| 512 * (1 + n * 11));
+        let far = (16..60).flat_map(|n| [1 << n, (1 << n) + 512, (1 << n) - 512]);
+        near.chain(far).collect()
+    }
+
+    /// The same numbers each time.
+    fn draws() -> impl FnMut(usize) -> usize {
+        let mut random = 1_u64;
+        move |n| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(random >> 33).unwrap() % n
+        }
+    }
+
+    /// The oracle is an ordered map of all that decides the order.
+    #[test]
+    fn the_order_is_stream_size_address() {
+        let (sizes, mut draw) = (sizes(), draws());
+        let (mut set, mut oracle) = (FreeSet::default(), BTreeMap::new());
+        for step in 0..60_000 {
+            // In turns most blocks are of few sizes, so that bins become trees, and lists again.
+            let n_sizes = if step / 10_000 % 2 == 1 { 2 } else { sizes.len() };
+            let (stream, bytes) = (StreamId([0, 7, u64::MAX][draw(3)]), sizes[draw(n_sizes)]);
+            let address = Address(512 * (1 + draw(2_000) as u64));
+            let own =
+                |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some((*key, *id));
+            match draw(6) {
+                0..=2 => {
+                    let id = BlockId::from_index(step);
+                    if !oracle.contains_key(&(stream, bytes, address)) {
+                        assert!(set.insert(stream, bytes, address, id));
+                        oracle.insert((stream, bytes, address), id);
+                    }
+                }
+                3 | 4 => {
+                    let was_there = oracle.remove(&(stream, bytes, address)).is_some();
+                    assert_eq!(set.remove(stream, bytes, address), was_there);
+                }
+                _ => {
+                    let best = oracle.range((stream, bytes, Address(0))..).map_while(own).next();
+                    assert_eq!(set.take_best_fit(stream, bytes, |_| false), None);
+                    let taken = set.take_best_fit(stream, bytes, |id| Some(id) == best.map(|(_, id)| id));
+                    assert_eq!(taken, best.and_then(|(key, _)| oracle.remove(&key)));
+                }
+            }
+            if step % 16 == 0 {
+                let asked = sizes[draw(sizes.len())] - [0, 1][draw(2)];
+                let least = (stream, asked, Address(0));
+                let fitting = oracle.range(least..).map_while(own).map(|(_, id)| id).take(20);
+
+                assert!(set.fitting(stream, asked).take(20).eq(fitting));
+                let below = oracle.range(..least).rev().map_while(own).map(|(_, id)| id).take(20);
+                assert!(set.below(stream, asked).take(20).eq(below));
+            }
+            if step % 5_000 == 4_999 {
+                assert!(set.iter().eq(oracle.values().copied()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_crowded_bin_is_a_tree_and_becomes_a_list_again() {
+        let (mut set, n) = (FreeSet::default(), MOST_IN_LIST + 1);
+        let address = |n: usize| Address(512 * n as u64);
+        let is_tree = |set: &FreeSet| {
+            let row = set.rows(StreamId(0)).unwrap().rows[0].as_ref().unwrap();
+            matches!(row.bins[1], Bin::Tree(_))
+        };
+        for i in 1..=n {
+            assert!(set.insert(StreamId(0), 512, address(i), BlockId::from_index(i)));
+        }
+        assert!(is_tree(&set));
+        assert!(!set.insert(StreamId(0), 512, address(1), BlockId::from_index(1)));
+        for i in 1..n {
+            assert!(set.remove(StreamId(0), 512, address(i)));
+            assert!(!set.remove(StreamId(0), 512, address(i)));
+            assert_eq!(set.fitting(StreamId(0), 1).next(), Some(BlockId::from_index(i + 1)));
+        }
+        assert!(!is_tree(&set));
+    }
+
+    #[test]
+    fn streams_without_blocks_are_forgotten() {
+        let mut set = FreeSet::default();
+        set.insert(StreamId(0), 512, Address(512), BlockId::from_index(1));
+        for stream in 1..10_000 {
+            assert!(set.insert(StreamId(stream), 512, Address(1024), BlockId::from_index(2)));
+            assert!(set.remove(StreamId(stream), 512, Address(1024)));
+        }
+        assert!(set.streams.len() < 12, "{}", set.streams.len());
+        assert_eq!(set.fitting(StreamId(0), 512).next(), Some(BlockId::from_index(1)));
+    }
+
+    #[test]
+    fn larger_sizes_have_later_bins() {
+        let sizes: Vec<u64> =
+            (0..64).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + (1 << n >> 1)]).collect();
+        assert!(sizes.is_sorted_by_key(|bytes| place_of(*bytes)));
+        assert_eq!(place_of(u64::MAX), (50, 31));
+        assert_eq!(
+            [place_of(63 * 512), place_of(64 * 512 - 1), place_of(64 * 512)],
+            [(1, 31), (1, 31), (2, 0)]
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The statistics as they are kept while they change: few numbers for each change.
+//!
+//! An allocation and its free make a dozen changes. Sums over both kinds of
+//! pool are made when somebody asks; only the peak of a sum is not the sum of
+//! the peaks, and is kept.
+#![forbid(unsafe_code)]
+
+use super::stats::{PoolStat, Stat, Stats, signed};
+use crate::inventory::PoolKind;
+
+/// One counted quantity, in the small and the large pools.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// By [`PoolKind`].
+    kinds: [Part; 2],
+    peak_of_all: i64,
+}
+
+/// A [`Stat`] whose decreases are not counted: what was there and what came
+/// says with what is left how much went.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    current: i64,
+    peak: i64,
+    /// The sum of all increases. It would take 2^64 bytes to begin at zero again.
+    allocated: u64,
+    /// `current` when the sums were last reset.
+    at_reset: i64,
+}
+
+impl Part {
+    fn stat(&self) -> Stat {
+        let Part { current, peak, allocated, at_reset } = *self;
+        let freed = allocated.wrapping_add_signed(at_reset).wrapping_sub(current.cast_unsigned());
+        Stat { current, peak, allocated: signed(allocated), freed: signed(freed) }
+    }
+}
+
+impl Tally {
+    /// A net change; zero leaves no trace in the sums.
+    #[inline]
+    pub(super) fn change(&mut self, kind: PoolKind, by: i64) {
+        if by > 0 {
+            self.add(kind, by);
+        } else {
+            self.subtract(kind, -by);
+        }
+    }
+
+    /// As [`Tally::change`] for what is known to be an increase.
+    #[inline]
+    pub(super) fn add(&mut self, kind: PoolKind, by: i64) {
+        let part = &mut self.kinds[kind as usize];
+        part.current += by;
+        part.allocated = part.allocated.wrapping_add(by.cast_unsigned());
+        // Peaks move seldom: asking is cheaper than storing them each time.
+        if part.current > part.peak {
+            part.peak = part.current;
+        }
+        if self.current() > self.peak_of_all {
+            self.peak_of_all = self.current();
+        }
+    }
+
+    /// As [`Tally::change`] for what is known to be a decrease, by `by`. No
+    /// peak needs to know of it.
+    #[inline]
+    pub(super) fn subtract(&mut self, kind: PoolKind, by: i64) {
+        self.kinds[kind as usize].current -= by;
+    }
+
+    /// In all pools, now.
+    #[inline]
+    pub(super) fn current(&self) -> i64 {
+        self.kinds[0].current + self.kinds[1].current
+    }
+
+    fn stat(&self) -> PoolStat {
+        let [small_pool, large_pool] = self.kinds.map(|part| part.stat());
+        let all = Stat {
+            current: self.current(),
+            peak: self.peak_of_all,
+            allocated: small_pool.allocated.saturating_add(large_pool.allocated),
+            freed: small_pool.freed.saturating_add(large_pool.freed),
+        };
+        PoolStat { all, small_pool, large_pool }
+    }
+
+    fn reset_peak(&mut self) {
+        self.kinds.iter_mut().for_each(|part| part.peak = part.current);
+        self.peak_of_all = self.current();
+    }
+
+    fn reset_accumulated(&mut self) {
+        self.kinds.iter_mut().for_each(|part| (part.allocated, part.at_reset) = (0, part.current));
+    }
+}
+
+/// What [`Stats`] shows, under the same names.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    pub(super) allocation: Tally,
+    pub(super) segment: Tally,
+    pub(super) active: Tally,
+    pub(super) inactive_split: Tally,
+    pub(super) allocated_bytes: Tally,
+    pub(super) reserved_bytes: Tally,
+    pub(super) active_bytes: Tally,
+    pub(super) inactive_split_bytes: Tally,
+    pub(super) requested_bytes: Tally,
+    pub(super) oversize_allocations: Stat,
+    pub(super) oversize_segments: Stat,
+    pub(super) num_alloc_retries: i64,
+    pub(super) num_ooms: i64,
+    pub(super) num_sync_all_streams: i64,
+    pub(super) num_device_alloc: i64,
+    pub(super) num_device_free: i64,
+    max_split_size: i64,
+}
+
+impl Tallies {
+    pub(super) fn new(max_split_bytes: Option<u64>) -> Tallies {
+        Tallies { max_split_size: max_split_bytes.map_or(-1, signed), ..Tallies::default() }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            allocation: self.allocation.stat(),
+            segment: self.segment.stat(),
+            active: self.active.stat(),
+            inactive_split: self.inactive_split.stat(),
+            allocated_bytes: self.allocated_bytes.stat(),
+            reserved_bytes: self.reserved_bytes.stat(),
+            active_bytes: self.active_bytes.stat(),
+            inactive_split_bytes: self.inactive_split_bytes.stat(),
+            requested_bytes: self.requested_bytes.stat(),
+            oversize_allocations: self.oversize_allocations,
+            oversize_segments: self.oversize_segments,
+            num_alloc_retries: self.num_alloc_retries,
+            num_ooms: self.num_ooms,
+            num_sync_all_streams: self.num_sync_all_streams,
+            num_device_alloc: self.num_device_alloc,
+            num_device_free: self.num_device_free,
+            max_split_size: self.max_split_size,
+        }
+    }
+
+    fn tallies(&mut self) -> [&mut Tally; 9] {
+        [
+            &mut self.allocation,
+            &mut self.segment,
+            &mut self.active,
+            &mut self.inactive_split,
+            &mut self.allocated_bytes,
+            &mut self.reserved_bytes,
+            &mut self.active_bytes,
+            &mut self.inactive_split_bytes,
+            &mut self.requested_bytes,
+        ]
+    }
+
+    /// Peaks begin again at what is now (caching-allocator.md 7.3).
+    pub(super) fn reset_peak(&mut self) {
+        self.tallies().into_iter().for_each(Tally::reset_peak);
+        for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
+            stat.peak = stat.current;
+        }
+    }
+
+    /// Sums begin again at zero (caching-allocator.md 7.3).
+    pub(super) fn reset_accumulated(&mut self) {
+        self.tallies().into_iter().for_each(Tally::reset_accumulated);
+        for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
+            (stat.allocated, stat.freed) = (0, 0);
+        }
+        self.num_alloc_retries = 0;
+        self.num_ooms = 0;
+        self.num_sync_all_streams = 0;
+        self.num_device_alloc = 0;
+        self.num_device_free = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The small pools' peak is not at the large pools' time.
+    #[test]
+    fn the_peak_of_all_is_no_sum_of_peaks() {
+        let mut tally = Tally::default();
+        for (kind, by) in [
+            (PoolKind::Small, 5),
+            (PoolKind::Small, -4),
+            (PoolKind::Large, 3),
+            (PoolKind::Large, 0),
+            (PoolKind::Large, -2),
+        ] {
+            tally.change(kind, by);
+        }
+        let stat = |current, peak, allocated, freed| Stat { current, peak, allocated, freed };
+        let PoolStat { all, small_pool, large_pool } = tally.stat();
+        assert_eq!(all, stat(2, 5, 8, 6));
+        assert_eq!(small_pool, stat(1, 5, 5, 4));
+        assert_eq!(large_pool, stat(1, 3, 3, 2));
+    }
+
+    #[test]
+    fn resets_leave_what_is_now() {
+        let mut tallies = Tallies::new(Some(7));
+        tallies.active.add(PoolKind::Small, 5);
+        tallies.active.add(PoolKind::Large, 5);
+        tallies.active.subtract(PoolKind::Small, 3);
+        tallies.oversize_segments.change(2);
+        tallies.num_ooms = 4;
+        tallies.reset_accumulated();
+        tallies.reset_peak();
+        let stats = tallies.stats();
+        let rest = |n| Stat { current: n, peak: n, allocated: 0, freed: 0 };
+        assert_eq!(stats.active, PoolStat { all: rest(7), small_pool: rest(2), large_pool: rest(5) });
+        assert_eq!(stats.oversize_segments, rest(2));
+        assert_eq!((stats.num_ooms, stats.max_split_size), (0, 7));
+        // What was there before the reset is freed after it: more goes than comes.
+        tallies.active.subtract(PoolKind::Large, 4);
+        assert_eq!(tallies.stats().active.all, Stat { current: 3, peak: 7, allocated: 0, freed: 4 });
+    }
+}
