@@ -30,7 +30,7 @@ impl Heap {
         let block = &mut self.blocks[id];
         block.is_allocated = false;
         let (bytes, requested_bytes, pool) = (block.bytes, block.requested_bytes, block.pool);
-        let stack = stack.or(block.stack);
+        let stack = stack.of_free(block.stack);
         let kind = self.pools[pool.0].kind;
         self.stats.allocation.change(kind, -1);
         self.stats.allocated_bytes.change(kind, -signed(bytes));
@@ -60,7 +60,7 @@ impl Heap {
                 self.blocks[id].stream_uses.remove(key);
             }
             if self.blocks[id].stream_uses.is_empty() {
-                let stack = stack.or(self.blocks[id].stack);
+                let stack = stack.of_free(self.blocks[id].stack);
                 self.complete(id, stack);
             } else {
                 self.wait_for_streams(id)?;
@@ -153,7 +153,7 @@ impl Heap {
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
         if block.n_marks == 0 && block.stream_uses.is_empty() {
-            let stack = stack.or(block.stack);
+            let stack = stack.of_free(block.stack);
             self.complete(id, stack);
         }
     }
