@@ -75,10 +75,26 @@ impl StackId {
     /// No stack was gathered.
     pub const NONE: StackId = StackId(u32::MAX);
 
+    /// Of an allocation that the filters leave out; its frees are left out too.
+    pub(crate) const LEFT_OUT: StackId = StackId(u32::MAX - 1);
+
     /// Whether a stack was gathered.
     #[must_use]
     pub fn is_some(self) -> bool {
-        self != StackId::NONE
+        self.0 < StackId::LEFT_OUT.0
+    }
+
+    /// Whether the filters left out the allocation that this was gathered for.
+    #[must_use]
+    pub fn is_left_out(self) -> bool {
+        self == StackId::LEFT_OUT
+    }
+
+    /// What a free shows: the stack at hand, or the allocation's where that is
+    /// absent. Who was left out at its allocation stays so.
+    #[must_use]
+    pub fn of_free(self, allocated: StackId) -> StackId {
+        if allocated.is_left_out() { allocated } else { self.or(allocated) }
     }
 
     /// This stack, or the other where this one is absent.

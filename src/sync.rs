@@ -7,12 +7,18 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::{Mutex, MutexGuard, atomic::AtomicU32},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
+    },
     thread_local,
 };
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
+};
 
 /// loom's threads share one thread of the system, so its thread-locals must be
 /// loom's; its macro predates `const` blocks.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    event::{Address, DeviceId, StreamId},
+    event::{Address, DeviceId, StackId, StreamId},
 };
 
 /// A block the program holds.
@@ -33,6 +33,7 @@ pub struct Allocation {
     bytes: u64,
     block_bytes: u64,
     stream: StreamId,
+    stack: StackId,
 }
 
 impl Allocation {
@@ -44,6 +45,7 @@ impl Allocation {
             bytes: block.requested_bytes,
             block_bytes: block.bytes,
             stream: block.stream,
+            stack: block.stack,
         }
     }
 
@@ -97,7 +99,7 @@ impl Allocation {
     /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
     /// uses the block; the block is then never handed out again.
     pub fn free(mut self) -> Result<()> {
-        self.id.take().map_or(Ok(()), |id| self.shared.free(id))
+        self.id.take().map_or(Ok(()), |id| self.shared.free(id, self.stack))
     }
 }
 
@@ -105,7 +107,7 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // A drop has nobody to tell of a failure; the block is then out of use
         // for good, which the statistics show as active.
-        let _ = self.id.take().map(|id| self.shared.free(id));
+        let _ = self.id.take().map(|id| self.shared.free(id, self.stack));
     }
 }
 

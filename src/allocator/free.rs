@@ -31,7 +31,7 @@ impl Heap {
         let block = &mut self.blocks[id];
         block.is_allocated = false;
         let (bytes, has_stream_uses) = (block.bytes, block.has_stream_uses());
-        let stack = stack.or(block.stack);
+        let stack = stack.of_free(block.stack);
         let pool = &self.pools[block.pool];
         self.stats.allocation.subtract(pool.kind, 1);
         self.stats.allocated_bytes.subtract(pool.kind, signed(bytes));
@@ -64,7 +64,7 @@ impl Heap {
                 }
             }
             if !self.blocks[id].has_stream_uses() {
-                let stack = stack.or(self.blocks[id].stack);
+                let stack = stack.of_free(self.blocks[id].stack);
                 self.complete(id, stack);
             } else {
                 self.wait_for_streams(id)?;
@@ -166,7 +166,7 @@ impl Heap {
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
         if block.n_marks == 0 && !block.has_stream_uses() {
-            let stack = stack.or(block.stack);
+            let stack = stack.of_free(block.stack);
             self.complete(id, stack);
         }
     }

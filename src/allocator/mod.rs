@@ -133,7 +133,7 @@ impl CachingAllocator {
             size::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
             _ => {}
         }
-        let stack = self.shared.track.stack_of_alloc();
+        let stack = self.shared.track.stack_of_alloc(bytes);
         let mut heap = self.shared.heap();
         match heap.malloc(bytes, stream, stack) {
             Ok(id) => Ok(Allocation::new(self.shared.clone(), id, &heap.blocks[id])),
@@ -149,7 +149,7 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_device`] when a stream cannot be waited for.
     pub fn empty_cache(&self) -> Result<()> {
-        let stack = self.shared.track.stack_of_free();
+        let stack = self.shared.track.stack_of_free(StackId::NONE);
         self.shared.heap().release_cached(PoolId::default(), stack)
     }
 
@@ -198,7 +198,7 @@ impl CachingAllocator {
     /// # Errors
     /// As [`CachingAllocator::empty_cache`].
     pub fn empty_pool(&self, pool: PoolId) -> Result<()> {
-        let stack = self.shared.track.stack_of_free();
+        let stack = self.shared.track.stack_of_free(StackId::NONE);
         self.shared.heap().release_cached(pool, stack)
     }
 
@@ -338,8 +338,8 @@ impl Shared {
         self.heap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn free(&self, id: BlockId) -> Result<()> {
-        let stack = self.track.stack_of_free();
+    fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
+        let stack = self.track.stack_of_free(allocated);
         self.heap().free(id, stack)
     }
 }

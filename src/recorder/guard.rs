@@ -21,6 +21,14 @@ impl Guard {
     }
 }
 
+impl Guard {
+    /// Whether this thread is at the recorder's own work.
+    #[inline]
+    pub(super) fn is_held() -> bool {
+        RECORDING.try_with(Cell::get).unwrap_or(true)
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         // The thread's storage outlives a guard that was given out from it.

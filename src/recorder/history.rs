@@ -68,6 +68,8 @@ pub struct History {
     max_entries: usize,
     clear_history: bool,
     skip_actions: Vec<Action>,
+    min_size_bytes: u64,
+    sample_bytes: u64,
 }
 
 impl Default for History {
@@ -87,6 +89,8 @@ impl History {
             max_entries: 1_000_000,
             clear_history: false,
             skip_actions: Vec::new(),
+            min_size_bytes: 0,
+            sample_bytes: 0,
         }
     }
 
@@ -141,6 +145,33 @@ impl History {
         History { skip_actions: actions.into_iter().collect(), ..self }
     }
 
+    /// Smaller allocations leave no events and no stacks, nor do their frees.
+    /// Default: 0, none is left out. Blocks that were left out are still in a
+    /// snapshot's segments.
+    #[must_use]
+    pub fn min_size(self, min_size_bytes: u64) -> History {
+        History { min_size_bytes, ..self }
+    }
+
+    /// Keeps one allocation in every so many bytes, with its frees: each with
+    /// a probability that grows with its size, so that sums can be estimated
+    /// without bias ([`sample_weight`](super::sample_weight)). Default: 0, all
+    /// are kept. A sampled snapshot says so in its settings.
+    #[must_use]
+    pub fn sample_every(self, bytes: u64) -> History {
+        History { sample_bytes: bytes, ..self }
+    }
+
+    /// Whether one in so many bytes is kept; 0 without sampling.
+    pub(crate) fn sample_bytes(&self) -> u64 {
+        self.sample_bytes
+    }
+
+    /// Below which size allocations are left out.
+    pub(crate) fn min_size_bytes(&self) -> u64 {
+        self.min_size_bytes
+    }
+
     /// How many entries a ring holds under these options.
     pub(super) fn capacity(&self) -> usize {
         if self.enabled == Enabled::All { self.max_entries.max(1) } else { 1 }
@@ -156,7 +187,8 @@ impl History {
         }
         let context = if self.stacks == Stacks::None { Context::None } else { self.context };
         let skipped = self.skip_actions.iter().fold(0, |bits, action| bits | skip_bit(*action));
-        Mode(Mode::ON | context as u32 | skipped)
+        let filters = if self.min_size_bytes > 0 || self.sample_bytes > 0 { Mode::FILTERS } else { 0 };
+        Mode(Mode::ON | context as u32 | skipped | filters)
     }
 }
 
@@ -165,29 +197,40 @@ fn skip_bit(action: Action) -> u32 {
 }
 
 /// All that recording an event must know, in one word: bits 0–1 the context,
-/// bit 2 on, bits 8–17 the skipped actions. Off is zero.
+/// bit 2 on, bit 3 whether sizes decide, bits 8–17 the skipped actions. Off is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Mode(u32);
 
 impl Mode {
     const CONTEXT: u32 = 0b11;
     const ON: u32 = 0b100;
+    const FILTERS: u32 = 0b1000;
 
+    #[inline(always)]
     pub(super) fn is_off(self) -> bool {
         self.0 == 0
     }
 
     /// Whether an event is kept.
+    #[inline(always)]
     pub(super) fn keeps(self, action: Action) -> bool {
         self.0 & Mode::ON != 0 && self.0 & skip_bit(action) == 0
     }
 
+    /// Whether an allocation's size decides if it is kept.
+    #[inline(always)]
+    pub(super) fn filters(self) -> bool {
+        self.0 & Mode::FILTERS != 0
+    }
+
     /// Whether a kept event keeps its stack (caching-allocator.md 9.2).
+    #[inline(always)]
     pub(super) fn keeps_stacks(self) -> bool {
         self.0 & Mode::CONTEXT >= Context::Alloc as u32
     }
 
     /// Whether a stack is gathered there.
+    #[inline]
     pub(super) fn gathers(self, at: Gather) -> bool {
         let least = match at {
             Gather::Alloc => Context::State,
@@ -202,6 +245,7 @@ impl Mode {
 pub(super) struct AtomicMode(AtomicU32);
 
 impl AtomicMode {
+    #[inline(always)]
     pub(super) fn load(&self) -> Mode {
         Mode(self.0.load(Ordering::Relaxed))
     }

@@ -58,7 +58,7 @@ impl Ledger {
 
     /// The allocator got a segment.
     pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) {
-        let stack = self.track.stack_of_alloc();
+        let stack = self.track.stack_of_segment();
         let mut books = self.books();
         if is_nowhere(address, bytes) || books.segment_overlaps(address.0, bytes) {
             return books.n_contradictions += 1;
@@ -68,7 +68,7 @@ impl Ledger {
 
     /// The allocator gives a segment back; nothing in it may be live.
     pub fn segment_free(&self, address: Address) {
-        let stack = self.track.stack_of_free();
+        let stack = self.track.stack_of_free(StackId::NONE);
         let mut books = self.books();
         let Some(held) = books.segments.get(&address.0).copied() else { return books.n_contradictions += 1 };
         if books.blocks.range(address.0..address.0.saturating_add(held.bytes)).next().is_some() {
@@ -79,7 +79,7 @@ impl Ledger {
 
     /// The allocator handed out a block of that many requested bytes.
     pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) {
-        let stack = self.track.stack_of_alloc();
+        let stack = self.track.stack_of_alloc(bytes);
         let mut books = self.books();
         if is_nowhere(address, bytes) || books.block_overlaps(address.0, bytes) {
             return books.n_contradictions += 1;
@@ -96,7 +96,7 @@ impl Ledger {
 
     /// The program gave a block back, and nothing uses it any more.
     pub fn free(&self, address: Address) {
-        let stack = self.track.stack_of_free();
+        let stack = self.track.stack_of_free(StackId::NONE);
         let mut books = self.books();
         if self.request_free(&mut books, address, stack) {
             self.complete_free(&mut books, address, stack);
@@ -105,13 +105,13 @@ impl Ledger {
 
     /// The program gave a block back; a stream may still use it.
     pub fn free_requested(&self, address: Address) {
-        let stack = self.track.stack_of_free();
+        let stack = self.track.stack_of_free(StackId::NONE);
         self.request_free(&mut self.books(), address, stack);
     }
 
     /// No stream uses the block any more.
     pub fn free_completed(&self, address: Address) {
-        let stack = self.track.stack_of_free();
+        let stack = self.track.stack_of_free(StackId::NONE);
         let mut books = self.books();
         match books.blocks.get(&address.0) {
             Some(live) if live.is_pending => self.complete_free(&mut books, address, stack),
@@ -121,7 +121,7 @@ impl Ledger {
 
     /// A request failed while the device had `device_free_bytes` left.
     pub fn oom(&self, bytes: u64, device_free_bytes: u64, stream: StreamId) {
-        let stack = self.track.stack_of_alloc();
+        let stack = self.track.stack_of_segment();
         let _books = self.books();
         self.record(Action::Oom, Address(device_free_bytes), bytes, stream, stack);
     }
@@ -137,7 +137,7 @@ impl Ledger {
             Some(live) if !live.is_pending => {
                 live.is_pending = true;
                 let live = *live;
-                self.record(Action::FreeRequested, address, live.bytes, live.stream, stack.or(live.stack));
+                self.record(Action::FreeRequested, address, live.bytes, live.stream, stack.of_free(live.stack));
                 true
             }
             _ => {
@@ -149,7 +149,7 @@ impl Ledger {
 
     fn complete_free(&self, books: &mut Books, address: Address, stack: StackId) {
         let Some(live) = books.blocks.remove(&address.0) else { return };
-        self.record(Action::FreeCompleted, address, live.bytes, live.stream, stack.or(live.stack));
+        self.record(Action::FreeCompleted, address, live.bytes, live.stream, stack.of_free(live.stack));
         if books.segments.get(&address.0).is_some_and(|held| held.is_implied) {
             self.leave_segment(books, address, stack);
         }

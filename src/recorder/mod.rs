@@ -9,10 +9,16 @@
 mod clock;
 mod guard;
 mod history;
-mod ledger;
-mod ring;
+mod sample;
 mod scope;
+mod context;
+mod chunk;
+mod tape;
+mod writer;
+mod log;
+mod ring;
 mod track;
+mod ledger;
 
 use std::sync::{
     Arc, PoisonError,
@@ -21,21 +27,25 @@ use std::sync::{
 
 pub use history::{Context, Enabled, History, Stacks};
 pub use ledger::Ledger;
+pub use sample::sample_weight;
 pub use scope::Scope;
 pub use track::Track;
 
+pub(crate) use context::ContextId;
 pub(crate) use history::Gather;
-pub(crate) use ring::Ring;
+pub(crate) use log::{Cut, Entry, Key, Log};
 pub(crate) use scope::{Annotation, ScopeId};
-pub(crate) use track::Entry;
 
 use crate::{
     event::DeviceId,
     stack::StackTable,
-    sync::{Mutex, MutexGuard},
+    sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;
+use guard::Guard;
+use context::Contexts;
 use history::{AtomicMode, Mode};
+use ring::Ring;
 use scope::ScopeNames;
 
 /// Records what allocators report. Clones are the same recorder.
@@ -59,7 +69,7 @@ pub struct Recorder {
 
 /// What the clones of a recorder and its tracks share.
 ///
-/// Lock order: the history, then the list of tracks, then a ring; each table
+/// Lock order: the history, then the list of tracks, then a tape's books; each table
 /// here alone. Nothing here is ever
 /// locked while an allocator is asked for anything.
 #[derive(Debug)]
@@ -67,11 +77,15 @@ struct Shared {
     /// Tells this recorder's scopes from another's on the same thread.
     number: u64,
     mode: AtomicMode,
+    /// What the mode's filters ask for; read only where it has any.
+    min_size_bytes: SyncU64,
+    sample_bytes: SyncU64,
     clock: Clock,
     history: Mutex<History>,
     tracks: Mutex<Vec<Track>>,
     stacks: Mutex<StackTable>,
     scopes: Mutex<ScopeNames>,
+    contexts: Mutex<Contexts>,
     annotations: Mutex<Ring<Annotation>>,
 }
 
@@ -90,11 +104,14 @@ impl Recorder {
             shared: Arc::new(Shared {
                 number: NEXT.fetch_add(1, Ordering::Relaxed),
                 mode: AtomicMode::default(),
+                min_size_bytes: SyncU64::new(0),
+                sample_bytes: SyncU64::new(0),
                 clock: Clock::start(),
                 history: Mutex::new(History::off()),
                 tracks: Mutex::default(),
                 stacks: Mutex::default(),
                 scopes: Mutex::default(),
+                contexts: Mutex::default(),
                 annotations: Mutex::new(Ring::new(1)),
             }),
         }
@@ -119,6 +136,8 @@ impl Recorder {
             track.reset(capacity, erase);
         }
         self.reset_annotations(capacity, erase);
+        self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
+        self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
         self.shared.mode.store(mode);
         *current = history.clone();
     }
@@ -192,13 +211,13 @@ impl Recorder {
     /// How many events a device's ring holds.
     #[must_use]
     pub fn n_events(&self, device: DeviceId) -> usize {
-        self.track(device).ring().len()
+        self.track(device).cut().count().n_kept
     }
 
     /// How many events fell out of a device's ring since it was last erased.
     #[must_use]
     pub fn n_lost(&self, device: DeviceId) -> u64 {
-        self.track(device).ring().n_lost()
+        self.track(device).cut().count().n_lost
     }
 
     /// The return addresses of every stack, for those who will name them.
@@ -210,9 +229,17 @@ impl Recorder {
         stacks.map(|stack| table.addresses(stack).to_vec()).collect()
     }
 
-    /// The scopes' beginnings and ends, oldest first.
-    pub(crate) fn annotations(&self) -> Vec<Annotation> {
-        lock(&self.shared.annotations).iter().copied().collect()
+    /// The scopes' beginnings and ends with their times, oldest first.
+    pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
+        let scale = self.shared.clock.scale();
+        let annotations = lock(&self.shared.annotations);
+        annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
+    }
+
+    /// What the numbers in logs that were cut before stand for.
+    pub(crate) fn key(&self) -> Key {
+        let _guard = Guard::enter();
+        Key { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
     }
 
     /// Every scope path by its number.
@@ -222,8 +249,16 @@ impl Recorder {
 }
 
 impl Shared {
+    #[inline(always)]
     fn mode(&self) -> Mode {
         self.mode.load()
+    }
+
+    /// Whether the filters leave out an allocation of that size.
+    fn leaves_out(&self, bytes: u64) -> bool {
+        let sample_bytes = self.sample_bytes.load(Ordering::Relaxed);
+        bytes < self.min_size_bytes.load(Ordering::Relaxed)
+            || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
     }
 }
 

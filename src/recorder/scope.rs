@@ -5,7 +5,7 @@ use std::{cell::RefCell, marker::PhantomData, sync::Arc};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use super::{Shared, lock};
+use super::{Shared, clock::Ticks, lock};
 use crate::{event::DeviceId, sync::thread_local};
 
 /// The number of a scope's path; 0 is outside any.
@@ -18,7 +18,7 @@ pub(crate) struct Annotation {
     pub(crate) is_start: bool,
     pub(crate) scope: ScopeId,
     pub(crate) device: DeviceId,
-    pub(crate) time_us: u64,
+    pub(crate) at: Ticks,
 }
 
 thread_local! {
@@ -33,6 +33,7 @@ struct Open {
 }
 
 /// The innermost open scope of a recorder on this thread.
+#[inline]
 pub(super) fn current(recorder: u64) -> ScopeId {
     let innermost = |open: &RefCell<Vec<Open>>| {
         open.borrow().iter().rev().find(|open| open.recorder == recorder).map(|open| open.scope)
@@ -103,8 +104,8 @@ impl Scope {
         if self.shared.mode().is_off() {
             return;
         }
-        let time_us = self.shared.clock.now_us();
-        annotations.push(Annotation { is_start, scope: self.open.scope, device: self.device, time_us });
+        let at = self.shared.clock.now();
+        annotations.push(Annotation { is_start, scope: self.open.scope, device: self.device, at });
     }
 }
 

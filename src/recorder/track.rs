@@ -2,32 +2,30 @@
 
 use std::sync::Arc;
 
-use super::{Gather, Ring, ScopeId, Shared, guard::Guard, lock, scope};
-use crate::{
-    event::{DeviceId, Event, StackId},
-    stack,
-    sync::{Mutex, MutexGuard},
+use super::{
+    Cut, Gather, Shared,
+    context::Context,
+    guard::Guard,
+    lock, scope,
+    tape::Tape,
+    writer::{self, Note, Order},
 };
-
-/// An event with what the recorder knows of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) event: Event,
-    pub(crate) time_us: u64,
-    pub(crate) scope: ScopeId,
-}
+use crate::{
+    event::{Action, DeviceId, Event, StackId},
+    stack,
+};
 
 /// Where one device's allocator records. Clones are the same track.
 #[derive(Clone, Debug)]
 pub struct Track {
     shared: Arc<Shared>,
     device: DeviceId,
-    ring: Arc<Mutex<Ring<Entry>>>,
+    tape: Arc<Tape>,
 }
 
 impl Track {
     pub(super) fn new(shared: Arc<Shared>, device: DeviceId, capacity: usize) -> Track {
-        Track { shared, device, ring: Arc::new(Mutex::new(Ring::new(capacity))) }
+        Track { shared, device, tape: Arc::new(Tape::new(capacity)) }
     }
 
     /// The device.
@@ -37,18 +35,36 @@ impl Track {
     }
 
     /// The stack at the start of an allocation, if the context asks for one.
+    /// Here it is decided, too, whether the filters leave the allocation out.
     ///
-    /// Call it before taking the allocator's lock: walking a stack takes longer
-    /// than most allocations.
+    /// Call it before taking the allocator's lock: walking a stack may take
+    /// longer than most allocations. Hand the answer to [`Track::record`], and
+    /// keep it with the block for [`Track::stack_of_free`].
+    #[inline]
     #[must_use]
-    pub fn stack_of_alloc(&self) -> StackId {
+    pub fn stack_of_alloc(&self, bytes: u64) -> StackId {
+        let mode = self.shared.mode();
+        if mode.filters() && self.shared.leaves_out(bytes) {
+            return StackId::LEFT_OUT;
+        }
         self.gather(Gather::Alloc)
     }
 
-    /// The stack at the start of a free, if the context asks for one.
+    /// The stack at the start of a free, if the context asks for one;
+    /// `allocated` is what [`Track::stack_of_alloc`] gave for the block, or
+    /// [`StackId::NONE`] when that is not known yet. What the event then
+    /// carries is [`StackId::of_free`].
+    #[inline]
     #[must_use]
-    pub fn stack_of_free(&self) -> StackId {
-        self.gather(Gather::Free)
+    pub fn stack_of_free(&self, allocated: StackId) -> StackId {
+        if allocated.is_left_out() { allocated } else { self.gather(Gather::Free) }
+    }
+
+    /// The stack of a segment or of a failure, which no filter leaves out.
+    #[inline]
+    #[must_use]
+    pub fn stack_of_segment(&self) -> StackId {
+        self.gather(Gather::Alloc)
     }
 
     #[inline]
@@ -65,43 +81,65 @@ impl Track {
 
     /// Records one event, in the order of the calls.
     ///
-    /// An allocator calls this while it holds its own lock. It never fails and
-    /// never blocks on anything but this track's ring.
+    /// An allocator calls this while it holds its own lock, which is what
+    /// gives its events their order. It never fails, and in all but one call in
+    /// a thousand it takes no lock.
     #[inline]
     pub fn record(&self, event: Event) {
+        self.record_in(Order::Lock, event);
+    }
+
+    /// As [`Track::record`], for sources that hold no lock: their events are
+    /// put in order by time.
+    ///
+    /// Record an allocation before its address is given to anyone, and a free
+    /// before the memory can be handed out again: then no free comes before
+    /// its allocation.
+    #[inline]
+    pub fn record_unlocked(&self, event: Event) {
+        self.record_in(Order::Time, event);
+    }
+
+    #[inline]
+    fn record_in(&self, order: Order, event: Event) {
         if !self.shared.mode().is_off() {
-            self.push(event);
+            self.push(order, event);
         }
     }
 
     #[inline(never)]
-    fn push(&self, mut event: Event) {
-        let Some(_guard) = Guard::enter() else { return };
-        let mut ring = lock(&self.ring);
-        // Asked again under the ring's lock: switching off stores the mode
-        // before it erases the ring, so nothing can slip in behind the erasing.
+    fn push(&self, order: Order, mut event: Event) {
         let mode = self.shared.mode();
-        if !mode.keeps(event.action) {
+        if !mode.keeps(event.action) || Guard::is_held() {
             return;
+        }
+        if event.stack.is_left_out() {
+            if is_filtered(event.action) {
+                return;
+            }
+            // A segment, or a failure, that a left-out allocation brought about.
+            event.stack = self.gather(Gather::Alloc);
         }
         if !mode.keeps_stacks() {
             event.stack = StackId::NONE;
         }
-        let time_us = self.shared.clock.now_us();
-        ring.push(Entry { event, time_us, scope: scope::current(self.shared.number) });
+        let scope = scope::current(self.shared.number);
+        let context = Context { stream: event.stream, pool: event.pool, scope };
+        writer::write(&self.shared, &self.tape, Note { event: &event, context, order });
     }
 
-    /// Changes the ring's capacity, and erases it if asked to.
+    /// Changes how many events are kept, and erases them if asked to.
     pub(super) fn reset(&self, capacity: usize, erase: bool) {
-        let mut ring = self.ring();
-        ring.set_capacity(capacity);
-        if erase {
-            ring.clear();
-        }
+        self.tape.reset(capacity, erase);
     }
 
-    /// The ring, for reading it.
-    pub(crate) fn ring(&self) -> MutexGuard<'_, Ring<Entry>> {
-        lock(&self.ring)
+    /// What is recorded, at this moment.
+    pub(crate) fn cut(&self) -> Cut {
+        self.tape.cut(self.shared.clock.now())
     }
+}
+
+/// Whether sizes decide if such events are kept.
+fn is_filtered(action: Action) -> bool {
+    matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted)
 }

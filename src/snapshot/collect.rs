@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
-    recorder::{Entry, Recorder, ScopeId},
+    recorder::{ContextId, Cut, Entry, Key, Log, Recorder, ScopeId},
     stack::{Symbol, Symbolizer},
 };
 
@@ -27,8 +27,7 @@ pub enum Dialect {
 struct Take {
     device: usize,
     segments: Vec<inventory::Segment>,
-    entries: Vec<Entry>,
-    n_lost: u64,
+    log: Log,
 }
 
 /// Reads each inventory together with its device's events.
@@ -41,32 +40,27 @@ struct Take {
 pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
     let takes: Vec<Take> = inventories.iter().map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
+    let key = recorder.key();
     let mut collector = Collector::new(recorder, &takes, dialect);
     let n_devices = takes.iter().map(|take| take.device + 1).max().unwrap_or(1);
     collector.snapshot.device_traces.resize_with(n_devices, Vec::new);
     for take in &takes {
         collector.segments(take);
-        collector.trace(take);
+        collector.trace(take, &key);
     }
     // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(recorder);
-    let n_lost = takes.iter().map(|take| take.n_lost).sum();
+    let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
     collector.top(&settings, recorder.max_entries(), n_lost);
     collector.snapshot
 }
 
 fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
     let track = recorder.track(inventory.device());
-    let mut take =
-        Take { device: inventory.device().index(), segments: Vec::new(), entries: Vec::new(), n_lost: 0 };
+    let mut seen: Option<(Vec<inventory::Segment>, Cut)> = None;
     inventory.inspect(&mut |segments| {
-        take.segments = segments.to_vec();
-        {
-            let ring = track.ring();
-            take.entries = ring.iter().copied().collect();
-            take.n_lost = ring.n_lost();
-        }
+        seen = Some((segments.to_vec(), track.cut()));
         track.record(Event {
             action: Action::Snapshot,
             address: Address(0),
@@ -76,7 +70,9 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
             stack: StackId::NONE,
         });
     });
-    take
+    let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
+    // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
+    Take { device: inventory.device().index(), segments, log: cut.read() }
 }
 
 /// A snapshot being put together.
@@ -85,8 +81,6 @@ struct Collector {
     dialect: Dialect,
     stacks: FxHashMap<StackId, StackIndex>,
     scopes: Vec<Text>,
-    /// Entries differ in shape by their action, pool and scope, and by having frames.
-    entry_shapes: FxHashMap<(bool, bool, PoolId, ScopeId), ShapeId>,
     /// Segments with a stack have their frames last, others do not.
     segment_shapes: [ShapeId; 2],
     block_shape: ShapeId,
@@ -109,7 +103,6 @@ impl Collector {
             dialect,
             stacks,
             scopes: recorder.scope_paths(),
-            entry_shapes: FxHashMap::default(),
             segment_shapes,
             block_shape,
         }
@@ -157,17 +150,21 @@ impl Collector {
         }
     }
 
-    fn trace(&mut self, take: &Take) {
-        let mut trace = Vec::with_capacity(take.entries.len());
-        for Entry { event, time_us, scope } in &take.entries {
+    fn trace(&mut self, take: &Take, key: &Key) {
+        let mut trace = Vec::with_capacity(take.log.len());
+        let mut shapes = EntryShapes::new(key.n_contexts());
+        for Entry { event, time_us, scope, context } in take.log.entries(key) {
             let stack = self.stack(event.stack);
+            let shape = *shapes
+                .of(context, event.action == Action::Oom, stack.is_some())
+                .get_or_insert_with(|| self.entry_shape(&event, scope, stack.is_some()));
             trace.push(TraceEntry {
                 address: event.address.0,
                 size: event.size_bytes,
                 stream: event.stream.0.cast_signed(),
-                time_us: i64::try_from(*time_us).unwrap_or(i64::MAX),
+                time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
                 stack,
-                shape: self.entry_shape(event, *scope, stack.is_some()),
+                shape,
                 action: Some(event.action),
             });
         }
@@ -175,13 +172,9 @@ impl Collector {
     }
 
     fn entry_shape(&mut self, event: &Event, scope: ScopeId, has_stack: bool) -> ShapeId {
+        let metadata = self.scopes.get(scope.0 as usize).cloned().unwrap_or_default();
         let is_oom = event.action == Action::Oom;
-        let (dialect, scopes, snapshot) = (self.dialect, &self.scopes, &mut self.snapshot);
-        let make = || {
-            let metadata = scopes.get(scope.0 as usize).cloned().unwrap_or_default();
-            snapshot.shapes.intern(entry_shape(dialect, is_oom, has_stack, event.pool, metadata))
-        };
-        *self.entry_shapes.entry((is_oom, has_stack, event.pool, scope)).or_insert_with(make)
+        self.snapshot.shapes.intern(entry_shape(self.dialect, is_oom, has_stack, event.pool, metadata))
     }
 
     fn annotations(&mut self, recorder: &Recorder) {
@@ -193,13 +186,13 @@ impl Collector {
         ]));
         let stages: [Text; 2] = ["END".into(), "START".into()];
         let n_devices = self.snapshot.device_traces.len();
-        for annotation in recorder.annotations() {
+        for (annotation, time_us) in recorder.annotations() {
             let path = self.scopes.get(annotation.scope.0 as usize).cloned().unwrap_or_default();
             self.snapshot.external_annotations.push(Annotation {
                 stage: stages[usize::from(annotation.is_start)].clone(),
                 name: path,
                 device: annotation.device.index().min(n_devices - 1).try_into().unwrap_or(0),
-                time_us: i64::try_from(annotation.time_us).unwrap_or(i64::MAX),
+                time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
                 shape,
             });
         }
@@ -256,7 +249,21 @@ fn stacks_in(take: &Take) -> impl Iterator<Item = StackId> {
         let of_blocks = segment.blocks.iter().map(|block| block.stack);
         std::iter::once(segment.stack).chain(of_blocks).collect::<Vec<_>>()
     };
-    take.entries.iter().map(|entry| entry.event.stack).chain(take.segments.iter().flat_map(of_segment))
+    take.log.stacks().chain(take.segments.iter().flat_map(of_segment))
+}
+
+/// The shapes of entries, which differ by context, by being an `oom`, and by having frames.
+struct EntryShapes(Vec<[Option<ShapeId>; 4]>);
+
+impl EntryShapes {
+    fn new(n_contexts: usize) -> EntryShapes {
+        EntryShapes(vec![[None; 4]; n_contexts.max(1)])
+    }
+
+    fn of(&mut self, context: ContextId, is_oom: bool, has_stack: bool) -> &mut Option<ShapeId> {
+        let last = self.0.len() - 1;
+        &mut self.0[(context.0 as usize).min(last)][usize::from(is_oom) * 2 + usize::from(has_stack)]
+    }
 }
 
 /// The keys of an entry (snapshot-format.md 1.5).
