@@ -24,6 +24,8 @@ pub use ledger::Ledger;
 pub use scope::Scope;
 pub use track::Track;
 
+pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
+
 pub(crate) use history::Gather;
 pub(crate) use ring::Ring;
 pub(crate) use scope::{Annotation, ScopeId};
@@ -70,7 +72,7 @@ struct Shared {
     clock: Clock,
     history: Mutex<History>,
     tracks: Mutex<Vec<Track>>,
-    stacks: Mutex<StackTable>,
+    stacks: StackTable,
     scopes: Mutex<ScopeNames>,
     annotations: Mutex<Ring<Annotation>>,
 }
@@ -93,7 +95,7 @@ impl Recorder {
                 clock: Clock::start(),
                 history: Mutex::new(History::off()),
                 tracks: Mutex::default(),
-                stacks: Mutex::default(),
+                stacks: StackTable::default(),
                 scopes: Mutex::default(),
                 annotations: Mutex::new(Ring::new(1)),
             }),
@@ -206,8 +208,7 @@ impl Recorder {
         &self,
         stacks: impl Iterator<Item = crate::event::StackId>,
     ) -> Vec<Vec<usize>> {
-        let table = lock(&self.shared.stacks);
-        stacks.map(|stack| table.addresses(stack).to_vec()).collect()
+        stacks.map(|stack| self.shared.stacks.addresses(stack)).collect()
     }
 
     /// The scopes' beginnings and ends, oldest first.
