@@ -129,7 +129,7 @@ impl Store {
     /// number is the first beyond the limit.
     fn full(&mut self, limit: usize) -> StackId {
         let key = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
-        *self.full.get_or_insert_with(|| self.arena.put(key, StackId(limit as u32))).stack()
+        self.full.get_or_insert_with(|| self.arena.put(key, StackId(limit as u32))).stack()
     }
 
     fn index(&self) -> *mut Index {
