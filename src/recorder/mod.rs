@@ -31,6 +31,8 @@ pub use sample::sample_weight;
 pub use scope::Scope;
 pub use track::Track;
 
+pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
+
 pub(crate) use context::ContextId;
 pub(crate) use history::Gather;
 pub(crate) use log::{Cut, Entry, Key, Log};
@@ -83,7 +85,7 @@ struct Shared {
     clock: Clock,
     history: Mutex<History>,
     tracks: Mutex<Vec<Track>>,
-    stacks: Mutex<StackTable>,
+    stacks: StackTable,
     scopes: Mutex<ScopeNames>,
     contexts: Mutex<Contexts>,
     annotations: Mutex<Ring<Annotation>>,
@@ -109,7 +111,7 @@ impl Recorder {
                 clock: Clock::start(),
                 history: Mutex::new(History::off()),
                 tracks: Mutex::default(),
-                stacks: Mutex::default(),
+                stacks: StackTable::default(),
                 scopes: Mutex::default(),
                 contexts: Mutex::default(),
                 annotations: Mutex::new(Ring::new(1)),
@@ -225,8 +227,7 @@ impl Recorder {
         &self,
         stacks: impl Iterator<Item = crate::event::StackId>,
     ) -> Vec<Vec<usize>> {
-        let table = lock(&self.shared.stacks);
-        stacks.map(|stack| table.addresses(stack).to_vec()).collect()
+        stacks.map(|stack| self.shared.stacks.addresses(stack)).collect()
     }
 
     /// The scopes' beginnings and ends with their times, oldest first.

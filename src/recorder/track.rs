@@ -75,8 +75,7 @@ impl Track {
     #[inline(never)]
     fn capture(&self) -> StackId {
         let Some(_guard) = Guard::enter() else { return StackId::NONE };
-        let captured = stack::capture();
-        lock(&self.shared.stacks).intern(captured.addresses())
+        stack::gather(&self.shared.stacks)
     }
 
     /// Records one event, in the order of the calls.

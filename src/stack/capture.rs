@@ -1,4 +1,11 @@
-//! The return addresses of this thread, into a fixed buffer.
+//! The return addresses of this thread, and the number of the stack they make.
+
+use super::{
+    method::{StackMethod, stack_method},
+    table::StackTable,
+    unwind,
+};
+use crate::event::StackId;
 
 /// Deeper stacks lose their outermost frames.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -12,26 +19,65 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// The return addresses, innermost first.
+    #[cfg_attr(not(test), expect(dead_code, reason = "who records keeps numbers"))]
     pub(crate) fn addresses(&self) -> &[usize] {
         &self.addresses[..self.len]
     }
 }
 
-/// Walks this thread's stack.
+/// Captures this thread's stack and numbers it.
 ///
-/// This is the one place that walks, so that one file decides how. memreel's
-/// own frames are among the innermost; they are cut off when names are known.
+/// Once this thread has captured, and once the addresses of a stack were met
+/// by any, it neither allocates nor locks nor calls the loader; a stack that
+/// was never met before takes the table's lock, once.
+/// memreel's own frames are among the innermost; they are cut off when names are known.
+#[inline(never)]
+pub(crate) fn gather(table: &StackTable) -> StackId {
+    let method = stack_method();
+    let walked = if method == StackMethod::Backtrace { None } else { unwind::gather(table, method) };
+    walked.unwrap_or_else(|| gather_portably(table))
+}
+
+/// Walks this thread's stack.
 #[inline(never)]
 pub(crate) fn capture() -> Captured {
+    capture_by(stack_method())
+}
+
+/// As [`capture`], by a method of the caller's.
+#[inline(never)]
+pub(super) fn capture_by(method: StackMethod) -> Captured {
     let mut captured = Captured { addresses: [0; MAX_DEPTH], len: 0 };
+    let walked = if method == StackMethod::Backtrace {
+        None
+    } else {
+        unwind::capture(&mut captured.addresses, method)
+    };
+    captured.len = walked.unwrap_or_else(|| walk_portably(&mut captured.addresses));
+    captured
+}
+
+#[cold]
+#[inline(never)]
+fn gather_portably(table: &StackTable) -> StackId {
+    let mut addresses = [0; MAX_DEPTH];
+    let len = walk_portably(&mut addresses);
+    table.intern(&addresses[..len])
+}
+
+/// The walk of the system's unwinder, which every machine has.
+#[cold]
+#[inline(never)]
+fn walk_portably(addresses: &mut [usize; MAX_DEPTH]) -> usize {
+    let mut len = 0;
     let mut push = |frame: &backtrace::Frame| {
         // Below the first frame of a thread some systems show one at address 0.
         let address = frame.ip().addr();
         if address != 0 {
-            captured.addresses[captured.len] = address;
-            captured.len += 1;
+            addresses[len] = address;
+            len += 1;
         }
-        captured.len < MAX_DEPTH
+        len < MAX_DEPTH
     };
     // `backtrace::trace` would take a process-wide lock on every event: it
     // exists for Windows, whose dbghelp is not made for threads.
@@ -43,7 +89,7 @@ pub(crate) fn capture() -> Captured {
     }
     #[cfg(not(unix))]
     backtrace::trace(&mut push);
-    captured
+    len
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("event", &[]),
     ("inventory", &["event"]),
     ("device", &["error", "event"]),
-    ("stack", &["error", "event"]),
+    ("stack", &["sync", "error", "event"]),
     ("recorder", &["sync", "error", "event", "inventory", "stack"]),
     ("allocator", &["sync", "error", "event", "inventory", "device", "recorder"]),
     ("buffer", &["error", "event", "device", "allocator"]),

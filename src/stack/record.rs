@@ -1,0 +1,155 @@
+//! A stack as the table keeps it: two words of header, then its own words.
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    ptr::NonNull,
+    slice,
+};
+
+use super::table::Key;
+use crate::event::StackId;
+
+const HEADER_BYTES: usize = 16;
+const WORD_BYTES: usize = size_of::<usize>();
+const ALIGN: usize = 16;
+/// Some four hundred stacks of twenty frames.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// A stack's record, which is never changed once it is made.
+///
+/// Number and words stand together, so that finding a stack touches no third
+/// place. A pointer and no reference, because it spans more than a type can say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Record(NonNull<u8>);
+
+// SAFETY: records are read only, and `Arena`, which owns them, may be anywhere.
+unsafe impl Send for Record {}
+
+impl Record {
+    /// As a plain pointer, for who keeps records in atomics.
+    pub(super) fn as_ptr(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// From [`Record::as_ptr`], and its arena is alive for as long as the record is used.
+    #[inline(always)]
+    pub(super) unsafe fn from_ptr(record: *mut u8) -> Record {
+        // SAFETY: `as_ptr` gives no null.
+        Record(unsafe { NonNull::new_unchecked(record) })
+    }
+
+    /// The stack's number.
+    #[inline(always)]
+    pub(super) fn stack(self) -> StackId {
+        // SAFETY: `Arena::put` wrote the header.
+        StackId(unsafe { self.0.add(8).cast::<u32>().read() })
+    }
+
+    #[inline(always)]
+    pub(super) fn hash(self) -> u64 {
+        // SAFETY: `Arena::put` wrote the header.
+        unsafe { self.0.cast::<u64>().read() }
+    }
+
+    #[inline(always)]
+    fn n_native(self) -> usize {
+        // SAFETY: `Arena::put` wrote the header.
+        usize::from(unsafe { self.0.add(12).cast::<u16>().read() })
+    }
+
+    #[inline(always)]
+    fn n_source(self) -> usize {
+        // SAFETY: `Arena::put` wrote the header.
+        usize::from(unsafe { self.0.add(14).cast::<u16>().read() })
+    }
+
+    /// Return addresses, outermost first, then the source's words.
+    #[inline(always)]
+    pub(super) fn parts<'a>(self) -> (&'a [usize], &'a [usize]) {
+        let n = self.n_native() + self.n_source();
+        // SAFETY: `Arena::put` wrote as many words behind the header; the
+        // arena outlives the record's users, who promised so in `from_ptr`.
+        let words = unsafe { slice::from_raw_parts(self.0.add(HEADER_BYTES).cast::<usize>().as_ptr(), n) };
+        words.split_at(self.n_native())
+    }
+
+    #[inline(always)]
+    pub(super) fn is(self, key: Key<'_>) -> bool {
+        self.hash() == key.hash && {
+            let (native, source) = self.parts();
+            native == key.native && source == key.source
+        }
+    }
+}
+
+/// Where records live: chunks that are never moved.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    chunks: Vec<NonNull<u8>>,
+    /// How much of the last chunk is taken.
+    n_bytes: usize,
+}
+
+// SAFETY: the chunks belong to the arena alone; records in them are read only.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    fn layout() -> Layout {
+        const { assert!(CHUNK_BYTES.is_multiple_of(ALIGN)) };
+        Layout::from_size_align(CHUNK_BYTES, ALIGN).expect("a power of two")
+    }
+
+    /// Makes a record.
+    pub(super) fn put(&mut self, key: Key<'_>, stack: StackId) -> Record {
+        let n_bytes =
+            (HEADER_BYTES + (key.native.len() + key.source.len()) * WORD_BYTES).next_multiple_of(ALIGN);
+        // Both parts have at most `MAX_DEPTH` words.
+        assert!(n_bytes <= CHUNK_BYTES, "a stack fits a chunk");
+        let at = self.room_for(n_bytes);
+        // SAFETY: `room_for` gives `n_bytes` of a chunk that nobody has yet,
+        // aligned to 16: enough for the header and for both lists of words.
+        unsafe {
+            at.cast::<u64>().write(key.hash);
+            at.add(8).cast::<u32>().write(stack.0);
+            at.add(12).cast::<u16>().write(key.native.len() as u16);
+            at.add(14).cast::<u16>().write(key.source.len() as u16);
+            let words = at.add(HEADER_BYTES).cast::<usize>();
+            words.copy_from_nonoverlapping(NonNull::from(key.native).cast(), key.native.len());
+            words
+                .add(key.native.len())
+                .copy_from_nonoverlapping(NonNull::from(key.source).cast(), key.source.len());
+        }
+        Record(at)
+    }
+
+    fn room_for(&mut self, n_bytes: usize) -> NonNull<u8> {
+        let chunk = match self.chunks.last() {
+            Some(chunk) if self.n_bytes + n_bytes <= CHUNK_BYTES => *chunk,
+            _ => self.grow(),
+        };
+        // SAFETY: within the chunk, by the check above or because it is new.
+        let room = unsafe { chunk.add(self.n_bytes) };
+        self.n_bytes += n_bytes;
+        room
+    }
+
+    fn grow(&mut self) -> NonNull<u8> {
+        // SAFETY: the layout has a size.
+        let chunk = unsafe { alloc(Arena::layout()) };
+        let chunk = NonNull::new(chunk).unwrap_or_else(|| handle_alloc_error(Arena::layout()));
+        self.chunks.push(chunk);
+        self.n_bytes = 0;
+        chunk
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in &self.chunks {
+            // SAFETY: from `grow`, with the same layout, and each once.
+            unsafe { dealloc(chunk.as_ptr(), Arena::layout()) };
+        }
+    }
+}

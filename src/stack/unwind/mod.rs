@@ -1,0 +1,205 @@
+//! This machine's own walk: rules cached for all threads, frames kept for each.
+//!
+//! In steady state it calls nothing outside of this crate: no allocator, no
+//! lock, no loader. `portable.rs` stands in its place on other machines.
+
+mod bounds;
+mod cache;
+mod cfi;
+mod last;
+mod learn;
+mod loader;
+mod rule;
+mod walk;
+
+use std::{
+    cell::{Cell, UnsafeCell},
+    mem::MaybeUninit,
+    ops::Range,
+};
+
+use super::{capture::MAX_DEPTH, method::StackMethod, table::StackTable};
+use crate::event::StackId;
+use last::{Join, Last};
+use rule::Rule;
+use walk::{End, Registers, walk};
+
+/// Looks up what captures need, and says which method suits this build; none
+/// if this program's own code cannot be walked.
+///
+/// std has frame pointers and glibc has none, whatever the build; what counts
+/// is the code that calls us, which is compiled as we are: this very function
+/// is the sample.
+#[inline(never)]
+pub(super) fn prepare() -> Option<StackMethod> {
+    loader::prepare();
+    let rule = learn::learn(Registers::here().ip);
+    match rule {
+        Rule::FRAME_POINTER => Some(StackMethod::FramePointers),
+        rule if rule.is_frame() => Some(StackMethod::Reuse),
+        _ => None,
+    }
+}
+
+/// Captures this thread's stack and numbers it. None where only the portable walk can.
+///
+/// The first address is the caller's.
+#[inline(never)]
+pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId> {
+    let start = Registers::here();
+    with_last(start, method, |last| {
+        let has_source = table.has_source();
+        if !has_source && let Some(stack) = last.stack_in(table.number()) {
+            return stack;
+        }
+        let stack = table.intern_native(last.words(), last.hash());
+        if !has_source {
+            last.set_stack(table.number(), stack);
+        }
+        stack
+    })
+}
+
+/// Captures this thread's stack, innermost first. None where only the portable walk can.
+#[inline(never)]
+pub(super) fn capture(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Option<usize> {
+    let start = Registers::here();
+    with_last(start, method, |last| {
+        let captured = last.words();
+        for (word, from) in words.iter_mut().zip(captured.iter().rev()) {
+            *word = *from;
+        }
+        captured.len()
+    })
+}
+
+/// What a thread remembers from one capture to the next.
+///
+/// Nothing here needs dropping, so the thread's storage has no destructor and
+/// can be used to the thread's very end.
+struct Thread {
+    is_busy: Cell<bool>,
+    stack: UnsafeCell<Range<usize>>,
+    /// The stack pointer in the outermost frame of the last walk that got there.
+    outermost: Cell<usize>,
+    last: UnsafeCell<Last>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            is_busy: Cell::new(false),
+            stack: UnsafeCell::new(0..0),
+            outermost: Cell::new(0),
+            last: UnsafeCell::new(Last::new()),
+        }
+    };
+}
+
+/// Brings the thread's last capture up to date and shows it.
+#[inline(always)]
+fn with_last<T>(start: Registers, method: StackMethod, show: impl FnOnce(&mut Last) -> T) -> Option<T> {
+    THREAD.with(|thread| {
+        // A signal may have come in the middle of a capture, and capture too.
+        if thread.is_busy.replace(true) {
+            return None;
+        }
+        // SAFETY: `is_busy` was false, so no other reference into this cell is
+        // alive, and it is true until these two are gone: nothing below
+        // hands them out, and a panic in `show` leaves it true for ever.
+        let (stack, last) = unsafe { (&mut *thread.stack.get(), &mut *thread.last.get()) };
+        let is_made = update(stack, &thread.outermost, last, start, method);
+        let shown = is_made.then(|| show(last));
+        thread.is_busy.set(false);
+        shown
+    })
+}
+
+/// Whether the last capture now is the stack at `start`.
+#[inline(always)]
+fn update(
+    stack: &mut Range<usize>,
+    outermost: &Cell<usize>,
+    last: &mut Last,
+    start: Registers,
+    method: StackMethod,
+) -> bool {
+    if !stack.contains(&start.sp) && !learn_bounds(stack, start.sp) {
+        return false;
+    }
+    let live = start.sp..stack.end;
+    let end = match method {
+        StackMethod::Rules => walk_anew::<false>(last, start, &live),
+        StackMethod::FramePointers => walk_on::<true>(last, start, &live),
+        _ => walk_on::<false>(last, start, &live),
+    };
+    match end {
+        End::Joined(_) => true,
+        End::Outermost(sp) if sp == outermost.get() => true,
+        _ => ended_elsewhere(outermost, last, start, &live, end),
+    }
+}
+
+/// The bounds of the thread's stack, asked once; again if the stack pointer is
+/// outside, as it is in a coroutine or on a signal's own stack.
+#[cold]
+fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
+    if stack.end == 0 {
+        *stack = bounds::stack_of_this_thread();
+        stack.end &= !7;
+    }
+    stack.contains(&sp)
+}
+
+/// Walks until the last capture is met.
+#[inline(always)]
+fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
+    let epoch = cache::epoch();
+    let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
+    let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, last.join(epoch, live));
+    match end {
+        End::Joined(frame) if frame + n > MAX_DEPTH => return walk_anew::<POINTERS_FIRST>(last, start, live),
+        // The frame that was met is left by the new walk's step.
+        End::Joined(frame) => last.replace(frame, &steps, n, epoch, true),
+        End::Unfit => last.clear(),
+        end => last.replace(0, &steps, n, epoch, end != End::Full),
+    }
+    end
+}
+
+/// Walks all the way.
+#[inline(never)]
+fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
+    let epoch = cache::epoch();
+    let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
+    let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    match end {
+        End::Unfit => last.clear(),
+        end => last.replace(0, &steps, n, epoch, end != End::Full),
+    }
+    end
+}
+
+/// Whether a walk that did not end where this thread's walks end can be believed.
+#[cold]
+#[inline(never)]
+fn ended_elsewhere(
+    outermost: &Cell<usize>,
+    last: &mut Last,
+    start: Registers,
+    live: &Range<usize>,
+    end: End,
+) -> bool {
+    let is_suspect = match end {
+        End::Unfit => return false,
+        End::Full | End::Signal | End::Joined(_) => false,
+        // A thread's first walk has nothing to be compared with.
+        End::Outermost(_) => outermost.get() != 0,
+        End::Lost => true,
+    };
+    let end = if is_suspect && learn::suspect() { walk_anew::<false>(last, start, live) } else { end };
+    if let End::Outermost(sp) = end {
+        outermost.set(sp);
+    }
+    end != End::Unfit && !last.words().is_empty()
+}

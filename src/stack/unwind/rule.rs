@@ -1,0 +1,145 @@
+//! How one frame is left: 29 bits that say where its caller's frame begins.
+
+/// The most words between the base register and the CFA, or between the CFA
+/// and the saved `rbp`, that fit: 128 KiB.
+const MOST_WORDS: usize = (1 << 14) - 1;
+
+/// The unwind rule of one address.
+///
+/// ```text
+///  bit 28           15 14            1   0
+///     ├────────────────┼──────────────┼───┤
+///     │ saved rbp,     │ CFA − base,  │ b │   b: the base is rbp, else rsp
+///     │ words below CFA│ in words     │   │   saved rbp 0: rbp is as it was
+///     └────────────────┴──────────────┴───┘   CFA 0: no frame follows; the upper field says why
+/// ```
+///
+/// The CFA, DWARF's canonical frame address, is what `rsp` is once the
+/// function has returned; the return address is the word below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Rule(u32);
+
+/// Why no frame follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// The unwind tables say that nobody called this: `_start`, a thread's start.
+    Outermost = 1,
+    /// What a signal interrupted.
+    Signal = 2,
+    /// The loader knows no code here, or the code has no unwind tables.
+    Unknown = 3,
+    /// The tables have a rule that does not fit 29 bits.
+    Unfit = 4,
+}
+
+/// Where the CFA is counted from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Base {
+    Sp = 0,
+    Bp = 1,
+}
+
+impl Rule {
+    pub(super) const BITS: u32 = 29;
+
+    /// No rule at all; no frame and no stop is written like this.
+    pub(super) const MISSING: Rule = Rule(0);
+
+    /// A function with a frame pointer: `rbp` points at the caller's `rbp`,
+    /// and above that is the return address.
+    pub(super) const FRAME_POINTER: Rule = Rule(1 | 2 << 1 | 2 << 15);
+
+    /// A frame whose CFA is `cfa_bytes` above its base, with the caller's `rbp`
+    /// `saved_bp_bytes` below the CFA, or still in the register.
+    pub(super) fn frame(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
+        let words = |bytes: i64| -> Option<u32> {
+            let bytes = usize::try_from(bytes).ok()?;
+            let fits = bytes % 8 == 0 && (1..=MOST_WORDS).contains(&(bytes / 8));
+            fits.then_some((bytes / 8) as u32)
+        };
+        match (words(cfa_bytes), saved_bp_bytes.map(words)) {
+            (Some(cfa), None) => Rule(base as u32 | cfa << 1),
+            // The word below the CFA is the return address, so `rbp` is not there.
+            (Some(cfa), Some(Some(saved))) if saved > 1 => Rule(base as u32 | cfa << 1 | saved << 15),
+            _ => Rule::stop(Stop::Unfit),
+        }
+    }
+
+    pub(super) fn stop(stop: Stop) -> Rule {
+        Rule((stop as u32) << 15)
+    }
+
+    /// From the low bits of a cache entry.
+    #[inline(always)]
+    pub(super) fn from_bits(bits: u64) -> Rule {
+        Rule(bits as u32 & ((1 << Rule::BITS) - 1))
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_frame(self) -> bool {
+        self.0 & 0x7ffe != 0
+    }
+
+    /// Why no frame follows, if none does.
+    pub(super) fn why_stop(self) -> Option<Stop> {
+        let stops = [Stop::Outermost, Stop::Signal, Stop::Unknown, Stop::Unfit];
+        stops.into_iter().find(|stop| self == Rule::stop(*stop))
+    }
+
+    #[inline(always)]
+    pub(super) fn counts_from_bp(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn cfa_bytes(self) -> usize {
+        (self.0 as usize & 0x7ffe) << 2
+    }
+
+    /// How far below the CFA the caller's `rbp` is saved; 0 when it is not.
+    #[inline(always)]
+    pub(super) fn saved_bp_bytes(self) -> usize {
+        (self.0 as usize >> 15) << 3
+    }
+
+    #[inline(always)]
+    pub(super) fn saves_bp(self) -> bool {
+        self.0 >> 15 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_gives_back_what_it_was_made_of() {
+        let frame = Rule::frame(Base::Sp, 48, Some(16));
+        assert!(frame.is_frame() && !frame.counts_from_bp() && frame.saves_bp());
+        assert_eq!((frame.cfa_bytes(), frame.saved_bp_bytes()), (48, 16));
+        assert_eq!(Rule::from_bits(frame.bits()), frame);
+        let largest = Rule::frame(Base::Bp, 8 * MOST_WORDS as i64, Some(8 * MOST_WORDS as i64));
+        assert_eq!((largest.cfa_bytes(), largest.saved_bp_bytes()), (8 * MOST_WORDS, 8 * MOST_WORDS));
+        assert_eq!(Rule::from_bits(u64::MAX << Rule::BITS | largest.bits()), largest);
+        assert_eq!(Rule::frame(Base::Bp, 16, Some(16)), Rule::FRAME_POINTER);
+        assert!(!Rule::frame(Base::Sp, 8, None).saves_bp());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_to_be_unfit() {
+        let unfit = Rule::stop(Stop::Unfit);
+        for (cfa, saved) in
+            [(0, None), (-8, None), (12, None), (1 << 17, None), (16, Some(8)), (16, Some(-8))]
+        {
+            assert_eq!(Rule::frame(Base::Sp, cfa, saved), unfit, "{cfa} {saved:?}");
+        }
+        assert!(!unfit.is_frame());
+        assert_eq!(unfit.why_stop(), Some(Stop::Unfit));
+        assert_eq!(Rule::MISSING.why_stop(), None);
+        assert_eq!(Rule::FRAME_POINTER.why_stop(), None);
+    }
+}
