@@ -60,7 +60,17 @@ impl Track {
     fn capture(&self) -> StackId {
         let Some(_guard) = Guard::enter() else { return StackId::NONE };
         let captured = stack::capture();
-        lock(&self.shared.stacks).intern(captured.addresses())
+        let mut stacks = lock(&self.shared.stacks);
+        let n_before = stacks.n_stacks();
+        let stack = stacks.intern(captured.addresses());
+        let is_new = stacks.n_stacks() > n_before;
+        drop(stacks);
+        // Unlocked, because the loader's lock is taken; now, because the
+        // functions still run, so their libraries are still loaded.
+        if is_new {
+            stack::note(captured.addresses());
+        }
+        stack
     }
 
     /// Records one event, in the order of the calls.

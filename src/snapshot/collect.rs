@@ -235,8 +235,9 @@ fn name_stacks(
         ("filename", Field::Filename),
         ("line", Field::Line),
     ]));
-    let mut symbolizer = Symbolizer::default();
     let addresses = recorder.stack_addresses(used.iter().copied());
+    let mut symbolizer = Symbolizer::default();
+    symbolizer.prepare(addresses.iter().flatten().copied());
     used.into_iter()
         .zip(addresses)
         .map(|(stack, addresses)| {

@@ -22,6 +22,11 @@ impl StackTable {
         u32::try_from(index).map_or(StackId::NONE, StackId)
     }
 
+    /// How many distinct stacks there are.
+    pub(crate) fn n_stacks(&self) -> usize {
+        self.0.len()
+    }
+
     /// The addresses of a stack; none for [`StackId::NONE`].
     pub(crate) fn addresses(&self, stack: StackId) -> &[usize] {
         self.0.get_index(stack.0 as usize).map_or(&[], |addresses| addresses)
