@@ -36,7 +36,10 @@ struct Teller {
 impl Teller {
     fn tell(&self, case: &str, method: &str, ns: f64) {
         if self.is_json {
-            println!("{{\"case\":\"{case}\",\"method\":\"{method}\",\"frame_pointers\":{},\"ns\":{ns:.1}}}", cfg!(frame_pointers));
+            println!(
+                "{{\"case\":\"{case}\",\"method\":\"{method}\",\"frame_pointers\":{},\"ns\":{ns:.1}}}",
+                cfg!(frame_pointers)
+            );
         } else {
             println!("{case:<24} {method:<28} {ns:>10.1} ns");
         }
@@ -81,7 +84,11 @@ fn events(teller: &Teller) {
     let ns = median_ns(100_000, |n| on.record_unlocked(black_box(event(n, StackId::NONE))));
     teller.tell("none_unlocked", "memreel", ns);
     let small = track(&bare().max_entries(20_000));
-    teller.tell("none_small", "memreel", median_ns(100_000, |n| small.record(black_box(event(n, StackId::NONE)))));
+    teller.tell(
+        "none_small",
+        "memreel",
+        median_ns(100_000, |n| small.record(black_box(event(n, StackId::NONE)))),
+    );
     let clock = quanta::Clock::new();
     teller.tell("clock", "quanta", median_ns(100_000, |_| _ = black_box(clock.raw())));
 }

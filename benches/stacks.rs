@@ -32,7 +32,7 @@ fn main() {
             method.force();
             let n_runs = if method == StackMethod::Backtrace { N_RUNS / 20 } else { N_RUNS };
             let ns = median(n_runs, path, &mut || {
-                black_box(track.stack_of_alloc());
+                black_box(track.stack_of_alloc(512));
             });
             say(case, &format!("memreel {}", method.name()), ns - empty);
         }

@@ -6,27 +6,27 @@
 use std::hint::black_box;
 
 /// How many frames a chain has between its caller and its end.
-pub const DEPTH: u32 = 20;
+pub(crate) const DEPTH: u32 = 20;
 
 /// Calls `end` at the end of a chain of [`DEPTH`] calls; each bit of `path`,
 /// the outermost lowest, decides from where a call is made.
 #[inline(never)]
-pub fn run(path: u32, end: &mut dyn FnMut()) -> u64 {
+pub(crate) fn run(path: u32, end: &mut dyn FnMut()) -> u64 {
     link::<{ DEPTH }>(path, end)
 }
 
 /// Paths that are all the same.
-pub fn same(_: u32) -> u32 {
+pub(crate) fn same(_: u32) -> u32 {
     0
 }
 
 /// Paths that differ in the innermost four frames each time.
-pub fn inner4(i: u32) -> u32 {
+pub(crate) fn inner4(i: u32) -> u32 {
     (i % 16) << (DEPTH - 4)
 }
 
 /// Paths that differ near the outermost frame each time: 321 of them, in turn.
-pub fn other(i: u32) -> u32 {
+pub(crate) fn other(i: u32) -> u32 {
     // Odd, so that the lowest bits change each time, and the others with them.
     (i % 321).wrapping_mul(0x9e37_79b1) ^ (i & 1)
 }

@@ -66,7 +66,8 @@ impl Recent {
     #[inline]
     fn place(context: Context) -> usize {
         let PoolId(high, low) = context.pool;
-        let mixed = context.stream.0 ^ high.rotate_left(20) ^ low.rotate_left(40) ^ u64::from(context.scope.0);
+        let mixed =
+            context.stream.0 ^ high.rotate_left(20) ^ low.rotate_left(40) ^ u64::from(context.scope.0);
         // The golden ratio spreads what stands in the low bits and in a pointer's middle ones.
         (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) as usize
     }

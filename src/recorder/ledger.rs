@@ -137,7 +137,13 @@ impl Ledger {
             Some(live) if !live.is_pending => {
                 live.is_pending = true;
                 let live = *live;
-                self.record(Action::FreeRequested, address, live.bytes, live.stream, stack.of_free(live.stack));
+                self.record(
+                    Action::FreeRequested,
+                    address,
+                    live.bytes,
+                    live.stream,
+                    stack.of_free(live.stack),
+                );
                 true
             }
             _ => {

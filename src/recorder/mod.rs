@@ -39,13 +39,13 @@ pub(crate) use log::{Cut, Entry, Key, Log};
 pub(crate) use scope::{Annotation, ScopeId};
 
 use crate::{
-    event::DeviceId,
+    event::{DeviceId, StackId},
     stack::StackTable,
     sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;
-use guard::Guard;
 use context::Contexts;
+use guard::Guard;
 use history::{AtomicMode, Mode};
 use ring::Ring;
 use scope::ScopeNames;
@@ -222,12 +222,27 @@ impl Recorder {
         self.track(device).cut().count().n_lost
     }
 
-    /// The return addresses of every stack, for those who will name them.
-    pub(crate) fn stack_addresses(
-        &self,
-        stacks: impl Iterator<Item = crate::event::StackId>,
-    ) -> Vec<Vec<usize>> {
-        stacks.map(|stack| self.shared.stacks.addresses(stack)).collect()
+    /// Asks for further frames at each capture from now on, such as those of
+    /// an interpreter. Whether it was the first: a recorder has one source.
+    pub fn set_frame_source(&self, source: Arc<dyn FrameSource>) -> bool {
+        self.shared.stacks.set_source(source)
+    }
+
+    /// How many distinct stacks were seen, and how many captures found the
+    /// table of stacks full; those show one frame that says so.
+    #[must_use]
+    pub fn n_stacks(&self) -> (usize, u64) {
+        (self.shared.stacks.n_stacks(), self.shared.stacks.n_refused())
+    }
+
+    /// A stack's words of the source and its return addresses, for those who will name them.
+    pub(crate) fn stack_parts(&self, stack: StackId) -> (Vec<usize>, Vec<usize>) {
+        self.shared.stacks.parts(stack)
+    }
+
+    /// Who names the source's words.
+    pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
+        self.shared.stacks.source()
     }
 
     /// The scopes' beginnings and ends with their times, oldest first.

@@ -47,11 +47,6 @@ impl<T> Ring<T> {
         self.entries.iter()
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// How many fell out since the ring was last cleared.
     #[cfg(test)]
     pub(crate) fn n_lost(&self) -> u64 {

@@ -6,7 +6,7 @@ use super::{
     Cut, Gather, Shared,
     context::Context,
     guard::Guard,
-    lock, scope,
+    scope,
     tape::Tape,
     writer::{self, Note, Order},
 };

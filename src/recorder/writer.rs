@@ -117,12 +117,14 @@ impl Writers {
 impl Writer {
     #[inline(always)]
     fn write(&mut self, shared: &Shared, tape: &Tape, note: Note<'_>) {
-        let Some(context) = self.recent.get(note.context).or_else(|| self.number(shared, note.context)) else {
+        let Some(context) = self.recent.get(note.context).or_else(|| self.number(shared, note.context))
+        else {
             return tape.count_lost();
         };
         let at = self.moment(shared, tape, note);
         let words = log::words(note.event, at, context);
-        if self.chunk.write(self.len, words) || (self.turn(shared, tape) && self.chunk.write(self.len, words)) {
+        if self.chunk.write(self.len, words) || (self.turn(shared, tape) && self.chunk.write(self.len, words))
+        {
             self.len += 1;
             self.last = at;
         }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
-    recorder::{ContextId, Cut, Entry, Key, Log, Recorder, ScopeId},
+    recorder::{ContextId, Cut, Entry, Key, Log, Recorder, ScopeId, stack_method},
     stack::{Symbol, Symbolizer},
 };
 
@@ -52,7 +52,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(recorder);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
-    collector.top(&settings, recorder.max_entries(), n_lost);
+    collector.top(&settings, recorder, n_lost);
     collector.snapshot
 }
 
@@ -98,14 +98,7 @@ impl Collector {
             ("state", Field::State),
             ("frames", Field::Frames),
         ]));
-        Collector {
-            snapshot,
-            dialect,
-            stacks,
-            scopes: recorder.scope_paths(),
-            segment_shapes,
-            block_shape,
-        }
+        Collector { snapshot, dialect, stacks, scopes: recorder.scope_paths(), segment_shapes, block_shape }
     }
 
     fn stack(&self, stack: StackId) -> Option<StackIndex> {
@@ -198,12 +191,12 @@ impl Collector {
         }
     }
 
-    fn top(&mut self, settings: &SettingsReport, max_entries: usize, n_lost: u64) {
+    fn top(&mut self, settings: &SettingsReport, recorder: &Recorder, n_lost: u64) {
         let field = |key: &str, field| (key.into(), Slot::Field(field));
         let mut slots = vec![
             field("segments", Field::Segments),
             field("device_traces", Field::DeviceTraces),
-            ("allocator_settings".into(), Slot::Value(settings_value(settings, max_entries, n_lost))),
+            ("allocator_settings".into(), Slot::Value(settings_value(settings, recorder, n_lost))),
             field("external_annotations", Field::ExternalAnnotations),
         ];
         if self.dialect == Dialect::Torch2_15 {
@@ -228,12 +221,14 @@ fn name_stacks(
         ("filename", Field::Filename),
         ("line", Field::Line),
     ]));
+    let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
     let mut symbolizer = Symbolizer::default();
-    let addresses = recorder.stack_addresses(used.iter().copied());
+    symbolizer.prepare(parts.iter().flat_map(|(_, addresses)| addresses.iter().copied()));
     used.into_iter()
-        .zip(addresses)
-        .map(|(stack, addresses)| {
-            let symbols = symbolizer.frames(&addresses);
+        .zip(parts)
+        .map(|(stack, (words, addresses))| {
+            let mut symbols = source_frames(recorder, &words);
+            symbols.extend(symbolizer.frames(&addresses));
             let intern = |Symbol { name, filename, line }| {
                 let frame = Frame { name, filename, line: u64::from(line), shape: frame_shape };
                 snapshot.stacks.intern_frame(frame)
@@ -241,6 +236,15 @@ fn name_stacks(
             let members: Vec<FrameIndex> = symbols.into_iter().map(intern).collect();
             (stack, snapshot.stacks.intern_stack(&members))
         })
+        .collect()
+}
+
+/// What a second source of frames makes of its words.
+fn source_frames(recorder: &Recorder, words: &[usize]) -> Vec<Symbol> {
+    let Some(source) = recorder.frame_source() else { return Vec::new() };
+    let named = words.iter().flat_map(|word| source.name(*word));
+    named
+        .map(|frame| Symbol { name: frame.name.into(), filename: frame.filename.into(), line: frame.line })
         .collect()
 }
 
@@ -311,9 +315,12 @@ fn segment_shape(has_stack: bool) -> Shape {
 }
 
 /// `allocator_settings` in PyTorch's order (snapshot-format.md 1.6). Before the
-/// divisions, which stay last, come memreel's own keys: who wrote the file,
-/// and whether the ring lost events, which PyTorch's dumps cannot say.
-fn settings_value(settings: &SettingsReport, max_entries: usize, n_lost: u64) -> Value {
+/// divisions, which stay last, come memreel's own keys: who wrote the file and
+/// how stacks were captured, and what is not in it: events that the ring
+/// lost, stacks that found their table full, sizes that were left out, and
+/// the bytes of which one was sampled (0 when all were kept).
+fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -> Value {
+    let history = recorder.history();
     let max_split_bytes = settings.max_split_bytes.map_or(Value::Int(-1), Value::unsigned);
     let divisions: Vec<(Value, Value)> = (0..16)
         .map(|power| {
@@ -331,9 +338,13 @@ fn settings_value(settings: &SettingsReport, max_entries: usize, n_lost: u64) ->
         ("pinned_use_cuda_host_register", Value::Bool(false)),
         ("graph_capture_record_stream_reuse", Value::Bool(false)),
         ("memreel_version", Value::text(env!("CARGO_PKG_VERSION"))),
-        ("trace_alloc_max_entries", Value::unsigned(max_entries as u64)),
+        ("trace_alloc_max_entries", Value::unsigned(recorder.max_entries() as u64)),
         ("trace_alloc_overflowed", Value::Bool(n_lost > 0)),
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
+        ("memreel_stack_method", Value::text(stack_method().name())),
+        ("memreel_stacks_refused", Value::unsigned(recorder.n_stacks().1)),
+        ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
+        ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
         ("roundup_power2_divisions", Value::Dict(divisions.into())),
     ])
 }

@@ -39,12 +39,14 @@ pub(crate) fn gather(table: &StackTable) -> StackId {
 }
 
 /// Walks this thread's stack.
+#[cfg(test)]
 #[inline(never)]
 pub(crate) fn capture() -> Captured {
     capture_by(stack_method())
 }
 
 /// As [`capture`], by a method of the caller's.
+#[cfg(test)]
 #[inline(never)]
 pub(super) fn capture_by(method: StackMethod) -> Captured {
     let mut captured = Captured { addresses: [0; MAX_DEPTH], len: 0 };

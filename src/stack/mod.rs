@@ -7,19 +7,31 @@
 //! `tests/preload.rs` counts that, and `tests/it/stacks.rs` reads the files for locks.
 
 mod capture;
+mod debug_file;
+mod demangle;
+mod identity;
+mod image;
 mod index;
 mod insert;
+mod loader;
 mod method;
+mod modules;
 mod record;
 mod source;
+mod symbol_table;
 mod symbolize;
 mod table;
+mod target;
+mod texts;
+mod trim;
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
     path = "portable.rs"
 )]
 mod unwind;
 
+#[cfg(test)]
+mod against_backtrace;
 #[cfg(test)]
 mod chains;
 

@@ -1,15 +1,15 @@
 //! Each address to its frames, once, when a snapshot is taken.
 
-use std::{
-    ffi::{OsStr, c_void},
-    path::{Component, Path},
-    ptr,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::capture;
+use super::{
+    modules,
+    target::{self, Key, Named, Target},
+    texts::Texts,
+    trim,
+};
 
 /// One call behind an address. An address has several where calls were inlined.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,208 +23,110 @@ pub(crate) struct Symbol {
 }
 
 /// Names addresses and remembers them.
+///
+/// It locks the map of modules for look-ups alone, and nothing of a recorder.
 #[derive(Debug)]
 pub(crate) struct Symbolizer {
-    known: FxHashMap<usize, Arc<[Symbol]>>,
-    /// The file that walks stacks, as the line tables spell it.
-    walker: Arc<str>,
+    known: FxHashMap<Key, Named>,
+    texts: Texts,
 }
 
 impl Default for Symbolizer {
     fn default() -> Symbolizer {
-        // `file!()` would be relative to a folder that a reader cannot know.
-        // One byte in, because `resolve` looks one byte before.
-        let walk: fn() -> capture::Captured = capture::capture;
-        let frames = resolve(walk as usize + 1);
-        let walker = frames.last().map_or("??".into(), |frame| frame.filename.clone());
-        Symbolizer { known: FxHashMap::default(), walker }
+        modules::refresh();
+        Symbolizer { known: FxHashMap::default(), texts: Texts::default() }
     }
 }
 
 impl Symbolizer {
+    /// Names these addresses at once, each distinct one once, by module and rising: far less work than
+    /// stack by stack, because a module's files are open only while its addresses are named.
+    pub(crate) fn prepare(&mut self, addresses: impl Iterator<Item = usize>) {
+        let mut addresses: Vec<usize> = addresses.chain([landmark()]).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let owners = modules::owners(&addresses);
+        self.learn(addresses.into_iter().zip(owners).map(Target::of_call).collect());
+    }
+
     /// The frames of a stack, innermost first, without memreel's own at the top.
+    ///
+    /// Give the stack whole, as it was noted: where libraries shared addresses
+    /// one after another, the stack decides which is meant.
     pub(crate) fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
-        let all: Vec<Symbol> = addresses.iter().flat_map(|address| self.resolve(*address).to_vec()).collect();
-        all[n_ours(&all, &self.walker)..].to_vec()
+        let all = self.whole(addresses);
+        let walker = self.walker();
+        all[trim::n_ours(&all, &walker)..].to_vec()
     }
 
-    /// The frames behind one return address, innermost first.
-    fn resolve(&mut self, address: usize) -> Arc<[Symbol]> {
-        self.known.entry(address).or_insert_with(|| resolve(address)).clone()
+    /// The frames of a stack with memreel's own.
+    pub(super) fn whole(&mut self, addresses: &[usize]) -> Vec<Symbol> {
+        self.named(addresses).iter().flat_map(|named| named.symbols.iter().cloned()).collect()
+    }
+
+    fn named(&mut self, addresses: &[usize]) -> Vec<Named> {
+        let owners = modules::owners(addresses);
+        let mut targets: Vec<Target> = addresses.iter().copied().zip(owners).map(Target::of_call).collect();
+        let mut named = self.all(&targets);
+        // A signal interrupts between any two instructions, so the address
+        // behind the handler's return is itself the one that was to run.
+        let mut is_interrupted = false;
+        for (target, before) in targets.iter_mut().skip(1).zip(&named) {
+            target.is_return = !before.is_trampoline;
+            is_interrupted |= before.is_trampoline;
+        }
+        if is_interrupted {
+            named = self.all(&targets);
+        }
+        named
+    }
+
+    fn all(&mut self, targets: &[Target]) -> Vec<Named> {
+        let known = |symbolizer: &Symbolizer| -> Option<Vec<Named>> {
+            targets.iter().map(|target| symbolizer.known.get(&target.key()).cloned()).collect()
+        };
+        known(self).unwrap_or_else(|| {
+            self.learn(targets.to_vec());
+            known(self).unwrap_or_default()
+        })
+    }
+
+    /// The file that the landmark is compiled in.
+    fn walker(&mut self) -> Arc<str> {
+        let named = self.named(&[landmark()]);
+        let outermost = named.first().and_then(|named| named.symbols.last());
+        outermost.map_or_else(|| self.texts.share("??"), |symbol| symbol.filename.clone())
+    }
+
+    fn learn(&mut self, mut targets: Vec<Target>) {
+        targets.retain(|target| !self.known.contains_key(&target.key()));
+        targets.sort_unstable_by_key(Target::key);
+        targets.dedup();
+        for (target, named) in targets.iter().zip(target::name_all(&targets)) {
+            let symbols = named.symbols.iter().map(|symbol| Symbol {
+                name: self.texts.share(&symbol.name),
+                filename: self.texts.share(&symbol.filename),
+                line: symbol.line,
+            });
+            let named = Named { symbols: symbols.collect(), is_trampoline: named.is_trampoline };
+            self.known.insert(target.key(), named);
+        }
     }
 }
 
-fn resolve(address: usize) -> Arc<[Symbol]> {
-    let mut symbols = Vec::new();
-    // `resolve` looks one byte before the address it is given, because a
-    // return address may already belong to the next line or function.
-    backtrace::resolve(ptr::without_provenance_mut::<c_void>(address), |symbol| {
-        symbols.push(Symbol {
-            name: symbol.name().map_or_else(|| unnamed(address), |name| format!("{name:#}")).into(),
-            filename: symbol.filename().map_or("??".into(), |path| path.to_string_lossy()).into(),
-            line: symbol.lineno().unwrap_or(0),
-        });
-    });
-    if symbols.is_empty() {
-        symbols.push(Symbol { name: unnamed(address).into(), filename: "??".into(), line: 0 });
-    }
-    symbols.into()
-}
-
-/// A failed name is an address.
-fn unnamed(address: usize) -> String {
-    format!("{address:#x}")
-}
-
-/// Whose code a frame is, as far as the top of a stack is concerned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// memreel's, or the library's working for it, such as the drop of a handle.
-    Ours,
-    Library,
-    Program,
-}
-
-/// How many frames at the top are the recorder's own.
-///
-/// Above the walker stand only those that it calls. Between memreel's frames
-/// the standard library may stand (a closure handed to `Option::map`), and
-/// behind them too (the drop of a memreel handle). So the top ends with the
-/// last frame of ours before the first of the program's, and with the `drop`
-/// that the program called.
-fn n_ours(frames: &[Symbol], walker: &str) -> usize {
-    let walk = frames.iter().position(|frame| walker != "??" && &*frame.filename == walker);
-    let n_walk = walk.map_or(0, |index| index + 1);
-    let origins = frames[n_walk..].iter().map(|frame| origin(frame, walker));
-    let top = origins.take_while(|origin| *origin != Origin::Program).enumerate();
-    let n =
-        n_walk + top.filter(|(_, origin)| *origin == Origin::Ours).last().map_or(0, |(index, _)| index + 1);
-    n + frames[n..].iter().take_while(|frame| n > 0 && &*frame.name == "core::mem::drop").count()
-}
-
-/// The file decides where it is known: with line tables only, compilers give
-/// functions their bare names, `forward` for `train::forward`.
-fn origin(frame: &Symbol, walker: &str) -> Origin {
-    let has_file = &*frame.filename != "??";
-    let is_library = if has_file {
-        is_library_file(&frame.filename)
-    } else {
-        is_of(&frame.name, &["core", "alloc", "std"])
-    };
-    if is_library {
-        return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
-    }
-    let is_ours = if has_file && walker != "??" {
-        // `walker` is `stack/capture.rs` in the folder of memreel's sources.
-        Path::new(walker).ancestors().nth(2).is_some_and(|root| Path::new(&*frame.filename).starts_with(root))
-    } else {
-        is_of(&frame.name, &["memreel", "backtrace"])
-    };
-    if is_ours { Origin::Ours } else { Origin::Program }
-}
-
-/// Whether a source is the standard library's: `…/library/core/…`.
-fn is_library_file(filename: &str) -> bool {
-    let mut folders = Path::new(filename).components().map(Component::as_os_str);
-    folders.any(|folder| folder == "library")
-        && folders.next().is_some_and(|folder| ["core", "alloc", "std"].map(OsStr::new).contains(&folder))
-}
-
-/// Whether a function, or the type it belongs to, is of one of these crates.
-///
-/// A method of a program's trait on a type of ours, `<memreel::… as app::Layer>::forward`,
-/// is the program's.
-fn is_of(name: &str, crates: &[&str]) -> bool {
-    const OURS_AND_LIBRARIES: [&str; 5] = ["memreel::", "backtrace::", "core::", "alloc::", "std::"];
-    if let Some((_, of_trait)) = name.strip_prefix('<').and_then(|inside| inside.split_once(" as "))
-        && !OURS_AND_LIBRARIES.iter().any(|root| of_trait.starts_with(root))
-    {
-        return false;
-    }
-    let path =
-        name.trim_start_matches(['<', '&', '*', '[']).trim_start_matches("mut ").trim_start_matches("const ");
-    let path = path.trim_start_matches("dyn ");
-    crates.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.starts_with("::")))
+/// The address that is looked up to know memreel's own files: one byte in, as if it were called from there.
+fn landmark() -> usize {
+    trim::landmark as fn() -> &'static str as usize + 1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn n_ours_of(names: &[&str]) -> usize {
-        let symbol = |name: &&str| Symbol { name: (*name).into(), filename: "??".into(), line: 0 };
-        n_ours(&names.iter().map(symbol).collect::<Vec<_>>(), "??")
-    }
-
-    fn n_ours_in(frames: &[(&str, &str)]) -> usize {
-        let symbol =
-            |(name, file): &(&str, &str)| Symbol { name: (*name).into(), filename: (*file).into(), line: 1 };
-        n_ours(&frames.iter().map(symbol).collect::<Vec<_>>(), "/memreel/src/stack/capture.rs")
-    }
-
     #[test]
-    fn bare_names_are_told_apart_by_their_files() {
-        let walk = [
-            ("trace", "/registry/backtrace-0.3/src/backtrace/libunwind.rs"),
-            ("capture", "/memreel/src/stack/capture.rs"),
-        ];
-        let alloc = [
-            ("alloc", "/memreel/src/allocator/mod.rs"),
-            ("zeros<f32>", "/memreel/src/buffer/mod.rs"),
-            ("forward", "/memreel/examples/train.rs"),
-            ("apply<f32>", "/memreel/src/buffer/mod.rs"),
-        ];
-        assert_eq!(n_ours_in(&[&walk[..], &alloc].concat()), 4);
-        let dropped = [
-            ("{closure#0}", "/memreel/src/allocator/allocation.rs"),
-            ("map<u32, ()>", "/rustc/123/library/core/src/option.rs"),
-            ("drop", "/memreel/src/allocator/allocation.rs"),
-            ("drop_slow<T, A>", "/rustc/123/library/alloc/src/rc.rs"),
-            ("drop_in_place<memreel::buffer::Buffer<f32>>", "/rustc/123/library/core/src/ptr/mod.rs"),
-            ("drop_in_place<train::Layer>", "/rustc/123/library/core/src/ptr/mod.rs"),
-            ("backward", "/memreel/examples/train.rs"),
-        ];
-        assert_eq!(n_ours_in(&[&walk[..], &dropped].concat()), 7);
-        let user =
-            [("alloc", "/app/library/coreutils/alloc.rs"), ("zeros<f32>", "/memreel/src/buffer/mod.rs")];
-        assert_eq!(n_ours_in(&[&walk[..], &user].concat()), 2);
-    }
-
-    #[test]
-    fn a_trait_of_the_program_is_the_programs_on_any_type() {
-        let names = ["memreel::alloc", "<memreel::buffer::Buffer<f32> as app::Layer>::forward", "app::main"];
-        assert_eq!(n_ours_of(&names), 1);
-        let clone =
-            ["memreel::alloc", "<memreel::buffer::Buffer<f32> as core::clone::Clone>::clone", "app::main"];
-        assert_eq!(n_ours_of(&clone), 2);
-    }
-
-    #[test]
-    fn the_walker_knows_its_own_file() {
-        let walker = Symbolizer::default().walker;
-        assert!(Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
-    }
-
-    #[test]
-    fn the_top_ends_where_the_program_begins() {
-        let alloc =
-            ["backtrace::trace", "memreel::stack::capture", "memreel::alloc", "train::forward", "memreel::x"];
-        assert_eq!(n_ours_of(&alloc), 3, "later frames of our own stay");
-        let closure = ["memreel::a::{{closure}}", "core::option::Option<T>::map", "memreel::b", "app::main"];
-        assert_eq!(n_ours_of(&closure), 3);
-        let dropped = [
-            "<memreel::allocator::Allocation as core::ops::drop::Drop>::drop",
-            "core::ptr::drop_in_place<memreel::allocator::Allocation>",
-            "<alloc::rc::Rc<T,A> as core::ops::drop::Drop>::drop",
-            "core::ptr::drop_in_place<memreel::buffer::Buffer<f32>>",
-            "core::ptr::drop_in_place<train::Layer>",
-            "train::backward",
-        ];
-        assert_eq!(n_ours_of(&dropped), 4, "the drop of the program's own type stays");
-        assert_eq!(n_ours_of(&["memreel::free", "core::mem::drop", "app::main"]), 2);
-        assert_eq!(n_ours_of(&["core::mem::drop", "app::main"]), 0);
-        assert_eq!(n_ours_of(&["memreel_app::main", "memreel::alloc"]), 0, "another crate of a longer name");
-        assert_eq!(n_ours_of(&["core::ops::call_once", "app::main"]), 0);
+    fn the_landmark_knows_its_own_file() {
+        let walker = Symbolizer::default().walker();
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/trim.rs"), "{walker}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{
     capture::MAX_DEPTH,
     index::Index,
     insert::{Inserted, Inserter},
+    modules,
     record::Record,
     source::{FrameSource, SourceSlot},
 };
@@ -80,13 +81,11 @@ impl StackTable {
     }
 
     /// Asks this source at each capture from now on. Whether it was the first: there is only one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the recorder's hook for Python frames"))]
     pub(crate) fn set_source(&self, source: Arc<dyn FrameSource>) -> bool {
         self.source.set(source)
     }
 
     /// The source, to name its words.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the recorder's hook for Python frames"))]
     pub(crate) fn source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.source.get()
     }
@@ -142,11 +141,16 @@ impl StackTable {
         if let Inserted::Refused(stack) = inserted {
             self.full.store(stack.0, Ordering::Release);
             self.n_refused.fetch_add(1, Ordering::Relaxed);
+        } else {
+            // With the lock let go, because the loader's is taken; now, because
+            // the functions still run, so their libraries are still loaded.
+            modules::note(key.native);
         }
         inserted.stack()
     }
 
     /// The return addresses of a stack, innermost first; none for [`StackId::NONE`].
+    #[cfg(test)]
     pub(crate) fn addresses(&self, stack: StackId) -> Vec<usize> {
         self.parts(stack).1
     }
@@ -159,13 +163,11 @@ impl StackTable {
     }
 
     /// How many distinct stacks there are.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the snapshot's settings"))]
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_stacks()
     }
 
     /// How many captures found the table full.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the snapshot's settings"))]
     pub(crate) fn n_refused(&self) -> u64 {
         self.n_refused.load(Ordering::Relaxed)
     }

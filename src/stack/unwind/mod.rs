@@ -60,6 +60,7 @@ pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId>
     })
 }
 
+#[cfg(test)]
 /// Captures this thread's stack, innermost first. None where only the portable walk can.
 #[inline(never)]
 pub(super) fn capture(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Option<usize> {

@@ -1,0 +1,126 @@
+//! The files a debugger would also open: separate debug files, supplements, packages of split units.
+//!
+//! The places are those of gdb's manual, "Debugging Information in Separate
+//! Files"; debuginfod is not asked, because an export does not use the network.
+
+use std::{
+    ffi::OsStr,
+    fmt::Write,
+    fs::{self, File},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use elsa::FrozenVec;
+use memmap2::Mmap;
+use object::Object;
+
+/// Where distributions install debug files.
+const DEBUG_FOLDER: &str = "/usr/lib/debug";
+
+/// Files and unpacked sections, kept in place while anything reads them.
+#[derive(Default)]
+pub(super) struct Arena {
+    files: FrozenVec<Box<Mmap>>,
+    buffers: FrozenVec<Vec<u8>>,
+}
+
+impl Arena {
+    /// Maps a file; none if it cannot be read or is no plain file (a path out
+    /// of a broken file could name a device or a pipe).
+    ///
+    /// A file that another process cuts short while it is read ends this
+    /// process, as it would if the file were a library in use.
+    pub(super) fn map(&self, path: &Path) -> Option<&[u8]> {
+        let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+        if size == 0 {
+            return None;
+        }
+        let file = File::open(path).ok()?;
+        // SAFETY: the mapping is private and only read as bytes; that they may
+        // change under the reader is said above, and each is checked where used.
+        let map = unsafe { Mmap::map(&file) }.ok()?;
+        Some(self.files.push_get(Box::new(map)))
+    }
+
+    pub(super) fn keep(&self, buffer: Vec<u8>) -> &[u8] {
+        self.buffers.push_get(buffer)
+    }
+}
+
+/// The separate debug file of a module's file.
+pub(super) fn separate<'a>(
+    path: &Path,
+    file: &object::File<'a>,
+    arena: &'a Arena,
+) -> Option<(PathBuf, object::File<'a>)> {
+    by_build_id(file, arena).or_else(|| by_link(path, file, arena))
+}
+
+fn by_build_id<'a>(file: &object::File<'a>, arena: &'a Arena) -> Option<(PathBuf, object::File<'a>)> {
+    let id = file.build_id().ok()??;
+    let path = build_id_path(id)?;
+    let debug = parse(arena.map(&path)?)?;
+    (debug.build_id().ok()? == Some(id)).then_some((path, debug))
+}
+
+/// A neighbour that `.gnu_debuglink` names. It must be of the same build: by its build id if both have
+/// one, else by the checksum of the link.
+fn by_link<'a>(
+    path: &Path,
+    file: &object::File<'a>,
+    arena: &'a Arena,
+) -> Option<(PathBuf, object::File<'a>)> {
+    let (name, checksum) = file.gnu_debuglink().ok()??;
+    let name = Path::new(OsStr::from_bytes(name));
+    let path = fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let installed = Path::new(DEBUG_FOLDER).join(folder.strip_prefix("/").ok()?);
+    let places = [folder.to_path_buf(), folder.join(".debug"), installed].map(|place| place.join(name));
+    places.into_iter().filter(|place| *place != path).find_map(|place| {
+        let data = arena.map(&place)?;
+        let debug = parse(data)?;
+        let is_same = match (file.build_id().ok()?, debug.build_id().ok()?) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            _ => crc32fast::hash(data) == checksum,
+        };
+        is_same.then_some((place, debug))
+    })
+}
+
+/// What several debug files have in common, moved to one by `dwz`.
+pub(super) fn supplement<'a>(
+    path: &Path,
+    debug: &object::File<'a>,
+    arena: &'a Arena,
+) -> Option<object::File<'a>> {
+    let (name, id) = debug.gnu_debugaltlink().ok()??;
+    let beside = fs::canonicalize(path).ok()?.parent()?.join(OsStr::from_bytes(name));
+    [Some(beside), build_id_path(id)].into_iter().flatten().find_map(|place| {
+        let file = parse(arena.map(&place)?)?;
+        (file.build_id().ok()? == Some(id)).then_some(file)
+    })
+}
+
+/// The package of a program's split units: its path with `.dwp` behind.
+pub(super) fn package<'a>(path: &Path, arena: &'a Arena) -> Option<object::File<'a>> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".dwp");
+    parse(arena.map(Path::new(&name))?)
+}
+
+/// An object of this machine's byte order.
+pub(super) fn parse(data: &[u8]) -> Option<object::File<'_>> {
+    let file = object::File::parse(data).ok()?;
+    (file.is_little_endian() == cfg!(target_endian = "little")).then_some(file)
+}
+
+fn build_id_path(id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let mut path = format!("{DEBUG_FOLDER}/.build-id/{first:02x}/");
+    for byte in rest {
+        let _ = write!(path, "{byte:02x}");
+    }
+    path.push_str(".debug");
+    Some(path.into())
+}

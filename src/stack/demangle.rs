@@ -1,0 +1,88 @@
+//! Mangled names to those that people wrote.
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Write};
+
+/// A name that unfolds to more (a few bytes of C++ can become gigabytes) stays mangled.
+const MAX_NAME_BYTES: usize = 64 << 10;
+
+/// The name of a function: Rust's of both manglings without its hash, C++'s
+/// with its parameters, any other as it is.
+pub(super) fn demangle(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    rust(&text).or_else(|| cplusplus(&text)).unwrap_or_else(|| text.into_owned())
+}
+
+fn rust(text: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(text).ok()?;
+    let mut out = Bounded::default();
+    write!(out, "{name:#}").ok()?;
+    Some(out.0)
+}
+
+fn cplusplus(text: &str) -> Option<String> {
+    // On macOS every symbol has one more underscore.
+    let is_mangled = ["_Z", "__Z", "_GLOBAL_"].iter().any(|start| text.starts_with(start));
+    let symbol = is_mangled.then(|| cpp_demangle::Symbol::new(text.as_bytes()).ok())??;
+    let mut out = Bounded::default();
+    symbol.structured_demangle(&mut out, &cpp_demangle::DemangleOptions::new()).ok()?;
+    Some(out.0)
+}
+
+/// A text that refuses to grow beyond [`MAX_NAME_BYTES`].
+#[derive(Default)]
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > MAX_NAME_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_has_its_names() {
+        let cases = [
+            ("_ZN5train7forward17h0123456789abcdefE", "train::forward"),
+            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
+            ("_ZN5train7forward17h0123456789abcdefE.llvm.123456", "train::forward"),
+            ("_ZN2at6native6conv2dEi", "at::native::conv2d(int)"),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+            ),
+            ("_Z3foov.cold", "foo() [clone .cold]"),
+            ("malloc", "malloc"),
+            ("forward<f32>", "forward<f32>"),
+            ("_Znot mangled", "_Znot mangled"),
+            ("", ""),
+        ];
+        for (raw, name) in cases {
+            assert_eq!(demangle(raw.as_bytes()), name);
+        }
+        assert_eq!(demangle(b"a\xffb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn a_name_that_unfolds_without_end_stays_mangled() {
+        // Each parameter is a function of two of the one before: 2^n texts.
+        let mut raw = String::from("_Z1fPFviiE");
+        raw.extend((0..30).map(|i| {
+            let before = [
+                "S_".to_owned(),
+                format!("S{}_", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".as_bytes()[i] as char),
+            ];
+            let last = &before[usize::from(i > 0)];
+            format!("PFv{last}{last}E")
+        }));
+        let name = demangle(raw.as_bytes());
+        assert!(name.len() <= MAX_NAME_BYTES, "{}", name.len());
+    }
+}

@@ -1,0 +1,173 @@
+//! Addresses on their way to names, module by module.
+#![forbid(unsafe_code)]
+
+use std::{
+    num::NonZero,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    Symbol, TABLE_FULL,
+    debug_file::Arena,
+    demangle::demangle,
+    image::{self, Call, Place, Probe},
+    modules::Module,
+    texts::Texts,
+};
+
+/// Another thread reads the index of a program's debug information again; it
+/// is worth that for so many addresses.
+const ADDRESSES_A_THREAD: usize = 500;
+
+/// An address of a stack, in the module it lay in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Target {
+    module: Option<Arc<Module>>,
+    address: usize,
+    /// The instruction behind a call, as all but those that a signal interrupted.
+    pub(super) is_return: bool,
+}
+
+/// What tells targets apart: the module's number, the address, and how it is looked up.
+pub(super) type Key = (Option<u32>, usize, bool);
+
+/// The frames of one target, innermost first; never none.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) symbols: Arc<[Symbol]>,
+    pub(super) is_trampoline: bool,
+}
+
+impl Target {
+    pub(super) fn of_call((address, module): (usize, Option<Arc<Module>>)) -> Target {
+        Target { module, address, is_return: true }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.module.as_ref().map(|module| module.number), self.address, self.is_return)
+    }
+
+    /// A return address may already belong to the next line or function, so
+    /// the byte before is looked up.
+    fn probe(&self, module: &Module) -> Probe {
+        let address = self.address.wrapping_sub(usize::from(self.is_return));
+        Probe { offset: address.wrapping_sub(module.bias) as u64, is_return: self.is_return }
+    }
+
+    /// A failed name is `libfoo.so+0x1234`, which `addr2line` takes, or an
+    /// address where no file is (code made at run time, the kernel's).
+    fn number(&self) -> String {
+        let file = self.module.as_ref().filter(|module| module.path.is_absolute());
+        match file.and_then(|module| Some((module, module.path.file_name()?))) {
+            Some((module, name)) => {
+                format!("{}+{:#x}", name.to_string_lossy(), self.address.wrapping_sub(module.bias))
+            }
+            None => format!("{:#x}", self.address),
+        }
+    }
+
+    fn unnamed(&self) -> Named {
+        let name = if self.address == TABLE_FULL { "stack table full".into() } else { self.number().into() };
+        let symbol = Symbol { name, filename: "??".into(), line: 0 };
+        Named { symbols: [symbol].into(), is_trampoline: false }
+    }
+}
+
+/// Names sorted targets, in their order, on as many threads as that is worth.
+pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
+    let n_processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let n_threads = n_processors.min(targets.len() / ADDRESSES_A_THREAD).max(1);
+    let by_module = targets.chunk_by(|a, b| a.key().0 == b.key().0);
+    let at_once = targets.len().div_ceil(n_threads).max(1);
+    let parts: Vec<&[Target]> = by_module.flat_map(|targets| targets.chunks(at_once)).collect();
+    let named: Vec<OnceLock<Vec<Named>>> = parts.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(index) else { break };
+            // Nobody else has this index, so its place is empty.
+            let _ = named[index].set(name_module(part));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..n_threads {
+            // A thread that cannot be had is one the others do without.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    named.into_iter().flat_map(|named| named.into_inner().unwrap_or_default()).collect()
+}
+
+/// Names targets of one module.
+///
+/// The readers of debug information promise not to panic. A recorder must not
+/// rest on the promise: if one does, the module's addresses stay numbers.
+fn name_module(targets: &[Target]) -> Vec<Named> {
+    let Some(module) = targets.first().and_then(|target| target.module.as_ref()) else {
+        return targets.iter().map(name_without_module).collect();
+    };
+    catch_unwind(AssertUnwindSafe(|| read(module, targets)))
+        .unwrap_or_else(|_| targets.iter().map(Target::unnamed).collect())
+}
+
+fn read(module: &Module, targets: &[Target]) -> Vec<Named> {
+    let (arena, mut texts) = (Arena::default(), Texts::default());
+    let probes: Vec<Probe> = targets.iter().map(|target| target.probe(module)).collect();
+    let places = image::look_up(module, &probes, &arena, &mut |text| texts.share(text));
+    let mut names = Names { known: FxHashMap::default(), unknown_file: texts.share("??") };
+    targets.iter().zip(places).map(|(target, place)| names.name(target, place)).collect()
+}
+
+/// The names of one module's functions, each demangled once.
+struct Names<'a> {
+    known: FxHashMap<&'a [u8], Arc<str>>,
+    unknown_file: Arc<str>,
+}
+
+impl<'a> Names<'a> {
+    fn name(&mut self, target: &Target, place: Place<'a>) -> Named {
+        if place.calls.is_empty() {
+            return target.unnamed();
+        }
+        let symbols = place.calls.into_iter().map(|call| self.symbol(target, call)).collect();
+        Named { symbols, is_trampoline: place.is_trampoline }
+    }
+
+    fn symbol(&mut self, target: &Target, call: Call<'a>) -> Symbol {
+        let name = match call.function {
+            Some(raw) => self.known.entry(raw).or_insert_with(|| demangle(raw).into()).clone(),
+            None => target.number().into(),
+        };
+        let filename = call.filename.unwrap_or_else(|| self.unknown_file.clone());
+        Symbol { name, filename, line: call.line }
+    }
+}
+
+/// The loader's list is only read on 64-bit Linux; elsewhere another crate knows what is loaded.
+fn name_without_module(target: &Target) -> Named {
+    let mut symbols = Vec::new();
+    if cfg!(not(all(target_os = "linux", target_pointer_width = "64"))) && target.address != TABLE_FULL {
+        let address = std::ptr::without_provenance_mut::<std::ffi::c_void>(target.address);
+        backtrace::resolve(address, |symbol| {
+            symbols.push(Symbol {
+                name: symbol.name().map_or_else(|| target.number(), |name| demangle(name.as_bytes())).into(),
+                filename: symbol.filename().map_or("??".into(), |path| path.to_string_lossy()).into(),
+                line: symbol.lineno().unwrap_or(0),
+            });
+        });
+    }
+    if symbols.is_empty() {
+        target.unnamed()
+    } else {
+        Named { symbols: symbols.into(), is_trampoline: false }
+    }
+}
