@@ -37,12 +37,13 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    pub(super) fn new(shared: Arc<Shared>, id: BlockId, block: &Block) -> Allocation {
+    #[inline]
+    pub(super) fn new(shared: Arc<Shared>, id: BlockId, bytes: u64, block: &Block) -> Allocation {
         Allocation {
             shared,
             id: Some(id),
             address: block.address,
-            bytes: block.requested_bytes,
+            bytes,
             block_bytes: block.bytes,
             stream: block.stream,
             stack: block.stack,

@@ -16,13 +16,13 @@ pub(super) struct BlockId(NonZeroU32);
 impl BlockId {
     /// Numbers begin at 1, so that a neighbour, there or not, takes four bytes.
     pub(super) fn from_index(index: usize) -> BlockId {
-        let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
-        BlockId(number.expect("fewer than 2^32 blocks"))
+        let number = u32::try_from(index).ok().and_then(NonZeroU32::new);
+        BlockId(number.expect("blocks are numbered from 1, and fewer than 2^32"))
     }
 
     #[inline]
     fn index(self) -> usize {
-        self.0.get() as usize - 1
+        self.0.get() as usize
     }
 }
 
@@ -134,10 +134,17 @@ impl Block {
 }
 
 /// All blocks of one allocator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Blocks {
+    /// By number; the first stays empty.
     slots: Vec<Option<Block>>,
     vacant: Vec<BlockId>,
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { slots: vec![None], vacant: Vec::new() }
+    }
 }
 
 impl Blocks {

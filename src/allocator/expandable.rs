@@ -6,7 +6,6 @@ use super::{
     pool::PoolIndex,
     segments::RangeIndex,
     size,
-    stats::signed,
 };
 use crate::{
     error::Result,
@@ -100,7 +99,7 @@ impl Heap {
         self.merge_neighbours(id);
         self.pools[request.pool].insert(id, &mut self.blocks[id]);
         let kind = self.pools[request.pool].kind;
-        self.stats.reserved_bytes.add(kind, signed(bytes));
+        self.stats.reserved_bytes.add(kind, bytes);
         self.stats.num_device_alloc += 1;
         self.record_range(Action::SegmentMap, id, address, bytes, request.stack);
         let block = &mut self.blocks[id];
@@ -140,7 +139,7 @@ impl Heap {
         self.merge_neighbours(id);
         self.pools[pool].insert(id, &mut self.blocks[id]);
         let kind = self.pools[pool].kind;
-        self.stats.reserved_bytes.subtract(kind, signed(unmapped_bytes));
+        self.stats.reserved_bytes.subtract(kind, unmapped_bytes);
         self.stats.num_device_free += 1;
         self.count_device_alloc(pool, -1);
         self.record_range(Action::SegmentUnmap, id, start, unmapped_bytes, stack.or(segment_stack));

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{block::BlockId, heap::Heap, pool::PoolIndex, stats::signed, stream_table::StreamKey};
+use super::{block::BlockId, heap::Heap, pool::PoolIndex, stream_table::StreamKey};
 use crate::{
     device::Mark,
     error::Result,
@@ -34,7 +34,7 @@ impl Heap {
         let stack = stack.of_free(block.stack);
         let pool = &self.pools[block.pool];
         self.stats.allocation.subtract(pool.kind, 1);
-        self.stats.allocated_bytes.subtract(pool.kind, signed(bytes));
+        self.stats.allocated_bytes.subtract(pool.kind, bytes);
         self.track.record(block.event(Action::FreeRequested, pool.id, stack));
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(-1);
@@ -64,8 +64,7 @@ impl Heap {
                 }
             }
             if !self.blocks[id].has_stream_uses() {
-                let stack = stack.of_free(self.blocks[id].stack);
-                self.complete(id, stack);
+                self.complete_late(id, stack);
             } else {
                 self.wait_for_streams(id)?;
             }
@@ -166,14 +165,20 @@ impl Heap {
         block.n_marks -= 1;
         // A stream that could not be marked keeps the block for good.
         if block.n_marks == 0 && !block.has_stream_uses() {
-            let stack = stack.of_free(block.stack);
-            self.complete(id, stack);
+            self.complete_late(id, stack);
         }
+    }
+
+    /// Completes a free some time after it was requested.
+    #[inline(never)]
+    fn complete_late(&mut self, id: BlockId, stack: StackId) {
+        let stack = stack.of_free(self.blocks[id].stack);
+        self.complete(id, stack);
     }
 
     /// Nobody uses the block any more: it merges with free neighbours and can
     /// be handed out again. The freed block is the one that lives on.
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.stack = StackId::NONE;
@@ -183,8 +188,8 @@ impl Heap {
         let kind = pool.kind;
         self.track.record(block.event(Action::FreeCompleted, pool.id, stack));
         self.stats.active.subtract(kind, 1);
-        self.stats.active_bytes.subtract(kind, signed(bytes));
-        self.stats.requested_bytes.subtract(kind, signed(requested_bytes));
+        self.stats.active_bytes.subtract(kind, bytes);
+        self.stats.requested_bytes.subtract(kind, requested_bytes);
         if !self.uses_while_routing.is_empty() {
             self.uses_while_routing.remove(&id);
         }
@@ -192,32 +197,35 @@ impl Heap {
         let block = &mut self.blocks[id];
         self.pools[index].insert(id, block);
         if block.range.is_none() {
-            let (n, left_bytes) = if block.is_split() { (1, signed(block.bytes)) } else { (0, 0) };
-            self.stats.inactive_split.change(kind, n - n_absorbed);
-            self.stats.inactive_split_bytes.change(kind, left_bytes - absorbed_bytes);
+            let (n, left_bytes) = if block.is_split() { (1, block.bytes) } else { (0, 0) };
+            self.stats.inactive_split.change(kind, n, n_absorbed);
+            self.stats.inactive_split_bytes.change(kind, left_bytes, absorbed_bytes);
         }
     }
 
     /// Merges a block, which is in no pool, with the neighbours that are free
     /// and mapped as it is. Says how many there were, and how large.
     #[inline]
-    pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (i64, i64) {
-        let block = &self.blocks[id];
-        let (is_mapped, prev, next) = (block.is_mapped, block.prev, block.next);
-        let left_bytes = self.merge(id, prev, is_mapped);
-        let right_bytes = self.merge(id, next, is_mapped);
-        (i64::from(left_bytes > 0) + i64::from(right_bytes > 0), left_bytes + right_bytes)
+    pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (u64, u64) {
+        let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
+        let left_bytes = prev.map_or(0, |prev| self.merge(id, prev));
+        let right_bytes = next.map_or(0, |next| self.merge(id, next));
+        (u64::from(left_bytes > 0) + u64::from(right_bytes > 0), left_bytes + right_bytes)
     }
 
-    /// How many bytes a neighbour added; none when it is in use or not there.
+    /// How many bytes a neighbour added: none when it is in use.
     #[inline]
-    fn merge(&mut self, id: BlockId, neighbour: Option<BlockId>, is_mapped: bool) -> i64 {
-        let Some(neighbour) = neighbour else { return 0 };
+    fn merge(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
+        if self.blocks[neighbour].is_allocated { 0 } else { self.merge_unallocated(id, neighbour) }
+    }
+
+    #[inline(never)]
+    fn merge_unallocated(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
         let other = &self.blocks[neighbour];
-        if other.is_allocated || other.is_mapped != is_mapped || other.state() != BlockState::Inactive {
+        if other.state() != BlockState::Inactive || other.is_mapped != self.blocks[id].is_mapped {
             return 0;
         }
         self.pools[other.pool].remove(neighbour, other);
-        signed(self.blocks.absorb(id, neighbour))
+        self.blocks.absorb(id, neighbour)
     }
 }

@@ -145,19 +145,6 @@ struct Row {
     bins: [Bin; BINS_A_ROW as usize],
 }
 
-impl Row {
-    /// Clears the bits of a bin that may have become empty.
-    #[inline]
-    fn settle(&mut self, bin: usize, place: usize, rows_occupied: &mut u64) {
-        if self.bins[bin % BINS_A_ROW as usize].is_empty() {
-            self.occupied &= !(1 << bin);
-            if self.occupied == 0 {
-                *rows_occupied &= !(1 << place);
-            }
-        }
-    }
-}
-
 /// Where blocks of a size are: row and bin. Larger sizes never come earlier.
 #[inline]
 fn place_of(bytes: u64) -> (usize, usize) {
@@ -170,15 +157,32 @@ fn place_of(bytes: u64) -> (usize, usize) {
     (doublings as usize + 1, (granules >> doublings) as usize % BINS_A_ROW as usize)
 }
 
+impl Row {
+    /// A bin is empty now. Returns the bit of the row if all of it is.
+    #[inline]
+    fn vacate(&mut self, bin: usize, place: usize) -> u64 {
+        self.occupied &= !(1 << bin);
+        u64::from(self.occupied == 0) << place
+    }
+}
+
+#[cold]
+fn make_row(rows: &mut Vec<Option<Box<Row>>>, place: usize) -> &mut Row {
+    if place >= rows.len() {
+        rows.resize_with(place + 1, || None);
+    }
+    rows[place].get_or_insert_default()
+}
+
 impl Rows {
     #[inline]
     fn insert(&mut self, free: Free) -> bool {
-        let (row, bin) = place_of(free.bytes);
-        if row >= self.rows.len() {
-            self.rows.resize_with(row + 1, || None);
-        }
-        self.occupied |= 1 << row;
-        let row = self.rows[row].get_or_insert_default();
+        let (place, bin) = place_of(free.bytes);
+        let row = match self.rows.get_mut(place) {
+            Some(Some(row)) => row,
+            _ => make_row(&mut self.rows, place),
+        };
+        self.occupied |= 1 << place;
         row.occupied |= 1 << bin;
         row.bins[bin].insert(free)
     }
@@ -188,30 +192,35 @@ impl Rows {
         let (place, bin) = place_of(bytes);
         let Some(Some(row)) = self.rows.get_mut(place) else { return false };
         let was_there = row.bins[bin].remove(key(bytes, address));
-        row.settle(bin, place, &mut self.occupied);
+        if row.bins[bin].is_empty() {
+            self.occupied &= !row.vacate(bin, place);
+        }
         was_there
     }
 
     /// Takes the first block of at least that size out, if it `serves`.
     #[inline]
     fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
-        let (mut place, mut bin) = place_of(bytes);
-        let least = key(bytes, Address(0));
-        let behind = match self.rows.get(place) {
-            Some(Some(row)) if row.bins[bin].has_from(least) => 1 << bin,
-            Some(Some(row)) => row.occupied & (!1 << bin),
-            _ => 0,
-        };
-        if behind == 0 {
-            place = (self.occupied & (!1 << place)).trailing_zeros() as usize;
-            bin = self.rows.get(place)?.as_ref()?.occupied.trailing_zeros() as usize;
-        } else {
-            bin = behind.trailing_zeros() as usize;
+        let (place, bin) = place_of(bytes);
+        // Mostly it is the first of its own bin.
+        if let Some(Some(row)) = self.rows.get_mut(place)
+            && let Bin::List(list) = &mut row.bins[bin]
+            && let Some(first) = list.last()
+            && first.bytes >= bytes
+        {
+            let id = first.id;
+            if !serves(id) {
+                return None;
+            }
+            list.pop();
+            if list.is_empty() {
+                self.occupied &= !row.vacate(bin, place);
+            }
+            return Some(id);
         }
-        let row = self.rows[place].as_mut()?;
-        let id = row.bins[bin % BINS_A_ROW as usize].take_first_from(least, serves)?;
-        row.settle(bin, place, &mut self.occupied);
-        Some(id)
+        let first = self.first_from(bytes, Address(0)).filter(|first| serves(first.id))?;
+        self.remove(first.bytes, first.address);
+        Some(first.id)
     }
 
     /// The blocks of at least that size, in order.
@@ -228,6 +237,7 @@ impl Rows {
     }
 
     /// The first block that is not before that size and address.
+    #[inline(never)]
     fn first_from(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
         if let Some(Some(row)) = self.rows.get(place) {
@@ -319,47 +329,34 @@ impl Bin {
         }
     }
 
-    /// Whether any is not before a key.
-    #[inline]
-    fn has_from(&self, key: Key) -> bool {
-        self.last().is_some_and(|last| last.key() >= key)
-    }
-
     #[inline]
     fn insert(&mut self, free: Free) -> bool {
-        match self {
-            Bin::List(list) if list.last().is_none_or(|first| free.key() < first.key()) => {
-                list.push(free);
-                if list.len() > MOST_IN_LIST {
-                    self.plant();
-                }
-                true
-            }
-            _ => self.insert_behind(free),
+        if let Bin::List(list) = self
+            && list.last().is_none_or(|first| free.key() < first.key())
+            && list.len() < MOST_IN_LIST
+        {
+            list.push(free);
+            return true;
         }
+        self.insert_behind(free)
     }
 
-    /// Not as the first.
+    /// Not as the first, or in a list that is full.
+    #[inline(never)]
     fn insert_behind(&mut self, free: Free) -> bool {
+        if let Bin::List(list) = self
+            && list.len() == MOST_IN_LIST
+        {
+            *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
+        }
         match self {
             Bin::List(list) => {
                 let place = n_from(list, free.key());
-                list.insert(place, free);
                 let is_new = place == 0 || list[place - 1].key() != free.key();
-                if list.len() > MOST_IN_LIST {
-                    self.plant();
-                }
+                list.insert(place, free);
                 is_new
             }
             Bin::Tree(tree) => tree.insert(free.key(), free.id).is_none(),
-        }
-    }
-
-    /// Makes a tree of a list.
-    #[cold]
-    fn plant(&mut self) {
-        if let Bin::List(list) = self {
-            *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
         }
     }
 
@@ -372,6 +369,7 @@ impl Bin {
     }
 
     /// Not the first.
+    #[inline(never)]
     fn remove_behind(&mut self, key: Key) -> bool {
         match self {
             Bin::List(list) => {
@@ -391,18 +389,6 @@ impl Bin {
                 was_there
             }
         }
-    }
-
-    /// Takes the first that is not before a key out, if it `serves`.
-    #[inline]
-    fn take_first_from(&mut self, key: Key, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
-        let first = match self {
-            Bin::List(list) if list.last().is_some_and(|first| first.key() >= key) => list.last().copied(),
-            _ => self.first_from(key),
-        };
-        let first = first.filter(|first| serves(first.id))?;
-        self.remove(first.key());
-        Some(first.id)
     }
 }
 
@@ -440,7 +426,7 @@ mod tests {
                 |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some((*key, *id));
             match draw(6) {
                 0..=2 => {
-                    let id = BlockId::from_index(step);
+                    let id = BlockId::from_index(step + 1);
                     if !oracle.contains_key(&(stream, bytes, address)) {
                         assert!(set.insert(stream, bytes, address, id));
                         oracle.insert((stream, bytes, address), id);

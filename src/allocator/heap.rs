@@ -11,7 +11,6 @@ use super::{
     segments::Segments,
     settings::Settings,
     size,
-    stats::signed,
     stream_table::{StreamKey, StreamTable},
     tally::Tallies,
 };
@@ -99,24 +98,25 @@ impl Heap {
             self.complete_passed(stack)?;
         }
         let request = self.request(requested_bytes, stream, stack);
-        if let Some(id) = self.take_best_fit(&request) {
-            return Ok(self.hand_out(id, &request));
-        }
-        self.malloc_from_device(request)
+        let (id, request) = match self.take_best_fit(&request) {
+            Some(id) => (id, request),
+            None => self.find_more(request)?,
+        };
+        Ok(self.hand_out(id, &request))
     }
 
-    /// No free block serves the request.
+    /// No free block serves the request. What is found may be another pool's.
     #[inline(never)]
-    fn malloc_from_device(&mut self, request: Request) -> Result<BlockId> {
+    fn find_more(&mut self, request: Request) -> Result<(BlockId, Request)> {
         self.collect_garbage(request.stack);
         if let Some(id) = self.grow(&request)? {
-            return Ok(self.hand_out(id, &request));
+            return Ok((id, request));
         }
-        if let Some((id, request)) = self.take_from_fallback(&request) {
-            return Ok(self.hand_out(id, &request));
+        if let Some(found) = self.take_from_fallback(&request) {
+            return Ok(found);
         }
         match self.release_and_retry(&request)? {
-            Some(id) => Ok(self.hand_out(id, &request)),
+            Some(id) => Ok((id, request)),
             None => Err(self.out_of_memory(&request)),
         }
     }
@@ -155,7 +155,7 @@ impl Heap {
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
         let kind = self.pools[request.pool].kind;
         self.stats.segment.add(kind, 1);
-        self.stats.reserved_bytes.add(kind, signed(bytes));
+        self.stats.reserved_bytes.add(kind, bytes);
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(1);
         }
@@ -216,10 +216,10 @@ impl Heap {
         let bytes = block.bytes;
         self.track.record(block.event(Action::Alloc, pool_id, request.stack));
         self.stats.allocation.add(kind, 1);
-        self.stats.allocated_bytes.add(kind, signed(bytes));
+        self.stats.allocated_bytes.add(kind, bytes);
         self.stats.active.add(kind, 1);
-        self.stats.active_bytes.add(kind, signed(bytes));
-        self.stats.requested_bytes.add(kind, signed(request.requested_bytes));
+        self.stats.active_bytes.add(kind, bytes);
+        self.stats.requested_bytes.add(kind, request.requested_bytes);
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(1);
         }
@@ -231,7 +231,7 @@ impl Heap {
         let block = &self.blocks[id];
         if block.is_split() && block.range.is_none() {
             self.stats.inactive_split.subtract(kind, 1);
-            self.stats.inactive_split_bytes.subtract(kind, signed(block.bytes));
+            self.stats.inactive_split_bytes.subtract(kind, block.bytes);
         }
         id
     }
@@ -247,10 +247,10 @@ impl Heap {
             return front;
         }
         if was_split {
-            self.stats.inactive_split_bytes.subtract(pool.kind, signed(request.rounded_bytes));
+            self.stats.inactive_split_bytes.subtract(pool.kind, request.rounded_bytes);
         } else {
             self.stats.inactive_split.add(pool.kind, 1);
-            self.stats.inactive_split_bytes.add(pool.kind, signed(rest.bytes));
+            self.stats.inactive_split_bytes.add(pool.kind, rest.bytes);
         }
         front
     }

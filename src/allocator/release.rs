@@ -4,7 +4,6 @@ use super::{
     block::{Block, BlockId},
     heap::{Heap, LARGE, Request, SMALL},
     pool::PoolIndex,
-    stats::signed,
 };
 use crate::{
     error::Result,
@@ -113,7 +112,7 @@ impl Heap {
         self.record(Action::SegmentFree, id, bytes, stack.or(self.blocks[id].segment_stack));
         self.stats.num_device_free += 1;
         self.stats.segment.subtract(kind, 1);
-        self.stats.reserved_bytes.subtract(kind, signed(bytes));
+        self.stats.reserved_bytes.subtract(kind, bytes);
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_segments.change(-1);
         }

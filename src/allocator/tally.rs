@@ -37,22 +37,22 @@ impl Part {
 }
 
 impl Tally {
-    /// A net change; zero leaves no trace in the sums.
+    /// Counts what is `more` and what is `less` as one net change; none leaves
+    /// no trace in the sums.
     #[inline]
-    pub(super) fn change(&mut self, kind: PoolKind, by: i64) {
-        if by > 0 {
-            self.add(kind, by);
+    pub(super) fn change(&mut self, kind: PoolKind, more: u64, less: u64) {
+        if more > less {
+            self.add(kind, more - less);
         } else {
-            self.subtract(kind, -by);
+            self.subtract(kind, less - more);
         }
     }
 
-    /// As [`Tally::change`] for what is known to be an increase.
     #[inline]
-    pub(super) fn add(&mut self, kind: PoolKind, by: i64) {
+    pub(super) fn add(&mut self, kind: PoolKind, by: u64) {
         let part = &mut self.kinds[kind as usize];
-        part.current += by;
-        part.allocated = part.allocated.wrapping_add(by.cast_unsigned());
+        part.current = part.current.wrapping_add_unsigned(by);
+        part.allocated = part.allocated.wrapping_add(by);
         // Peaks move seldom: asking is cheaper than storing them each time.
         if part.current > part.peak {
             part.peak = part.current;
@@ -62,11 +62,11 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::change`] for what is known to be a decrease, by `by`. No
-    /// peak needs to know of it.
+    /// No peak needs to know of it.
     #[inline]
-    pub(super) fn subtract(&mut self, kind: PoolKind, by: i64) {
-        self.kinds[kind as usize].current -= by;
+    pub(super) fn subtract(&mut self, kind: PoolKind, by: u64) {
+        let part = &mut self.kinds[kind as usize];
+        part.current = part.current.wrapping_sub_unsigned(by);
     }
 
     /// In all pools, now.
@@ -189,14 +189,14 @@ mod tests {
     #[test]
     fn the_peak_of_all_is_no_sum_of_peaks() {
         let mut tally = Tally::default();
-        for (kind, by) in [
-            (PoolKind::Small, 5),
-            (PoolKind::Small, -4),
-            (PoolKind::Large, 3),
-            (PoolKind::Large, 0),
-            (PoolKind::Large, -2),
+        for (kind, more, less) in [
+            (PoolKind::Small, 5, 0),
+            (PoolKind::Small, 3, 7),
+            (PoolKind::Large, 4, 1),
+            (PoolKind::Large, 2, 2),
+            (PoolKind::Large, 0, 2),
         ] {
-            tally.change(kind, by);
+            tally.change(kind, more, less);
         }
         let stat = |current, peak, allocated, freed| Stat { current, peak, allocated, freed };
         let PoolStat { all, small_pool, large_pool } = tally.stat();
