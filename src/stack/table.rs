@@ -319,10 +319,13 @@ mod tests {
         let table = StackTable::new(100);
         let source = Arc::new(Fixed(AtomicU64::new(4)));
         table.set_source(source.clone());
-        let stacks = [4, 4, 8].map(|word| {
+        // Of unknown length, so that the compiler makes one call and not three.
+        let words = std::hint::black_box(vec![4, 4, 8]);
+        let gathered = words.into_iter().map(|word| {
             source.0.store(word, Ordering::Relaxed);
             super::super::gather(&table)
         });
+        let stacks: Vec<_> = gathered.collect();
         assert_eq!(stacks[0], stacks[1]);
         assert_ne!(stacks[0], stacks[2]);
         assert_eq!(table.parts(stacks[2]).0, [8, 5]);
