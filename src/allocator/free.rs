@@ -205,7 +205,7 @@ impl Heap {
 
     /// Merges a block, which is in no pool, with the neighbours that are free
     /// and mapped as it is. Says how many there were, and how large.
-    #[inline]
+    #[inline(always)]
     pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (u64, u64) {
         let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
         let left_bytes = prev.map_or(0, |prev| self.merge(id, prev));

@@ -106,7 +106,7 @@ impl Pool {
     }
 
     /// Puts a block in, mapped or not, where it belongs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;
         let is_new = if block.is_mapped {
