@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{
-    Shared,
-    block::{Block, BlockId},
-};
+use super::{Shared, block::BlockId, heap::Grant};
 use crate::{
     error::Result,
     event::{Address, DeviceId, StreamId},
@@ -37,15 +34,9 @@ pub struct Allocation {
 
 impl Allocation {
     #[inline]
-    pub(super) fn new(shared: Arc<Shared>, id: BlockId, bytes: u64, block: &Block) -> Allocation {
-        Allocation {
-            shared,
-            id: Some(id),
-            address: block.address,
-            bytes,
-            block_bytes: block.bytes,
-            stream: block.stream,
-        }
+    pub(super) fn new(shared: Arc<Shared>, grant: Grant, bytes: u64, stream: StreamId) -> Allocation {
+        let Grant { id, address, bytes: block_bytes } = grant;
+        Allocation { shared, id: Some(id), address, bytes, block_bytes, stream }
     }
 
     /// Where the block begins; a multiple of 512.
