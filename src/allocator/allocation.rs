@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{
-    Shared,
-    block::{Block, BlockId},
-};
+use super::{Shared, block::BlockId, heap::Grant};
 use crate::{
     error::Result,
     event::{Address, DeviceId, StackId, StreamId},
@@ -38,16 +35,9 @@ pub struct Allocation {
 
 impl Allocation {
     #[inline]
-    pub(super) fn new(shared: Arc<Shared>, id: BlockId, bytes: u64, block: &Block) -> Allocation {
-        Allocation {
-            shared,
-            id: Some(id),
-            address: block.address,
-            bytes,
-            block_bytes: block.bytes,
-            stream: block.stream,
-            stack: block.stack,
-        }
+    pub(super) fn new(shared: Arc<Shared>, grant: Grant, bytes: u64, stream: StreamId, stack: StackId) -> Allocation {
+        let Grant { id, address, bytes: block_bytes } = grant;
+        Allocation { shared, id: Some(id), address, bytes, block_bytes, stream, stack }
     }
 
     /// Where the block begins; a multiple of 512.

@@ -167,7 +167,8 @@ impl Blocks {
     /// Every block with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(index, slot)| Some((BlockId::from_index(index), slot.as_ref()?)))
+        // The empty first one has no number.
+        slots.filter_map(|(index, slot)| slot.as_ref().map(|block| (BlockId::from_index(index), block)))
     }
 
     /// Cuts a block: a new block takes the first `bytes`, the old one becomes the rest.

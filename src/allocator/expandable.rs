@@ -67,7 +67,7 @@ impl Heap {
 
     /// A new expandable segment: addresses alone.
     fn reserve(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let kind = self.pools[request.pool].kind;
+        let kind = request.pool.kind();
         let page_bytes = size::page_bytes(kind, &self.settings);
         let bytes = size::range_bytes(self.segments.device().total_bytes(), page_bytes);
         if bytes < request.rounded_bytes {
@@ -98,7 +98,7 @@ impl Heap {
         self.blocks[id].is_mapped = true;
         self.merge_neighbours(id);
         self.pools[request.pool].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[request.pool].kind;
+        let kind = request.pool.kind();
         self.stats.reserved_bytes.add(kind, bytes);
         self.stats.num_device_alloc += 1;
         self.record_range(Action::SegmentMap, id, address, bytes, request.stack);
@@ -138,7 +138,7 @@ impl Heap {
         self.blocks[id].is_mapped = false;
         self.merge_neighbours(id);
         self.pools[pool].insert(id, &mut self.blocks[id]);
-        let kind = self.pools[pool].kind;
+        let kind = pool.kind();
         self.stats.reserved_bytes.subtract(kind, unmapped_bytes);
         self.stats.num_device_free += 1;
         self.count_device_alloc(pool, -1);

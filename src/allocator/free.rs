@@ -7,8 +7,8 @@ use super::{block::BlockId, heap::Heap, pool::PoolIndex, stream_table::StreamKey
 use crate::{
     device::Mark,
     error::Result,
-    event::{Action, StackId, StreamId},
-    inventory::BlockState,
+    event::{Action, Event, StackId, StreamId},
+    inventory::{BlockState, PoolKind},
 };
 
 impl Heap {
@@ -30,24 +30,30 @@ impl Heap {
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
         block.is_allocated = false;
-        let (bytes, has_stream_uses) = (block.bytes, block.has_stream_uses());
+        let (bytes, kind, has_stream_uses) = (block.bytes, block.pool.kind(), block.has_stream_uses());
         let stack = stack.of_free(block.stack);
-        let pool = &self.pools[block.pool];
-        self.stats.allocation.subtract(pool.kind, 1);
-        self.stats.allocated_bytes.subtract(pool.kind, bytes);
-        self.track.record(block.event(Action::FreeRequested, pool.id, stack));
+        let event = block.event(Action::FreeRequested, self.pools[block.pool].id, stack);
+        self.stats.allocation.subtract(kind, 1);
+        self.stats.allocated_bytes.subtract(kind, bytes);
+        self.track.record(event);
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(-1);
         }
-        if !has_stream_uses {
-            self.complete(id, stack);
-            Ok(())
-        } else if self.private.is_routing() {
-            self.deferred.push(id);
-            Ok(())
-        } else {
-            self.wait_for_streams(id)
+        if has_stream_uses {
+            return self.put_off(id);
         }
+        self.complete(id, bytes, kind, event);
+        Ok(())
+    }
+
+    /// Other streams use the block.
+    #[inline(never)]
+    fn put_off(&mut self, id: BlockId) -> Result<()> {
+        if self.private.is_routing() {
+            self.deferred.push(id);
+            return Ok(());
+        }
+        self.wait_for_streams(id)
     }
 
     /// Takes up the frees that were put off while requests were routed to a
@@ -172,30 +178,27 @@ impl Heap {
     /// Completes a free some time after it was requested.
     #[inline(never)]
     fn complete_late(&mut self, id: BlockId, stack: StackId) {
-        let stack = stack.of_free(self.blocks[id].stack);
-        self.complete(id, stack);
+        let block = &self.blocks[id];
+        let (bytes, kind, stack) = (block.bytes, block.pool.kind(), stack.of_free(block.stack));
+        let event = block.event(Action::FreeCompleted, self.pools[block.pool].id, stack);
+        self.complete(id, bytes, kind, event);
     }
 
     /// Nobody uses the block any more: it merges with free neighbours and can
     /// be handed out again. The freed block is the one that lives on.
     #[inline(always)]
-    fn complete(&mut self, id: BlockId, stack: StackId) {
-        let block = &mut self.blocks[id];
-        block.stack = StackId::NONE;
-        let (bytes, requested_bytes) = (block.bytes, block.requested_bytes);
-        let index = block.pool;
-        let pool = &self.pools[index];
-        let kind = pool.kind;
-        self.track.record(block.event(Action::FreeCompleted, pool.id, stack));
+    fn complete(&mut self, id: BlockId, bytes: u64, kind: PoolKind, event: Event) {
+        self.track.record(Event { action: Action::FreeCompleted, ..event });
         self.stats.active.subtract(kind, 1);
         self.stats.active_bytes.subtract(kind, bytes);
-        self.stats.requested_bytes.subtract(kind, requested_bytes);
+        self.stats.requested_bytes.subtract(kind, event.size_bytes);
         if !self.uses_while_routing.is_empty() {
             self.uses_while_routing.remove(&id);
         }
         let (n_absorbed, absorbed_bytes) = self.merge_neighbours(id);
         let block = &mut self.blocks[id];
-        self.pools[index].insert(id, block);
+        block.stack = StackId::NONE;
+        self.pools[block.pool].insert(id, block);
         if block.range.is_none() {
             let (n, left_bytes) = if block.is_split() { (1, block.bytes) } else { (0, 0) };
             self.stats.inactive_split.change(kind, n, n_absorbed);
@@ -205,7 +208,7 @@ impl Heap {
 
     /// Merges a block, which is in no pool, with the neighbours that are free
     /// and mapped as it is. Says how many there were, and how large.
-    #[inline]
+    #[inline(always)]
     pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (u64, u64) {
         let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
         let left_bytes = prev.map_or(0, |prev| self.merge(id, prev));

@@ -14,6 +14,8 @@ use crate::event::{Address, StreamId};
 /// Each doubling of sizes has that many bins; sizes below twice as many
 /// granules of 512 bytes have bins of their own.
 const BINS_A_ROW: u32 = 32;
+/// As many as `u64` has bits.
+const N_ROWS: usize = 64;
 /// A bin with more blocks is a tree: moving them up costs more than its walk.
 const MOST_IN_LIST: usize = 512;
 
@@ -70,7 +72,7 @@ impl FreeSet {
     }
 
     /// False when the block was there already.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, stream: StreamId, bytes: u64, address: Address, id: BlockId) -> bool {
         self.last = self.place(stream).unwrap_or_else(|| self.begin(stream));
         self.streams[self.last].1.insert(Free { bytes, address, id })
@@ -129,13 +131,19 @@ impl FreeSet {
 }
 
 /// The free blocks of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rows {
     /// A bit for each row that has a block.
     occupied: u64,
     /// The first holds sizes below 32 granules, each next one a doubling.
     /// 2^64 bytes end in row 50.
-    rows: Vec<Option<Box<Row>>>,
+    rows: [Option<Box<Row>>; N_ROWS],
+}
+
+impl Default for Rows {
+    fn default() -> Rows {
+        Rows { occupied: 0, rows: [const { None }; N_ROWS] }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -154,7 +162,7 @@ fn place_of(bytes: u64) -> (usize, usize) {
         return (0, granules as usize);
     }
     let doublings = granules.ilog2() - BINS_A_ROW.ilog2();
-    (doublings as usize + 1, (granules >> doublings) as usize % BINS_A_ROW as usize)
+    ((doublings as usize + 1) % N_ROWS, (granules >> doublings) as usize % BINS_A_ROW as usize)
 }
 
 impl Row {
@@ -166,22 +174,11 @@ impl Row {
     }
 }
 
-#[cold]
-fn make_row(rows: &mut Vec<Option<Box<Row>>>, place: usize) -> &mut Row {
-    if place >= rows.len() {
-        rows.resize_with(place + 1, || None);
-    }
-    rows[place].get_or_insert_default()
-}
-
 impl Rows {
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, free: Free) -> bool {
         let (place, bin) = place_of(free.bytes);
-        let row = match self.rows.get_mut(place) {
-            Some(Some(row)) => row,
-            _ => make_row(&mut self.rows, place),
-        };
+        let row = self.rows[place].get_or_insert_default();
         self.occupied |= 1 << place;
         row.occupied |= 1 << bin;
         row.bins[bin].insert(free)
@@ -190,7 +187,7 @@ impl Rows {
     #[inline]
     fn remove(&mut self, bytes: u64, address: Address) -> bool {
         let (place, bin) = place_of(bytes);
-        let Some(Some(row)) = self.rows.get_mut(place) else { return false };
+        let Some(row) = &mut self.rows[place] else { return false };
         let was_there = row.bins[bin].remove(key(bytes, address));
         if row.bins[bin].is_empty() {
             self.occupied &= !row.vacate(bin, place);
@@ -203,7 +200,7 @@ impl Rows {
     fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
         let (place, bin) = place_of(bytes);
         // Mostly it is the first of its own bin.
-        if let Some(Some(row)) = self.rows.get_mut(place)
+        if let Some(row) = &mut self.rows[place]
             && let Bin::List(list) = &mut row.bins[bin]
             && let Some(first) = list.last()
             && first.bytes >= bytes
@@ -240,7 +237,7 @@ impl Rows {
     #[inline(never)]
     fn first_from(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
-        if let Some(Some(row)) = self.rows.get(place) {
+        if let Some(row) = &self.rows[place] {
             let here = row.bins[bin].first_from(key(bytes, address));
             let behind = row.occupied & (!1 << bin);
             if here.is_some() || behind != 0 {
@@ -248,14 +245,14 @@ impl Rows {
             }
         }
         let behind = self.occupied & (!1 << place);
-        let row = self.rows.get(behind.trailing_zeros() as usize)?.as_ref()?;
-        row.bins[row.occupied.trailing_zeros() as usize].first()
+        let row = self.rows[behind.trailing_zeros() as usize % N_ROWS].as_ref()?;
+        row.bins[row.occupied.trailing_zeros() as usize % BINS_A_ROW as usize].first()
     }
 
     /// The last block before that size and address.
     fn last_below(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
-        if let Some(Some(row)) = self.rows.get(place) {
+        if let Some(row) = &self.rows[place] {
             let here = row.bins[bin].last_below(key(bytes, address));
             let before = row.occupied & !(!0 << bin);
             if here.is_some() || before != 0 {
@@ -329,7 +326,7 @@ impl Bin {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, free: Free) -> bool {
         if let Bin::List(list) = self
             && list.last().is_none_or(|first| free.key() < first.key())
@@ -338,12 +335,12 @@ impl Bin {
             list.push(free);
             return true;
         }
-        self.insert_behind(free)
+        self.insert_behind(free.key(), free.id)
     }
 
     /// Not as the first, or in a list that is full.
     #[inline(never)]
-    fn insert_behind(&mut self, free: Free) -> bool {
+    fn insert_behind(&mut self, key: Key, id: BlockId) -> bool {
         if let Bin::List(list) = self
             && list.len() == MOST_IN_LIST
         {
@@ -351,12 +348,12 @@ impl Bin {
         }
         match self {
             Bin::List(list) => {
-                let place = n_from(list, free.key());
-                let is_new = place == 0 || list[place - 1].key() != free.key();
-                list.insert(place, free);
+                let place = n_from(list, key);
+                let is_new = place == 0 || list[place - 1].key() != key;
+                list.insert(place, Free::of((&key, &id)));
                 is_new
             }
-            Bin::Tree(tree) => tree.insert(free.key(), free.id).is_none(),
+            Bin::Tree(tree) => tree.insert(key, id).is_none(),
         }
     }
 

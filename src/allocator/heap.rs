@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     block::{Block, BlockId, Blocks},
-    pool::{Pool, PoolIndex, Pools},
+    pool::{PoolIndex, Pools},
     private::{PoolOptions, PrivatePools},
     segments::Segments,
     settings::Settings,
@@ -56,10 +56,25 @@ pub(super) struct Request {
     pub(super) stack: StackId,
 }
 
+/// What a request got.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) id: BlockId,
+    pub(super) address: Address,
+    pub(super) bytes: u64,
+}
+
 impl Request {
     /// What the device is asked for when no free block serves.
     fn segment_bytes(&self, settings: &Settings) -> u64 {
         size::segment_bytes(self.rounded_bytes, settings)
+    }
+
+    /// Whether a block that has so much more is cut.
+    #[inline]
+    fn splits(&self, remaining_bytes: u64, settings: &Settings) -> bool {
+        let Request { rounded_bytes, pool, is_expandable, .. } = *self;
+        size::splits(pool.kind(), is_expandable, rounded_bytes, remaining_bytes, settings)
     }
 }
 
@@ -67,9 +82,7 @@ impl Heap {
     pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
         let mut segments = Segments::new(device);
         let mut pools = Pools::default();
-        for kind in [PoolKind::Small, PoolKind::Large] {
-            pools.push(Pool::new(kind, PoolId::default()));
-        }
+        pools.add(PoolId::default(), false);
         segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
             stats: Tallies::new(settings.max_split_bytes),
@@ -88,12 +101,7 @@ impl Heap {
     /// Serves a request, whatever it takes: a free block, more memory, or
     /// everything cached given back first (caching-allocator.md 3).
     #[inline]
-    pub(super) fn malloc(
-        &mut self,
-        requested_bytes: u64,
-        stream: StreamId,
-        stack: StackId,
-    ) -> Result<BlockId> {
+    pub(super) fn malloc(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Result<Grant> {
         if !self.private.is_routing() {
             self.complete_passed(stack)?;
         }
@@ -153,7 +161,7 @@ impl Heap {
     fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let bytes = request.segment_bytes(&self.settings);
         let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
-        let kind = self.pools[request.pool].kind;
+        let kind = request.pool.kind();
         self.stats.segment.add(kind, 1);
         self.stats.reserved_bytes.add(kind, bytes);
         if self.settings.is_oversize(bytes) {
@@ -196,24 +204,22 @@ impl Heap {
 
     /// Cuts the block to size and gives it to the program.
     #[inline]
-    fn hand_out(&mut self, id: BlockId, request: &Request) -> BlockId {
-        let pool = &self.pools[request.pool];
-        let (kind, pool_id) = (pool.kind, pool.id);
-        let remaining_bytes = self.blocks[id].bytes - request.rounded_bytes;
-        let splits = !pool.never_splits
-            && size::splits(
-                kind,
-                request.is_expandable,
-                request.rounded_bytes,
-                remaining_bytes,
-                &self.settings,
-            );
-        let id = if splits { self.split(id, request) } else { self.take_whole(id, kind) };
-        let block = &mut self.blocks[id];
+    fn hand_out(&mut self, mut id: BlockId, request: &Request) -> Grant {
+        let (pool, kind) = (&self.pools[request.pool], request.pool.kind());
+        let (pool_id, may_split) = (pool.id, !pool.never_splits);
+        let mut block = &mut self.blocks[id];
+        let remaining_bytes = block.bytes - request.rounded_bytes;
+        if may_split && request.splits(remaining_bytes, &self.settings) {
+            id = self.split(id, request);
+            block = &mut self.blocks[id];
+        } else if block.is_split() && block.range.is_none() {
+            self.stats.inactive_split.subtract(kind, 1);
+            self.stats.inactive_split_bytes.subtract(kind, block.bytes);
+        }
         block.is_allocated = true;
         block.requested_bytes = request.requested_bytes;
         block.stack = request.stack;
-        let bytes = block.bytes;
+        let (address, bytes) = (block.address, block.bytes);
         self.track.record(block.event(Action::Alloc, pool_id, request.stack));
         self.stats.allocation.add(kind, 1);
         self.stats.allocated_bytes.add(kind, bytes);
@@ -223,17 +229,7 @@ impl Heap {
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(1);
         }
-        id
-    }
-
-    #[inline]
-    fn take_whole(&mut self, id: BlockId, kind: PoolKind) -> BlockId {
-        let block = &self.blocks[id];
-        if block.is_split() && block.range.is_none() {
-            self.stats.inactive_split.subtract(kind, 1);
-            self.stats.inactive_split_bytes.subtract(kind, block.bytes);
-        }
-        id
+        Grant { id, address, bytes }
     }
 
     /// The front serves the request; the rest goes back to its pool.
@@ -241,16 +237,16 @@ impl Heap {
         let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);
         let rest = &mut self.blocks[id];
-        let pool = &mut self.pools[request.pool];
-        pool.insert(id, rest);
+        let kind = request.pool.kind();
+        self.pools[request.pool].insert(id, rest);
         if rest.range.is_some() {
             return front;
         }
         if was_split {
-            self.stats.inactive_split_bytes.subtract(pool.kind, request.rounded_bytes);
+            self.stats.inactive_split_bytes.subtract(kind, request.rounded_bytes);
         } else {
-            self.stats.inactive_split.add(pool.kind, 1);
-            self.stats.inactive_split_bytes.add(pool.kind, rest.bytes);
+            self.stats.inactive_split.add(kind, 1);
+            self.stats.inactive_split_bytes.add(kind, rest.bytes);
         }
         front
     }
@@ -258,11 +254,7 @@ impl Heap {
     /// A new private pool with one user.
     pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let id = self.private.next_id(is_capture);
-        let pools = [PoolKind::Small, PoolKind::Large].map(|kind| {
-            let mut pool = Pool::new(kind, id);
-            pool.never_splits = options.no_split;
-            self.pools.push(pool)
-        });
+        let pools = self.pools.add(id, options.no_split);
         self.private.insert(id, options, pools);
         id
     }

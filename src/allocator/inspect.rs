@@ -45,7 +45,7 @@ impl Heap {
             address: first.address,
             bytes: blocks.iter().map(|block| block.bytes).sum(),
             stream: first.stream,
-            kind: pool.kind,
+            kind: first.pool.kind(),
             pool: pool.id,
             is_expandable: first.range.is_some(),
             stack: first.segment_stack,

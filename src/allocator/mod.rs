@@ -136,7 +136,7 @@ impl CachingAllocator {
         let stack = self.shared.track.stack_of_alloc(bytes);
         let mut heap = self.shared.heap();
         match heap.malloc(bytes, stream, stack) {
-            Ok(id) => Ok(Allocation::new(self.shared.clone(), id, bytes, &heap.blocks[id])),
+            Ok(grant) => Ok(Allocation::new(self.shared.clone(), grant, bytes, stream, stack)),
             Err(error) => {
                 drop(heap);
                 Err(self.shared.tell_observers(error))

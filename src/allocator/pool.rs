@@ -15,19 +15,28 @@ use crate::{
     inventory::PoolKind,
 };
 
-/// The number of a pool in its allocator.
+/// The number of a pool in its allocator. Pools come in pairs, the small one
+/// first, so a number says which kind it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct PoolIndex(pub(super) u32);
+
+impl PoolIndex {
+    #[inline]
+    pub(super) fn kind(self) -> PoolKind {
+        if self.0.is_multiple_of(2) { PoolKind::Small } else { PoolKind::Large }
+    }
+}
 
 /// All pools of an allocator: the default ones, then the private ones.
 #[derive(Debug, Default)]
 pub(super) struct Pools(Vec<Pool>);
 
 impl Pools {
-    pub(super) fn push(&mut self, pool: Pool) -> PoolIndex {
-        let index = PoolIndex(u32::try_from(self.0.len()).expect("fewer than 2^32 pools"));
-        self.0.push(pool);
-        index
+    /// A new pair: small, then large.
+    pub(super) fn add(&mut self, id: PoolId, never_splits: bool) -> [PoolIndex; 2] {
+        let first = u32::try_from(self.0.len()).expect("fewer than 2^32 pools");
+        self.0.extend([Pool::new(id, never_splits), Pool::new(id, never_splits)]);
+        [PoolIndex(first), PoolIndex(first + 1)]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Pool> {
@@ -58,7 +67,6 @@ impl IndexMut<PoolIndex> for Pools {
 /// The free blocks of one kind.
 #[derive(Debug)]
 pub(super) struct Pool {
-    pub(super) kind: PoolKind,
     pub(super) id: PoolId,
     /// Each request gets a block of its own (a private pool's option).
     pub(super) never_splits: bool,
@@ -71,15 +79,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(kind: PoolKind, id: PoolId) -> Pool {
-        Pool {
-            kind,
-            id,
-            never_splits: false,
-            n_searches: 0,
-            free: FreeSet::default(),
-            unmapped: BTreeMap::new(),
-        }
+    fn new(id: PoolId, never_splits: bool) -> Pool {
+        Pool { id, never_splits, n_searches: 0, free: FreeSet::default(), unmapped: BTreeMap::new() }
     }
 
     /// Takes the first of [`Pool::fitting`] out, if it `serves`.
@@ -106,7 +107,7 @@ impl Pool {
     }
 
     /// Puts a block in, mapped or not, where it belongs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;
         let is_new = if block.is_mapped {

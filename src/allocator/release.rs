@@ -107,7 +107,7 @@ impl Heap {
         assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];
         let (bytes, pool) = (block.bytes, block.pool);
-        let kind = self.pools[pool].kind;
+        let kind = pool.kind();
         self.pools[pool].remove(id, block);
         self.record(Action::SegmentFree, id, bytes, stack.or(self.blocks[id].segment_stack));
         self.stats.num_device_free += 1;

@@ -22,7 +22,10 @@ pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
         return MIN_BLOCK_BYTES;
     }
     // Intervals begin at 1 MiB; smaller requests use the first, larger ones the last.
-    let interval = requested_bytes.ilog2().saturating_sub(20).min(15) as usize;
+    let interval = match requested_bytes.ilog2() {
+        ..=20 => 0,
+        log2 => (log2 as usize - 20).min(15),
+    };
     let divisions = u64::from(settings.roundup_power2_divisions[interval]);
     if divisions > 1 && requested_bytes > MIN_BLOCK_BYTES * divisions {
         round_to_division(requested_bytes, divisions)
