@@ -2,11 +2,16 @@
 
 #[cfg(test)]
 mod against_backtrace;
+#[cfg(test)]
+mod broken_files;
 mod capture;
 mod debug_file;
 mod demangle;
 mod identity;
 mod image;
+#[cfg(test)]
+#[path = "../../tests/it/library.rs"]
+mod library;
 mod loader;
 mod modules;
 mod symbol_table;

@@ -1,13 +1,59 @@
 //! Frames of libraries that were unloaded, replaced, or followed by others at the same addresses.
 
-use std::{fs, path::Path};
+use std::{
+    ffi::{CString, c_void},
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use memreel::{Allocation, Reel, recorder::History};
 
-use crate::library::{Library, compile, is_loaded};
+use crate::library::compile;
+
+/// A library in memory, until it is dropped.
+struct Library(*mut c_void);
+
+impl Library {
+    fn open(path: &Path) -> Library {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a path that ends in a zero; the library has no initialisers.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "{path:?} does not load");
+        Library(handle)
+    }
+
+    /// Runs `work` below the library's functions.
+    fn run(&self, mut work: &mut dyn FnMut()) {
+        extern "C" fn callback(work: *mut c_void) {
+            // SAFETY: the pointer made below, used while `run` waits.
+            unsafe { (*work.cast::<&mut dyn FnMut()>())() }
+        }
+        type Run = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> usize;
+        // SAFETY: `run` is a function of that type in every library of `compile`.
+        unsafe {
+            let run = libc::dlsym(self.0, c"run".as_ptr());
+            assert!(!run.is_null());
+            let run = std::mem::transmute::<*mut c_void, Run>(run);
+            run(callback, (&raw mut work).cast());
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once, and nothing of it is running.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
+/// Whether a file is mapped anywhere in this process.
+fn is_loaded(path: &Path) -> bool {
+    fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap())
+}
 
 /// A library compiled with lines.
-fn library(folder: &Path, name: &str) -> std::path::PathBuf {
+fn library(folder: &Path, name: &str) -> PathBuf {
     compile(folder, name, &["-Cdebuginfo=line-tables-only"])
 }
 
