@@ -108,31 +108,3 @@ fn libc_is_named_as_backtrace_names_it() {
     // A libc without any debug file has the symbols of its public functions alone.
     assert!(n_ours > 500, "{n_ours}");
 }
-
-#[test]
-#[ignore]
-fn timing() {
-    let mut addresses = own_addresses(2000);
-    addresses.sort();
-    addresses.dedup();
-    for _ in 0..5 {
-        backtrace::clear_symbol_cache();
-        let start = std::time::Instant::now();
-        let mut symbolizer = Symbolizer::default();
-        symbolizer.prepare(addresses.iter().copied());
-        let ours = start.elapsed();
-        backtrace::clear_symbol_cache();
-        let start = std::time::Instant::now();
-        let n: usize = addresses.iter().map(|address| by_backtrace(*address).len()).sum();
-        let theirs = start.elapsed();
-        let start = std::time::Instant::now();
-        for address in &addresses {
-            symbolizer.whole(&[*address]);
-        }
-        eprintln!(
-            "{} addresses: ours {ours:?}, backtrace {theirs:?} ({n} frames), known {:?}",
-            addresses.len(),
-            start.elapsed()
-        );
-    }
-}

@@ -33,7 +33,12 @@ mod unwind;
 #[cfg(test)]
 mod against_backtrace;
 #[cfg(test)]
+mod broken_files;
+#[cfg(test)]
 mod chains;
+#[cfg(test)]
+#[path = "../../tests/it/library.rs"]
+mod library;
 
 pub use method::{StackMethod, stack_method};
 pub use source::{FrameSource, SourceFrame};

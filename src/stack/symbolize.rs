@@ -135,4 +135,62 @@ mod tests {
         assert_eq!(frames.len(), 1);
         assert_eq!((&*frames[0].name, &*frames[0].filename, frames[0].line), ("0x10", "??", 0));
     }
+
+    #[test]
+    fn the_frame_of_a_full_table_is_named() {
+        let frames = Symbolizer::default().frames(&[super::super::TABLE_FULL]);
+        assert_eq!(frames, [Symbol { name: "stack table full".into(), filename: "??".into(), line: 0 }]);
+    }
+
+    #[test]
+    fn each_distinct_address_is_named_once_with_shared_texts() {
+        let (a, b) = (stopped_here as fn() -> usize as usize + 1, landmark());
+        let mut symbolizer = Symbolizer::default();
+        symbolizer.prepare([a, b, a, 0x10, a, 0x10].into_iter());
+        assert_eq!(symbolizer.known.len(), 3);
+        let before: Vec<*const Symbol> =
+            symbolizer.known.values().map(|named| named.symbols.as_ptr()).collect();
+        symbolizer.frames(&[0x10, a, a, b]);
+        symbolizer.prepare([b, 0x10].into_iter());
+        let after: Vec<*const Symbol> =
+            symbolizer.known.values().map(|named| named.symbols.as_ptr()).collect();
+        assert_eq!(before, after, "nothing was named again");
+        let neighbour = landmark as fn() -> usize as usize + 1;
+        let files = [a, neighbour].map(|address| symbolizer.whole(&[address]).pop().unwrap().filename);
+        assert!(files[0].ends_with("symbolize.rs") && Arc::ptr_eq(&files[0], &files[1]), "{files:?}");
+    }
+
+    /// A function that a signal stops before its first instruction is not yet in its first line's middle:
+    /// one byte before would be another function.
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    #[test]
+    fn a_frame_that_a_signal_stopped_is_looked_up_where_it_stopped() {
+        let trampoline = signal_return();
+        let stopped = stopped_here as fn() -> usize as usize;
+        let mut symbolizer = Symbolizer::default();
+        let behind_handler = symbolizer.whole(&[trampoline, stopped]);
+        assert!(behind_handler.last().unwrap().name.ends_with("stopped_here"), "{behind_handler:?}");
+        let behind_call = symbolizer.whole(&[landmark(), stopped]);
+        assert!(!behind_call.last().unwrap().name.ends_with("stopped_here"), "{behind_call:?}");
+    }
+
+    /// Where handlers return to in libc, found by its bytes.
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    fn signal_return() -> usize {
+        use object::{Object, ObjectSection};
+        let (_, modules) = super::super::loader::list();
+        let libc = modules.iter().find(|module| module.path.ends_with("libc.so.6")).unwrap();
+        let data = std::fs::read(&libc.path).unwrap();
+        let text = object::File::parse(&*data).unwrap().section_by_name(".text").map(|text| {
+            let code = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+            let at = text.data().unwrap().windows(code.len()).position(|bytes| bytes == code);
+            text.address() as usize + at.unwrap()
+        });
+        libc.bias + text.unwrap()
+    }
+
+    #[inline(never)]
+    fn stopped_here() -> usize {
+        std::hint::black_box(line!() as usize)
+    }
 }

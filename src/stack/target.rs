@@ -136,7 +136,7 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn name(&mut self, target: &Target, place: Place<'a>) -> Named {
         if place.calls.is_empty() {
-            return target.unnamed();
+            return Named { is_trampoline: place.is_trampoline, ..target.unnamed() };
         }
         let symbols = place.calls.into_iter().map(|call| self.symbol(target, call)).collect();
         Named { symbols, is_trampoline: place.is_trampoline }

@@ -13,6 +13,7 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
@@ -35,8 +36,10 @@ mod histories;
 mod hostile;
 mod invariants;
 mod layers;
+mod library;
 mod model;
 mod model_recording;
+mod names;
 mod pickle;
 mod pickle_file;
 mod pickle_write;

@@ -1,0 +1,125 @@
+//! Frames of libraries that were unloaded, replaced, or followed by others at the same addresses.
+
+use std::{
+    ffi::{CString, c_void},
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use memreel::{Allocation, Reel, recorder::History};
+
+use crate::library::compile;
+
+/// A library in memory, until it is dropped.
+struct Library(*mut c_void);
+
+impl Library {
+    fn open(path: &Path) -> Library {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a path that ends in a zero; the library has no initialisers.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "{path:?} does not load");
+        Library(handle)
+    }
+
+    /// Runs `work` below the library's functions.
+    fn run(&self, mut work: &mut dyn FnMut()) {
+        extern "C" fn callback(work: *mut c_void) {
+            // SAFETY: the pointer made below, used while `run` waits.
+            unsafe { (*work.cast::<&mut dyn FnMut()>())() }
+        }
+        type Run = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> usize;
+        // SAFETY: `run` is a function of that type in every library of `compile`.
+        unsafe {
+            let run = libc::dlsym(self.0, c"run".as_ptr());
+            assert!(!run.is_null());
+            let run = std::mem::transmute::<*mut c_void, Run>(run);
+            run(callback, (&raw mut work).cast());
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once, and nothing of it is running.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
+/// Whether a file is mapped anywhere in this process.
+fn is_loaded(path: &Path) -> bool {
+    fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap())
+}
+
+/// A library compiled with lines.
+fn library(folder: &Path, name: &str) -> PathBuf {
+    compile(folder, name, &["-Cdebuginfo=line-tables-only"])
+}
+
+/// Allocates below a library's functions and unloads it again.
+fn allocates_below(reel: &Reel, library: &Path) -> Allocation {
+    let mut block = None;
+    {
+        let library = Library::open(library);
+        library.run(&mut || block = Some(std::hint::black_box(reel.alloc(512).unwrap())));
+    }
+    assert!(!is_loaded(library), "{} stays in memory: nothing is tested", library.display());
+    block.unwrap()
+}
+
+fn reel() -> Reel {
+    Reel::builder().history(History::all()).build().unwrap()
+}
+
+/// `name:line` of the frames of each `alloc` that lie in files ending so.
+fn frames_in(reel: &Reel, ending: &str) -> Vec<Vec<String>> {
+    let snapshot = reel.snapshot();
+    let allocs = snapshot.device_traces[0].iter().filter(|e| e.action == Some(memreel::Action::Alloc));
+    let frames = allocs.map(|entry| {
+        let frames = snapshot.stacks.frames(entry.stack.unwrap());
+        let name = |frame: &memreel::snapshot::Frame| format!("{}:{}", frame.name, frame.line);
+        let is_meant =
+            |f: &&memreel::snapshot::Frame| f.filename.ends_with(ending) || f.name.contains(ending);
+        frames.filter(is_meant).map(name).collect()
+    });
+    frames.collect()
+}
+
+#[test]
+fn a_library_keeps_its_names_after_it_is_unloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = library(folder.path(), "was_here");
+    let reel = reel();
+    let _block = allocates_below(&reel, &path);
+    assert_eq!(frames_in(&reel, "was_here.rs"), [["was_here:6", "run:11"]]);
+}
+
+#[test]
+fn a_file_that_was_replaced_names_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (library(folder.path(), "old_one"), library(folder.path(), "new_one"));
+    let reel = reel();
+    let _block = allocates_below(&reel, &old);
+    fs::rename(&new, &old).unwrap();
+    assert_eq!(frames_in(&reel, "_one.rs"), [[""; 0]], "not misnamed");
+    let numbers = frames_in(&reel, "libold_one.so+0x");
+    assert_eq!(numbers[0].len(), 2, "{numbers:?}");
+    fs::remove_file(&old).unwrap();
+    assert_eq!(frames_in(&reel, "libold_one.so+0x"), numbers, "nor when it is gone");
+}
+
+/// Twenty libraries of the same layout, one after another; the loader puts most of them in the same place.
+#[test]
+fn libraries_at_the_same_addresses_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["left_side", "near_side"].map(|name| library(folder.path(), name));
+    let reel = reel();
+    let _blocks: Vec<_> = (0..10).flat_map(|_| &paths).map(|path| allocates_below(&reel, path)).collect();
+    let frames = frames_in(&reel, "_side.rs");
+    assert_eq!(frames.len(), 20);
+    for (index, frames) in frames.iter().enumerate() {
+        let name = ["left_side:6", "near_side:6"][index % 2];
+        assert_eq!(frames, &[name, "run:11"], "{index}");
+    }
+}
