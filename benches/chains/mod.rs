@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 /// How many frames a chain has between its caller and its end.
-pub(crate) const DEPTH: u32 = 20;
+pub(crate) const DEPTH: u32 = 10;
 
 /// Calls `end` at the end of a chain of [`DEPTH`] calls; each bit of `path`,
 /// the outermost lowest, decides from where a call is made.

@@ -35,7 +35,13 @@ pub struct Allocation {
 
 impl Allocation {
     #[inline]
-    pub(super) fn new(shared: Arc<Shared>, grant: Grant, bytes: u64, stream: StreamId, stack: StackId) -> Allocation {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        grant: Grant,
+        bytes: u64,
+        stream: StreamId,
+        stack: StackId,
+    ) -> Allocation {
         let Grant { id, address, bytes: block_bytes } = grant;
         Allocation { shared, id: Some(id), address, bytes, block_bytes, stream, stack }
     }

@@ -319,13 +319,12 @@ mod tests {
         let table = StackTable::new(100);
         let source = Arc::new(Fixed(AtomicU64::new(4)));
         table.set_source(source.clone());
-        // Of unknown length, so that the compiler makes one call and not three.
-        let words = std::hint::black_box(vec![4, 4, 8]);
-        let gathered = words.into_iter().map(|word| {
+        let mut stacks = Vec::new();
+        // A list that the compiler does not know: one call, not three.
+        for word in std::hint::black_box(vec![4, 4, 8]) {
             source.0.store(word, Ordering::Relaxed);
-            super::super::gather(&table)
-        });
-        let stacks: Vec<_> = gathered.collect();
+            stacks.push(super::super::gather(&table));
+        }
         assert_eq!(stacks[0], stacks[1]);
         assert_ne!(stacks[0], stacks[2]);
         assert_eq!(table.parts(stacks[2]).0, [8, 5]);

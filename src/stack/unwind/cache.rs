@@ -15,28 +15,42 @@ const SET_BITS: u32 = 12;
 /// asks for it by address.
 const BEYOND: usize = 1 << (SET_BITS + 64 - Rule::BITS);
 
-#[repr(align(16))]
-struct Set([AtomicU64; 2]);
+const N_SETS: usize = 1 << SET_BITS;
 
-static SETS: [Set; 1 << SET_BITS] = [const { Set([const { AtomicU64::new(0) }; 2]) }; 1 << SET_BITS];
+/// The younger rule of each place, and the elder, which is looked at when the younger is another's.
+static YOUNG: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
+static OLD: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
 static WRITING: AtomicBool = AtomicBool::new(false);
 /// Counts how often everything was forgotten.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 #[inline(always)]
-fn set_of(ip: usize) -> &'static Set {
+fn place_of(ip: usize) -> usize {
     // With `ip >> 12` known, this tells the low 12 bits of `ip`.
-    &SETS[(ip ^ (ip >> SET_BITS)) & ((1 << SET_BITS) - 1)]
+    (ip ^ (ip >> SET_BITS)) & (N_SETS - 1)
 }
 
-/// The rule of a return address, [`Rule::MISSING`] if it is not known.
+/// What stands before the rule in an entry. 0 for no code, so that an empty
+/// entry is no rule of any.
 #[inline(always)]
-pub(super) fn lookup(ip: usize) -> Rule {
-    let set = set_of(ip);
-    let tag = (ip >> SET_BITS) as u64;
-    let (first, second) = (set.0[0].load(Ordering::Relaxed), set.0[1].load(Ordering::Relaxed));
-    let found = if second >> Rule::BITS == tag { second } else { first };
-    if found >> Rule::BITS == tag { Rule::from_bits(found) } else { Rule::MISSING }
+fn tag_of(ip: usize) -> u64 {
+    (ip as u64 >> SET_BITS) << Rule::BITS
+}
+
+/// The rule of a return address, if it is known.
+#[inline(always)]
+pub(super) fn lookup(ip: usize) -> Option<Rule> {
+    let (place, tag) = (place_of(ip), tag_of(ip));
+    // Where the tag is the same, what is left is the rule. A branch and no
+    // choice of the two: the walk goes on before the comparison is done.
+    let young = Rule::from_bits(YOUNG[place].load(Ordering::Relaxed) ^ tag);
+    if young.is_some() { young } else { lookup_old(place, tag) }
+}
+
+#[inline(never)]
+fn lookup_old(place: usize, tag: u64) -> Option<Rule> {
+    let found = OLD[place].load(Ordering::Relaxed) ^ tag;
+    Rule::from_bits(found)
 }
 
 /// How often everything was forgotten; what was learnt in another epoch than
@@ -59,18 +73,17 @@ impl Writer {
 
     /// Keeps a rule; the older of the two that stood in its place goes.
     pub(super) fn insert(&self, ip: usize, rule: Rule) {
-        if ip >= BEYOND {
+        if !(N_SETS..BEYOND).contains(&ip) {
             return;
         }
-        let entry = ((ip >> SET_BITS) as u64) << Rule::BITS | rule.bits();
-        let [first, second] = &set_of(ip).0;
-        second.store(first.load(Ordering::Relaxed), Ordering::Relaxed);
-        first.store(entry, Ordering::Relaxed);
+        let place = place_of(ip);
+        OLD[place].store(YOUNG[place].load(Ordering::Relaxed), Ordering::Relaxed);
+        YOUNG[place].store(tag_of(ip) | rule.bits(), Ordering::Relaxed);
     }
 
     /// Forgets everything.
     pub(super) fn flush(&self) {
-        for entry in SETS.iter().flat_map(|set| &set.0) {
+        for entry in YOUNG.iter().chain(&OLD) {
             entry.store(0, Ordering::Relaxed);
         }
         EPOCH.fetch_add(1, Ordering::Release);
@@ -80,5 +93,40 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         WRITING.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::rule::Base, *};
+
+    #[test]
+    fn two_addresses_share_a_place_and_the_third_drives_the_first_out() {
+        // No code of this process is here, so the other tests do not meet it.
+        let at = |i: usize| 0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123;
+        let rule = |i: usize| Rule::frame(Base::Sp, 8 + 8 * i as i64, None);
+        assert_eq!(place_of(at(0)), place_of(at(2)));
+        let writer = loop {
+            if let Some(writer) = Writer::try_take() {
+                break writer;
+            }
+        };
+        assert!(Writer::try_take().is_none(), "one at a time");
+        for i in 0..3 {
+            assert_eq!(lookup(at(i)), None);
+            writer.insert(at(i), rule(i));
+            assert_eq!(lookup(at(i)), Some(rule(i)));
+        }
+        assert_eq!(lookup(at(0)), None);
+        assert_eq!((lookup(at(1)), lookup(at(2))), (Some(rule(1)), Some(rule(2))));
+        writer.insert(BEYOND + 5, rule(1));
+        writer.insert(5, rule(1));
+        // Of what is no code nothing is kept.
+        for ip in [BEYOND + 5, 5, 0] {
+            assert!(lookup(ip).is_none_or(|rule| !rule.is_frame()));
+        }
+        let before = epoch();
+        writer.flush();
+        assert_eq!((lookup(at(2)), epoch()), (None, before + 1));
     }
 }

@@ -7,33 +7,33 @@
 //! same. That is exact: the same return addresses alone would not be, since
 //! they may be leftovers in a caller's uninitialised memory.
 
-use std::ops::Range;
+use std::{mem::MaybeUninit, ops::Range};
 
 use super::{
     super::{capture::MAX_DEPTH, table::prefix_hash},
-    walk::{Step, Steps, read},
+    walk::{Step, read},
 };
 use crate::event::StackId;
 
-/// The two words of the stack that a step read, and where.
-///
-/// Where no outer frame depends on the `rbp` that was read, the second is the
-/// first again.
-#[derive(Clone, Copy)]
-struct Check {
-    slot: usize,
-    word: usize,
-    bp_slot: usize,
-    bp: usize,
-}
-
-/// What else is known of a frame.
+/// What is known of a frame besides the return address into it.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// `rbp` in this frame, and whether the way outward depends on it.
+    /// Where on the stack that return address stands.
+    slot: usize,
+    /// `rbp` in this frame.
     bp: usize,
-    needs_bp: bool,
+    /// Of the return addresses from the outermost to this one.
     hash: u64,
+    /// Whether the way outward depends on `rbp` in the next frame inward.
+    next_needs_bp: bool,
+}
+
+/// A saved `rbp` that some frame further out depends on.
+#[derive(Clone, Copy)]
+struct SavedBp {
+    frame: usize,
+    slot: usize,
+    bp: usize,
 }
 
 /// The frames of the last capture, outermost first, so that what changes is at the end.
@@ -43,9 +43,10 @@ pub(super) struct Last {
     /// How many frames can be joined: all, or none where the walk did not see the outermost.
     n_joinable: usize,
     n: usize,
-    checks: [Check; MAX_DEPTH],
-    frames: [Frame; MAX_DEPTH],
     words: [usize; MAX_DEPTH],
+    frames: [Frame; MAX_DEPTH],
+    n_saved: usize,
+    saved: [SavedBp; MAX_DEPTH],
     /// The table that gave it a number, and the number; 0 for no table.
     table: u64,
     stack: StackId,
@@ -58,9 +59,10 @@ impl Last {
             epoch: 0,
             n_joinable: 0,
             n: 0,
-            checks: [Check { slot: 0, word: 0, bp_slot: 0, bp: 0 }; MAX_DEPTH],
-            frames: [Frame { bp: 0, needs_bp: false, hash: 0 }; MAX_DEPTH],
             words: [0; MAX_DEPTH],
+            frames: [Frame { slot: 0, bp: 0, hash: 0, next_needs_bp: false }; MAX_DEPTH],
+            n_saved: 0,
+            saved: [SavedBp { frame: 0, slot: 0, bp: 0 }; MAX_DEPTH],
             table: 0,
             stack: StackId(0),
         }
@@ -88,26 +90,34 @@ impl Last {
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
-        (self.n, self.n_joinable, self.table) = (0, 0, 0);
+        (self.n, self.n_joinable, self.n_saved, self.table) = (0, 0, 0, 0);
     }
 
     /// Looks for the frames that stand as they did; `live` is the stack from the stack pointer up.
     #[inline(always)]
     pub(super) fn join(&self, epoch: u32, live: &Range<usize>) -> Join<'_> {
         let n = if self.epoch == epoch { self.n_joinable } else { 0 };
+        // The frames below the stack pointer are gone, though their words may
+        // still be there.
+        //
+        // SAFETY: a walk on this thread read what is compared here, so it is
+        // aligned and below the stack's end; it is not below its start.
+        let stands = |slot: usize, word: usize| slot >= live.start && unsafe { read(slot) } == word;
         let mut n_same = 0;
-        for check in &self.checks[..n] {
-            // The frames below the stack pointer are gone, though their words may still be there.
-            if check.slot < live.start || check.bp_slot < live.start {
-                break;
-            }
-            // SAFETY: a walk on this thread read both words, so they are
-            // aligned and below the stack's end; they are not below its start.
-            let is_same = unsafe { (read(check.slot) == check.word) & (read(check.bp_slot) == check.bp) };
-            if !is_same {
+        for (frame, word) in self.frames[..n].iter().zip(&self.words) {
+            if !stands(frame.slot, *word) {
                 break;
             }
             n_same += 1;
+        }
+        for saved in &self.saved[..self.n_saved] {
+            if saved.frame >= n_same {
+                break;
+            }
+            if !stands(saved.slot, saved.bp) {
+                n_same = saved.frame;
+                break;
+            }
         }
         // The first frame that changed may still be where the walks meet: it
         // is left with its own step, not with the old one.
@@ -116,35 +126,32 @@ impl Last {
 
     /// Takes the place of the frames inside of `n_kept`; `steps` are innermost first.
     #[inline(always)]
-    pub(super) fn replace(
-        &mut self,
-        n_kept: usize,
-        steps: &Steps,
-        n_steps: usize,
-        epoch: u32,
-        joinable: bool,
-    ) {
-        let n = n_kept + n_steps;
+    pub(super) fn replace(&mut self, n_kept: usize, steps: &[MaybeUninit<Step>], epoch: u32, joinable: bool) {
+        let n = n_kept + steps.len();
         let mut is_same = n == self.n;
         let (mut hash, mut needs_bp) = match n_kept.checked_sub(1) {
-            Some(outer) => (self.frames[outer].hash, self.frames[n_kept].needs_bp),
+            Some(outer) => (self.frames[outer].hash, self.frames[outer].next_needs_bp),
             None => (0, false),
         };
-        for index in n_kept..n {
-            // SAFETY: the walk wrote its first `n_steps` steps, and this counts them down to 0.
-            let step = unsafe { steps[n - 1 - index].assume_init() };
-            is_same &= self.words[index] == step.word;
-            hash = prefix_hash(hash, index, step.word);
-            self.words[index] = step.word;
-            self.frames[index] = Frame { bp: step.bp, needs_bp, hash };
-            self.checks[index] = check_of(&step, needs_bp);
-            // In the frame that this step left, `rbp` matters if it is counted
-            // from, or if it is handed on to where it matters. Said in
-            // advance, for the frame may be replaced before it is next joined.
-            needs_bp = step.rule.counts_from_bp() | (needs_bp & !step.rule.saves_bp());
-            if index + 1 < MAX_DEPTH {
-                self.frames[index + 1].needs_bp = needs_bp;
+        while self.n_saved > 0 && self.saved[self.n_saved - 1].frame >= n_kept {
+            self.n_saved -= 1;
+        }
+        let places = self.frames[n_kept..n].iter_mut().zip(&mut self.words[n_kept..n]).enumerate();
+        for ((index, (frame, to)), step) in places.zip(steps.iter().rev()) {
+            // SAFETY: the walk wrote each of these.
+            let Step { slot, word, bp, rule } = unsafe { step.assume_init() };
+            is_same &= *to == word;
+            *to = word;
+            hash = prefix_hash(hash, n_kept + index, word);
+            if needs_bp & rule.saves_bp() {
+                self.saved[self.n_saved % MAX_DEPTH] =
+                    SavedBp { frame: n_kept + index, slot: slot + 8 - rule.saved_bp_bytes(), bp };
+                self.n_saved += 1;
             }
+            // In the frame that this step left, `rbp` matters if it is counted
+            // from, or if it is handed on to where it matters.
+            needs_bp = rule.counts_from_bp() | (needs_bp & !rule.saves_bp());
+            *frame = Frame { slot, bp, hash, next_needs_bp: needs_bp };
         }
         (self.n, self.n_joinable, self.epoch) = (n, if joinable { n } else { 0 }, epoch);
         if !is_same {
@@ -184,8 +191,9 @@ impl Join<'_> {
             return None;
         }
         let index = self.n - 1;
-        let frame = &self.last.frames[index];
-        let is_same = step.word == self.last.words[index] && (!frame.needs_bp || step.bp == frame.bp);
+        let needs_bp = index.checked_sub(1).is_some_and(|outer| self.last.frames[outer].next_needs_bp);
+        let is_same =
+            step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp);
         is_same.then_some(index)
     }
 }
@@ -193,14 +201,5 @@ impl Join<'_> {
 /// The slot of the last of the first `n` frames; of none, one that no step reaches.
 #[inline(always)]
 fn slot_of(last: &Last, n: usize) -> usize {
-    n.checked_sub(1).map_or(usize::MAX, |index| last.checks[index].slot)
-}
-
-fn check_of(step: &Step, needs_bp: bool) -> Check {
-    let Step { slot, word, bp, rule } = *step;
-    if needs_bp & rule.saves_bp() {
-        Check { slot, word, bp_slot: slot + 8 - rule.saved_bp_bytes(), bp }
-    } else {
-        Check { slot, word, bp_slot: slot, bp: word }
-    }
+    n.checked_sub(1).map_or(usize::MAX, |index| last.frames[index].slot)
 }

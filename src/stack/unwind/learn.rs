@@ -3,17 +3,18 @@
 //!
 //! A rule belongs to the file that was loaded when it was learnt. `dlclose`
 //! tells nobody, and asking the loader on each capture would cost more than
-//! the capture. So two things are watched: whenever an address is new, its
-//! file is compared with the file that was known at that place; and a walk
-//! that does not end where this thread's walks end is suspicious ([`suspect`]).
+//! the capture. So the file at an address is compared with the file that was
+//! known there whenever an address is new ([`learn`]), and all files of a stack
+//! when its walk ends where none of its thread's ended before ([`recheck`]): a
+//! stale rule would lead it astray.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::{
-    cache::Writer,
+    cache::{self, Writer},
     cfi,
     loader::Module,
-    rule::{Rule, Stop},
+    rule::Rule,
 };
 
 /// A file that rules were learnt of. Written by who holds the [`Writer`], so
@@ -33,15 +34,14 @@ static KNOWN: [Known; MOST_MODULES] = [const {
 }; MOST_MODULES];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// The rule of a return address on this thread's stack.
+/// The rule of a return address on this thread's stack; none where the loader knows no code.
 ///
-/// It is kept for everybody, unless another thread is just keeping one.
+/// It is kept for everybody, unless another thread is just keeping one. That
+/// there is none is not kept: a library may be loaded there later.
 #[cold]
 #[inline(never)]
-pub(super) fn learn(return_address: usize) -> Rule {
-    let Some(module) = Module::of(return_address.wrapping_sub(1)) else {
-        return Rule::stop(Stop::Unknown);
-    };
+pub(super) fn learn(return_address: usize) -> Option<Rule> {
+    let module = Module::of(return_address.wrapping_sub(1))?;
     let rule = cfi::rule_at(&module, return_address);
     if let Some(writer) = Writer::try_take() {
         if !is_known(&module) {
@@ -49,12 +49,13 @@ pub(super) fn learn(return_address: usize) -> Rule {
         }
         writer.insert(return_address, rule);
     }
-    rule
+    Some(rule)
 }
 
 /// Whether this very file was at this place before.
 fn is_known(module: &Module) -> bool {
-    KNOWN[..N_KNOWN.load(Ordering::Relaxed)].iter().any(|known| {
+    let n = N_KNOWN.load(Ordering::Relaxed).min(MOST_MODULES);
+    KNOWN[..n].iter().any(|known| {
         known.start.load(Ordering::Relaxed) == module.start
             && known.end.load(Ordering::Relaxed) == module.end
             && known.fingerprint.load(Ordering::Relaxed) == module.fingerprint()
@@ -80,22 +81,32 @@ fn admit(writer: &Writer, module: &Module) {
     N_KNOWN.store(n + 1, Ordering::Relaxed);
 }
 
-/// Told of each walk that ended where none of its thread's ended before.
-/// Whether everything was forgotten, so that the walk should be made again.
-///
-/// A rule of an unloaded library would lead such a walk astray. But coroutines
-/// and code without unwind tables end like this always, so only the first
-/// such walks, and then ever fewer, are taken as a reason.
+/// Whether rules can be relied on for a stack of these addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// All files are those that are known.
+    Sound,
+    /// Some were not, and everything was forgotten: a walk should be made again.
+    Forgotten,
+    /// Some were not, and another thread is writing.
+    Unsettled,
+}
+
+/// Compares the files of all these addresses with what is known of them.
 #[cold]
-pub(super) fn suspect() -> bool {
-    static N_SUSPECTS: AtomicU32 = AtomicU32::new(0);
-    let n = N_SUSPECTS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    if !n.is_power_of_two() && n % 4096 != 0 {
-        return false;
+pub(super) fn recheck(return_addresses: &[usize]) -> Verdict {
+    let before = cache::epoch();
+    let mut seen = 0..0;
+    for address in return_addresses {
+        if seen.contains(address) {
+            continue;
+        }
+        let Some(module) = Module::of(address.wrapping_sub(1)) else { continue };
+        seen = module.start..module.end;
+        if !is_known(&module) {
+            let Some(writer) = Writer::try_take() else { return Verdict::Unsettled };
+            admit(&writer, &module);
+        }
     }
-    let writer = Writer::try_take();
-    if let Some(writer) = &writer {
-        writer.flush();
-    }
-    writer.is_some()
+    if cache::epoch() == before { Verdict::Sound } else { Verdict::Forgotten }
 }

@@ -21,6 +21,7 @@ use std::{
 use super::{capture::MAX_DEPTH, method::StackMethod, table::StackTable};
 use crate::event::StackId;
 use last::{Join, Last};
+use learn::Verdict;
 use rule::Rule;
 use walk::{End, Registers, walk};
 
@@ -33,8 +34,7 @@ use walk::{End, Registers, walk};
 #[inline(never)]
 pub(super) fn prepare() -> Option<StackMethod> {
     loader::prepare();
-    let rule = learn::learn(Registers::here().ip);
-    match rule {
+    match learn::learn(Registers::here().ip)? {
         Rule::FRAME_POINTER => Some(StackMethod::FramePointers),
         rule if rule.is_frame() => Some(StackMethod::Reuse),
         _ => None,
@@ -81,8 +81,7 @@ pub(super) fn capture(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Op
 struct Thread {
     is_busy: Cell<bool>,
     stack: UnsafeCell<Range<usize>>,
-    /// The stack pointer in the outermost frame of the last walk that got there.
-    outermost: Cell<usize>,
+    ends: Ends,
     last: UnsafeCell<Last>,
 }
 
@@ -91,7 +90,7 @@ thread_local! {
         Thread {
             is_busy: Cell::new(false),
             stack: UnsafeCell::new(0..0),
-            outermost: Cell::new(0),
+            ends: Ends::new(),
             last: UnsafeCell::new(Last::new()),
         }
     };
@@ -109,7 +108,7 @@ fn with_last<T>(start: Registers, method: StackMethod, show: impl FnOnce(&mut La
         // alive, and it is true until these two are gone: nothing below
         // hands them out, and a panic in `show` leaves it true for ever.
         let (stack, last) = unsafe { (&mut *thread.stack.get(), &mut *thread.last.get()) };
-        let is_made = update(stack, &thread.outermost, last, start, method);
+        let is_made = update(stack, &thread.ends, last, start, method);
         let shown = is_made.then(|| show(last));
         thread.is_busy.set(false);
         shown
@@ -120,7 +119,7 @@ fn with_last<T>(start: Registers, method: StackMethod, show: impl FnOnce(&mut La
 #[inline(always)]
 fn update(
     stack: &mut Range<usize>,
-    outermost: &Cell<usize>,
+    ends: &Ends,
     last: &mut Last,
     start: Registers,
     method: StackMethod,
@@ -136,8 +135,8 @@ fn update(
     };
     match end {
         End::Joined(_) => true,
-        End::Outermost(sp) if sp == outermost.get() => true,
-        _ => ended_elsewhere(outermost, last, start, &live, end),
+        End::Outermost(sp) if ends.is_latest(sp) => true,
+        _ => ended_elsewhere(ends, last, start, &live, end),
     }
 }
 
@@ -158,12 +157,16 @@ fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: 
     let epoch = cache::epoch();
     let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
     let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, last.join(epoch, live));
+    // Forgotten on the way: the steps before may have been by stale rules.
+    if cache::epoch() != epoch {
+        return walk_anew::<POINTERS_FIRST>(last, start, live);
+    }
     match end {
         End::Joined(frame) if frame + n > MAX_DEPTH => return walk_anew::<POINTERS_FIRST>(last, start, live),
         // The frame that was met is left by the new walk's step.
-        End::Joined(frame) => last.replace(frame, &steps, n, epoch, true),
+        End::Joined(frame) => last.replace(frame, &steps[..n], epoch, true),
         End::Unfit => last.clear(),
-        end => last.replace(0, &steps, n, epoch, end != End::Full),
+        end => last.replace(0, &steps[..n], epoch, end != End::Full),
     }
     end
 }
@@ -171,12 +174,17 @@ fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: 
 /// Walks all the way.
 #[inline(never)]
 fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
-    let epoch = cache::epoch();
     let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
-    let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    let mut epoch = cache::epoch();
+    let (mut n, mut end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    // Forgotten on the way: the steps before may have been by stale rules.
+    if cache::epoch() != epoch {
+        epoch = cache::epoch();
+        (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    }
     match end {
         End::Unfit => last.clear(),
-        end => last.replace(0, &steps, n, epoch, end != End::Full),
+        end => last.replace(0, &steps[..n], epoch, end != End::Full),
     }
     end
 }
@@ -184,23 +192,50 @@ fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live
 /// Whether a walk that did not end where this thread's walks end can be believed.
 #[cold]
 #[inline(never)]
-fn ended_elsewhere(
-    outermost: &Cell<usize>,
-    last: &mut Last,
-    start: Registers,
-    live: &Range<usize>,
-    end: End,
-) -> bool {
-    let is_suspect = match end {
+fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<usize>, end: End) -> bool {
+    // Only an end is a mark: the system's unwinder sees where the others go on.
+    let mark = match end {
         End::Unfit => return false,
-        End::Full | End::Signal | End::Joined(_) => false,
-        // A thread's first walk has nothing to be compared with.
-        End::Outermost(_) => outermost.get() != 0,
-        End::Lost => true,
+        End::Full | End::Signal | End::Joined(_) => return true,
+        End::Outermost(sp) => sp,
+        End::Lost => last.words().first().map_or(0, |word| !word),
     };
-    let end = if is_suspect && learn::suspect() { walk_anew::<false>(last, start, live) } else { end };
-    if let End::Outermost(sp) = end {
-        outermost.set(sp);
+    if !ends.has(mark) {
+        match learn::recheck(last.words()) {
+            Verdict::Sound => ends.add(mark),
+            Verdict::Unsettled => return false,
+            // Whatever end is found now is met again, and looked at then.
+            Verdict::Forgotten => return walk_anew::<false>(last, start, live) != End::Unfit,
+        }
     }
-    end != End::Unfit && !last.words().is_empty()
+    !last.words().is_empty()
+}
+
+/// Where this thread's walks ended: the stack pointer in the outermost frame,
+/// or the complement of the address at which the way was lost.
+///
+/// A few, because a thread may run coroutines.
+struct Ends([Cell<usize>; 4]);
+
+impl Ends {
+    const fn new() -> Ends {
+        Ends([const { Cell::new(0) }; 4])
+    }
+
+    #[inline(always)]
+    fn is_latest(&self, mark: usize) -> bool {
+        self.0[0].get() == mark
+    }
+
+    fn has(&self, mark: usize) -> bool {
+        self.0.iter().any(|end| end.get() == mark)
+    }
+
+    /// Makes this the latest, and forgets the oldest.
+    fn add(&self, mark: usize) {
+        for i in (1..self.0.len()).rev() {
+            self.0[i].set(self.0[i - 1].get());
+        }
+        self.0[0].set(mark);
+    }
 }

@@ -10,12 +10,14 @@ const MOST_WORDS: usize = (1 << 14) - 1;
 ///  bit 28           15 14            1   0
 ///     ├────────────────┼──────────────┼───┤
 ///     │ saved rbp,     │ CFA − base,  │ b │   b: the base is rbp, else rsp
-///     │ words below CFA│ in words     │   │   saved rbp 0: rbp is as it was
+///     │ words below CFA│ in words     │   │   saved rbp 1: rbp is as it was
 ///     └────────────────┴──────────────┴───┘   CFA 0: no frame follows; the upper field says why
 /// ```
 ///
 /// The CFA, DWARF's canonical frame address, is what `rsp` is once the
-/// function has returned; the return address is the word below it.
+/// function has returned. The return address is the first word below it, so a
+/// saved `rbp` is not there and 1 is free to say that none is; then the walk
+/// may read "the saved rbp" all the same, and saves a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rule(u32);
 
@@ -42,15 +44,14 @@ pub(super) enum Base {
 impl Rule {
     pub(super) const BITS: u32 = 29;
 
-    /// No rule at all; no frame and no stop is written like this.
-    pub(super) const MISSING: Rule = Rule(0);
-
     /// A function with a frame pointer: `rbp` points at the caller's `rbp`,
     /// and above that is the return address.
     pub(super) const FRAME_POINTER: Rule = Rule(1 | 2 << 1 | 2 << 15);
 
     /// A frame whose CFA is `cfa_bytes` above its base, with the caller's `rbp`
     /// `saved_bp_bytes` below the CFA, or still in the register.
+    ///
+    /// A saved `rbp` below the base does not fit: the walk relies on it.
     pub(super) fn frame(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
         let words = |bytes: i64| -> Option<u32> {
             let bytes = usize::try_from(bytes).ok()?;
@@ -58,9 +59,10 @@ impl Rule {
             fits.then_some((bytes / 8) as u32)
         };
         match (words(cfa_bytes), saved_bp_bytes.map(words)) {
-            (Some(cfa), None) => Rule(base as u32 | cfa << 1),
-            // The word below the CFA is the return address, so `rbp` is not there.
-            (Some(cfa), Some(Some(saved))) if saved > 1 => Rule(base as u32 | cfa << 1 | saved << 15),
+            (Some(cfa), None) => Rule(base as u32 | cfa << 1 | 1 << 15),
+            (Some(cfa), Some(Some(saved))) if (2..=cfa).contains(&saved) => {
+                Rule(base as u32 | cfa << 1 | saved << 15)
+            }
             _ => Rule::stop(Stop::Unfit),
         }
     }
@@ -69,10 +71,10 @@ impl Rule {
         Rule((stop as u32) << 15)
     }
 
-    /// From the low bits of a cache entry.
+    /// From the bits of a cache entry, if they are no more than a rule has.
     #[inline(always)]
-    pub(super) fn from_bits(bits: u64) -> Rule {
-        Rule(bits as u32 & ((1 << Rule::BITS) - 1))
+    pub(super) fn from_bits(bits: u64) -> Option<Rule> {
+        (bits < 1 << Rule::BITS).then_some(Rule(bits as u32))
     }
 
     pub(super) fn bits(self) -> u64 {
@@ -100,7 +102,7 @@ impl Rule {
         (self.0 as usize & 0x7ffe) << 2
     }
 
-    /// How far below the CFA the caller's `rbp` is saved; 0 when it is not.
+    /// How far below the CFA the caller's `rbp` is saved; 8 when it is not.
     #[inline(always)]
     pub(super) fn saved_bp_bytes(self) -> usize {
         (self.0 as usize >> 15) << 3
@@ -108,7 +110,7 @@ impl Rule {
 
     #[inline(always)]
     pub(super) fn saves_bp(self) -> bool {
-        self.0 >> 15 != 0
+        self.0 >> 15 != 1
     }
 }
 
@@ -121,10 +123,11 @@ mod tests {
         let frame = Rule::frame(Base::Sp, 48, Some(16));
         assert!(frame.is_frame() && !frame.counts_from_bp() && frame.saves_bp());
         assert_eq!((frame.cfa_bytes(), frame.saved_bp_bytes()), (48, 16));
-        assert_eq!(Rule::from_bits(frame.bits()), frame);
+        assert_eq!(Rule::from_bits(frame.bits()), Some(frame));
         let largest = Rule::frame(Base::Bp, 8 * MOST_WORDS as i64, Some(8 * MOST_WORDS as i64));
         assert_eq!((largest.cfa_bytes(), largest.saved_bp_bytes()), (8 * MOST_WORDS, 8 * MOST_WORDS));
-        assert_eq!(Rule::from_bits(u64::MAX << Rule::BITS | largest.bits()), largest);
+        assert_eq!(Rule::from_bits(largest.bits()), Some(largest));
+        assert_eq!(Rule::from_bits(1 << Rule::BITS | largest.bits()), None);
         assert_eq!(Rule::frame(Base::Bp, 16, Some(16)), Rule::FRAME_POINTER);
         assert!(!Rule::frame(Base::Sp, 8, None).saves_bp());
     }
@@ -132,14 +135,19 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_to_be_unfit() {
         let unfit = Rule::stop(Stop::Unfit);
-        for (cfa, saved) in
-            [(0, None), (-8, None), (12, None), (1 << 17, None), (16, Some(8)), (16, Some(-8))]
-        {
+        for (cfa, saved) in [
+            (0, None),
+            (-8, None),
+            (12, None),
+            (1 << 17, None),
+            (16, Some(8)),
+            (16, Some(24)),
+            (16, Some(-8)),
+        ] {
             assert_eq!(Rule::frame(Base::Sp, cfa, saved), unfit, "{cfa} {saved:?}");
         }
         assert!(!unfit.is_frame());
         assert_eq!(unfit.why_stop(), Some(Stop::Unfit));
-        assert_eq!(Rule::MISSING.why_stop(), None);
         assert_eq!(Rule::FRAME_POINTER.why_stop(), None);
     }
 }

@@ -89,41 +89,33 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
 ) -> (usize, End) {
     let Registers { mut ip, mut sp, mut bp } = start;
     let highest = top - 8;
-    for n in 0..MAX_DEPTH {
-        let rule = cache::lookup(ip);
-        let (rule, slot, saved) = if POINTERS_FIRST && rule == Rule::FRAME_POINTER {
-            (rule, bp.wrapping_add(8), bp)
+    for (n, next) in steps.iter_mut().enumerate() {
+        let Some(rule) = cache::lookup(ip).or_else(|| learn(ip)) else { return (n, End::Lost) };
+        let (slot, saved) = if POINTERS_FIRST && rule == Rule::FRAME_POINTER {
+            (bp.wrapping_add(8), bp)
         } else {
-            let rule = if rule == Rule::MISSING { learn(ip) } else { rule };
-            if !rule.is_frame() {
-                return (n, end_of(rule, sp));
-            }
             let base = if rule.counts_from_bp() { bp } else { sp };
             let cfa = base.wrapping_add(rule.cfa_bytes());
-            let slot = cfa.wrapping_sub(8);
-            // Without a saved rbp something readable is read and not used:
-            // no branch, which would be hard to foretell.
-            let saved = if rule.saves_bp() { cfa.wrapping_sub(rule.saved_bp_bytes()) } else { slot };
-            (rule, slot, saved)
+            (cfa.wrapping_sub(8), cfa.wrapping_sub(rule.saved_bp_bytes()))
         };
-        // Both words are within the frames walked so far and this thread's
-        // stack, and the stack gets shorter with each step.
-        let is_within = (sp <= slot) & (slot <= highest) & (start.sp <= saved) & (saved <= slot);
-        if !(is_within & (slot & 7 == 0)) {
-            return (n, End::Lost);
+        // Within this thread's stack, and outside of what was walked. A rule
+        // that says to stop fails here too: it puts the slot below `sp`.
+        if !((sp <= saved) & (saved <= slot) & (slot <= highest) & (slot & 7 == 0)) {
+            return (n, end_of(rule, sp));
         }
-        // SAFETY: `start.sp <= saved <= slot <= top - 8`, checked above, and
-        // aligned: `slot` by the check, `saved` as it is a multiple of 8 below.
-        // All of it is this thread's own stack, from its stack pointer up.
+        // SAFETY: `start.sp <= sp <= saved <= slot <= top - 8` by the check
+        // above, and aligned: `slot` by the check, `saved` as it is a multiple
+        // of 8 below. All of it is this thread's own stack, from its stack
+        // pointer up.
         let (word, saved_bp) = unsafe { (read(slot), read(saved)) };
-        if word == 0 {
-            return (n, End::Outermost(sp));
-        }
         bp = if rule.saves_bp() { saved_bp } else { bp };
         let step = Step { slot, word, bp, rule };
-        steps[n].write(step);
+        next.write(step);
         if let Some(frame) = join.meets(&step) {
             return (n + 1, End::Joined(frame));
+        }
+        if word == 0 {
+            return (n, End::Outermost(sp));
         }
         ip = word;
         sp = slot + 8;
@@ -131,6 +123,7 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     (MAX_DEPTH, End::Full)
 }
 
+#[cold]
 fn end_of(rule: Rule, sp: usize) -> End {
     match rule.why_stop() {
         Some(Stop::Outermost) => End::Outermost(sp),
