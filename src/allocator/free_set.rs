@@ -199,7 +199,8 @@ impl Rows {
     #[inline]
     fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
         let (place, bin) = place_of(bytes);
-        // Mostly it is the first of its own bin.
+        let (place, bin) = self.first_occupied(place, !0 << bin)?;
+        // Mostly the bin holds one size, or larger ones only.
         if let Some(row) = &mut self.rows[place]
             && let Bin::List(list) = &mut row.bins[bin]
             && let Some(first) = list.last()
@@ -220,6 +221,20 @@ impl Rows {
         Some(first.id)
     }
 
+    /// The first bin that has a block: among some of a row, or behind it.
+    #[inline]
+    fn first_occupied(&self, place: usize, bins: u32) -> Option<(usize, usize)> {
+        let first_of = |bins: u32| bins.trailing_zeros() as usize % BINS_A_ROW as usize;
+        let here = self.rows[place].as_ref().map_or(0, |row| row.occupied & bins);
+        if here != 0 {
+            return Some((place, first_of(here)));
+        }
+        let behind = self.occupied & (!1 << place);
+        let place = behind.trailing_zeros() as usize % N_ROWS;
+        let row = self.rows[place].as_ref()?;
+        (behind != 0).then_some((place, first_of(row.occupied)))
+    }
+
     /// The blocks of at least that size, in order.
     fn from(&self, bytes: u64) -> impl Iterator<Item = BlockId> {
         let first = self.first_from(bytes, Address(0));
@@ -237,16 +252,11 @@ impl Rows {
     #[inline(never)]
     fn first_from(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
-        if let Some(row) = &self.rows[place] {
-            let here = row.bins[bin].first_from(key(bytes, address));
-            let behind = row.occupied & (!1 << bin);
-            if here.is_some() || behind != 0 {
-                return here.or_else(|| row.bins[behind.trailing_zeros() as usize].first());
-            }
-        }
-        let behind = self.occupied & (!1 << place);
-        let row = self.rows[behind.trailing_zeros() as usize % N_ROWS].as_ref()?;
-        row.bins[row.occupied.trailing_zeros() as usize % BINS_A_ROW as usize].first()
+        let here = self.rows[place].as_ref().and_then(|row| row.bins[bin].first_from(key(bytes, address)));
+        here.or_else(|| {
+            let (place, bin) = self.first_occupied(place, !1 << bin)?;
+            self.rows[place].as_ref()?.bins[bin].first()
+        })
     }
 
     /// The last block before that size and address.

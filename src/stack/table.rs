@@ -144,7 +144,8 @@ impl StackTable {
         } else {
             // With the lock let go, because the loader's is taken; now, because
             // the functions still run, so their libraries are still loaded.
-            modules::note(key.native);
+            let innermost_first: Vec<usize> = key.native.iter().rev().copied().collect();
+            modules::note(&innermost_first);
         }
         inserted.stack()
     }
