@@ -1,5 +1,7 @@
 //! Recorder and inventories, read while each allocator stands still, become a `Snapshot`.
 
+use std::sync::{Mutex, PoisonError};
+
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -207,6 +209,9 @@ impl Collector {
     }
 }
 
+/// What was named stays named: the next snapshot asks for little that is new.
+static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
+
 /// Gives every stack in use its frames; each distinct address is named once.
 fn name_stacks(
     recorder: &Recorder,
@@ -222,7 +227,11 @@ fn name_stacks(
         ("line", Field::Line),
     ]));
     let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
-    let mut symbolizer = Symbolizer::default();
+    if parts.is_empty() {
+        return FxHashMap::default();
+    }
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let symbolizer = names.get_or_insert_default();
     symbolizer.prepare(parts.iter().flat_map(|(_, addresses)| addresses.iter().copied()));
     used.into_iter()
         .zip(parts)

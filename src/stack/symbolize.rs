@@ -42,11 +42,14 @@ impl Symbolizer {
     /// Names these addresses at once, each distinct one once, by module and rising: far less work than
     /// stack by stack, because a module's files are open only while its addresses are named.
     pub(crate) fn prepare(&mut self, addresses: impl Iterator<Item = usize>) {
+        modules::refresh();
         let mut addresses: Vec<usize> = addresses.chain([landmark()]).collect();
         addresses.sort_unstable();
         addresses.dedup();
         let owners = modules::owners(&addresses);
-        self.learn(addresses.into_iter().zip(owners).map(Target::of_call).collect());
+        let targets = addresses.into_iter().zip(owners).map(Target::of_call);
+        let unknown = targets.filter(|target| !self.known.contains_key(&target.key()));
+        self.learn(unknown.collect());
     }
 
     /// The frames of a stack, innermost first, without memreel's own at the top.
