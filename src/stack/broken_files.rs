@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     debug_file::Arena,
+    demangle::demangle,
     identity::Identity,
     image::{self, Probe},
     library::{compile, compile_text},
@@ -21,17 +22,15 @@ fn module(path: &Path) -> Module {
     Module { number: 0, path: path.into(), bias: 0, ranges: Vec::new(), identity }
 }
 
-/// The functions and lines behind some offsets, `-` for none, with no net below: a panic fails the test.
+/// The calls behind some offsets, innermost first, `-` for none, with no net below: a panic fails the test.
 fn names(path: &Path, offsets: &[u64]) -> Vec<String> {
     let arena = Arena::default();
     let probes: Vec<Probe> =
         offsets.iter().map(|offset| Probe { offset: *offset, is_return: true }).collect();
     let places = image::look_up(&module(path), &probes, &arena, &mut |text| Arc::from(text));
-    let calls = places.iter().map(|place| {
-        let call = place.calls.first()?;
-        Some(format!("{}:{}", String::from_utf8_lossy(call.function.unwrap_or_default()), call.line))
-    });
-    calls.map(|call| call.unwrap_or_else(|| "-".into())).collect()
+    let text = |call: &image::Call| format!("{}:{}", demangle(call.function.unwrap_or_default()), call.line);
+    let texts = places.iter().map(|place| place.calls.iter().map(text).collect::<Vec<_>>().join(" < "));
+    texts.map(|text| if text.is_empty() { "-".into() } else { text }).collect()
 }
 
 /// The offset of a library's function of a name.
@@ -100,16 +99,21 @@ fn what_is_no_library_names_nothing() {
 #[test]
 fn lines_are_found_where_linkers_put_them() {
     let folder = tempfile::tempdir().unwrap();
-    let ways: [(&str, &[&str], &str); 5] = [
-        ("in_file", &["-Cdebuginfo=2"], "run:10"),
-        ("packed", &["-Cdebuginfo=2", "-Csplit-debuginfo=packed"], "run:10"),
-        ("unpacked", &["-Cdebuginfo=2", "-Csplit-debuginfo=unpacked"], "run:10"),
-        ("zlib", &["-Cdebuginfo=2", "-Clink-arg=-Wl,--compress-debug-sections=zlib"], "run:10"),
-        ("none", &["-Cdebuginfo=0", "-Cstrip=symbols"], "run:0"),
+    let inlined = "core::hint::black_box";
+    let ways: [(&str, &[&str], &str, bool); 5] = [
+        ("in_file", &["-Cdebuginfo=2"], "run:10", true),
+        ("packed", &["-Cdebuginfo=2", "-Csplit-debuginfo=packed"], "run:10", true),
+        ("unpacked", &["-Cdebuginfo=2", "-Csplit-debuginfo=unpacked"], "run:10", true),
+        ("zlib", &["-Cdebuginfo=2", "-Clink-arg=-Wl,--compress-debug-sections=zlib"], "run:10", true),
+        ("none", &["-Cdebuginfo=0", "-Cstrip=symbols"], "run:0", false),
     ];
-    for (name, options, expected) in ways {
+    for (name, options, expected, has_inlined) in ways {
         let path = compile(folder.path(), name, options);
-        assert_eq!(names(&path, &[offset_of(&path, "run")]), [expected], "{name}");
+        let run = offset_of(&path, "run");
+        let names = names(&path, &(run..run + 48).collect::<Vec<_>>());
+        assert_eq!(names[0], expected, "{name}");
+        let is_inlined = |name: &String| name.starts_with(inlined) && name.contains(" < run:11");
+        assert_eq!(names.iter().any(is_inlined), has_inlined, "{name}: {names:?}");
     }
 }
 

@@ -105,7 +105,7 @@ mod linux {
         }
         let mut see: See<'_> = see;
         // SAFETY: `call` is made for the pointer it gets; see there. The
-        // closures above touch no loader function and take no lock.
+        // closures above allocate, but call no function of the loader and do not panic.
         unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut see).cast()) };
     }
 

@@ -68,6 +68,18 @@ fn allocates_below(reel: &Reel, library: &Path) -> Allocation {
     block.unwrap()
 }
 
+#[inline(never)]
+fn on_the_left(reel: &Reel, library: &Path) -> Allocation {
+    std::hint::black_box(allocates_below(reel, library))
+}
+
+#[inline(never)]
+fn on_the_right(reel: &Reel, library: &Path) -> Allocation {
+    let block = allocates_below(reel, library);
+    std::hint::black_box("another function, not the same folded into one");
+    block
+}
+
 fn reel() -> Reel {
     Reel::builder().history(History::all()).build().unwrap()
 }
@@ -113,13 +125,15 @@ fn a_file_that_was_replaced_names_nothing() {
 #[test]
 fn libraries_at_the_same_addresses_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let paths = ["left_side", "near_side"].map(|name| library(folder.path(), name));
+    let paths = ["left_side", "west_side"].map(|name| library(folder.path(), name));
     let reel = reel();
-    let _blocks: Vec<_> = (0..10).flat_map(|_| &paths).map(|path| allocates_below(&reel, path)).collect();
+    // From two places, so that the stacks differ although all of the libraries' addresses may be equal.
+    let blocks = (0..10).flat_map(|_| [on_the_left(&reel, &paths[0]), on_the_right(&reel, &paths[1])]);
+    let _blocks: Vec<Allocation> = blocks.collect();
     let frames = frames_in(&reel, "_side.rs");
     assert_eq!(frames.len(), 20);
     for (index, frames) in frames.iter().enumerate() {
-        let name = ["left_side:6", "near_side:6"][index % 2];
+        let name = ["left_side:6", "west_side:6"][index % 2];
         assert_eq!(frames, &[name, "run:11"], "{index}");
     }
 }
