@@ -86,7 +86,7 @@ impl StackTable {
     }
 
     /// The source, to name its words.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the recorder's hook for Python frames"))]
+    #[expect(dead_code, reason = "the recorder's hook for Python frames")]
     pub(crate) fn source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.source.get()
     }
