@@ -168,6 +168,13 @@ struct Chain<'a> {
     has_unfit: bool,
 }
 
+impl<'a> Chain<'a> {
+    fn new(seed: u64, n_left: u32, bounces: &'a [Bounce]) -> Chain<'a> {
+        let random = Random(seed);
+        Chain { random, n_left, bounces, n_compared: 0, n_cut: 0, n_unfit: 0, n_threads: 0, has_unfit: false }
+    }
+}
+
 /// A function of a loaded library that calls back.
 type Bounce = unsafe extern "C-unwind" fn(Call, *mut c_void);
 
@@ -329,16 +336,7 @@ fn run(n_chains: usize, seed: u64, bounces: &[Bounce]) -> [usize; 3] {
     for _ in 0..n_chains {
         let most = if random.below(16) == 0 { 150 } else { 30 };
         let n_left = random.below(most) as u32;
-        let mut chain = Chain {
-            random: Random(random.next()),
-            n_left,
-            bounces,
-            n_compared: 0,
-            n_cut: 0,
-            n_unfit: 0,
-            n_threads: 0,
-            has_unfit: false,
-        };
+        let mut chain = Chain::new(random.next(), n_left, bounces);
         black_box(go_on(&mut chain));
         let of_chain = [chain.n_compared, chain.n_cut, chain.n_unfit];
         counts.iter_mut().zip(of_chain).for_each(|(count, n)| *count += n);
@@ -459,23 +457,14 @@ fn leftovers_of_older_stacks_are_not_joined() {
         unsafe { memreel_chain_sized(leaf, data, n_bytes) };
         black_box(());
     }
-    for seed in 0..16 {
-        let total = 512;
-        for outer in (0..=total).step_by(16) {
-            let mut chain = Chain {
-                random: Random(seed),
-                n_left: 0,
-                bounces: &[],
-                n_compared: 0,
-                n_cut: 0,
-                n_unfit: 0,
-                n_threads: 0,
-                has_unfit: false,
-            };
-            let mut data = Leaf { inner: total - outer, chain: &mut chain };
-            // SAFETY: `inner` takes this data, which is not used meanwhile.
-            unsafe { memreel_chain_sized(inner, ptr::from_mut(&mut data).cast(), outer) };
-        }
+    // Far enough apart for a frame not to lie over its old place.
+    let mut random = Random(3);
+    for seed in 0..400 {
+        let (total, outer) = (2048, 256 * random.below(9) as usize);
+        let mut chain = Chain::new(seed, 0, &[]);
+        let mut data = Leaf { inner: total - outer, chain: &mut chain };
+        // SAFETY: `inner` takes this data, which is not used meanwhile.
+        unsafe { memreel_chain_sized(inner, ptr::from_mut(&mut data).cast(), outer) };
     }
 }
 

@@ -288,16 +288,21 @@ mod tests {
     fn a_saved_rbp_that_matters_is_compared() {
         let mut stack = Stack::new();
         let (last, steps) = four(&mut stack);
-        // Two words below its frame's CFA, where the innermost frame saved it.
+        let mut last = last;
+        // Called by the frame that saved `rbp`, so its own does not matter.
+        let inner = step(&mut stack, 5, 0x50, 0xe0, Rule::frame(Base::Sp, 32, None));
+        last.replace(4, &[inner], EPOCH, true);
+        assert_eq!(joined(&last, &stack, EPOCH, &[inner]), Some(4));
+        // Where `rbp` was saved, two words below the CFA.
         stack.0[9] = 0xbb;
-        let inner = step(&mut stack, 5, 0x50, 0xb0, Rule::frame(Base::Sp, 32, None));
-        let mut join = last.join(EPOCH, &stack.live());
-        // SAFETY: made by `step`.
-        assert_eq!(join.meets(unsafe { inner.assume_init_ref() }), None);
-        assert_eq!(join.n, 4, "the frame that saved it may be met, with its new step");
+        assert_eq!(joined(&last, &stack, EPOCH, &[inner]), None);
         // SAFETY: made by `step`.
         let changed = Step { bp: 0xbb, ..unsafe { steps[0].assume_init() } };
-        assert_eq!(join.meets(&changed), None, "its caller hands on another rbp");
+        assert_eq!(
+            joined(&last, &stack, EPOCH, &[MaybeUninit::new(changed)]),
+            None,
+            "handed on to where it counts"
+        );
     }
 
     #[test]
