@@ -3,6 +3,7 @@
 //! One JSON object a line: the case, the method, nanoseconds a capture (the
 //! median of batches, the cost of running the chain taken off), and how many
 //! frames the capture saw. The other tools run on the same chains in the same run.
+//! `-- reuse others` measures only these.
 
 mod chains;
 
@@ -29,6 +30,9 @@ fn main() {
         for method in
             [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules, StackMethod::Backtrace]
         {
+            if !is_wanted(method.name()) {
+                continue;
+            }
             method.force();
             let n_runs = if method == StackMethod::Backtrace { N_RUNS / 20 } else { N_RUNS };
             let ns = median(n_runs, path, &mut || {
@@ -37,6 +41,9 @@ fn main() {
             say(case, &format!("memreel {}", method.name()), ns - empty);
         }
         best.force();
+        if !is_wanted("others") {
+            continue;
+        }
         let mut addresses = [0_usize; 128];
         let ns = median(N_RUNS / 20, path, &mut || {
             let mut n = 0;
@@ -56,6 +63,12 @@ fn main() {
         });
         say(case, "Backtrace::new_unresolved", ns - empty);
     }
+}
+
+/// Whether the command line names this method, or none.
+fn is_wanted(name: &str) -> bool {
+    let mut names = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).peekable();
+    names.peek().is_none() || names.any(|arg| arg == name)
 }
 
 fn say(case: &str, method: &str, ns: f64) {

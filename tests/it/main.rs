@@ -26,6 +26,7 @@
 //! - `whatif`: recorded histories under other settings.
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
+//! - `stacks`: the files that a capture passes through name no lock.
 //! - `cli`: the program, its output and its exit status.
 
 mod buffer;
@@ -54,6 +55,7 @@ mod replay_command;
 mod scenario;
 mod schema;
 mod settings;
+mod stacks;
 mod stories;
 mod stress;
 mod validate;

@@ -203,3 +203,136 @@ impl Join<'_> {
 fn slot_of(last: &Last, n: usize) -> usize {
     n.checked_sub(1).map_or(usize::MAX, |index| last.frames[index].slot)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::rule::{Base, Rule},
+        *,
+    };
+
+    const EPOCH: u32 = 7;
+
+    /// Some words that stand for a stack, innermost first.
+    struct Stack(Box<[usize; 64]>);
+
+    impl Stack {
+        fn new() -> Stack {
+            Stack(Box::new([0; 64]))
+        }
+
+        fn address(&self, index: usize) -> usize {
+            self.0.as_ptr().expose_provenance() + 8 * index
+        }
+
+        fn live(&self) -> Range<usize> {
+            self.address(0)..self.address(64)
+        }
+    }
+
+    fn step(stack: &mut Stack, slot: usize, word: usize, bp: usize, rule: Rule) -> MaybeUninit<Step> {
+        stack.0[slot] = word;
+        if rule.saves_bp() {
+            stack.0[slot + 1 - rule.saved_bp_bytes() / 8] = bp;
+        }
+        MaybeUninit::new(Step { slot: stack.address(slot), word, bp, rule })
+    }
+
+    /// Four frames, of which the second from outside counts from `rbp`, which
+    /// the third only hands on and the fourth has saved.
+    fn four(stack: &mut Stack) -> (Last, [MaybeUninit<Step>; 4]) {
+        let plain = Rule::frame(Base::Sp, 32, None);
+        let saves = Rule::frame(Base::Sp, 32, Some(16));
+        let counts = Rule::frame(Base::Bp, 32, None);
+        let steps = [
+            step(stack, 10, 0x100, 0xb0, saves),
+            step(stack, 20, 0x200, 0xb0, plain),
+            step(stack, 30, 0x300, 0xb0, counts),
+            step(stack, 40, 0x400, 0xb0, plain),
+        ];
+        let mut last = Last::new();
+        last.replace(0, &steps, EPOCH, true);
+        (last, steps)
+    }
+
+    /// The frame at which a walk that takes these steps joins, counted from the outermost.
+    fn joined(last: &Last, stack: &Stack, epoch: u32, steps: &[MaybeUninit<Step>]) -> Option<usize> {
+        let mut join = last.join(epoch, &stack.live());
+        // SAFETY: all are made by `step`.
+        steps.iter().find_map(|step| join.meets(unsafe { step.assume_init_ref() }))
+    }
+
+    #[test]
+    fn an_unchanged_stack_is_joined_at_once_and_a_changed_one_outside_of_the_change() {
+        let mut stack = Stack::new();
+        let (last, mut steps) = four(&mut stack);
+        assert_eq!(last.words(), [0x400, 0x300, 0x200, 0x100]);
+        assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(3));
+        steps[1] = step(&mut stack, 20, 0x222, 0xb0, Rule::frame(Base::Sp, 32, None));
+        assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(1));
+        // Its inner frame stands as it did, but is called from elsewhere.
+        steps[3] = step(&mut stack, 40, 0x444, 0xb0, Rule::frame(Base::Sp, 32, None));
+        assert_eq!(joined(&last, &stack, EPOCH, &steps), None);
+    }
+
+    #[test]
+    fn what_was_learnt_in_another_epoch_is_not_joined() {
+        let mut stack = Stack::new();
+        let (mut last, steps) = four(&mut stack);
+        assert_eq!(joined(&last, &stack, EPOCH + 1, &steps), None);
+        last.replace(0, &steps, EPOCH, false);
+        assert_eq!(joined(&last, &stack, EPOCH, &steps), None, "nor a walk that was cut");
+    }
+
+    #[test]
+    fn a_saved_rbp_that_matters_is_compared() {
+        let mut stack = Stack::new();
+        let (last, steps) = four(&mut stack);
+        let mut last = last;
+        // Called by the frame that saved `rbp`, so its own does not matter.
+        let inner = step(&mut stack, 5, 0x50, 0xe0, Rule::frame(Base::Sp, 32, None));
+        last.replace(4, &[inner], EPOCH, true);
+        assert_eq!(joined(&last, &stack, EPOCH, &[inner]), Some(4));
+        // Where `rbp` was saved, two words below the CFA.
+        stack.0[9] = 0xbb;
+        assert_eq!(joined(&last, &stack, EPOCH, &[inner]), None);
+        // SAFETY: made by `step`.
+        let changed = Step { bp: 0xbb, ..unsafe { steps[0].assume_init() } };
+        assert_eq!(
+            joined(&last, &stack, EPOCH, &[MaybeUninit::new(changed)]),
+            None,
+            "handed on to where it counts"
+        );
+    }
+
+    #[test]
+    fn an_rbp_that_nobody_counts_from_is_not_compared() {
+        let mut stack = Stack::new();
+        let (last, steps) = four(&mut stack);
+        // SAFETY: made by `step`.
+        let outer = unsafe { steps[3].assume_init() };
+        let mut join = last.join(EPOCH, &stack.live());
+        assert_eq!(join.meets(&Step { bp: 0xbb, ..outer }), Some(0));
+    }
+
+    #[test]
+    fn the_inner_frames_are_replaced_and_the_outer_stay() {
+        let mut stack = Stack::new();
+        let (mut last, _) = four(&mut stack);
+        let whole = last.hash();
+        last.set_stack(1, StackId(5));
+        let inner = [step(&mut stack, 20, 0x222, 0xb0, Rule::frame(Base::Sp, 32, None))];
+        last.replace(2, &inner, EPOCH, true);
+        assert_eq!((last.words(), last.stack_in(1)), (&[0x400, 0x300, 0x222][..], None));
+        assert_ne!(last.hash(), whole);
+        let back = [
+            step(&mut stack, 10, 0x100, 0xb0, Rule::frame(Base::Sp, 32, Some(16))),
+            step(&mut stack, 20, 0x200, 0xb0, Rule::frame(Base::Sp, 32, None)),
+        ];
+        last.replace(2, &back, EPOCH, true);
+        assert_eq!(last.hash(), whole);
+        last.set_stack(1, StackId(5));
+        last.replace(2, &back, EPOCH, true);
+        assert_eq!((last.stack_in(1), last.stack_in(2)), (Some(StackId(5)), None));
+    }
+}

@@ -1,0 +1,57 @@
+//! What a capture may not name: a lock.
+//!
+//! A capture runs inside of allocators and signal handlers. `tests/preload.rs`
+//! counts what it asks of glibc, but std's locks ask the kernel directly. So the
+//! source itself is read: a file that a capture passes through names no lock,
+//! but for the one file of the cold path.
+
+use std::{fs, path::Path};
+
+/// The files of `src/stack` that a capture passes through; those of `unwind/` all are.
+/// Not among them are `insert.rs`, which adds a new stack under a lock, and
+/// those that name stacks later.
+const ON_THE_WAY: &[&str] =
+    &["capture.rs", "index.rs", "method.rs", "portable.rs", "record.rs", "source.rs", "table.rs"];
+
+const LOCKS: &[&str] = &[
+    "Mutex",
+    "RwLock",
+    "Once",
+    "OnceLock",
+    "OnceCell",
+    "LazyLock",
+    "Lazy",
+    "Condvar",
+    "Barrier",
+    "ReentrantLock",
+    "mpsc",
+    "park",
+    "lock",
+];
+
+#[test]
+fn capture_files_name_no_lock() {
+    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stack");
+    let walk = fs::read_dir(room.join("unwind")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> = ON_THE_WAY.iter().map(|name| room.join(name)).chain(walk).collect();
+    assert!(files.len() > ON_THE_WAY.len() + 5, "the walk's files were not found");
+    for path in files {
+        let found = locks_in(&fs::read_to_string(&path).unwrap());
+        assert!(found.is_empty(), "{} names {found:?}", path.display());
+    }
+}
+
+/// The locks that code names, outside of comments and of the tests at its end.
+fn locks_in(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code =
+        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| LOCKS.contains(word)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_lock_is_found() {
+    assert_eq!(locks_in("use std::sync::{Arc, OnceLock};\n// a Mutex\nx.lock();"), ["OnceLock", "lock"]);
+    assert!(locks_in("#[cfg(test)]\nmod tests { use std::sync::Barrier; }").is_empty());
+}
