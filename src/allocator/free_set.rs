@@ -282,7 +282,7 @@ enum Bin {
     /// was taken last.
     List(Vec<Free>),
     /// So large that a list would be slow.
-    Tree(Box<BTreeMap<Key, BlockId>>),
+    Tree(BTreeMap<Key, BlockId>),
 }
 
 impl Default for Bin {
@@ -354,7 +354,7 @@ impl Bin {
         if let Bin::List(list) = self
             && list.len() == MOST_IN_LIST
         {
-            *self = Bin::Tree(Box::new(list.iter().map(|free| (free.key(), free.id)).collect()));
+            *self = Bin::Tree(list.iter().map(|free| (free.key(), free.id)).collect());
         }
         match self {
             Bin::List(list) => {
@@ -401,6 +401,8 @@ impl Bin {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::btree_map::Entry;
+
     use super::*;
 
     /// Sizes that meet in one bin, stand in neighbouring ones, and are far apart.
@@ -434,9 +436,9 @@ mod tests {
             match draw(6) {
                 0..=2 => {
                     let id = BlockId::from_index(step + 1);
-                    if !oracle.contains_key(&(stream, bytes, address)) {
+                    if let Entry::Vacant(vacant) = oracle.entry((stream, bytes, address)) {
+                        vacant.insert(id);
                         assert!(set.insert(stream, bytes, address, id));
-                        oracle.insert((stream, bytes, address), id);
                     }
                 }
                 3 | 4 => {
