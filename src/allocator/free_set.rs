@@ -8,7 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{block::BlockId, size::MIN_BLOCK_BYTES};
+use super::{
+    bin::{Bin, Free, key},
+    block::BlockId,
+    size::MIN_BLOCK_BYTES,
+};
 use crate::event::{Address, StreamId};
 
 /// Each doubling of sizes has that many bins; sizes below twice as many
@@ -16,35 +20,6 @@ use crate::event::{Address, StreamId};
 const BINS_A_ROW: u32 = 32;
 /// As many as `u64` has bits.
 const N_ROWS: usize = 64;
-/// A bin with more blocks is a tree: moving them up costs more than its walk.
-const MOST_IN_LIST: usize = 512;
-
-/// A free block; ordered by size, then address. Its number decides nothing:
-/// no two blocks have one address.
-#[derive(Clone, Copy, Debug)]
-struct Free {
-    bytes: u64,
-    address: Address,
-    id: BlockId,
-}
-
-/// Size and address in one number: comparing two takes no branch.
-type Key = u128;
-
-fn key(bytes: u64, address: Address) -> Key {
-    Key::from(bytes) << 64 | Key::from(address.0)
-}
-
-impl Free {
-    fn key(&self) -> Key {
-        key(self.bytes, self.address)
-    }
-
-    #[allow(clippy::cast_possible_truncation)]
-    fn of((key, id): (&Key, &BlockId)) -> Free {
-        Free { bytes: (key >> 64) as u64, address: Address(*key as u64), id: *id }
-    }
-}
 
 /// The free blocks of a pool.
 #[derive(Debug, Default)]
@@ -174,11 +149,19 @@ impl Row {
     }
 }
 
+#[cold]
+fn make_row(none: &mut Option<Box<Row>>) -> &mut Row {
+    none.get_or_insert_default()
+}
+
 impl Rows {
     #[inline(always)]
     fn insert(&mut self, free: Free) -> bool {
         let (place, bin) = place_of(free.bytes);
-        let row = self.rows[place].get_or_insert_default();
+        let row = match &mut self.rows[place] {
+            Some(row) => row,
+            none => make_row(none),
+        };
         self.occupied |= 1 << place;
         row.occupied |= 1 << bin;
         row.bins[bin].insert(free)
@@ -275,130 +258,6 @@ impl Rows {
     }
 }
 
-/// Blocks of one size, or of similar ones.
-#[derive(Debug)]
-enum Bin {
-    /// The first at the end: that is where best fit takes, and puts back what
-    /// was taken last.
-    List(Vec<Free>),
-    /// So large that a list would be slow.
-    Tree(BTreeMap<Key, BlockId>),
-}
-
-impl Default for Bin {
-    fn default() -> Bin {
-        Bin::List(Vec::new())
-    }
-}
-
-/// How many of a list are not before a key.
-#[inline]
-fn n_from(list: &[Free], key: Key) -> usize {
-    match list.last() {
-        Some(first) if first.key() < key => list.partition_point(|free| free.key() >= key),
-        _ => list.len(),
-    }
-}
-
-impl Bin {
-    fn is_empty(&self) -> bool {
-        match self {
-            Bin::List(list) => list.is_empty(),
-            Bin::Tree(tree) => tree.is_empty(),
-        }
-    }
-
-    fn first(&self) -> Option<Free> {
-        match self {
-            Bin::List(list) => list.last().copied(),
-            Bin::Tree(tree) => tree.first_key_value().map(Free::of),
-        }
-    }
-
-    fn last(&self) -> Option<Free> {
-        match self {
-            Bin::List(list) => list.first().copied(),
-            Bin::Tree(tree) => tree.last_key_value().map(Free::of),
-        }
-    }
-
-    fn first_from(&self, key: Key) -> Option<Free> {
-        match self {
-            Bin::List(list) => list[..n_from(list, key)].last().copied(),
-            Bin::Tree(tree) => tree.range(key..).next().map(Free::of),
-        }
-    }
-
-    fn last_below(&self, key: Key) -> Option<Free> {
-        match self {
-            Bin::List(list) => list.get(n_from(list, key)).copied(),
-            Bin::Tree(tree) => tree.range(..key).next_back().map(Free::of),
-        }
-    }
-
-    #[inline(always)]
-    fn insert(&mut self, free: Free) -> bool {
-        if let Bin::List(list) = self
-            && list.last().is_none_or(|first| free.key() < first.key())
-            && list.len() < MOST_IN_LIST
-        {
-            list.push(free);
-            return true;
-        }
-        self.insert_behind(free.key(), free.id)
-    }
-
-    /// Not as the first, or in a list that is full.
-    #[inline(never)]
-    fn insert_behind(&mut self, key: Key, id: BlockId) -> bool {
-        if let Bin::List(list) = self
-            && list.len() == MOST_IN_LIST
-        {
-            *self = Bin::Tree(list.iter().map(|free| (free.key(), free.id)).collect());
-        }
-        match self {
-            Bin::List(list) => {
-                let place = n_from(list, key);
-                let is_new = place == 0 || list[place - 1].key() != key;
-                list.insert(place, Free::of((&key, &id)));
-                is_new
-            }
-            Bin::Tree(tree) => tree.insert(key, id).is_none(),
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, key: Key) -> bool {
-        match self {
-            Bin::List(list) if list.last().is_some_and(|first| first.key() == key) => list.pop().is_some(),
-            _ => self.remove_behind(key),
-        }
-    }
-
-    /// Not the first.
-    #[inline(never)]
-    fn remove_behind(&mut self, key: Key) -> bool {
-        match self {
-            Bin::List(list) => {
-                let place = n_from(list, key);
-                let was_there = place > 0 && list[place - 1].key() == key;
-                if was_there {
-                    list.remove(place - 1);
-                }
-                was_there
-            }
-            Bin::Tree(tree) => {
-                let was_there = tree.remove(&key).is_some();
-                // Far below the limit, so that it does not go back and forth.
-                if tree.len() < MOST_IN_LIST / 4 {
-                    *self = Bin::List(tree.iter().rev().map(Free::of).collect());
-                }
-                was_there
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::btree_map::Entry;
@@ -465,27 +324,6 @@ mod tests {
                 assert!(set.iter().eq(oracle.values().copied()));
             }
         }
-    }
-
-    #[test]
-    fn a_crowded_bin_is_a_tree_and_becomes_a_list_again() {
-        let (mut set, n) = (FreeSet::default(), MOST_IN_LIST + 1);
-        let address = |n: usize| Address(512 * n as u64);
-        let is_tree = |set: &FreeSet| {
-            let row = set.rows(StreamId(0)).unwrap().rows[0].as_ref().unwrap();
-            matches!(row.bins[1], Bin::Tree(_))
-        };
-        for i in 1..=n {
-            assert!(set.insert(StreamId(0), 512, address(i), BlockId::from_index(i)));
-        }
-        assert!(is_tree(&set));
-        assert!(!set.insert(StreamId(0), 512, address(1), BlockId::from_index(1)));
-        for i in 1..n {
-            assert!(set.remove(StreamId(0), 512, address(i)));
-            assert!(!set.remove(StreamId(0), 512, address(i)));
-            assert_eq!(set.fitting(StreamId(0), 1).next(), Some(BlockId::from_index(i + 1)));
-        }
-        assert!(!is_tree(&set));
     }
 
     #[test]

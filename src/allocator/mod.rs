@@ -19,6 +19,7 @@ mod oom;
 mod inspect;
 mod private;
 mod pool;
+mod bin;
 mod block;
 mod segments;
 mod stats;

@@ -107,6 +107,7 @@ impl Pool {
     }
 
     /// Puts a block in, mapped or not, where it belongs.
+    // It ends every free, and a call would cost as much as what it does.
     #[inline(always)]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;

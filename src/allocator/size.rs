@@ -22,9 +22,9 @@ pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
         return MIN_BLOCK_BYTES;
     }
     // Intervals begin at 1 MiB; smaller requests use the first, larger ones the last.
-    let interval = match requested_bytes.ilog2() {
-        ..=20 => 0,
-        log2 => (log2 as usize - 20).min(15),
+    let interval = match requested_bytes {
+        ..0x20_0000 => 0,
+        bytes => (bytes.ilog2() as usize - 20).min(15),
     };
     let divisions = u64::from(settings.roundup_power2_divisions[interval]);
     if divisions > 1 && requested_bytes > MIN_BLOCK_BYTES * divisions {

@@ -13,26 +13,62 @@ use crate::inventory::PoolKind;
 pub(super) struct Tally {
     /// By [`PoolKind`].
     kinds: [Part; 2],
-    peak_of_all: i64,
+    all: Level,
+}
+
+/// What there is now, as its distance from the peak: that an increase makes a
+/// new peak is then seen from its sign.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    peak: i64,
+    below_peak: i64,
+}
+
+impl Level {
+    #[inline]
+    fn rise(&mut self, by: u64) -> bool {
+        self.below_peak = self.below_peak.wrapping_sub_unsigned(by);
+        self.below_peak < 0
+    }
+
+    #[inline]
+    fn fall(&mut self, by: u64) {
+        self.below_peak = self.below_peak.wrapping_add_unsigned(by);
+    }
+
+    fn current(self) -> i64 {
+        self.peak - self.below_peak
+    }
+
+    /// What is now above the peak is the peak.
+    fn settle(&mut self) {
+        if self.below_peak < 0 {
+            self.reset();
+        }
+    }
+
+    fn reset(&mut self) {
+        *self = Level { peak: self.current(), below_peak: 0 };
+    }
 }
 
 /// A [`Stat`] whose decreases are not counted: what was there and what came
 /// says with what is left how much went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
-    current: i64,
-    peak: i64,
     /// The sum of all increases. It would take 2^64 bytes to begin at zero again.
     allocated: u64,
-    /// `current` when the sums were last reset.
+    /// What there was when the sums were last reset.
     at_reset: i64,
+    level: Level,
 }
 
 impl Part {
     fn stat(&self) -> Stat {
-        let Part { current, peak, allocated, at_reset } = *self;
+        let Part { level, allocated, at_reset } = *self;
+        let current = level.current();
         let freed = allocated.wrapping_add_signed(at_reset).wrapping_sub(current.cast_unsigned());
-        Stat { current, peak, allocated: signed(allocated), freed: signed(freed) }
+        Stat { current, peak: level.peak, allocated: signed(allocated), freed: signed(freed) }
     }
 }
 
@@ -51,35 +87,37 @@ impl Tally {
     #[inline]
     pub(super) fn add(&mut self, kind: PoolKind, by: u64) {
         let part = &mut self.kinds[kind as usize];
-        part.current = part.current.wrapping_add_unsigned(by);
         part.allocated = part.allocated.wrapping_add(by);
-        // Peaks move seldom: asking is cheaper than storing them each time.
-        if part.current > part.peak {
-            part.peak = part.current;
+        let (is_new, is_new_of_all) = (part.level.rise(by), self.all.rise(by));
+        if is_new || is_new_of_all {
+            self.settle();
         }
-        if self.current() > self.peak_of_all {
-            self.peak_of_all = self.current();
-        }
+    }
+
+    /// Some peak is passed, which is seldom.
+    #[cold]
+    fn settle(&mut self) {
+        self.kinds.iter_mut().for_each(|part| part.level.settle());
+        self.all.settle();
     }
 
     /// No peak needs to know of it.
     #[inline]
     pub(super) fn subtract(&mut self, kind: PoolKind, by: u64) {
-        let part = &mut self.kinds[kind as usize];
-        part.current = part.current.wrapping_sub_unsigned(by);
+        self.kinds[kind as usize].level.fall(by);
+        self.all.fall(by);
     }
 
     /// In all pools, now.
-    #[inline]
     pub(super) fn current(&self) -> i64 {
-        self.kinds[0].current + self.kinds[1].current
+        self.all.current()
     }
 
     fn stat(&self) -> PoolStat {
         let [small_pool, large_pool] = self.kinds.map(|part| part.stat());
         let all = Stat {
-            current: self.current(),
-            peak: self.peak_of_all,
+            current: self.all.current(),
+            peak: self.all.peak,
             allocated: small_pool.allocated.saturating_add(large_pool.allocated),
             freed: small_pool.freed.saturating_add(large_pool.freed),
         };
@@ -87,12 +125,12 @@ impl Tally {
     }
 
     fn reset_peak(&mut self) {
-        self.kinds.iter_mut().for_each(|part| part.peak = part.current);
-        self.peak_of_all = self.current();
+        self.kinds.iter_mut().for_each(|part| part.level.reset());
+        self.all.reset();
     }
 
     fn reset_accumulated(&mut self) {
-        self.kinds.iter_mut().for_each(|part| (part.allocated, part.at_reset) = (0, part.current));
+        self.kinds.iter_mut().for_each(|part| (part.allocated, part.at_reset) = (0, part.level.current()));
     }
 }
 
