@@ -60,7 +60,7 @@ fn median_ns(n: u32, mut call: impl FnMut(u32)) -> f64 {
 }
 
 fn event(n: u32, stack: StackId) -> Event {
-    let action = if n % 2 == 0 { Action::Alloc } else { Action::FreeRequested };
+    let action = if n.is_multiple_of(2) { Action::Alloc } else { Action::FreeRequested };
     let address = Address(0x7f00_0000_0000 + u64::from(n / 2) * 512);
     Event { action, address, size_bytes: 512, stream: StreamId::DEFAULT, pool: PoolId::default(), stack }
 }

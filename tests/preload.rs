@@ -127,5 +127,9 @@ fn captures(track: &Track, counter: Counter) -> (u64, String) {
 
 #[inline(never)]
 fn deep(track: &Track, depth: usize) -> bool {
-    if depth == 0 { black_box(track.stack_of_alloc()).is_some() } else { black_box(deep(track, depth - 1)) }
+    if depth == 0 {
+        black_box(track.stack_of_alloc(512)).is_some()
+    } else {
+        black_box(deep(track, depth - 1))
+    }
 }

@@ -122,7 +122,7 @@ impl Log {
 
     /// The stacks of its events, as often as they come.
     pub(crate) fn stacks(&self) -> impl Iterator<Item = StackId> {
-        self.all.iter().map(|words| stack_of(words))
+        self.all.iter().map(stack_of)
     }
 
     /// Oldest first.

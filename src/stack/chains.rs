@@ -32,6 +32,8 @@ const OWN: [StackMethod; 3] = [StackMethod::FramePointers, StackMethod::Reuse, S
 // like a frame; aligned as compilers do it for vectors, with a rule that no
 // 29 bits can hold.
 global_asm!(
+    ".globl memreel_chain_sized",
+    ".hidden memreel_chain_sized",
     ".type memreel_chain_sized, @function",
     "memreel_chain_sized:",
     ".cfi_startproc",
@@ -50,6 +52,8 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_sized, . - memreel_chain_sized",
+    ".globl memreel_chain_tempting",
+    ".hidden memreel_chain_tempting",
     ".type memreel_chain_tempting, @function",
     "memreel_chain_tempting:",
     ".cfi_startproc",
@@ -74,6 +78,8 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_tempting, . - memreel_chain_tempting",
+    ".globl memreel_chain_aligned",
+    ".hidden memreel_chain_aligned",
     ".type memreel_chain_aligned, @function",
     "memreel_chain_aligned:",
     ".cfi_startproc",
@@ -103,6 +109,8 @@ global_asm!(
     // The call is the last instruction: the return address is in the next
     // function, which has another frame. What is called takes this frame away
     // as well and returns to its caller.
+    ".globl memreel_chain_last",
+    ".hidden memreel_chain_last",
     ".type memreel_chain_last, @function",
     "memreel_chain_last:",
     ".cfi_startproc",
@@ -111,6 +119,8 @@ global_asm!(
     "call memreel_chain_twice",
     ".cfi_endproc",
     ".size memreel_chain_last, . - memreel_chain_last",
+    ".globl memreel_chain_twice",
+    ".hidden memreel_chain_twice",
     ".type memreel_chain_twice, @function",
     "memreel_chain_twice:",
     ".cfi_startproc",
@@ -196,21 +206,27 @@ fn go_on(chain: &mut Chain<'_>) -> u64 {
         // SAFETY: here and below, each calls back with the data it is given,
         // before it returns, and the chain is not used here meanwhile.
         3 => after(|| unsafe { by_qsort(data) }),
+        // SAFETY: as above.
         4 => after(|| unsafe { by_bsearch(data) }),
         5 => {
             let n_bytes = 8 * chain.random.below(300) as usize;
+            // SAFETY: as above.
             after(|| unsafe { memreel_chain_sized(link, data, n_bytes) })
         }
+        // SAFETY: as above.
         6 => after(|| unsafe { memreel_chain_tempting(link, data) }),
         7 if chain.random.below(8) == 0 => {
             chain.has_unfit = true;
+            // SAFETY: as above.
             after(|| unsafe { memreel_chain_aligned(link, data) })
         }
         8 | 9 if !chain.bounces.is_empty() => {
             let bounce = chain.bounces[chain.random.below(chain.bounces.len() as u64) as usize];
+            // SAFETY: as above.
             after(|| unsafe { bounce(link, data) })
         }
         10 => large_frame(chain) + 4,
+        // SAFETY: as above.
         11 => after(|| unsafe { memreel_chain_last(link, data) }),
         12 => on_a_thread(chain),
         _ => go_on(chain).wrapping_add(black_box(7)),
@@ -441,8 +457,17 @@ fn a_librarys_rules_go_with_it() {
 #[test]
 fn leftovers_of_older_stacks_are_not_joined() {
     struct Leaf<'a> {
+        outer: usize,
+        by: Call,
         inner: usize,
         chain: &'a mut Chain<'a>,
+    }
+    unsafe extern "C-unwind" fn outer(data: *mut c_void) {
+        // SAFETY: made below.
+        let (n_bytes, inner) = unsafe { ((*data.cast::<Leaf<'_>>()).outer, (*data.cast::<Leaf<'_>>()).by) };
+        // SAFETY: `inner` takes the same data.
+        unsafe { memreel_chain_sized(inner, data, n_bytes) };
+        black_box(());
     }
     unsafe extern "C-unwind" fn leaf(data: *mut c_void) {
         // SAFETY: made below.
@@ -450,21 +475,24 @@ fn leftovers_of_older_stacks_are_not_joined() {
         compare(leaf.chain);
         black_box(leaf.inner);
     }
-    unsafe extern "C-unwind" fn inner(data: *mut c_void) {
+    // Two, in turn: joined to leftovers, the walk would see the one of the last round.
+    unsafe extern "C-unwind" fn inner<const N: u64>(data: *mut c_void) {
         // SAFETY: made below.
         let n_bytes = unsafe { (*data.cast::<Leaf<'_>>()).inner };
         // SAFETY: `leaf` takes the same data.
         unsafe { memreel_chain_sized(leaf, data, n_bytes) };
-        black_box(());
+        black_box(N);
     }
     // Far enough apart for a frame not to lie over its old place.
     let mut random = Random(3);
     for seed in 0..400 {
-        let (total, outer) = (2048, 256 * random.below(9) as usize);
+        let n_bytes = 256 * random.below(9) as usize;
         let mut chain = Chain::new(seed, 0, &[]);
-        let mut data = Leaf { inner: total - outer, chain: &mut chain };
-        // SAFETY: `inner` takes this data, which is not used meanwhile.
-        unsafe { memreel_chain_sized(inner, ptr::from_mut(&mut data).cast(), outer) };
+        let by: Call = if seed % 2 == 0 { inner::<1> } else { inner::<2> };
+        let mut data = Leaf { outer: n_bytes, by, inner: 2048 - n_bytes, chain: &mut chain };
+        // Room for what is called between two rounds, so that it does not wipe the leftovers away.
+        // SAFETY: `outer` takes this data, which is not used meanwhile.
+        unsafe { memreel_chain_sized(outer, ptr::from_mut(&mut data).cast(), 4096) };
     }
 }
 
@@ -490,9 +518,9 @@ fn a_signal_ends_the_stack() {
         libc::raise(libc::SIGUSR2);
         libc::signal(libc::SIGUSR2, libc::SIG_DFL);
     }
-    for i in 0..3 {
-        // SAFETY: the handler has returned.
-        let (captured, traced) = unsafe { (*(&raw mut CAPTURED))[i].take() }.unwrap();
+    // SAFETY: the handler has returned.
+    for captured in unsafe { (&raw const CAPTURED).read() } {
+        let (captured, traced) = captured.unwrap();
         let seen = captured.addresses();
         let end =
             traced.iter().position(|address| *address == seen[seen.len() - 1]).expect("a traced address");
