@@ -31,6 +31,8 @@ pub use sample::sample_weight;
 pub use scope::Scope;
 pub use track::Track;
 
+#[doc(hidden)]
+pub use crate::stack::name_addresses;
 pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
 
 pub(crate) use context::ContextId;

@@ -42,6 +42,7 @@ mod library;
 
 pub use method::{StackMethod, stack_method};
 pub use source::{FrameSource, SourceFrame};
+pub use symbolize::name_addresses;
 
 pub(crate) use capture::gather;
 pub(crate) use symbolize::{Symbol, Symbolizer};

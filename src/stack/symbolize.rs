@@ -38,6 +38,14 @@ impl Default for Symbolizer {
     }
 }
 
+/// Names addresses that nobody named before; how many frames they have. For measurements.
+#[doc(hidden)]
+pub fn name_addresses(addresses: &[usize]) -> usize {
+    let mut symbolizer = Symbolizer::default();
+    symbolizer.prepare(addresses.iter().copied());
+    addresses.iter().map(|address| symbolizer.whole(&[*address]).len()).sum()
+}
+
 impl Symbolizer {
     /// Names these addresses at once, each distinct one once, by module and rising: far less work than
     /// stack by stack, because a module's files are open only while its addresses are named.
