@@ -32,9 +32,12 @@ mod peers;
 mod stacks;
 mod tell;
 
+/// Measures and tells.
+type Measure = fn(&tell::Teller);
+
 fn main() {
     let teller = tell::Teller::new();
-    let parts: [(&str, fn(&tell::Teller)); 3] =
+    let parts: [(&str, Measure); 3] =
         [("events", events::measure), ("stacks", stacks::measure), ("export", export::measure)];
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
