@@ -13,6 +13,7 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `tape`: threads that record at once, filters, a second source of frames.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -58,6 +59,7 @@ mod settings;
 mod stacks;
 mod stories;
 mod stress;
+mod tape;
 mod validate;
 mod whatif;
 mod worked;
