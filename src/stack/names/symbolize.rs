@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{
+    super::capture,
     modules,
     target::{self, Key, Named, Target},
     texts::Texts,
@@ -127,7 +128,7 @@ impl Symbolizer {
 
 /// The address that is looked up to know memreel's own files: one byte in, as if it were called from there.
 fn landmark() -> usize {
-    trim::landmark as fn() -> &'static str as usize + 1
+    capture::landmark as fn() -> &'static str as usize + 1
 }
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn the_landmark_knows_its_own_file() {
         let walker = Symbolizer::default().walker();
-        assert!(std::path::Path::new(&*walker).ends_with("src/stack/trim.rs"), "{walker}");
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
     }
 
     #[test]
