@@ -17,10 +17,18 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List the segments that came and went between two snapshots.
+    Compare(commands::compare::Options),
+    /// Sum up each stream's blocks, or draw them as a flame graph.
+    Memory(commands::memory::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
+    /// List the segments, or draw them as a flame graph.
+    Segments(commands::segments::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
+    /// List every event under short names.
+    Trace(commands::trace::Options),
     /// Say what is wrong with snapshot files.
     Validate(Validate),
 }
