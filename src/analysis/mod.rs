@@ -21,6 +21,7 @@ pub mod fragmentation;
 pub mod timeline;
 pub mod oom;
 pub mod diff;
+pub mod gate;
 pub mod stats;
 pub mod trace;
 pub mod folded;

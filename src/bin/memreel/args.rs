@@ -23,12 +23,18 @@ pub(crate) enum Command {
     Churn(commands::churn::Options),
     /// List the segments that came and went between two snapshots.
     Compare(commands::compare::Options),
+    /// Print what a shell needs to complete commands.
+    Completions(commands::completions::Options),
     /// Say which stacks hold more or less than in another snapshot.
     Diff(commands::diff::Options),
     /// Say what is reserved and serves nobody, and what pins it.
     Fragmentation(commands::fragmentation::Options),
+    /// Hold a snapshot against limits, for continuous integration.
+    Gate(commands::gate::Options),
     /// Name the sites that hold memory at the end, those that only grow first.
     Leaks(commands::leaks::Options),
+    /// Print manual pages.
+    Man(commands::man::Options),
     /// Sum up each stream's blocks, or draw them as a flame graph.
     Memory(commands::memory::Options),
     /// Say why a request failed, and what stood in its way.

@@ -130,6 +130,7 @@ fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
 pub(crate) fn is_wrapper(frame: &Frame) -> bool {
     matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
         || frame.name.contains("CUDACachingAllocator")
+        || frame.name.starts_with("at::detail::empty_")
 }
 
 /// A call as a text: function, file and line.
@@ -144,7 +145,10 @@ pub(crate) fn call(frame: &Frame) -> String {
 
 /// A name without its arguments, cut where it is too long.
 fn short(name: &str) -> String {
-    let cut = name.find('(').filter(|at| *at > 0 && !name[..*at].ends_with("operator"));
+    let is_arguments = |at: &usize| {
+        *at > 0 && !name[..*at].ends_with("operator") && !name[*at..].starts_with("(anonymous namespace)")
+    };
+    let cut = name.match_indices('(').map(|(at, _)| at).find(is_arguments);
     let name = clean(cut.map_or(name, |at| &name[..at]));
     if name.chars().count() <= NAME_WIDTH {
         return name.into_owned();
@@ -159,6 +163,11 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(text)
     }
+}
+
+/// A number of things.
+pub(crate) fn count(n: usize, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
 /// A share as it stands in a column.
@@ -184,9 +193,9 @@ pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
             n => format!("; {n} of them have no stack"),
         };
         all.push(format!(
-            "note: the history begins with {} in {} blocks{lost}{nameless}; what was before it is not seen",
+            "note: the history begins with {} in {}{lost}{nameless}; what was before it is not seen",
             Bytes(certainty.bytes_before),
-            certainty.n_before,
+            count(certainty.n_before, "block"),
         ));
     }
     all
@@ -201,7 +210,8 @@ mod tests {
         let cases = [
             ("forward", "forward"),
             ("at::native::empty(c10::ArrayRef<long>, bool)", "at::native::empty"),
-            ("Functor::operator()(int)", "Functor::operator()(int)"),
+            ("at::(anonymous namespace)::gemm(int)", "at::(anonymous namespace)::gemm"),
+            ("Functor::operator()(int)", "Functor::operator()"),
             ("(anonymous)", "(anonymous)"),
             ("a\u{1b}[2J", "a\u{fffd}[2J"),
         ];

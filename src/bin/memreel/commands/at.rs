@@ -16,7 +16,7 @@ use crate::{
     exit::Exit,
     input::{Failure, each_device},
     moment::{self, At},
-    sites::{Sites, call, warnings},
+    sites::{Sites, call, count, warnings},
     table::Table,
 };
 
@@ -92,11 +92,11 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
     let totals = history.totals_at(moment);
     writeln!(
         out,
-        "{}: {} allocated, {} in use in {} blocks, {} reserved",
+        "{}: {} allocated, {} in use in {}, {} reserved",
         moment::words(history, moment),
         Bytes(totals.allocated_bytes),
         Bytes(totals.active_bytes),
-        totals.n_blocks,
+        count(totals.n_blocks, "block"),
         Bytes(totals.reserved_bytes),
     )?;
     if let Some(entry) = moment.entry().and_then(|entry| history.entries().get(entry)) {

@@ -19,7 +19,7 @@ use crate::{
     exit::Exit,
     input::{Opened, each_device},
     moment::{self, At},
-    sites::{Sites, percent, warnings},
+    sites::{Sites, count, percent, warnings},
     table::Table,
 };
 
@@ -105,17 +105,18 @@ fn print(
     let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
     writeln!(
         out,
-        "{} free in {} segments of which less than half is in use, pinned by:",
+        "{} free in {} of which less than half is in use, pinned by:",
         Bytes(pinned_bytes),
-        found.pinned.len()
+        count(found.pinned.len(), "segment")
     )?;
     let sites = Sites::new(&opened.snapshot, 3);
     for pinned in found.pinned.iter().take(options.n) {
         let Pinned { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
         let figures = format!(
-            "{:>11} free of {:>11}: {n_blocks} blocks, {}",
+            "{:>11} free of {:>11}: {}, {}",
             Bytes(*free_bytes).to_string(),
             Bytes(range.bytes).to_string(),
+            count(*n_blocks, "block"),
             Bytes(*used_bytes),
         );
         writeln!(out, "{}", sites.row(&format!("{figures:50}"), &Site::of(largest)))?;

@@ -19,7 +19,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
-    sites::{Sites, percent, warnings},
+    sites::{Sites, count, percent, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -104,7 +104,7 @@ fn print_groups(
         (_, Some(age)) => format!("held at the end for {age} events or more"),
         _ => String::new(),
     };
-    writeln!(out, "{} in {n} blocks {what}", Bytes(bytes))?;
+    writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
     groups.iter().take(options.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
 }

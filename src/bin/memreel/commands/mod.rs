@@ -3,9 +3,12 @@
 pub(crate) mod at;
 pub(crate) mod churn;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod fragmentation;
+pub(crate) mod gate;
 pub(crate) mod leaks;
+pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod oom;
 pub(crate) mod replay;

@@ -1,6 +1,9 @@
 //! `memreel oom`: why a request failed.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use memreel::{
     DeviceId,
@@ -18,9 +21,9 @@ use crate::{
     bytes::Bytes,
     colour::red,
     exit::Exit,
-    input::{Failure, Opened, each_device},
+    input::{Failure, Opened, each_device, name},
     moment,
-    sites::{Sites, warnings},
+    sites::{Sites, count, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -115,7 +118,7 @@ fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
     let room = if report.is_limited() { 0 } else { report.device_free_bytes };
     let limit = report.totals.reserved_bytes.saturating_add(room);
     match report.verdict {
-        Verdict::Fragmented | Verdict::Elsewhere if !is_expandable => {
+        Verdict::Fragmented | Verdict::Elsewhere if !is_expandable && opened.name != name(Path::new("-")) => {
             Some(format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
         }
         _ => None,
@@ -158,8 +161,8 @@ fn print(
     let groups = top(history, report.moment, By::Stack);
     writeln!(
         out,
-        "\nthe biggest of {} live blocks, {}:",
-        report.totals.n_blocks,
+        "\nthe biggest of {}, {}:",
+        count(report.totals.n_blocks, "live block"),
         Bytes(report.totals.active_bytes)
     )?;
     for group in groups.iter().take(options.n) {

@@ -19,7 +19,7 @@ use crate::{
     exit::Exit,
     input::{Failure, Opened, each_device},
     moment::{self, At},
-    sites::{Sites, call, is_wrapper, percent, warnings},
+    sites::{Sites, call, count, is_wrapper, percent, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -137,9 +137,9 @@ fn head(
     let peak = if options.at == At::Peak { "peak: " } else { "" };
     writeln!(
         out,
-        "{peak}{} in use in {} blocks {}, {} reserved",
+        "{peak}{} in use in {} {}, {} reserved",
         Bytes(totals.active_bytes),
-        totals.n_blocks,
+        count(totals.n_blocks, "block"),
         moment::words(history, moment),
         Bytes(totals.reserved_bytes),
     )?;
