@@ -158,10 +158,12 @@ fn verdict(report: &OomReport) -> Verdict {
 }
 
 fn segment_bytes(request_bytes: u64) -> u64 {
-    match request_bytes {
-        0..=SMALL_REQUEST_BYTES => SMALL_SEGMENT_BYTES,
-        ..MIDDLE_REQUEST_BYTES => LARGE_SEGMENT_BYTES,
-        _ => request_bytes.checked_next_multiple_of(SMALL_SEGMENT_BYTES).unwrap_or(request_bytes),
+    if request_bytes <= SMALL_REQUEST_BYTES {
+        SMALL_SEGMENT_BYTES
+    } else if request_bytes < MIDDLE_REQUEST_BYTES {
+        LARGE_SEGMENT_BYTES
+    } else {
+        request_bytes.checked_next_multiple_of(SMALL_SEGMENT_BYTES).unwrap_or(request_bytes)
     }
 }
 
