@@ -25,11 +25,16 @@
 //! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `whatif`: recorded histories under other settings.
+//! - `questions`: each question of `analysis` on a history of a few events.
+//! - `answers`: what the program answers, PyTorch's texts and golden ones.
+//! - `state`: the state at any moment of a history, against an allocator that remembers.
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
 //! - `cli`: the program, its output and its exit status.
 
+#[cfg(feature = "cli")]
+mod answers;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
@@ -48,6 +53,7 @@ mod pickle_write;
 mod program;
 mod programs;
 mod python;
+mod questions;
 mod recorder;
 mod reel;
 mod replay;
@@ -57,6 +63,7 @@ mod scenario;
 mod schema;
 mod settings;
 mod stacks;
+mod state;
 mod stories;
 mod stress;
 mod tape;
