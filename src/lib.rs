@@ -54,6 +54,8 @@ pub mod pickle;
 pub mod whatif;
 mod reel;
 mod process;
+#[cfg(feature = "capi")]
+pub mod capi;
 
 #[doc(inline)]
 pub use crate::{

@@ -259,6 +259,14 @@ impl Heap {
         id
     }
 
+    /// A new private pool under an id that is chosen elsewhere.
+    pub(super) fn create_pool_as(&mut self, id: PoolId, options: PoolOptions) -> Result<()> {
+        self.private.take_id(id)?;
+        let pools = self.pools.add(id, options.no_split);
+        self.private.insert(id, options, pools);
+        Ok(())
+    }
+
     /// Keeps count of what a private pool has from the device.
     pub(super) fn count_device_alloc(&mut self, pool: PoolIndex, by: i64) {
         let id = self.pools[pool].id;

@@ -167,6 +167,14 @@ impl CachingAllocator {
         self.shared.heap().create_pool(true, PoolOptions::default())
     }
 
+    /// As [`CachingAllocator::create_pool`], with an id that the caller chose.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for the default pool's id, or one that is in use.
+    pub fn create_pool_as(&self, pool: PoolId, options: PoolOptions) -> Result<()> {
+        self.shared.heap().create_pool_as(pool, options)
+    }
+
     /// Routes requests to a private pool from now on, and holds it once more.
     /// The last begun comes first. While any pool is routed to, frees that wait
     /// for streams are put off, and the cache is not given up for a request.

@@ -3,6 +3,7 @@
 //!
 //! It brings its own harness, because the standard one cannot say that a test
 //! was skipped: without a GPU everything is, and nothing counts as passed.
+//! `--repeat FILE…` runs the requests of snapshots again, without a GPU.
 //! The recordings are those of `MEMREEL_SCENARIOS`, or of `fixtures`.
 
 #[path = "../it/device_contract.rs"]
@@ -14,6 +15,7 @@ mod replay;
 
 mod live;
 mod memory;
+mod own;
 mod scenarios;
 mod spin;
 mod streams;
@@ -43,6 +45,12 @@ fn contract() {
 }
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, paths @ ..] = &arguments[..]
+        && first == "--repeat"
+    {
+        std::process::exit(i32::from(!own::repeat(paths)));
+    }
     let filters: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
     let chosen: Vec<_> = TESTS.iter().filter(|(name, _)| wanted(name)).collect();

@@ -11,6 +11,7 @@ use memreel::{
 use serde_json::Value;
 
 /// One recording: what was asked of PyTorch, and what it did.
+#[derive(Debug)]
 pub(crate) struct Recording {
     document: Value,
 }
@@ -73,6 +74,13 @@ impl Recording {
     pub(crate) fn read(path: &Path) -> Recording {
         let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Recording { document: serde_json::from_str(&text).unwrap() }
+    }
+
+    /// Of events alone.
+    pub(crate) fn of(events: &[Event], total_bytes: u64) -> Recording {
+        Recording {
+            document: serde_json::json!({ "conf": "", "total_memory": total_bytes, "events": events }),
+        }
     }
 
     pub(crate) fn conf(&self) -> &str {
