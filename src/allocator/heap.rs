@@ -38,6 +38,8 @@ pub(super) struct Heap {
     pub(super) deferred: Vec<BlockId>,
     /// Streams recorded on a block in that time.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
+    /// Blocks that callers hold by their address alone.
+    pub(super) held: FxHashMap<Address, BlockId>,
 }
 
 /// The default pools, by their place in [`Heap::pools`].
@@ -95,6 +97,7 @@ impl Heap {
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),
+            held: FxHashMap::default(),
         }
     }
 

@@ -31,6 +31,6 @@ pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, devi
 
 /// Takes a block back.
 #[unsafe(no_mangle)]
-pub extern "C" fn memreel_cupy_free(_parameter: *mut c_void, address: *mut c_void, _device: c_int) {
-    torch::free(address);
+pub extern "C" fn memreel_cupy_free(_parameter: *mut c_void, address: *mut c_void, device: c_int) {
+    torch::free(address, device);
 }

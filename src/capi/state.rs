@@ -3,18 +3,17 @@
 use std::{
     collections::BTreeMap,
     ffi::c_int,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use once_cell::sync::OnceCell;
-use rustc_hash::FxHashMap;
 
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
 use crate::{
-    allocator::{Allocation, CachingAllocator, Settings},
+    allocator::{CachingAllocator, Settings},
     error::{Error, Result},
-    event::{Address, StreamId},
+    event::{Address, DeviceId, StreamId},
     recorder::Ledger,
     reel::Reel,
 };
@@ -26,8 +25,6 @@ pub(super) struct State {
     /// The GPUs behind the reel's allocators, by ordinal; none on the host.
     #[cfg(feature = "cuda")]
     gpus: Vec<Arc<Cuda>>,
-    /// Blocks by address. Addresses are one space over all devices.
-    live: Mutex<FxHashMap<u64, Allocation>>,
     /// Of allocators that report to memreel, by device.
     pub(super) ledgers: Mutex<BTreeMap<u16, Arc<Ledger>>>,
 }
@@ -81,7 +78,6 @@ impl State {
             reel,
             #[cfg(feature = "cuda")]
             gpus: Vec::new(),
-            live: Mutex::default(),
             ledgers: Mutex::default(),
         }
     }
@@ -94,17 +90,23 @@ impl State {
     /// A new block, which is the caller's until [`State::free`].
     #[inline]
     pub(super) fn alloc(&self, bytes: u64, device: c_int, stream: StreamId) -> Result<Address> {
-        let block = self.allocator(device)?.alloc(bytes, stream)?;
-        let address = block.address();
-        self.live().insert(address.0, block);
-        Ok(address)
+        self.allocator(device)?.alloc_held(bytes, stream)
     }
 
-    /// Takes a block back, by its address alone.
+    /// Takes a block back, by its address alone; the device that the caller
+    /// names is only where to look first. Addresses are one space over all devices.
     #[inline]
-    pub(super) fn free(&self, address: Address) -> Result<()> {
-        let block = self.live().remove(&address.0);
-        block.ok_or_else(|| Error::misuse(format!("{address} is no live block of memreel's")))?.free()
+    pub(super) fn free(&self, address: Address, device: c_int) -> Result<()> {
+        let named = self.allocator(device).ok();
+        named
+            .and_then(|allocator| allocator.free_held(address))
+            .unwrap_or_else(|| self.free_anywhere(address))
+    }
+
+    #[cold]
+    fn free_anywhere(&self, address: Address) -> Result<()> {
+        let mut freed = self.reel.allocators().iter().filter_map(|allocator| allocator.free_held(address));
+        freed.next().unwrap_or_else(|| Err(unknown(address)))
     }
 
     /// Another stream uses a block.
@@ -112,22 +114,30 @@ impl State {
     /// # Safety
     /// The stream is one of the block's device, and is not destroyed before the process ends.
     pub(super) unsafe fn record_stream(&self, address: Address, stream: StreamId) -> Result<()> {
-        let live = self.live();
-        let block = live
-            .get(&address.0)
-            .ok_or_else(|| Error::misuse(format!("{address} is no live block of memreel's")))?;
-        #[cfg(feature = "cuda")]
-        if let Some(gpu) = self.gpus.get(block.device_id().index()) {
-            // SAFETY: the caller's promise.
-            unsafe { gpu.adopt_stream(stream) };
-        }
-        block.record_stream(stream);
+        let mut allocators = self.reel.allocators().iter();
+        let found = allocators.find(|allocator| allocator.record_stream_held(address, stream));
+        let allocator = found.ok_or_else(|| unknown(address))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.adopt(allocator.device_id(), stream) };
         Ok(())
     }
 
-    fn live(&self) -> MutexGuard<'_, FxHashMap<u64, Allocation>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lets a GPU mark a stream; the host has no work to wait for.
+    ///
+    /// # Safety
+    /// As for [`State::record_stream`].
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    unsafe fn adopt(&self, device: DeviceId, stream: StreamId) {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = self.gpus.get(device.index()) {
+            // SAFETY: the caller's promise.
+            unsafe { gpu.adopt_stream(stream) };
+        }
     }
+}
+
+fn unknown(address: Address) -> Error {
+    Error::misuse(format!("{address} is no live block of memreel's"))
 }
 
 /// The GPUs to use; none is the host.

@@ -46,16 +46,17 @@ pub unsafe extern "C-unwind" fn memreel_malloc(
     ptr::null_mut()
 }
 
-/// Takes a block back. Size, device and stream may be stale, and are not looked at.
+/// Takes a block back. Size and stream may be stale, and are not looked at;
+/// the device is where the address is looked up first.
 #[unsafe(no_mangle)]
-pub extern "C" fn memreel_free(address: *mut c_void, _size: usize, _device: c_int, _stream: *mut c_void) {
-    free(address);
+pub extern "C" fn memreel_free(address: *mut c_void, _size: usize, device: c_int, _stream: *mut c_void) {
+    free(address, device);
 }
 
 /// Takes a block back; what is none of ours leaves its text for `memreel_error`.
-pub(super) fn free(address: *mut c_void) {
+pub(super) fn free(address: *mut c_void, device: c_int) {
     if !address.is_null() {
-        status(|| state()?.free(Address(address.addr() as u64)));
+        status(|| state()?.free(Address(address.addr() as u64), device));
     }
 }
 
