@@ -52,6 +52,8 @@ mod buffer;
 pub mod snapshot;
 pub mod pickle;
 pub mod whatif;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod reel;
 mod process;
 #[cfg(feature = "capi")]

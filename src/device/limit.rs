@@ -135,4 +135,9 @@ unsafe impl<D: Device> Device for Limit<D> {
     fn stream_number(&self, stream: StreamId) -> u64 {
         self.device.stream_number(stream)
     }
+
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&super::Cuda> {
+        self.device.as_cuda()
+    }
 }

@@ -123,6 +123,12 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     fn stream_number(&self, stream: StreamId) -> u64 {
         stream.0
     }
+
+    /// The GPU that its memory is on, if it is one.
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&Cuda> {
+        None
+    }
 }
 
 // SAFETY: every call goes to the device behind the pointer, which keeps the contract.
@@ -189,5 +195,10 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn stream_number(&self, stream: StreamId) -> u64 {
         (**self).stream_number(stream)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&Cuda> {
+        (**self).as_cuda()
     }
 }

@@ -122,6 +122,11 @@ impl Cuda {
         self.marks().know(stream, None);
     }
 
+    /// Whether a stream may be marked.
+    pub(crate) fn knows_stream(&self, stream: StreamId) -> bool {
+        self.marks().handle(stream).is_some()
+    }
+
     /// Waits for everything that the device was given to do.
     ///
     /// # Errors
@@ -287,6 +292,10 @@ unsafe impl Device for Cuda {
 
     fn forget(&self, mark: Mark) {
         self.marks().forget(mark);
+    }
+
+    fn as_cuda(&self) -> Option<&Cuda> {
+        Some(self)
     }
 }
 
