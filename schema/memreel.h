@@ -1,5 +1,6 @@
-/* memreel's C interface: libmemreel.so of `cargo build --release -p memreel-capi`
- * (with `--features cuda` for NVIDIA GPUs).
+/* memreel's C interface: target/shared/libmemreel.so of
+ * `cargo build --profile shared -p memreel-capi --features cuda` (without the
+ * feature: for the host's memory alone).
  *
  * Devices are the GPUs, by CUDA's ordinals; without one, or with
  * MEMREEL_DEVICE=host in the environment, device 0 is the host's memory.
@@ -33,9 +34,10 @@ const char *memreel_error(void);
  * otherwise one line on stderr and NULL. */
 void *memreel_malloc(size_t size, int device, void *stream);
 
-/* Takes a block back. Only the address counts: size, device and stream may be
- * stale. NULL does nothing; an address that is none of memreel's neither, and
- * leaves a text for memreel_error(). */
+/* Takes a block back. Only the address counts: size and stream are not looked
+ * at, and the device is where the address is looked up first. NULL does
+ * nothing; an address that is none of memreel's neither, and leaves a text for
+ * memreel_error(). */
 void memreel_free(void *ptr, size_t size, int device, void *stream);
 
 /* Hooks, for the methods of the low-level object of the same purpose. */

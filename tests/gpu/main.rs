@@ -19,6 +19,7 @@ mod own;
 mod scenarios;
 mod spin;
 mod streams;
+mod typed;
 
 use std::panic;
 
@@ -34,6 +35,9 @@ const TESTS: &[(&str, fn())] = &[
     ("memory::a_full_device_is_an_error_and_recovers", memory::a_full_device_is_an_error_and_recovers),
     ("memory::everything_goes_back", memory::everything_goes_back),
     ("memory::an_expandable_segment_is_usable_memory", memory::an_expandable_segment_is_usable_memory),
+    ("typed::slices_are_cudarcs_arrays", typed::slices_are_cudarcs_arrays),
+    ("typed::other_streams_are_waited_for", typed::other_streams_are_waited_for),
+    ("typed::a_stream_of_nobody_is_kept_alive", typed::a_stream_of_nobody_is_kept_alive),
 ];
 
 fn contract() {

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-LIBRARY = os.environ.get("MEMREEL_LIBRARY", "target/release/libmemreel.so")
+LIBRARY = os.environ.get("MEMREEL_LIBRARY", "target/shared/libmemreel.so")
 
 
 def skip_without_gpu():
