@@ -51,6 +51,7 @@ pub mod allocator;
 mod buffer;
 pub mod snapshot;
 pub mod pickle;
+pub mod rewrite;
 pub mod whatif;
 mod reel;
 mod process;

@@ -19,6 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("buffer", &["error", "event", "device", "allocator"]),
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
     ("pickle", &["error", "event", "inventory", "snapshot"]),
+    ("rewrite", &["error", "event", "inventory", "snapshot"]),
     ("whatif", &["error", "event", "inventory", "device", "recorder", "allocator", "snapshot"]),
     (
         "reel",

@@ -13,6 +13,8 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `recorded`: random recordings for the tests of rewriting.
+//! - `fix`: broken snapshots, repaired.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -33,6 +35,7 @@ mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
 mod device_contract;
+mod fix;
 mod histories;
 mod hostile;
 mod invariants;
@@ -47,6 +50,7 @@ mod pickle_write;
 mod program;
 mod programs;
 mod python;
+mod recorded;
 mod recorder;
 mod reel;
 mod replay;
