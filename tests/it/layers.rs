@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("allocator", &["sync", "error", "event", "inventory", "device", "recorder"]),
     ("buffer", &["error", "event", "device", "allocator"]),
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
+    ("analysis", &["error", "event", "inventory", "snapshot"]),
     ("pickle", &["error", "event", "inventory", "snapshot"]),
     ("rewrite", &["error", "event", "inventory", "snapshot"]),
     ("whatif", &["error", "event", "inventory", "device", "recorder", "allocator", "snapshot"]),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use memreel::snapshot::validate::Severity;
 
-use crate::bytes;
+use crate::{bytes, commands};
 
 /// A flight recorder for GPU and host memory.
 #[derive(Debug, Parser)]
@@ -19,6 +19,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
+    /// Draw how the segments are filled, as PyTorch's tool does.
+    Stats(commands::stats::Options),
     /// Say what is wrong with snapshot files.
     Validate(Validate),
 }
@@ -65,6 +67,22 @@ pub(crate) struct Replay {
     pub(crate) file: PathBuf,
 }
 
+/// What every question about snapshots takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Input {
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The device to look at, or all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    pub(crate) device: Devices,
+
+    /// One JSON object a line, for each file and device
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which devices of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Devices {
@@ -72,7 +90,7 @@ pub(crate) enum Devices {
     One(u16),
 }
 
-fn device(text: &str) -> Result<Devices, String> {
+pub(crate) fn device(text: &str) -> Result<Devices, String> {
     match text {
         "all" => Ok(Devices::All),
         _ => text.parse().map(Devices::One).map_err(|_| "say a device's number, or all".to_owned()),
@@ -99,7 +117,7 @@ pub(crate) struct Validate {
     #[arg(long, value_enum, default_value = "p", ignore_case = true)]
     pub(crate) severity: Least,
 
-    /// Snapshot files
+    /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

@@ -4,9 +4,12 @@
 
 mod args;
 mod bytes;
+mod colour;
 mod commands;
 mod exit;
+mod input;
 mod progress;
+mod pytorch;
 mod table;
 
 use std::{
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match &args.command {
         Command::Replay(options) => commands::replay::run(options, &mut out),
+        Command::Stats(options) => commands::stats::run(options, &mut out),
         Command::Validate(options) => commands::validate::run(options, &mut out),
     };
     let written = done.and_then(|exit| out.flush().map(|()| exit));

@@ -1,4 +1,5 @@
 //! One command a file.
 
 pub(crate) mod replay;
+pub(crate) mod stats;
 pub(crate) mod validate;
