@@ -32,6 +32,7 @@
 //! cuts them into blocks and reports every change to the [`recorder`], a
 //! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
 //! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
+//! [`rewrite`] makes other snapshots of a snapshot.
 //! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do

@@ -64,6 +64,11 @@ impl Ranges {
         self.0.insert(start, span);
     }
 
+    /// Adds a range that overlaps none, without joining it to others.
+    pub(super) fn insert_apart(&mut self, start: u64, span: Span) {
+        self.0.insert(start, span);
+    }
+
     /// Takes away the range that begins there.
     pub(super) fn remove(&mut self, start: u64) -> Option<Span> {
         self.0.remove(&start)

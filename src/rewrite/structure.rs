@@ -11,11 +11,13 @@ const MAX_DEVICES: i64 = 1 << 16;
 
 /// Puts right the top level and the segments.
 pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
+    let fields = [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)];
     if snapshot.form == Form::SegmentList {
         snapshot.form = Form::Dictionary;
+        fields.iter().for_each(|(key, field)| snapshot.shape.set((*key).into(), Slot::Field(*field)));
         changes.add("", "made a snapshot of a bare list of segments", 1);
     }
-    for (key, field) in [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)] {
+    for (key, field) in fields {
         if !snapshot.shape.has(field) {
             snapshot.shape.set(key.into(), Slot::Field(field));
             changes.add(key, "added the list, which was missing", 1);

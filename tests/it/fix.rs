@@ -165,11 +165,14 @@ fn from(json: &Value) -> Snapshot {
     serde_json::from_value(json.clone()).unwrap()
 }
 
+/// What must be told, and how the snapshot is broken.
+type Row = (&'static str, fn(&mut Value));
+
 #[test]
 fn one_small_thing_after_the_other() {
     let valid = json(&recorded(3, 60));
     let entry = "/device_traces/0/4";
-    let rows: &[(&str, fn(&mut Value))] = &[
+    let rows: &[Row] = &[
         ("added the list, which was missing", |j| drop(j.as_object_mut().unwrap().remove("segments"))),
         ("added empty traces for devices that had none", |j| j["device_traces"] = json!([])),
         ("dropped segments without a device or an address", |j| j["segments"][0]["device"] = json!(-1)),

@@ -15,6 +15,11 @@
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
 //! - `recorded`: random recordings for the tests of rewriting.
 //! - `fix`: broken snapshots, repaired.
+//! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
+//! - `slim`: windows, small blocks, frames left out.
+//! - `merge`: ranks in one file, devices in several.
+//! - `convert`: snapshots in other tools' formats, read again.
+//! - `bad_input`: files that no honest recorder wrote, at the command line.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -31,16 +36,22 @@
 //! - `stacks`: the files that a capture passes through name no lock.
 //! - `cli`: the program, its output and its exit status.
 
+#[cfg(feature = "cli")]
+mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+mod convert;
 mod device_contract;
 mod fix;
+#[cfg(feature = "cli")]
+mod fix_files;
 mod histories;
 mod hostile;
 mod invariants;
 mod layers;
 mod library;
+mod merge;
 mod model;
 mod model_recording;
 mod names;
@@ -59,6 +70,7 @@ mod replay_command;
 mod scenario;
 mod schema;
 mod settings;
+mod slim;
 mod stacks;
 mod stories;
 mod stress;

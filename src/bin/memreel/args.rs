@@ -17,8 +17,18 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a snapshot in another tool's format.
+    Convert(commands::convert::Options),
+    /// Repair snapshots on which the web viewer throws.
+    Fix(commands::fix::Options),
+    /// Put several snapshots into one: ranks become devices.
+    Merge(commands::merge::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
+    /// Make a snapshot smaller: a window, fewer frames, large blocks alone, no names.
+    Slim(commands::slim::Options),
+    /// Write a snapshot for each device.
+    Split(commands::split::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
     /// Say what is wrong with snapshot files.

@@ -8,6 +8,7 @@ mod colour;
 mod commands;
 mod exit;
 mod input;
+mod output;
 mod progress;
 mod pytorch;
 mod table;
@@ -26,7 +27,12 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match &args.command {
+        Command::Convert(options) => commands::convert::run(options, &mut out),
+        Command::Fix(options) => commands::fix::run(options, &mut out),
+        Command::Merge(options) => commands::merge::run(options, &mut out),
         Command::Replay(options) => commands::replay::run(options, &mut out),
+        Command::Slim(options) => commands::slim::run(options, &mut out),
+        Command::Split(options) => commands::split::run(options, &mut out),
         Command::Stats(options) => commands::stats::run(options, &mut out),
         Command::Validate(options) => commands::validate::run(options, &mut out),
     };
