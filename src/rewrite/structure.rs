@@ -3,7 +3,7 @@
 use super::change::Changes;
 use crate::{
     inventory::BlockState,
-    snapshot::{Block, Field, Form, Segment, Shape, Slot, Snapshot, Stacks},
+    snapshot::{Block, Field, Form, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks},
 };
 
 /// Beyond this, a device's number is taken for nonsense rather than given a trace.
@@ -67,6 +67,10 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
             segment.shape = snapshot.shapes.intern(missing);
             changes.add("segments", "added keys that the viewer needs", shapes.len());
         }
+        if let Some(shape) = without_odd_frames(&mut segment.stack, segment.shape, &mut snapshot.shapes) {
+            segment.shape = shape;
+            changes.add("segments", ODD_FRAMES, 1);
+        }
         fix_states(segment, &mut snapshot.shapes, changes);
         let filled = segment.blocks.iter().fold(0u64, |sum, block| sum.saturating_add(block.size));
         if filled > segment.total_size {
@@ -87,13 +91,34 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
     }
 }
 
+const ODD_FRAMES: &str = "took away frames that are no list of frames";
+
+/// The shape of a record whose frames were something else than a list of frames.
+fn without_odd_frames(
+    stack: &mut Option<StackIndex>,
+    shape: ShapeId,
+    shapes: &mut Shapes,
+) -> Option<ShapeId> {
+    let mut clean = match shapes.get(shape) {
+        shape if matches!(shape.slot("frames"), Some(Slot::Value(_))) => shape.clone(),
+        _ => return None,
+    };
+    clean.set("frames".into(), Slot::Field(Field::Frames));
+    *stack = Some(Stacks::EMPTY);
+    Some(shapes.intern(clean))
+}
+
 /// PyTorch's documentation calls `active_pending_free` what its dumps do not
 /// (snapshot-format.md 1.9); the viewer ignores blocks of other states.
-fn fix_states(segment: &mut Segment, shapes: &mut crate::snapshot::Shapes, changes: &mut Changes) {
+fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes) {
     let n_before = segment.blocks.len();
     segment.blocks.retain(|block| block.size > 0);
     changes.add("segments", "dropped blocks of no size", n_before - segment.blocks.len());
     for block in &mut segment.blocks {
+        if let Some(shape) = without_odd_frames(&mut block.stack, block.shape, shapes) {
+            block.shape = shape;
+            changes.add("segments", ODD_FRAMES, 1);
+        }
         let shape = shapes.get(block.shape);
         let mut fixed = None;
         if block.state.is_none() {

@@ -200,6 +200,10 @@ fn one_small_thing_after_the_other() {
             j["device_traces"][0][2].as_object_mut().unwrap().remove("addr");
         }),
         ("took away frames that are no list of frames", |j| j["device_traces"][0][2]["frames"] = json!(null)),
+        ("took away frames that are no list of frames", |j| {
+            j["segments"][0]["frames"] = json!(7);
+            j["segments"][0]["blocks"][0]["frames"] = json!(null);
+        }),
         ("gave a block with frames the requested size it needs", |j| {
             j["segments"][0]["blocks"][0].as_object_mut().unwrap().remove("requested_size");
         }),

@@ -31,6 +31,7 @@
 //! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `whatif`: recorded histories under other settings.
+//! - `state`: the state at any moment of a history, against an allocator that remembers.
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
@@ -72,6 +73,7 @@ mod schema;
 mod settings;
 mod slim;
 mod stacks;
+mod state;
 mod stories;
 mod stress;
 mod validate;

@@ -17,20 +17,28 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List the segments that came and went between two snapshots.
+    Compare(commands::compare::Options),
     /// Write a snapshot in another tool's format.
     Convert(commands::convert::Options),
     /// Repair snapshots on which the web viewer throws.
     Fix(commands::fix::Options),
+    /// Sum up each stream's blocks, or draw them as a flame graph.
+    Memory(commands::memory::Options),
     /// Put several snapshots into one: ranks become devices.
     Merge(commands::merge::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
+    /// List the segments, or draw them as a flame graph.
+    Segments(commands::segments::Options),
     /// Make a snapshot smaller: a window, fewer frames, large blocks alone, no names.
     Slim(commands::slim::Options),
     /// Write a snapshot for each device.
     Split(commands::split::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
+    /// List every event under short names.
+    Trace(commands::trace::Options),
     /// Say what is wrong with snapshot files.
     Validate(Validate),
 }

@@ -7,6 +7,7 @@ mod bytes;
 mod colour;
 mod commands;
 mod exit;
+mod folded;
 mod input;
 mod output;
 mod progress;
@@ -27,13 +28,17 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match &args.command {
+        Command::Compare(options) => commands::compare::run(options, &mut out),
         Command::Convert(options) => commands::convert::run(options, &mut out),
         Command::Fix(options) => commands::fix::run(options, &mut out),
+        Command::Memory(options) => commands::memory::run(options, &mut out),
         Command::Merge(options) => commands::merge::run(options, &mut out),
         Command::Replay(options) => commands::replay::run(options, &mut out),
+        Command::Segments(options) => commands::segments::run(options, &mut out),
         Command::Slim(options) => commands::slim::run(options, &mut out),
         Command::Split(options) => commands::split::run(options, &mut out),
         Command::Stats(options) => commands::stats::run(options, &mut out),
+        Command::Trace(options) => commands::trace::run(options, &mut out),
         Command::Validate(options) => commands::validate::run(options, &mut out),
     };
     let written = done.and_then(|exit| out.flush().map(|()| exit));
