@@ -32,6 +32,7 @@
 //! cuts them into blocks and reports every change to the [`recorder`], a
 //! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
 //! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
+//! [`rewrite`] makes other snapshots of a snapshot.
 //! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do
@@ -52,6 +53,7 @@ mod buffer;
 pub mod snapshot;
 pub mod analysis;
 pub mod pickle;
+pub mod rewrite;
 pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;
