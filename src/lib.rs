@@ -32,12 +32,13 @@
 //! cuts them into blocks and reports every change to the [`recorder`], a
 //! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
 //! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
+//! [`rewrite`] makes other snapshots of a snapshot.
 //! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do
 //!
-//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices are
-//! not built yet, and the host device needs Linux. Stacks have files and lines
+//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices come
+//! with the feature `cuda`, a C interface with `capi`. The host device needs Linux. Stacks have files and lines
 //! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
 
 mod sync;
@@ -52,9 +53,14 @@ mod buffer;
 pub mod snapshot;
 pub mod analysis;
 pub mod pickle;
+pub mod rewrite;
 pub mod whatif;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod reel;
 mod process;
+#[cfg(feature = "capi")]
+pub mod capi;
 
 #[doc(inline)]
 pub use crate::{

@@ -13,6 +13,14 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `tape`: threads that record at once, filters, a second source of frames.
+//! - `recorded`: random recordings for the tests of rewriting.
+//! - `fix`: broken snapshots, repaired.
+//! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
+//! - `slim`: windows, small blocks, frames left out.
+//! - `merge`: ranks in one file, devices in several.
+//! - `convert`: snapshots in other tools' formats, read again.
+//! - `bad_input`: files that no honest recorder wrote, at the command line.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -34,15 +42,21 @@
 
 #[cfg(feature = "cli")]
 mod answers;
+mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+mod convert;
 mod device_contract;
+mod fix;
+#[cfg(feature = "cli")]
+mod fix_files;
 mod histories;
 mod hostile;
 mod invariants;
 mod layers;
 mod library;
+mod merge;
 mod model;
 mod model_recording;
 mod names;
@@ -53,6 +67,7 @@ mod program;
 mod programs;
 mod python;
 mod questions;
+mod recorded;
 mod recorder;
 mod reel;
 mod replay;
@@ -61,10 +76,12 @@ mod replay_command;
 mod scenario;
 mod schema;
 mod settings;
+mod slim;
 mod stacks;
 mod state;
 mod stories;
 mod stress;
+mod tape;
 mod validate;
 mod whatif;
 mod worked;

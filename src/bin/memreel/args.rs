@@ -25,8 +25,12 @@ pub(crate) enum Command {
     Compare(commands::compare::Options),
     /// Print what a shell needs to complete commands.
     Completions(commands::completions::Options),
+    /// Write a snapshot in another tool's format.
+    Convert(commands::convert::Options),
     /// Say which stacks hold more or less than in another snapshot.
     Diff(commands::diff::Options),
+    /// Repair snapshots on which the web viewer throws.
+    Fix(commands::fix::Options),
     /// Say what is reserved and serves nobody, and what pins it.
     Fragmentation(commands::fragmentation::Options),
     /// Hold a snapshot against limits, for continuous integration.
@@ -37,12 +41,18 @@ pub(crate) enum Command {
     Man(commands::man::Options),
     /// Sum up each stream's blocks, or draw them as a flame graph.
     Memory(commands::memory::Options),
+    /// Put several snapshots into one: ranks become devices.
+    Merge(commands::merge::Options),
     /// Say why a request failed, and what stood in its way.
     Oom(commands::oom::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
     /// List the segments, or draw them as a flame graph.
     Segments(commands::segments::Options),
+    /// Make a snapshot smaller: a window, fewer frames, large blocks alone, no names.
+    Slim(commands::slim::Options),
+    /// Write a snapshot for each device.
+    Split(commands::split::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
     /// Plot allocated, active and reserved bytes.

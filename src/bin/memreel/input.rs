@@ -143,7 +143,8 @@ fn is_json(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+/// A snapshot from a pickle's bytes, or from a text.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }

@@ -11,6 +11,7 @@ mod folded;
 mod input;
 mod moment;
 mod plot;
+mod output;
 mod progress;
 mod pytorch;
 mod sites;
@@ -34,15 +35,20 @@ fn main() -> ExitCode {
         Command::Churn(options) => commands::churn::run(options, &mut out),
         Command::Compare(options) => commands::compare::run(options, &mut out),
         Command::Completions(options) => commands::completions::run(options, &mut out),
+        Command::Convert(options) => commands::convert::run(options, &mut out),
         Command::Diff(options) => commands::diff::run(options, &mut out),
+        Command::Fix(options) => commands::fix::run(options, &mut out),
         Command::Fragmentation(options) => commands::fragmentation::run(options, &mut out),
         Command::Gate(options) => commands::gate::run(options, &mut out),
         Command::Leaks(options) => commands::leaks::run(options, &mut out),
         Command::Man(options) => commands::man::run(options, &mut out),
         Command::Memory(options) => commands::memory::run(options, &mut out),
+        Command::Merge(options) => commands::merge::run(options, &mut out),
         Command::Oom(options) => commands::oom::run(options, &mut out),
         Command::Replay(options) => commands::replay::run(options, &mut out),
         Command::Segments(options) => commands::segments::run(options, &mut out),
+        Command::Slim(options) => commands::slim::run(options, &mut out),
+        Command::Split(options) => commands::split::run(options, &mut out),
         Command::Stats(options) => commands::stats::run(options, &mut out),
         Command::Timeline(options) => commands::timeline::run(options, &mut out),
         Command::Top(options) => commands::top::run(options, &mut out),
