@@ -31,7 +31,8 @@
 //! In the order of the walk: a [`device`] gives segments, the [`allocator`]
 //! cuts them into blocks and reports every change to the [`recorder`], a
 //! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
-//! [`whatif`] runs what a snapshot recorded under other settings.
+//! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
+//! [`rewrite`] makes other snapshots of a snapshot.
 //! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do
@@ -50,7 +51,9 @@ pub mod recorder;
 pub mod allocator;
 mod buffer;
 pub mod snapshot;
+pub mod analysis;
 pub mod pickle;
+pub mod rewrite;
 pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -19,7 +19,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("buffer", &["error", "event", "device", "allocator"]),
     ("cuda", &["error", "event", "device", "allocator"]),
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
+    ("analysis", &["error", "event", "inventory", "snapshot"]),
     ("pickle", &["error", "event", "inventory", "snapshot"]),
+    ("rewrite", &["error", "event", "inventory", "snapshot"]),
     ("whatif", &["error", "event", "inventory", "device", "recorder", "allocator", "snapshot"]),
     (
         "reel",

@@ -13,6 +13,14 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `tape`: threads that record at once, filters, a second source of frames.
+//! - `recorded`: random recordings for the tests of rewriting.
+//! - `fix`: broken snapshots, repaired.
+//! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
+//! - `slim`: windows, small blocks, frames left out.
+//! - `merge`: ranks in one file, devices in several.
+//! - `convert`: snapshots in other tools' formats, read again.
+//! - `bad_input`: files that no honest recorder wrote, at the command line.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -24,20 +32,31 @@
 //! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `whatif`: recorded histories under other settings.
+//! - `questions`: each question of `analysis` on a history of a few events.
+//! - `answers`: what the program answers, PyTorch's texts and golden ones.
+//! - `state`: the state at any moment of a history, against an allocator that remembers.
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
 //! - `cli`: the program, its output and its exit status.
 
+#[cfg(feature = "cli")]
+mod answers;
+mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+mod convert;
 mod device_contract;
+mod fix;
+#[cfg(feature = "cli")]
+mod fix_files;
 mod histories;
 mod hostile;
 mod invariants;
 mod layers;
 mod library;
+mod merge;
 mod model;
 mod model_recording;
 mod names;
@@ -47,6 +66,8 @@ mod pickle_write;
 mod program;
 mod programs;
 mod python;
+mod questions;
+mod recorded;
 mod recorder;
 mod reel;
 mod replay;
@@ -55,9 +76,12 @@ mod replay_command;
 mod scenario;
 mod schema;
 mod settings;
+mod slim;
 mod stacks;
+mod state;
 mod stories;
 mod stress;
+mod tape;
 mod validate;
 mod whatif;
 mod worked;

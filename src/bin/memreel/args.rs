@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use memreel::snapshot::validate::Severity;
 
-use crate::bytes;
+use crate::{bytes, commands};
 
 /// A flight recorder for GPU and host memory.
 #[derive(Debug, Parser)]
@@ -17,8 +17,50 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show the allocator's state after an event.
+    At(commands::at::Options),
+    /// Name the sites that allocate and free the same size again and again.
+    Churn(commands::churn::Options),
+    /// List the segments that came and went between two snapshots.
+    Compare(commands::compare::Options),
+    /// Print what a shell needs to complete commands.
+    Completions(commands::completions::Options),
+    /// Write a snapshot in another tool's format.
+    Convert(commands::convert::Options),
+    /// Say which stacks hold more or less than in another snapshot.
+    Diff(commands::diff::Options),
+    /// Repair snapshots on which the web viewer throws.
+    Fix(commands::fix::Options),
+    /// Say what is reserved and serves nobody, and what pins it.
+    Fragmentation(commands::fragmentation::Options),
+    /// Hold a snapshot against limits, for continuous integration.
+    Gate(commands::gate::Options),
+    /// Name the sites that hold memory at the end, those that only grow first.
+    Leaks(commands::leaks::Options),
+    /// Print manual pages.
+    Man(commands::man::Options),
+    /// Sum up each stream's blocks, or draw them as a flame graph.
+    Memory(commands::memory::Options),
+    /// Put several snapshots into one: ranks become devices.
+    Merge(commands::merge::Options),
+    /// Say why a request failed, and what stood in its way.
+    Oom(commands::oom::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
+    /// List the segments, or draw them as a flame graph.
+    Segments(commands::segments::Options),
+    /// Make a snapshot smaller: a window, fewer frames, large blocks alone, no names.
+    Slim(commands::slim::Options),
+    /// Write a snapshot for each device.
+    Split(commands::split::Options),
+    /// Draw how the segments are filled, as PyTorch's tool does.
+    Stats(commands::stats::Options),
+    /// Plot allocated, active and reserved bytes.
+    Timeline(commands::timeline::Options),
+    /// Say who holds the memory, at the peak or any other moment.
+    Top(commands::top::Options),
+    /// List every event under short names.
+    Trace(commands::trace::Options),
     /// Say what is wrong with snapshot files.
     Validate(Validate),
 }
@@ -65,6 +107,22 @@ pub(crate) struct Replay {
     pub(crate) file: PathBuf,
 }
 
+/// What every question about snapshots takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Input {
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The device to look at, or all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    pub(crate) device: Devices,
+
+    /// One JSON object a line, for each file and device
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which devices of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Devices {
@@ -72,7 +130,7 @@ pub(crate) enum Devices {
     One(u16),
 }
 
-fn device(text: &str) -> Result<Devices, String> {
+pub(crate) fn device(text: &str) -> Result<Devices, String> {
     match text {
         "all" => Ok(Devices::All),
         _ => text.parse().map(Devices::One).map_err(|_| "say a device's number, or all".to_owned()),
@@ -99,7 +157,7 @@ pub(crate) struct Validate {
     #[arg(long, value_enum, default_value = "p", ignore_case = true)]
     pub(crate) severity: Least,
 
-    /// Snapshot files
+    /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

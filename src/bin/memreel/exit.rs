@@ -11,8 +11,10 @@ pub(crate) enum Exit {
     Broken = 1,
     /// The command asks for what there is not: an unknown setting, a device without a history.
     Usage = 2,
-    /// A file could not be read, or is no snapshot.
+    /// A file could not be read or written, or is no snapshot.
     Unreadable = 3,
+    /// A snapshot is over a limit that it was held against.
+    GateFailed = 4,
 }
 
 impl From<Exit> for ExitCode {

@@ -2,7 +2,11 @@
 
 use std::{
     io::{self, IsTerminal},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -36,5 +40,37 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Work of unknown length: a line that says what is being done, on a terminal alone, gone when dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting(Option<(Sender<()>, thread::JoinHandle<()>)>);
+
+impl Waiting {
+    pub(crate) fn new(what: String) -> Waiting {
+        if !io::stderr().is_terminal() {
+            return Waiting(None);
+        }
+        let (sender, receiver) = mpsc::channel();
+        // A thread, because the work itself has no place to look at the clock from.
+        let thread = thread::spawn(move || {
+            if receiver.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                let bar = ProgressBar::new_spinner().with_message(what);
+                bar.enable_steady_tick(Duration::from_millis(100));
+                let _ = receiver.recv();
+                bar.finish_and_clear();
+            }
+        });
+        Waiting(Some((sender, thread)))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.0.take() {
+            drop(sender);
+            let _ = thread.join();
+        }
     }
 }

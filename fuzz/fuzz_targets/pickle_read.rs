@@ -1,0 +1,36 @@
+//! Any bytes are a snapshot or an error; a snapshot survives everything that is done to snapshots.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use memreel::{
+    pickle,
+    rewrite::{Part, Slim, Window, fix, merge, split},
+    snapshot::validate::validate,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let inspection = pickle::inspect_slice(bytes);
+    let Ok(snapshot) = inspection.snapshot else {
+        assert!(!inspection.findings.is_empty(), "who refuses says why");
+        return;
+    };
+    let _ = validate(&snapshot);
+    let again = pickle::from_slice(&pickle::to_vec(&snapshot)).expect("what was written can be read");
+    assert_eq!(again.n_events(), snapshot.n_events());
+    let n = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
+    let mut slim = Slim::default();
+    slim.window = Some(Window::Events { device: None, range: n / 3..n - n / 3 });
+    slim.min_bytes = 1000;
+    slim.depth = Some(2);
+    slim.anonymise = true;
+    if let Ok(small) = slim.apply(snapshot.clone()) {
+        let _ = validate(&small);
+        pickle::from_slice(&pickle::to_vec(&small)).expect("what was written can be read");
+    }
+    let parts = split(snapshot.clone()).into_iter().map(|(_, snapshot)| Part { snapshot, rank: None });
+    let _ = merge(parts);
+    let fixed = fix(snapshot).snapshot;
+    let _ = validate(&fixed);
+    pickle::from_slice(&pickle::to_vec(&fixed)).expect("what was written can be read");
+});

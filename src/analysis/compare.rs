@@ -1,0 +1,51 @@
+//! Which segments of two snapshots the other does not have (snapshot-format.md 4.5).
+
+use rustc_hash::FxHashSet;
+
+use super::folded::Folder;
+use crate::snapshot::{Segment, Snapshot};
+
+/// Where two snapshots differ, by segments of the same address and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The places of segments that only the first has, in its order.
+    pub only_before: Vec<usize>,
+    /// The places of segments that only the second has, in its order.
+    pub only_after: Vec<usize>,
+}
+
+/// Compares the segments of every device.
+#[must_use]
+pub fn compare(before: &Snapshot, after: &Snapshot) -> Comparison {
+    Comparison { only_before: missing(before, after), only_after: missing(after, before) }
+}
+
+fn missing(of: &Snapshot, from: &Snapshot) -> Vec<usize> {
+    let key = |segment: &Segment| (segment.device, segment.address, segment.total_size);
+    let known: FxHashSet<_> = from.segments.iter().map(key).collect();
+    (0..of.segments.len()).filter(|index| !known.contains(&key(&of.segments[*index]))).collect()
+}
+
+impl Comparison {
+    /// The folded stacks of the segments that differ.
+    ///
+    /// # Errors
+    /// The first of `take`.
+    pub fn folded<E>(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        mut take: impl FnMut(&str, i128) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sides = [("only_before", before, &self.only_before), ("only_after", after, &self.only_after)];
+        for (side, snapshot, segments) in sides {
+            let mut folder = Folder::new(snapshot);
+            for segment in segments.iter().map(|index| &snapshot.segments[*index]) {
+                let prefix = format!("{side};stream_{};seg_{}", segment.stream, segment.address);
+                folder.segment(segment, &prefix, &mut take)?;
+            }
+        }
+        Ok(())
+    }
+}

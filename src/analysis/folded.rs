@@ -1,0 +1,174 @@
+//! Blocks as folded stacks, the lines that flame graphs are drawn from (snapshot-format.md 4.4).
+
+use std::{collections::HashMap, fmt};
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    frames::{ShownFrames, base_name, is_shown},
+    request::{real_bytes, requested_bytes},
+};
+use crate::{
+    event::DeviceId,
+    inventory::BlockState,
+    snapshot::{Block, Field, Segment, Snapshot, StackIndex, Value},
+};
+
+/// What the lines of a segment begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grouping {
+    /// Stream and segment: PyTorch's `segments`.
+    Segments,
+    /// The stream alone: PyTorch's `memory`.
+    Memory,
+}
+
+/// Calls `take` with each line of a snapshot's blocks, in the order of the file.
+///
+/// `take` gives the error that stops it.
+///
+/// # Errors
+/// The first of `take`.
+pub fn folded<E>(
+    snapshot: &Snapshot,
+    device: Option<DeviceId>,
+    grouping: Grouping,
+    mut take: impl FnMut(&str, i128) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut folder = Folder::new(snapshot);
+    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == i64::from(device.0));
+    for segment in snapshot.segments.iter().filter(is_asked) {
+        let Segment { stream, address, .. } = segment;
+        let prefix = match grouping {
+            Grouping::Segments => format!("stream_{stream};seg_{address}"),
+            Grouping::Memory => format!("stream_{stream}"),
+        };
+        folder.segment(segment, &prefix, &mut take)?;
+    }
+    Ok(())
+}
+
+/// Makes lines; a stack's text is made once.
+#[derive(Debug)]
+pub(crate) struct Folder<'a> {
+    snapshot: &'a Snapshot,
+    shown: ShownFrames<'a>,
+    texts: FxHashMap<StackIndex, String>,
+    line: String,
+}
+
+impl<'a> Folder<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Folder<'a> {
+        Folder { snapshot, shown: ShownFrames::of(snapshot), texts: HashMap::default(), line: String::new() }
+    }
+
+    /// The lines of one segment's blocks.
+    pub(crate) fn segment<E>(
+        &mut self,
+        segment: &Segment,
+        prefix: &str,
+        take: &mut impl FnMut(&str, i128) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for block in &segment.blocks {
+            self.block(block, prefix, take)?;
+        }
+        Ok(())
+    }
+
+    fn block<E>(
+        &mut self,
+        block: &Block,
+        prefix: &str,
+        take: &mut impl FnMut(&str, i128) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let snapshot = self.snapshot;
+        let shape = snapshot.shapes.get(block.shape);
+        let state = block.state.map(BlockState::name).or_else(|| shape.text("state")).unwrap_or_default();
+        let mut accounted = 0_i128;
+        // PyTorch 2.0 tells every use of a block instead of the last.
+        if let Some(uses) = shape.value("history").and_then(Value::as_elements) {
+            for used in uses {
+                let bytes = i128::from(real_bytes(used));
+                accounted += bytes;
+                self.begin(prefix, state);
+                self.line.push_str(&used_by(used));
+                take(&self.line, bytes)?;
+            }
+        } else {
+            let bytes = i128::from(requested_bytes(snapshot, block));
+            accounted = bytes;
+            self.begin(prefix, state);
+            let stack = block.stack.filter(|_| shape.has(Field::Frames));
+            self.push_stack(stack);
+            take(&self.line, bytes)?;
+        }
+        let gaps = i128::from(block.size) - accounted;
+        if gaps != 0 {
+            self.begin(prefix, state);
+            self.line.push_str("<gaps>");
+            take(&self.line, gaps)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, prefix: &str, state: &str) {
+        self.line.clear();
+        for part in [prefix, ";", state, ";"] {
+            self.line.push_str(part);
+        }
+    }
+
+    fn push_stack(&mut self, stack: Option<StackIndex>) {
+        let shown = &self.shown;
+        match stack.filter(|stack| shown.has_frames(*stack)) {
+            None => self.line.push_str("<non-python>"),
+            Some(stack) => {
+                let text = self.texts.entry(stack).or_insert_with(|| {
+                    let frames = shown.frames(stack).rev();
+                    joined(frames.map(|frame| FoldedFrame(&frame.name, &frame.filename, frame.line)))
+                });
+                self.line.push_str(text);
+            }
+        }
+    }
+}
+
+/// A frame as the tool shows it.
+struct FoldedFrame<'a>(&'a str, &'a str, u64);
+
+impl fmt::Display for FoldedFrame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FoldedFrame(name, filename, line) = self;
+        write!(f, "{}:{line}:{name}", base_name(filename))
+    }
+}
+
+fn joined<'a>(frames: impl Iterator<Item = FoldedFrame<'a>>) -> String {
+    let mut text = String::new();
+    for frame in frames {
+        if !text.is_empty() {
+            text.push(';');
+        }
+        text.push_str(&frame.to_string());
+    }
+    text
+}
+
+/// The stack of an item of a `history`, whose frames are not interned.
+fn used_by(used: &Value) -> String {
+    let Some(frames) = used.get("frames").and_then(Value::as_elements) else { return "<no-context>".into() };
+    if frames.is_empty() {
+        return "<non-python>".into();
+    }
+    let text = |frame: &'_ Value, key| frame.get(key).and_then(Value::as_text).cloned().unwrap_or_default();
+    let read: Vec<_> = frames
+        .iter()
+        .rev()
+        .map(|frame| {
+            let line = frame.get("line").and_then(Value::as_int).unwrap_or(0);
+            (text(frame, "name"), text(frame, "filename"), u64::try_from(line).unwrap_or(0))
+        })
+        .filter(|(name, filename, _)| is_shown(name, filename))
+        .collect();
+    joined(read.iter().map(|(name, filename, line)| FoldedFrame(name, filename, *line)))
+}

@@ -1,0 +1,369 @@
+//! The allocator's state at any moment of one device's history, from what a snapshot tells.
+//!
+//! ```text
+//!   before ──entry 0── 1 ──entry 1── 2 ── … ── n: the blocks and segments of the file
+//!     0
+//! ```
+//!
+//! Everything is linear in the trace, but for sorting: the blocks' lives are
+//! found once, and each question then filters them.
+
+use super::{
+    life::{Life, Moment},
+    segments::{self, Range},
+    walk::{NONE, Walk},
+};
+use crate::{
+    event::{Action, DeviceId},
+    snapshot::{Segment, Snapshot, TraceEntry, Value},
+};
+
+/// Bytes at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Asked for, in blocks that the program holds.
+    pub allocated_bytes: u64,
+    /// The same, and in blocks whose free waits for a stream: what the viewer's timeline draws.
+    pub active_bytes: u64,
+    /// Of blocks in use, with the least that rounding adds ([`Life::bytes`]).
+    pub rounded_bytes: u64,
+    /// Held from the device.
+    pub reserved_bytes: u64,
+    /// Blocks in use.
+    pub n_blocks: usize,
+}
+
+impl Totals {
+    /// Held from the device and in no block: cached, or wasted.
+    #[must_use]
+    pub fn unused_bytes(&self) -> u64 {
+        self.reserved_bytes.saturating_sub(self.rounded_bytes)
+    }
+
+    /// What happens to a block at a moment.
+    fn change(&mut self, life: &Life, now: Moment) {
+        if life.from == now {
+            self.add(life);
+            self.allocate(life);
+        }
+        if life.requested == now {
+            self.request(life);
+        }
+        if life.until == now {
+            self.end(life);
+        }
+    }
+
+    fn add(&mut self, life: &Life) {
+        self.active_bytes = self.active_bytes.saturating_add(life.requested_bytes);
+        self.rounded_bytes = self.rounded_bytes.saturating_add(life.bytes);
+        self.n_blocks += 1;
+    }
+
+    fn allocate(&mut self, life: &Life) {
+        self.allocated_bytes = self.allocated_bytes.saturating_add(life.requested_bytes);
+    }
+
+    fn request(&mut self, life: &Life) {
+        self.allocated_bytes = self.allocated_bytes.saturating_sub(life.requested_bytes);
+    }
+
+    fn end(&mut self, life: &Life) {
+        self.active_bytes = self.active_bytes.saturating_sub(life.requested_bytes);
+        self.rounded_bytes = self.rounded_bytes.saturating_sub(life.bytes);
+        self.n_blocks = self.n_blocks.saturating_sub(1);
+    }
+}
+
+/// What one device's memory did, as far as a snapshot tells.
+///
+/// ```
+/// # use memreel::{DeviceId, Reel, recorder::History};
+/// use memreel::analysis::state::DeviceHistory;
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// drop((reel.alloc(1000)?, reel.alloc(3000)?));
+/// let snapshot = reel.snapshot();
+/// let history = DeviceHistory::of(&snapshot, DeviceId(0));
+/// let (moment, totals) = history.peak();
+/// assert_eq!((totals.active_bytes, history.lives_at(moment).count()), (4000, 2));
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviceHistory<'a> {
+    snapshot: &'a Snapshot,
+    device: DeviceId,
+    entries: &'a [TraceEntry],
+    segments: Vec<&'a Segment>,
+    walk: Walk,
+    start: Totals,
+}
+
+impl<'a> DeviceHistory<'a> {
+    /// Reads the trace and the segments of a device; both may be empty.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
+        let entries = snapshot.device_traces.get(device.index()).map_or(&[][..], Vec::as_slice);
+        let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+        let segments: Vec<&Segment> = snapshot.segments.iter().filter(is_of).collect();
+        let walk = Walk::of(snapshot, entries, &segments);
+        let mut start = Totals { reserved_bytes: reserved_at_start(entries, &segments), ..Totals::default() };
+        for life in walk.lives.iter().filter(|life| life.is_active_at(Moment::START)) {
+            start.add(life);
+            if life.is_allocated_at(Moment::START) {
+                start.allocate(life);
+            }
+        }
+        DeviceHistory { snapshot, device, entries, segments, walk, start }
+    }
+
+    /// The snapshot it is read from.
+    #[must_use]
+    pub fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// The device's trace.
+    #[must_use]
+    pub fn entries(&self) -> &'a [TraceEntry] {
+        self.entries
+    }
+
+    /// The device's segments, as they are at the end.
+    #[must_use]
+    pub fn segments(&self) -> &[&'a Segment] {
+        &self.segments
+    }
+
+    /// After the last entry.
+    #[must_use]
+    pub fn end(&self) -> Moment {
+        self.entries.len().checked_sub(1).map_or(Moment::START, Moment::after)
+    }
+
+    /// Every block that was ever in use, those from before the history included.
+    #[must_use]
+    pub fn lives(&self) -> &[Life] {
+        &self.walk.lives
+    }
+
+    /// The life that an entry begins, frees or ends.
+    #[must_use]
+    pub fn life_of(&self, entry: usize) -> Option<&Life> {
+        let life = *self.walk.life_of.get(entry)?;
+        (life != NONE).then(|| &self.walk.lives[life as usize])
+    }
+
+    /// The blocks in use at a moment.
+    pub fn lives_at(&self, moment: Moment) -> impl Iterator<Item = &Life> {
+        self.walk.lives.iter().filter(move |life| life.is_active_at(moment))
+    }
+
+    /// The ranges held from the device at a moment, by address.
+    #[must_use]
+    pub fn segments_at(&self, moment: Moment) -> Vec<Range> {
+        segments::at(&self.segments, self.entries, moment)
+    }
+
+    /// The figures of every moment, from before the first entry to after the last.
+    pub fn totals(&self) -> impl Iterator<Item = (Moment, Totals)> {
+        let first = std::iter::once((Moment::START, self.start));
+        let mut totals = self.start;
+        first.chain((0..self.entries.len()).map(move |entry| {
+            self.apply(entry, &mut totals);
+            (Moment::after(entry), totals)
+        }))
+    }
+
+    /// The figures of one moment; of the last if there are not so many.
+    #[must_use]
+    pub fn totals_at(&self, moment: Moment) -> Totals {
+        let mut totals = self.start;
+        (0..moment.n_entries().min(self.entries.len())).for_each(|entry| self.apply(entry, &mut totals));
+        totals
+    }
+
+    /// The first moment at which most bytes were in use.
+    #[must_use]
+    pub fn peak(&self) -> (Moment, Totals) {
+        self.highest(|totals| totals.active_bytes)
+    }
+
+    /// The first moment at which a figure was highest.
+    pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> (Moment, Totals) {
+        let mut best = (Moment::START, self.start);
+        for (moment, totals) in self.totals() {
+            if figure(&totals) > figure(&best.1) {
+                best = (moment, totals);
+            }
+        }
+        best
+    }
+
+    fn apply(&self, entry: usize, totals: &mut Totals) {
+        let now = Moment::after(entry);
+        let TraceEntry { action, size, .. } = self.entries[entry];
+        match action {
+            Some(Action::SegmentAlloc | Action::SegmentMap) => {
+                totals.reserved_bytes = totals.reserved_bytes.saturating_add(size);
+            }
+            Some(Action::SegmentFree | Action::SegmentUnmap) => {
+                totals.reserved_bytes = totals.reserved_bytes.saturating_sub(size);
+            }
+            Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
+                let second = u32::try_from(entry).ok().and_then(|entry| self.walk.second_of.get(&entry));
+                let second = second.map(|life| &self.walk.lives[*life as usize]);
+                second.into_iter().chain(self.life_of(entry)).for_each(|life| totals.change(life, now));
+            }
+            _ => {}
+        }
+    }
+
+    /// Why the figures may not be the whole truth.
+    #[must_use]
+    pub fn certainty(&self) -> Certainty {
+        let setting = |key| self.snapshot.allocator_settings().and_then(|settings| settings.get(key));
+        let number =
+            |key| setting(key).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let before = || self.walk.lives.iter().filter(|life| life.is_from_before());
+        let is_before = |pair: &[TraceEntry]| pair[0].time_us > pair[1].time_us;
+        let has_more_than_reserved =
+            || self.totals().any(|(_, totals)| totals.active_bytes > totals.reserved_bytes);
+        Certainty {
+            n_entries: self.entries.len(),
+            n_before: before().count(),
+            bytes_before: self.start.active_bytes,
+            n_nameless: before().filter(|life| life.stack.is_none()).count(),
+            reserved_before_bytes: self.start.reserved_bytes,
+            n_lost: number("trace_alloc_lost_entries"),
+            n_contradictions: self.walk.n_contradictions,
+            first_contradiction: self.walk.first_contradiction,
+            first_disorder: self.entries.windows(2).position(is_before).map(|entry| entry + 1),
+            lacks_segments: self.segments.is_empty() && !self.entries.is_empty(),
+            lacks_segment_events: has_more_than_reserved(),
+            min_size_bytes: number("memreel_min_size"),
+            sample_bytes: number("memreel_sample_bytes"),
+        }
+    }
+}
+
+/// What is reserved at the end, less what came, and what went.
+fn reserved_at_start(entries: &[TraceEntry], segments: &[&Segment]) -> u64 {
+    let end: i128 = segments.iter().map(|segment| i128::from(segment.total_size)).sum();
+    let change = |entry: &TraceEntry| match entry.action {
+        Some(Action::SegmentAlloc | Action::SegmentMap) => i128::from(entry.size),
+        Some(Action::SegmentFree | Action::SegmentUnmap) => -i128::from(entry.size),
+        _ => 0,
+    };
+    let start = end - entries.iter().map(change).sum::<i128>();
+    // Of a trace without its segments the least that fits is known: what went without having come.
+    let lowest = entries.iter().scan(start, |reserved, entry| {
+        *reserved += change(entry);
+        Some(*reserved)
+    });
+    let missing = -lowest.min().unwrap_or(0).min(start).min(0);
+    u64::try_from(start + missing).unwrap_or(u64::MAX)
+}
+
+/// How far a history can be trusted, in figures.
+///
+/// A ring that lost its beginning costs no exactness of what follows: what was
+/// live before is known from its frees or from the end. Only who allocated it,
+/// and whether there was an earlier peak, is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Certainty {
+    /// How long the trace is.
+    pub n_entries: usize,
+    /// Blocks that were there before it.
+    pub n_before: usize,
+    /// What they had asked for.
+    pub bytes_before: u64,
+    /// How many of them have no stack.
+    pub n_nameless: usize,
+    /// Bytes held from the device before it.
+    pub reserved_before_bytes: u64,
+    /// Entries that the recorder says it lost; PyTorch does not say it.
+    pub n_lost: u64,
+    /// Entries and blocks that cannot be, given those before.
+    pub n_contradictions: usize,
+    /// The first entry of these.
+    pub first_contradiction: Option<usize>,
+    /// The first entry that is older than the one before it.
+    pub first_disorder: Option<usize>,
+    /// There is a trace, but no segments to hold it against.
+    pub lacks_segments: bool,
+    /// More is in use than held at some moment, so that segment events are missing.
+    pub lacks_segment_events: bool,
+    /// Allocations below this were not recorded.
+    pub min_size_bytes: u64,
+    /// Of so many allocated bytes one was recorded; 0 if all were.
+    pub sample_bytes: u64,
+}
+
+impl Certainty {
+    /// Whether the history begins with nothing allocated and contradicts itself nowhere.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.n_entries > 0 && self.n_before == 0 && self.reserved_before_bytes == 0 && self.is_exact()
+    }
+
+    /// Whether the figures of every moment that was recorded are exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.n_contradictions == 0
+            && self.first_disorder.is_none()
+            && !self.lacks_segments
+            && !self.lacks_segment_events
+            && self.min_size_bytes == 0
+            && self.sample_bytes == 0
+    }
+
+    /// What a reader of the figures should know, in sentences; none if all is whole.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some(entry) = self.first_disorder {
+            all.push(format!(
+                "entry {entry} is older than the one before it: the recording ring was resized, and figures over \
+                 time are wrong; `memreel fix` puts the entries in order"
+            ));
+        }
+        if self.n_contradictions > 0 {
+            let first =
+                self.first_contradiction.map(|entry| format!(", first at entry {entry}")).unwrap_or_default();
+            let n = self.n_contradictions;
+            all.push(format!(
+                "{n} events or blocks contradict others{first}: events are missing (skip_actions?), and figures are \
+                 estimates; see `memreel validate`"
+            ));
+        }
+        if self.lacks_segments {
+            all.push(
+                "there are no segments: blocks that live from before the history to its end are not seen"
+                    .into(),
+            );
+        } else if self.lacks_segment_events {
+            all.push(
+                "more is in use than reserved at times: segment events are missing, and reserved is wrong"
+                    .into(),
+            );
+        }
+        if self.min_size_bytes > 0 {
+            let least = self.min_size_bytes;
+            all.push(format!("allocations below {least} bytes were not recorded, and count only at the end"));
+        }
+        if self.sample_bytes > 0 {
+            let n = self.sample_bytes;
+            all.push(format!("allocations were sampled, one byte in {n}: figures over time are too low"));
+        }
+        all
+    }
+}

@@ -1,0 +1,119 @@
+//! `memreel compare`: which segments came and went between two snapshots.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use memreel::{
+    Snapshot,
+    analysis::compare::{Comparison, compare},
+    snapshot::Segment,
+};
+use serde_json::{Value, json};
+
+use super::segments::pool;
+use crate::{
+    bytes::Bytes,
+    exit::Exit,
+    folded,
+    input::{Failure, open},
+    table::Table,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Segments are the same if they have the same device, address and size. PyTorch's `_memory_viz.py compare`
+has never worked from the command line; --pytorch prints what it prints when called from Python, with
+segments in the order of their files. For what changed inside segments, see `memreel diff`.
+
+Example:
+  memreel compare before.pickle after.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    /// Addresses, then folded stacks, as PyTorch's tool prints them from Python
+    #[arg(long)]
+    pytorch: bool,
+
+    /// One JSON object
+    #[arg(long, conflicts_with = "pytorch")]
+    json: bool,
+
+    /// The earlier snapshot; `-` is standard input
+    before: PathBuf,
+
+    /// The later snapshot
+    after: PathBuf,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let mut opened = Vec::new();
+    for path in [&options.before, &options.after] {
+        match open(path) {
+            Ok(found) => opened.push(found.snapshot),
+            Err(Failure::Told(exit, what)) => {
+                eprintln!("memreel: {}: {what}", crate::input::name(path));
+                return Ok(exit);
+            }
+            Err(Failure::Write(error)) => return Err(error),
+        }
+    }
+    let comparison = compare(&opened[0], &opened[1]);
+    let sides =
+        [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];
+    if options.pytorch {
+        for (side, snapshot, segments) in sides {
+            let addresses: Vec<u64> =
+                segments.iter().map(|index| snapshot.segments[*index].address).collect();
+            writeln!(out, "only_{side} = {addresses:?}")?;
+        }
+        comparison.folded(&opened[0], &opened[1], |stack, bytes| folded::line(out, stack, bytes))?;
+    } else if options.json {
+        writeln!(out, "{}", object(&comparison, &opened[0], &opened[1]))?;
+    } else {
+        for (side, snapshot, segments) in sides {
+            print(side, snapshot, segments, out)?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value {
+    let all = |snapshot: &Snapshot, segments: &[usize]| -> Vec<Value> {
+        let segments = segments.iter().map(|index| &snapshot.segments[*index]);
+        segments
+            .map(|segment| {
+                json!({
+                    "device": segment.device, "address": segment.address, "bytes": segment.total_size,
+                    "active_bytes": segment.active_size, "stream": segment.stream,
+                })
+            })
+            .collect()
+    };
+    json!({
+        "only_before": all(before, &comparison.only_before),
+        "only_after": all(after, &comparison.only_after),
+    })
+}
+
+fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut impl Write) -> io::Result<()> {
+    let segments: Vec<&Segment> = segments.iter().map(|index| &snapshot.segments[*index]).collect();
+    let bytes = segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size));
+    let word = if segments.len() == 1 { "segment" } else { "segments" };
+    writeln!(out, "only {side}: {} {word}, {}", segments.len(), Bytes(bytes))?;
+    if segments.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["  address", "size", "in use", "pool", "device"]);
+    for segment in segments {
+        table.row(vec![
+            format!("  {:#x}", segment.address),
+            Bytes(segment.total_size).to_string(),
+            Bytes(segment.active_size).to_string(),
+            pool(segment),
+            segment.device.to_string(),
+        ]);
+    }
+    table.print(out)
+}

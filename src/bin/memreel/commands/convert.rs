@@ -1,0 +1,132 @@
+//! `memreel convert`: a snapshot in another tool's format.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::ValueEnum;
+use memreel::{
+    Snapshot, pickle,
+    rewrite::{Format, convert},
+};
+
+use crate::{
+    exit::Exit,
+    input::{Failure, Opened, each_file},
+    output::told,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+json      PyTorch's dictionaries, which the current viewer loads as it loads pickles
+pickle    a snapshot again, from JSON for instance
+pprof     for `go tool pprof`: allocations of the history and what is in use at the end, in bytes and objects
+perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for each block and scope
+folded    for flame graphs: stacks of what is in use at the end, in bytes
+csv       a line for each event
+
+Example:
+  memreel convert --to perfetto snapshot.pickle -o trace.json
+  memreel convert --to pprof snapshot.pickle -o heap.pb && go tool pprof -http : heap.pb
+
+Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+pub(crate) struct Options {
+    /// The format; default: what the ending of -o says (.json, .pickle, .pb, .folded, .csv), or json
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<To>,
+
+    /// Where to write; a folder takes files under their own names. Default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum To {
+    Json,
+    Pickle,
+    Pprof,
+    Perfetto,
+    Folded,
+    Csv,
+}
+
+impl To {
+    fn of_path(path: &Path) -> Option<To> {
+        Some(match path.extension()?.to_str()? {
+            "json" => To::Json,
+            "pickle" | "pkl" => To::Pickle,
+            "pb" | "pprof" => To::Pprof,
+            "folded" => To::Folded,
+            "csv" => To::Csv,
+            _ => return None,
+        })
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            To::Json => "json",
+            To::Pickle => "pickle",
+            To::Pprof => "pb",
+            To::Perfetto => "perfetto.json",
+            To::Folded => "folded",
+            To::Csv => "csv",
+        }
+    }
+
+    fn write(self, snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
+        let format = match self {
+            To::Json => return Ok(serde_json::to_writer(sink, snapshot)?),
+            To::Pickle => return pickle::write(snapshot, sink),
+            To::Pprof => Format::Pprof,
+            To::Perfetto => Format::Perfetto,
+            To::Folded => Format::Folded,
+            To::Csv => Format::Csv,
+        };
+        convert(snapshot, format, sink)
+    }
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let output = options.output.as_deref().filter(|path| *path != Path::new("-"));
+    if options.files.len() > 1 && !output.is_some_and(Path::is_dir) {
+        let what = "several files need a folder behind -o, which must be there";
+        return told(Err(Failure::usage(what)));
+    }
+    let to = options.to.or_else(|| To::of_path(output?)).unwrap_or(To::Json);
+    each_file(&options.files, |opened| {
+        let Some(output) = output else {
+            to.write(&opened.snapshot, &mut *out)?;
+            return Ok(Exit::Fine);
+        };
+        let path = if output.is_dir() { output.join(file_name(opened, to)) } else { output.to_path_buf() };
+        save(&opened.snapshot, to, &path)
+    })
+}
+
+fn file_name(opened: &Opened, to: To) -> String {
+    let stem = Path::new(&opened.name).file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
+    format!("{stem}.{}", to.extension())
+}
+
+fn save(snapshot: &Snapshot, to: To, path: &Path) -> Result<Exit, Failure> {
+    if to == To::Pickle {
+        pickle::save(snapshot, path)?;
+        return Ok(Exit::Fine);
+    }
+    let write = || {
+        let mut sink = BufWriter::new(File::create(path)?);
+        to.write(snapshot, &mut sink)?;
+        sink.flush()
+    };
+    let told = |error: io::Error| {
+        Failure::Told(Exit::Unreadable, format!("cannot write {}: {error}", path.display()))
+    };
+    write().map_err(told)?;
+    Ok(Exit::Fine)
+}

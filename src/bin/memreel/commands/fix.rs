@@ -1,0 +1,153 @@
+//! `memreel fix`: a file on which the viewer throws becomes one that it opens.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::{
+    Snapshot, pickle,
+    rewrite::{Change, fix},
+    snapshot::validate::{Finding, Severity, validate},
+};
+use serde_json::json;
+
+use crate::{
+    exit::Exit,
+    input::{Failure, name, open, piped},
+    output::{Output, told},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Says what it changes, a line each. Whatever the input is, what is written is protocol 4 in small
+batches with shared stacks, which every viewer takes. Missing events are added at the latest place
+where they can have been; events that contradict the segments go. Without -o it only tells.
+
+Example:
+  memreel fix snapshot.pickle -o fixed.pickle
+
+Exit status: 0 done, 1 errors are left that it cannot repair, 2 wrong usage, 3 a file that cannot be
+read or written.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    output: Output,
+
+    /// One JSON object a line, for each file
+    #[arg(long)]
+    json: bool,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    if let Err(failure) = options.output.fits(options.files.len()) {
+        return told(Err(failure));
+    }
+    let mut worst = Exit::Fine;
+    for file in &options.files {
+        let done = fix_file(file, options, out).map_err(|failure| match failure {
+            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
+            failure => failure,
+        });
+        worst = worst.max(told(done)?);
+    }
+    Ok(worst)
+}
+
+/// What was done to a file, and what could not be.
+struct Report {
+    /// Of the bytes, gone as soon as they are written anew.
+    bytes: Vec<Finding>,
+    changes: Vec<Change>,
+    left: Vec<Finding>,
+    written: Option<PathBuf>,
+}
+
+fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let (snapshot, mut bytes) = read(file)?;
+    let fixed = fix(snapshot);
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    let left: Vec<Finding> = validate(&fixed.snapshot).into_iter().filter(is_error).collect();
+    bytes.retain(|finding| {
+        matches!(finding.rule, 3 | 5) || finding.rule == 6 && finding.place.starts_with("byte")
+    });
+    let written = options.output.save(&fixed.snapshot, &name(file), out)?;
+    let report = Report { bytes, changes: fixed.changes, left, written };
+    let exit = if report.left.is_empty() { Exit::Fine } else { Exit::Broken };
+    if !options.output.is_stdout() {
+        print(&report, &name(file), options.json, out)?;
+    }
+    Ok(exit)
+}
+
+fn read(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
+    match piped(file)? {
+        Some(bytes) if pickle::from_slice(&bytes).is_ok() => {
+            let inspection = pickle::inspect_slice(&bytes);
+            Ok((inspection.snapshot?, inspection.findings))
+        }
+        // A text: standard input has been read, so it is taken from there.
+        Some(bytes) => Ok((crate::input::parse(&bytes)?, Vec::new())),
+        None if file.is_file() => {
+            let inspection = pickle::inspect(file)?;
+            Ok((inspection.snapshot?, inspection.findings))
+        }
+        None => Ok((open(file)?.snapshot, Vec::new())),
+    }
+}
+
+fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
+    if json {
+        return print_json(report, file, out);
+    }
+    for (what, count) in counted(&report.bytes) {
+        let times = if count == 1 { String::new() } else { format!(" ({count})") };
+        writeln!(out, "{file}: written anew: {what}{times}")?;
+    }
+    for change in &report.changes {
+        writeln!(out, "{file}: {change}")?;
+    }
+    for finding in &report.left {
+        writeln!(out, "{file}: left: {finding}")?;
+    }
+    match &report.written {
+        Some(path) => writeln!(out, "{file}: written to {}", path.display()),
+        None if report.bytes.is_empty() && report.changes.is_empty() => {
+            writeln!(out, "{file}: nothing to repair")
+        }
+        None => writeln!(out, "{file}: nothing is written without -o"),
+    }
+}
+
+fn print_json(report: &Report, file: &str, out: &mut impl Write) -> io::Result<()> {
+    let bytes: Vec<_> = counted(&report.bytes)
+        .into_iter()
+        .map(|(what, count)| json!({"what": what, "count": count}))
+        .collect();
+    let change = |change: &Change| json!({"place": change.place, "what": change.what, "count": change.count});
+    let left: Vec<_> = report.left.iter().map(ToString::to_string).collect();
+    let line = json!({
+        "file": file,
+        "written_anew": bytes,
+        "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
+        "left": left,
+        "written": report.written.as_ref().map(|path| path.display().to_string()),
+    });
+    writeln!(out, "{line}")
+}
+
+/// Findings of one kind are one line: they differ in their figures alone.
+fn counted(findings: &[Finding]) -> Vec<(&str, usize)> {
+    let kind = |what: &str| -> String { what.chars().filter(|c| !c.is_ascii_digit() && *c != '-').collect() };
+    let mut lines: Vec<(&str, usize)> = Vec::new();
+    for finding in findings {
+        match lines.iter_mut().find(|(what, _)| kind(what) == kind(&finding.what)) {
+            Some((_, count)) => *count += 1,
+            None => lines.push((&finding.what, 1)),
+        }
+    }
+    lines
+}

@@ -1,0 +1,112 @@
+//! `memreel merge`: several files in one, and the device's number is the rank.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::rewrite::{Part, merge};
+use serde_json::json;
+
+use crate::{
+    exit::Exit,
+    input::{Failure, name, open},
+    output::{Output, told},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The number of a rank is read from the file's name (rank3, rank_3, rank-3), if every file has one; the
+viewer's menu of devices then picks the rank. Otherwise devices keep their numbers, or where two files
+have the same, are numbered in the order of the files.
+
+Example:
+  memreel merge snapshot_rank*.pickle -o all.pickle
+
+Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    output: Output,
+
+    /// Number by the order of the files, whatever their names
+    #[arg(long)]
+    in_order: bool,
+
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    told(merge_files(options, out))
+}
+
+fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let ranks: Vec<Option<usize>> = match options.in_order {
+        true => (0..options.files.len()).map(Some).collect(),
+        false => options.files.iter().map(|file| rank(file)).collect(),
+    };
+    let mut parts = Vec::new();
+    for (file, rank) in options.files.iter().zip(ranks) {
+        let opened = open(file).map_err(|failure| match failure {
+            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
+            failure => failure,
+        })?;
+        parts.push(Part { snapshot: opened.snapshot, rank });
+    }
+    let n_files = parts.len();
+    let whole = merge(parts)?;
+    let written = options.output.save(&whole, "merged.pickle", out)?;
+    if options.output.is_stdout() {
+        return Ok(Exit::Fine);
+    }
+    let traced = whole.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
+    let devices: Vec<usize> = traced.map(|(device, _)| device).collect();
+    if options.json {
+        let written = written.map(|path| path.display().to_string());
+        let line =
+            json!({"files": n_files, "devices": devices, "n_events": whole.n_events(), "written": written});
+        writeln!(out, "{line}")?;
+        return Ok(Exit::Fine);
+    }
+    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    write!(out, "{n_files} files, {} events, devices {}", whole.n_events(), devices.join(", "))?;
+    match written {
+        Some(path) => writeln!(out, ", written to {}", path.display())?,
+        None => writeln!(out, "; nothing is written without -o")?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// The number behind the last `rank` of a name.
+fn rank(file: &Path) -> Option<usize> {
+    let name = file.file_name()?.to_str()?.to_ascii_lowercase();
+    let behind = &name[name.rfind("rank")? + 4..];
+    let digits = behind.trim_start_matches(['_', '-', '=', '.']);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_read_from_names() {
+        let cases = [
+            ("snapshot_rank12.pickle", Some(12)),
+            ("/runs/Rank_3/dump-rank-0.pkl", Some(0)),
+            ("frank.rank=7", Some(7)),
+            ("ranked.pickle", None),
+            ("rank99999999999999999999", None),
+            ("snapshot.pickle", None),
+        ];
+        for (name, number) in cases {
+            assert_eq!(rank(Path::new(name)), number, "{name}");
+        }
+    }
+}

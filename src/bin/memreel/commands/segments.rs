@@ -1,0 +1,182 @@
+//! `memreel segments`: what each segment holds.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use memreel::{
+    BlockState, DeviceId,
+    analysis::folded::{Grouping, folded},
+    snapshot::Segment,
+};
+use serde_json::json;
+
+use crate::{
+    args::{Devices, Input},
+    bytes::Bytes,
+    exit::Exit,
+    folded,
+    input::{Failure, Opened, each_device, each_file},
+    table::Table,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without an option, a table of the segments, the fullest last. With --folded, the lines of PyTorch's
+`_memory_viz.py segments`, byte for byte: stream, segment, state and stack of each block, with its bytes.
+
+Example:
+  memreel segments snapshot.pickle
+  memreel segments --svg segments.svg snapshot.pickle
+
+Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot be read or written.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    #[command(flatten)]
+    form: Form,
+}
+
+/// How blocks are shown.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false, conflicts_with = "json")]
+pub(crate) struct Form {
+    /// Folded stacks, one a line, as flame graph tools read them
+    #[arg(long)]
+    folded: bool,
+
+    /// Draw a flame graph into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    if let Some(done) = options.form.show(&options.input, Grouping::Segments, out) {
+        return done;
+    }
+    each_device(&options.input, out, |opened, device, out| {
+        if options.input.json { objects(opened, device, out) } else { table(opened, device, out) }
+    })
+}
+
+impl Form {
+    /// Shows folded stacks or draws them, if that is what was asked for.
+    pub(crate) fn show(
+        &self,
+        input: &Input,
+        grouping: Grouping,
+        out: &mut impl Write,
+    ) -> Option<io::Result<Exit>> {
+        if let Some(path) = &self.svg {
+            return Some(self.draw(path, input, grouping));
+        }
+        let one_file = |opened: &Opened| {
+            folded(&opened.snapshot, device(input, opened)?, grouping, |stack, bytes| {
+                folded::line(out, stack, bytes)
+            })?;
+            Ok(Exit::Fine)
+        };
+        self.folded.then(|| each_file(&input.files, one_file))
+    }
+
+    fn draw(&self, path: &std::path::Path, input: &Input, grouping: Grouping) -> io::Result<Exit> {
+        let (mut lines, mut names) = (Vec::new(), Vec::new());
+        let exit = each_file(&input.files, |opened| {
+            names.push(opened.name.clone());
+            folded(&opened.snapshot, device(input, opened)?, grouping, |stack, bytes| {
+                if bytes > 0 {
+                    lines.push(format!("{} {bytes}", stack.replace('\n', " ")));
+                }
+                Ok::<(), Failure>(())
+            })?;
+            Ok(Exit::Fine)
+        })?;
+        match folded::draw(path, &names.join(", "), &lines) {
+            Ok(()) => Ok(exit),
+            Err(Failure::Told(failed, what)) => {
+                eprintln!("memreel: {what}");
+                Ok(exit.max(failed))
+            }
+            Err(Failure::Write(error)) => Err(error),
+        }
+    }
+}
+
+fn device(input: &Input, opened: &Opened) -> Result<Option<DeviceId>, Failure> {
+    match input.device {
+        Devices::All => Ok(None),
+        Devices::One(_) => Ok(opened.devices(input.device)?.first().copied()),
+    }
+}
+
+fn of(opened: &Opened, device: DeviceId) -> Vec<&Segment> {
+    let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+    opened.snapshot.segments.iter().filter(is_of).collect()
+}
+
+/// Bytes and blocks in a state.
+fn sum(segment: &Segment, is_asked: fn(BlockState) -> bool) -> (u64, usize) {
+    let blocks = segment.blocks.iter().filter(|block| block.state.is_some_and(is_asked));
+    blocks.fold((0, 0), |(bytes, n), block| (u64::saturating_add(bytes, block.size), n + 1))
+}
+
+fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut segments = of(opened, device);
+    if segments.is_empty() {
+        writeln!(out, "no segments: nothing is held from the device")?;
+        return Ok(Exit::Fine);
+    }
+    segments.sort_by_cached_key(|segment| (sum(segment, BlockState::is_active).0, segment.address));
+    let mut table =
+        Table::new(&["address", "size", "in use", "%", "blocks", "largest free", "pool", "stream"]);
+    for segment in segments {
+        let (used, n) = sum(segment, BlockState::is_active);
+        let free = segment.blocks.iter().filter(|block| block.state == Some(BlockState::Inactive));
+        #[allow(clippy::cast_precision_loss)]
+        let percent = used as f64 / segment.total_size.max(1) as f64 * 100.0;
+        table.row(vec![
+            format!("{:#x}", segment.address),
+            Bytes(segment.total_size).to_string(),
+            Bytes(used).to_string(),
+            format!("{percent:.0}"),
+            n.to_string(),
+            Bytes(free.map(|block| block.size).max().unwrap_or(0)).to_string(),
+            pool(segment),
+            if segment.stream == 0 { "0".to_owned() } else { format!("{:#x}", segment.stream) },
+        ]);
+    }
+    table.print(out)?;
+    Ok(Exit::Fine)
+}
+
+/// The kind of pool, and which private one.
+pub(crate) fn pool(segment: &Segment) -> String {
+    let kind = segment.kind.map_or("?", |kind| kind.name());
+    let expandable = if segment.is_expandable { " expandable" } else { "" };
+    match segment.pool {
+        memreel::PoolId(0, 0) => format!("{kind}{expandable}"),
+        memreel::PoolId(one, other) => format!("{kind}{expandable} ({one},{other})"),
+    }
+}
+
+fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {
+    for segment in of(opened, device) {
+        let (active, n) = sum(segment, BlockState::is_active);
+        let object = json!({
+            "file": opened.name,
+            "device": device.0,
+            "address": segment.address,
+            "bytes": segment.total_size,
+            "active_bytes": active,
+            "n_active_blocks": n,
+            "stream": segment.stream,
+            "pool": segment.kind.map(|kind| kind.name()),
+            "pool_id": [segment.pool.0, segment.pool.1],
+            "is_expandable": segment.is_expandable,
+        });
+        writeln!(out, "{object}")?;
+    }
+    Ok(Exit::Fine)
+}

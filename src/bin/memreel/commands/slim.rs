@@ -1,0 +1,217 @@
+//! `memreel slim`: a smaller file that says the same of what is kept.
+
+use std::{
+    io::{self, Write},
+    ops::Range,
+    path::PathBuf,
+};
+
+use memreel::{
+    DeviceId, Snapshot,
+    rewrite::{Slim, Window},
+};
+use serde_json::json;
+
+use crate::{
+    bytes,
+    exit::Exit,
+    input::{Failure, Opened, each_file},
+    output::{Output, told},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A window keeps the state right: its end becomes the file's end, and what lived when it began is there
+without an alloc, as after a ring that wrapped. Without -o it only says what would be left.
+
+Example:
+  memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle
+  memreel slim --scope 'step 7' --anonymise snapshot.pickle -o to-share.pickle
+
+Exit status: 0 done, 2 wrong usage or a window that is not there, 3 a file that cannot be read or
+written.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    output: Output,
+
+    /// Keep the events from A on and before B, counted from 0 on the device with the most; either may be missing
+    #[arg(long, value_name = "A..B", value_parser = events, group = "window")]
+    events: Option<Range<usize>>,
+
+    /// The device whose events are counted
+    #[arg(long, value_name = "N", requires = "events")]
+    device: Option<u16>,
+
+    /// Keep the events of a time: 1.5s..3s or 200ms.. after the first event, or numbers as in `time_us`
+    #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
+    time: Option<Range<Instant>>,
+
+    /// Keep a scope, from its beginning to its end; of several the first to the last
+    #[arg(long, value_name = "NAME", group = "window")]
+    scope: Option<String>,
+
+    /// Which of the scopes of that name, from 0
+    #[arg(long, value_name = "N", requires = "scope")]
+    nth: Option<usize>,
+
+    /// Leave out blocks below a size: 1MiB, 512KiB or bytes
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    min_size: Option<u64>,
+
+    /// Keep so many frames of a stack, from the innermost on
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+
+    /// Leave out frames whose file's path contains this; may be given again
+    #[arg(long, value_name = "TEXT")]
+    drop_path: Vec<String>,
+
+    /// Take this from the beginning of paths; may be given again
+    #[arg(long, value_name = "PATH")]
+    strip_prefix: Vec<String>,
+
+    /// Make numbers of the names of functions, files and scopes
+    #[arg(long)]
+    anonymise: bool,
+
+    /// One JSON object a line, for each file
+    #[arg(long)]
+    json: bool,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// A point in time as it is typed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Instant {
+    /// Microseconds after the first event.
+    After(i64),
+    /// Microseconds since the Unix epoch.
+    Since1970(i64),
+}
+
+fn ends(text: &str) -> Result<(&str, &str), String> {
+    text.split_once("..").ok_or_else(|| format!("{text:?} is no range; say 100..200, 100.. or ..200"))
+}
+
+fn events(text: &str) -> Result<Range<usize>, String> {
+    let (from, to) = ends(text)?;
+    let number = |text: &str, or: usize| {
+        if text.is_empty() {
+            Ok(or)
+        } else {
+            text.parse().map_err(|_| format!("{text:?} is no event's number"))
+        }
+    };
+    let range = number(from, 0)?..number(to, usize::MAX)?;
+    if range.start > range.end { Err(format!("{text:?} ends before it begins")) } else { Ok(range) }
+}
+
+fn times(text: &str) -> Result<Range<Instant>, String> {
+    let (from, to) = ends(text)?;
+    let or = |text: &str, or: i64| if text.is_empty() { Ok(Instant::Since1970(or)) } else { instant(text) };
+    Ok(or(from, i64::MIN)?..or(to, i64::MAX)?)
+}
+
+fn instant(text: &str) -> Result<Instant, String> {
+    let refuse = || format!("{text:?} is no time; say 1.5s, 200ms, 70us, or a number as in time_us");
+    if let Ok(time) = text.parse() {
+        return Ok(Instant::Since1970(time));
+    }
+    let units = [("ms", 1e3), ("us", 1.0), ("s", 1e6)];
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
+        .ok_or_else(refuse)?;
+    let number: f64 = number.trim().parse().map_err(|_| refuse())?;
+    #[allow(clippy::cast_possible_truncation)]
+    if number.is_finite() && number >= 0.0 {
+        Ok(Instant::After((number * factor) as i64))
+    } else {
+        Err(refuse())
+    }
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    if let Err(failure) = options.output.fits(options.files.len()) {
+        return told(Err(failure));
+    }
+    each_file(&options.files, |opened| slim_file(opened, options, out))
+}
+
+fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let before = &opened.snapshot;
+    let after = options.slim(before).apply(before.clone())?;
+    let written = options.output.save(&after, &opened.name, out)?;
+    if options.output.is_stdout() {
+        return Ok(Exit::Fine);
+    }
+    let name = &opened.name;
+    let n_frames = |snapshot: &Snapshot| snapshot.stacks.all_frames().len();
+    let (events, frames) = ([before, &after].map(Snapshot::n_events), [before, &after].map(n_frames));
+    if options.json {
+        let written = written.map(|path| path.display().to_string());
+        writeln!(
+            out,
+            "{}",
+            json!({"file": name, "n_events": events, "n_frames": frames, "written": written})
+        )?;
+        return Ok(Exit::Fine);
+    }
+    write!(out, "{name}: {} of {} events, {} frames of {}", events[1], events[0], frames[1], frames[0])?;
+    match written {
+        Some(path) => writeln!(out, ", written to {}", path.display())?,
+        None => writeln!(out, "; nothing is written without -o")?,
+    }
+    Ok(Exit::Fine)
+}
+
+impl Options {
+    fn slim(&self, snapshot: &Snapshot) -> Slim {
+        let mut slim = Slim::default();
+        slim.window = self.window(snapshot);
+        slim.min_bytes = self.min_size.unwrap_or(0);
+        slim.depth = self.depth;
+        slim.drop_paths.clone_from(&self.drop_path);
+        slim.strip_prefixes.clone_from(&self.strip_prefix);
+        slim.anonymise = self.anonymise;
+        slim
+    }
+
+    fn window(&self, snapshot: &Snapshot) -> Option<Window> {
+        if let Some(range) = &self.events {
+            return Some(Window::Events { device: self.device.map(DeviceId), range: range.clone() });
+        }
+        if let Some(name) = &self.scope {
+            return Some(Window::Scope { name: name.clone(), nth: self.nth });
+        }
+        let times = self.time.as_ref()?;
+        let first = snapshot.device_traces.iter().filter_map(|trace| Some(trace.first()?.time_us)).min();
+        let absolute = |instant| match instant {
+            Instant::After(after) => first.unwrap_or(0).saturating_add(after),
+            Instant::Since1970(time) => time,
+        };
+        Some(Window::Time(absolute(times.start)..absolute(times.end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(events("3..7"), Ok(3..7));
+        assert_eq!(events("..7"), Ok(0..7));
+        assert_eq!(events("3.."), Ok(3..usize::MAX));
+        assert!(["7..3", "7", "a..b", "-1..2"].iter().all(|text| events(text).is_err()));
+        assert_eq!(times("1.5s..200ms"), Ok(Instant::After(1_500_000)..Instant::After(200_000)));
+        assert_eq!(
+            times("..1700000000000000"),
+            Ok(Instant::Since1970(i64::MIN)..Instant::Since1970(1_700_000_000_000_000))
+        );
+        assert!(["1..2 parsecs", "x..", "-1s..", "5s"].iter().all(|text| times(text).is_err()));
+    }
+}

@@ -1,0 +1,63 @@
+//! `memreel split`: a file for each device.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::{pickle, rewrite::split};
+use serde_json::json;
+
+use crate::{
+    exit::Exit,
+    input::{Failure, Opened, each_file},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each device with events or segments gets a file NAME.deviceN.pickle, beside the input or in the folder
+of -o, and keeps its number in it. Pinned host memory goes with the first.
+
+Example:
+  memreel split all.pickle -o devices/
+
+Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+pub(crate) struct Options {
+    /// The folder for the files; it must be there
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+
+    /// One JSON object a line, for each file that is written
+    #[arg(long)]
+    json: bool,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_file(&options.files, |opened| split_file(opened, options, out))
+}
+
+fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let name = &opened.name;
+    let input = Path::new(name);
+    let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
+    let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
+    for (device, part) in split(opened.snapshot.clone()) {
+        let path = folder.join(format!("{stem}.device{device}.pickle"));
+        pickle::save(&part, &path)?;
+        let (n_events, path) = (part.n_events(), path.display().to_string());
+        if options.json {
+            writeln!(
+                out,
+                "{}",
+                json!({"file": name, "device": device.0, "n_events": n_events, "written": path})
+            )?;
+        } else {
+            writeln!(out, "{name}: device {device}, {n_events} events, written to {path}")?;
+        }
+    }
+    Ok(Exit::Fine)
+}

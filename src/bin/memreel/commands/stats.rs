@@ -1,0 +1,103 @@
+//! `memreel stats`: how the segments are filled.
+
+use std::io::{self, Write};
+
+use memreel::{
+    DeviceId,
+    analysis::stats::{Free, PAGE_BYTES, Stats, stats},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Devices, Input},
+    exit::Exit,
+    input::{Opened, each_file},
+    pytorch::TorchSize,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The output is that of PyTorch's `_memory_viz.py stats`, byte for byte. Several files follow each other.
+
+Example:
+  memreel stats snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let input = &options.input;
+    each_file(&input.files, |opened| {
+        let device = match input.device {
+            Devices::All => None,
+            Devices::One(_) => opened.devices(input.device)?.first().copied(),
+        };
+        let stats = stats(&opened.snapshot, device);
+        if input.json {
+            writeln!(out, "{}", line(opened, device, &stats))?;
+        } else {
+            print(&stats, out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn line(opened: &Opened, device: Option<DeviceId>, stats: &Stats) -> Value {
+    let number = |bytes: i128| i64::try_from(bytes).ok();
+    let free = |free: Free| json!({"external": number(free.external_bytes), "internal": number(free.internal_bytes)});
+    let segments: Vec<Value> = stats
+        .segments
+        .iter()
+        .map(|map| {
+            json!({
+                "address": map.address,
+                "bytes": map.bytes,
+                "stream": map.stream,
+                "free_bytes": free(map.free),
+                "pages": map.pages,
+            })
+        })
+        .collect();
+    json!({
+        "file": opened.name,
+        "device": device.map(|device| device.0),
+        "n_segments": stats.n_segments,
+        "reserved_bytes": number(stats.reserved_bytes),
+        "allocated_bytes": number(stats.allocated_bytes),
+        "free_bytes": free(stats.free),
+        "page_bytes": PAGE_BYTES,
+        "segments": segments,
+    })
+}
+
+fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
+    let page = TorchSize::of(PAGE_BYTES);
+    writeln!(out, "Summary of segments >= {page} in size")?;
+    for map in &stats.segments {
+        let stream = if map.stream == 0 { String::new() } else { format!(" stream_{}", map.stream) };
+        let (size, free) = (TorchSize::of(map.bytes), free(map.free));
+        writeln!(out, "[{}] {size} allocated, {free} free{stream}", map.pages)?;
+    }
+    writeln!(out, "segments: {}", stats.n_segments)?;
+    writeln!(out, "total_reserved: {}", TorchSize::of_sum(stats.reserved_bytes))?;
+    writeln!(out, "total_allocated: {}", TorchSize::of_sum(stats.allocated_bytes))?;
+    writeln!(out, "total_free: {}", free(stats.free))?;
+    // The tool's own words, which scripts may look for.
+    write!(
+        out,
+        "\nLegend:\n    [a     ] - a segment in the allocator\n     ^-- a page {page} of memory in the segment\n    \
+         a-z: pages filled with a single block's content\n    ' ': page is completely free\n    \
+         *: page if completely full with multiple blocks\n    \
+         0-9: page is partially full with tensors of multiple blocks (9 == 90% full)\n    \
+         (X% internal) - of the free memory, X% is free because we rounded the size of the allocation.\n\n"
+    )
+}
+
+fn free(free: Free) -> String {
+    let share =
+        free.internal_percent().map(|percent| format!(" ({percent:.1}% internal)")).unwrap_or_default();
+    format!("{}{share}", TorchSize::of_sum(free.bytes()))
+}

@@ -1,0 +1,142 @@
+//! `memreel trace`: every event under short names.
+
+use std::io::{self, Write};
+
+use memreel::{
+    Action, DeviceId,
+    analysis::{
+        state::DeviceHistory,
+        trace::{Home, Line, Naming, lines},
+    },
+};
+use serde_json::json;
+
+use crate::{
+    args::{Devices, Input},
+    exit::Exit,
+    input::{Failure, Opened, each_file},
+    pytorch::{TorchSize, repr_entry},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Blocks and segments have short names, which are given again once they are free; TOTAL MEM is what is in
+use at the end. PyTorch's `_memory_viz.py trace` never gives a name again, searches freed segments, and
+counts TOTAL MEM wrongly; --pytorch prints its text, byte for byte.
+
+Example:
+  memreel trace snapshot.pickle | less
+  memreel trace --pytorch --device 0 snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// The text of PyTorch's tool, its errors included
+    #[arg(long, conflicts_with = "json")]
+    pytorch: bool,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let input = &options.input;
+    each_file(&input.files, |opened| {
+        let mut devices = opened.devices(input.device)?;
+        let traces = &opened.snapshot.device_traces;
+        devices.retain(|device| traces.get(device.index()).is_some_and(|trace| !trace.is_empty()));
+        if devices.is_empty() && !options.pytorch && !input.json {
+            let what = if input.device == Devices::All { "no device has" } else { "this device has no" };
+            writeln!(out, "{}: {what} history: nothing was recorded", opened.name)?;
+        }
+        for device in devices {
+            if input.json {
+                objects(opened, device, out)?;
+            } else {
+                text(options, opened, device, out)?;
+            }
+        }
+        // The tool's text has no newline after its last line, and Python's print adds it.
+        if options.pytorch {
+            writeln!(out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
+    let entries = &opened.snapshot.device_traces[device.index()];
+    writeln!(out, "Device {device} ----------------\n{} entries", entries.len())?;
+    let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
+    for line in lines(&opened.snapshot, device, naming) {
+        print(opened, &line, options.pytorch, out)?;
+    }
+    if options.pytorch {
+        write!(out, "TOTAL MEM: {}", TorchSize::of_sum(pytorch_total(entries)))?;
+    } else {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let total = history.totals_at(history.end());
+        writeln!(out, "TOTAL MEM: {}", TorchSize::of(total.active_bytes))?;
+    }
+    Ok(())
+}
+
+/// The tool's sum is the index of the last entry, with that entry's size.
+fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
+    let last = i128::try_from(entries.len()).unwrap_or(0) - 1;
+    match entries.last().map(|entry| (entry.action, i128::from(entry.size))) {
+        Some((Some(Action::Alloc), size)) => last + size,
+        Some((Some(Action::FreeCompleted), size)) => last - size,
+        _ => last.max(0),
+    }
+}
+
+fn print(opened: &Opened, line: &Line<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
+    let entry = line.entry;
+    let size = TorchSize::of(entry.size);
+    let name = line.name.map_or_else(|| entry.address.to_string(), |name| name.to_string());
+    match entry.action {
+        Some(Action::Alloc) => match line.home {
+            Home::Traced(segment, offset) => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
+            Home::Final(segment, offset) => writeln!(out, "{name} = seg_{segment}[{offset}:{size}]"),
+            Home::Unknown => writeln!(out, "{name} = MEM[{}:{size}]", entry.address),
+        },
+        Some(Action::FreeRequested) => writeln!(out, "del {name} # {size}"),
+        Some(Action::FreeCompleted) => writeln!(out, "# free completed for {name} {size}"),
+        Some(Action::SegmentAlloc) => writeln!(out, "{name} = cudaMalloc({}, {size})", entry.address),
+        Some(Action::SegmentFree) => writeln!(out, "cudaFree({name}) # {size}"),
+        Some(Action::Oom) => {
+            let free = TorchSize::of(entry.address);
+            writeln!(out, "raise OutOfMemoryError # {size} requested, {free} free in CUDA")
+        }
+        Some(Action::SegmentMap) if !is_pytorch => writeln!(out, "cuMemMap({}, {size})", entry.address),
+        Some(Action::SegmentUnmap) if !is_pytorch => writeln!(out, "cuMemUnmap({}, {size})", entry.address),
+        Some(Action::Snapshot) if !is_pytorch => writeln!(out, "# snapshot, {size} active"),
+        Some(Action::Annotate) if !is_pytorch => {
+            writeln!(out, "# annotate {name}: {}", opened.snapshot.user_metadata(entry))
+        }
+        _ => writeln!(out, "{}", repr_entry(&opened.snapshot, entry)),
+    }
+}
+
+fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
+    for (index, line) in lines(&opened.snapshot, device, Naming::Recycled).enumerate() {
+        let entry = line.entry;
+        let home = match line.home {
+            Home::Traced(segment, offset) => json!({"segment": segment.to_string(), "offset": offset}),
+            Home::Final(segment, offset) => json!({"segment": format!("seg_{segment}"), "offset": offset}),
+            Home::Unknown => serde_json::Value::Null,
+        };
+        let object = json!({
+            "file": opened.name,
+            "device": device.0,
+            "entry": index,
+            "action": entry.action.map(Action::name),
+            "name": line.name.map(|name| name.to_string()),
+            "address": entry.address,
+            "bytes": entry.size,
+            "home": home,
+        });
+        writeln!(out, "{object}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Snapshots as the command line names them: files, pipes and standard input, one after the other.
+
+use std::{
+    fmt::Display,
+    fs::File,
+    io::{self, ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::{DeviceId, Error, Snapshot, pickle};
+
+use crate::{
+    args::{Devices, Input},
+    colour::bold,
+    exit::Exit,
+    progress::Waiting,
+};
+
+/// Why a file has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Told on standard error; the next file may do better.
+    Told(Exit, String),
+    /// The answer could not be written, so there is nobody to tell the next one to.
+    Write(io::Error),
+}
+
+impl Failure {
+    /// The command asks for what this snapshot does not have.
+    pub(crate) fn usage(what: impl Display) -> Failure {
+        Failure::Told(Exit::Usage, what.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Write(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = if error.is_history() {
+            Exit::Broken
+        } else if error.is_invalid_option() || error.is_misuse() {
+            Exit::Usage
+        } else {
+            Exit::Unreadable
+        };
+        Failure::Told(exit, error.to_string())
+    }
+}
+
+/// A snapshot with the name that messages call it by.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) name: String,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Opened {
+    /// The devices asked for: all that have events or segments, or the one that was named.
+    pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
+        let has = |device: u16| {
+            let trace = self.snapshot.device_traces.get(usize::from(device));
+            trace.is_some_and(|trace| !trace.is_empty())
+                || self.snapshot.segments.iter().any(|segment| segment.device == i64::from(device))
+        };
+        let n_traces = self.snapshot.device_traces.len();
+        let last = self.snapshot.segments.iter().map(|segment| segment.device).max().unwrap_or(0);
+        let n = u16::try_from(n_traces.max(usize::try_from(last).unwrap_or(0) + 1)).unwrap_or(u16::MAX);
+        let found: Vec<DeviceId> = (0..n).filter(|device| has(*device)).map(DeviceId).collect();
+        match which {
+            Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
+            Devices::All => Ok(found),
+            Devices::One(device) if device < n => Ok(vec![DeviceId(device)]),
+            Devices::One(device) => {
+                let known: Vec<String> = found.iter().map(ToString::to_string).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                Err(Failure::usage(format!("no device {device}; devices with memory: {known}")))
+            }
+        }
+    }
+}
+
+/// The name of a file in messages.
+pub(crate) fn name(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Reads a snapshot: a pickle, or the JSON that viewers load.
+pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
+    let _waiting = Waiting::new(format!("reading {}", name(path)));
+    Ok(Opened { name: name(path), snapshot: load(path)? })
+}
+
+fn load(path: &Path) -> Result<Snapshot, Failure> {
+    match piped(path)? {
+        Some(bytes) => parse(&bytes),
+        None => Ok(pickle::load(path)?),
+    }
+}
+
+/// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,
+/// also for one that cannot be read: whoever opens it next says why.
+pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let mut bytes = Vec::new();
+    let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot read: {error}"));
+    if is_stdin(path) {
+        io::stdin().lock().read_to_end(&mut bytes).map_err(told)?;
+        return Ok(Some(bytes));
+    }
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    let Ok(found) = file.metadata() else { return Ok(None) };
+    if found.is_dir() {
+        return Ok(None);
+    }
+    let mut first = [0];
+    let n_read = match file.read(&mut first) {
+        Ok(n_read) => n_read,
+        Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+        Err(error) => return Err(told(error)),
+    };
+    if found.is_file() && !is_json(&first[..n_read]) {
+        return Ok(None);
+    }
+    bytes.extend_from_slice(&first[..n_read]);
+    file.read_to_end(&mut bytes).map_err(told)?;
+    Ok(Some(bytes))
+}
+
+/// No pickle begins with a brace, a bracket or a space: those are no opcodes that begin anything.
+fn is_json(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n'))
+}
+
+/// A snapshot from a pickle's bytes, or from a text.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+    if !is_json(bytes) {
+        return Ok(pickle::from_slice(bytes)?);
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| Failure::Told(Exit::Unreadable, format!("not a readable snapshot: {error}")))
+}
+
+/// Answers for every file; one that fails is told, and the worst of them makes the exit status.
+pub(crate) fn each_file(
+    files: &[PathBuf],
+    mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
+) -> io::Result<Exit> {
+    let mut worst = Exit::Fine;
+    for path in files {
+        let exit = match open(path).and_then(|opened| answer(&opened)) {
+            Ok(exit) => exit,
+            Err(Failure::Told(exit, what)) => {
+                eprintln!("memreel: {}: {what}", name(path));
+                exit
+            }
+            Err(Failure::Write(error)) => return Err(error),
+        };
+        worst = worst.max(exit);
+    }
+    Ok(worst)
+}
+
+/// Answers for every device of every file, under a heading where there are several.
+pub(crate) fn each_device<W: Write>(
+    input: &Input,
+    out: &mut W,
+    mut answer: impl FnMut(&Opened, DeviceId, &mut W) -> Result<Exit, Failure>,
+) -> io::Result<Exit> {
+    let mut n_answers = 0;
+    each_file(&input.files, |opened| {
+        let devices = opened.devices(input.device)?;
+        let mut worst = Exit::Fine;
+        for device in &devices {
+            if !input.json && (devices.len() > 1 || input.files.len() > 1) {
+                let gap = if n_answers > 0 { "\n" } else { "" };
+                let device = if devices.len() > 1 { format!(", device {device}") } else { String::new() };
+                let bold = bold();
+                writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
+            }
+            n_answers += 1;
+            worst = worst.max(answer(opened, *device, out)?);
+        }
+        Ok(worst)
+    })
+}

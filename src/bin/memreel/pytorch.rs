@@ -1,0 +1,231 @@
+//! Texts as PyTorch's tool prints them: sizes, and what Python's `repr` makes of an entry.
+
+use std::fmt::{self, Write};
+
+use memreel::{
+    Snapshot,
+    snapshot::{Field, Frame, Slot, TraceEntry, Value},
+};
+
+/// A size with one decimal, as PyTorch's tool prints it (snapshot-format.md 4.1).
+pub(crate) struct TorchSize(pub(crate) f64);
+
+impl TorchSize {
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn of(bytes: u64) -> TorchSize {
+        TorchSize(bytes as f64)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn of_sum(bytes: i128) -> TorchSize {
+        TorchSize(bytes as f64)
+    }
+}
+
+impl fmt::Display for TorchSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut number = self.0;
+        for unit in ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi"] {
+            if number.abs() < 1024.0 {
+                return write!(f, "{number:.1}{unit}B");
+            }
+            number /= 1024.0;
+        }
+        write!(f, "{number:.1}YiB")
+    }
+}
+
+/// An entry as Python prints its dictionary.
+pub(crate) fn repr_entry(snapshot: &Snapshot, entry: &TraceEntry) -> String {
+    let mut text = String::from("{");
+    for (at, (key, slot)) in snapshot.shapes.get(entry.shape).slots.iter().enumerate() {
+        text.push_str(if at == 0 { "" } else { ", " });
+        repr_text(key, &mut text);
+        text.push_str(": ");
+        match slot {
+            Slot::Value(value) => repr(value, &mut text),
+            Slot::Field(Field::Action) => {
+                repr_text(entry.action.map_or("", |action| action.name()), &mut text)
+            }
+            Slot::Field(Field::Addr | Field::DeviceFree) => put(&mut text, entry.address),
+            Slot::Field(Field::Size) => put(&mut text, entry.size),
+            Slot::Field(Field::Stream) => put(&mut text, entry.stream),
+            Slot::Field(Field::TimeUs) => put(&mut text, entry.time_us),
+            Slot::Field(_) => repr_frames(snapshot, entry, &mut text),
+        }
+    }
+    text.push('}');
+    text
+}
+
+fn put(text: &mut String, what: impl fmt::Display) {
+    // A string takes everything.
+    let _ = write!(text, "{what}");
+}
+
+fn repr_frames(snapshot: &Snapshot, entry: &TraceEntry, text: &mut String) {
+    text.push('[');
+    for (at, frame) in snapshot.frames(entry.stack).enumerate() {
+        text.push_str(if at == 0 { "{" } else { ", {" });
+        repr_frame(snapshot, frame, text);
+        text.push('}');
+    }
+    text.push(']');
+}
+
+fn repr_frame(snapshot: &Snapshot, frame: &Frame, text: &mut String) {
+    for (at, (key, slot)) in snapshot.shapes.get(frame.shape).slots.iter().enumerate() {
+        text.push_str(if at == 0 { "" } else { ", " });
+        repr_text(key, text);
+        text.push_str(": ");
+        match slot {
+            Slot::Value(value) => repr(value, text),
+            Slot::Field(Field::Name) => repr_text(&frame.name, text),
+            Slot::Field(Field::Filename) => repr_text(&frame.filename, text),
+            Slot::Field(_) => put(text, frame.line),
+        }
+    }
+}
+
+/// Nesting is bounded where values are read, so that this may recurse.
+fn repr(value: &Value, text: &mut String) {
+    match value {
+        Value::None => text.push_str("None"),
+        Value::Bool(true) => text.push_str("True"),
+        Value::Bool(false) => text.push_str("False"),
+        Value::Int(int) => put(text, int),
+        Value::Big(bytes) => put(text, Hexadecimal(bytes)),
+        Value::Float(float) => repr_float(*float, text),
+        Value::Text(string) => repr_text(string, text),
+        Value::Bytes(bytes) => put(text, format_args!("b'{}'", bytes.escape_ascii())),
+        Value::List(all) => repr_all(all, ["[", "]"], text),
+        Value::Tuple(all) => repr_all(all, ["(", if all.len() == 1 { ",)" } else { ")" }], text),
+        Value::Dict(pairs) => {
+            text.push('{');
+            for (at, (key, value)) in pairs.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { ", " });
+                repr(key, text);
+                text.push_str(": ");
+                repr(value, text);
+            }
+            text.push('}');
+        }
+    }
+}
+
+fn repr_all(all: &[Value], [open, close]: [&str; 2], text: &mut String) {
+    text.push_str(open);
+    for (at, value) in all.iter().enumerate() {
+        text.push_str(if at == 0 { "" } else { ", " });
+        repr(value, text);
+    }
+    text.push_str(close);
+}
+
+/// Integers beyond 64 bits, which no snapshot needs, are not worth a decimal conversion.
+struct Hexadecimal<'a>(&'a [u8]);
+
+impl fmt::Display for Hexadecimal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0x")?;
+        self.0.iter().rev().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The shortest digits that read back equal, laid out as Python does.
+fn repr_float(float: f64, text: &mut String) {
+    if !float.is_finite() {
+        let sign = if float < 0.0 { "-" } else { "" };
+        return put(text, format_args!("{sign}{}", if float.is_nan() { "nan" } else { "inf" }));
+    }
+    let scientific = format!("{float:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if float != 0.0 && !(-4..16).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        put(text, format_args!("{digits}e{sign}{:02}", exponent.abs()));
+    } else {
+        put(text, format_args!("{float:?}"));
+    }
+}
+
+/// Single quotes, unless the text holds such and no double ones.
+fn repr_text(string: &str, text: &mut String) {
+    let quote = if string.contains('\'') && !string.contains('"') { '"' } else { '\'' };
+    text.push(quote);
+    for c in string.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            c if c == quote => put(text, format_args!("\\{c}")),
+            c if is_printable(c) => text.push(c),
+            c if u32::from(c) < 0x100 => put(text, format_args!("\\x{:02x}", u32::from(c))),
+            c if u32::from(c) < 0x1_0000 => put(text, format_args!("\\u{:04x}", u32::from(c))),
+            c => put(text, format_args!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    text.push(quote);
+}
+
+/// Whether a character has a picture. One behind another decides as Python does, which prints combining ones.
+fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    let two = format!("a{c}");
+    two.escape_debug().to_string() == two
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_tool() {
+        let cases = [
+            (0.0, "0.0B"),
+            (1023.96, "1024.0B"),
+            (1_048_575.0, "1024.0KiB"),
+            (-2048.0, "-2.0KiB"),
+            (999_999_999_999_999.0, "909.5TiB"),
+            (1_208_925_819_614_629_174_706_176.0, "1.0YiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(TorchSize(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn values_are_printed_as_python_prints_them() {
+        let int = |n| Value::Int(n);
+        let cases = [
+            (Value::None, "None"),
+            (Value::Bool(true), "True"),
+            (Value::Float(1.0), "1.0"),
+            (Value::Float(-0.0), "-0.0"),
+            (Value::Float(0.1), "0.1"),
+            (Value::Float(1e16), "1e+16"),
+            (Value::Float(123_456_789.125), "123456789.125"),
+            (Value::Float(9_999_999_999_999_998.0), "9999999999999998.0"),
+            (Value::Float(1.5e-5), "1.5e-05"),
+            (Value::Float(0.0001), "0.0001"),
+            (Value::Float(f64::NAN), "nan"),
+            (Value::text("it's"), "\"it's\""),
+            (Value::text("it's \"so\""), "'it\\'s \"so\"'"),
+            (Value::text("a\n\u{1b}\\é\u{200b}"), "'a\\n\\x1b\\\\é\\u200b'"),
+            (Value::Tuple(vec![int(1)].into()), "(1,)"),
+            (Value::List(vec![int(1), int(-2)].into()), "[1, -2]"),
+            (
+                Value::dict([("a", int(0)), ("b", Value::Tuple(vec![int(0), int(1)].into()))]),
+                "{'a': 0, 'b': (0, 1)}",
+            ),
+        ];
+        for (value, expected) in cases {
+            let mut text = String::new();
+            repr(&value, &mut text);
+            assert_eq!(text, expected);
+        }
+    }
+}

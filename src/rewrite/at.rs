@@ -1,0 +1,298 @@
+//! The segments of a device as they were after an event, reconstructed from those at the end.
+//!
+//! What happened later is undone, entry by entry. A block that was freed
+//! meanwhile is known by its free, with the bytes asked for: its rounding is
+//! taken for PyTorch's multiple of 512, as far as there is room. Its stack is
+//! that of its alloc, if the trace has it.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    finals::Finals,
+    ranges::{Origin, Ranges, Span},
+    structure::block_shape,
+};
+use crate::{
+    event::{Action, PoolId},
+    inventory::{BlockState, PoolKind},
+    snapshot::{Block, Field, Segment, Shape, ShapeId, Shapes, Stacks, TraceEntry, Value},
+};
+
+/// What PyTorch rounds requests to (caching-allocator.md 2.1).
+const ROUNDING_BYTES: u64 = 512;
+
+/// The size of a segment of the small pool, and of the pages of an expandable one.
+const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+
+/// The size of the pages of an expandable segment of the large pool.
+const LARGE_PAGE_BYTES: u64 = 20 << 20;
+
+/// The segments of one device after its first `n_events` events.
+///
+/// `segments` are all of the file; the device's are taken.
+pub(super) fn segments_at(
+    segments: &[Segment],
+    device: i64,
+    trace: &[TraceEntry],
+    n_events: usize,
+    shapes: &mut Shapes,
+) -> Vec<Segment> {
+    let own = || segments.iter().enumerate().filter(|(_, segment)| segment.device == device);
+    if n_events >= trace.len() {
+        return own().map(|(_, segment)| segment.clone()).collect();
+    }
+    let shape = shapes.intern(block_shape());
+    let mut undone = Undone::new(&Finals::of(own()), own(), shape);
+    trace.iter().enumerate().skip(n_events).rev().for_each(|(index, entry)| undone.undo(index, entry));
+    undone.find_births(&trace[..n_events]);
+    undone.segments(segments, device, trace, shapes)
+}
+
+/// A block in use; the size is the requested one where the rounding is not known.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    block: Block,
+    is_rounded: bool,
+}
+
+struct Undone {
+    ranges: Ranges,
+    held: BTreeMap<u64, Held>,
+    /// The alloc or segment_alloc of what is not in the file's segments any more.
+    births: FxHashMap<(bool, u64), Option<usize>>,
+    block_shape: ShapeId,
+}
+
+impl Undone {
+    fn new<'a>(
+        finals: &Finals,
+        segments: impl Iterator<Item = (usize, &'a Segment)>,
+        block_shape: ShapeId,
+    ) -> Undone {
+        let held = finals
+            .blocks
+            .iter()
+            .map(|block| (block.block.address, Held { block: block.block, is_rounded: true }));
+        let mut ranges = Ranges::default();
+        for (number, segment) in segments {
+            let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
+            let (stream, is_expandable) = (segment.stream, segment.is_expandable);
+            let span = Span { end, stream, is_expandable, origin: Origin::Segment(number) };
+            if end > start && ranges.overlapping(start, end).is_none() {
+                ranges.insert_apart(start, span);
+            }
+        }
+        Undone { ranges, held: held.collect(), births: FxHashMap::default(), block_shape }
+    }
+
+    fn undo(&mut self, index: usize, entry: &TraceEntry) {
+        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        match entry.action {
+            Some(Action::Alloc) => {
+                self.held.remove(&start);
+            }
+            Some(Action::FreeCompleted) => self.hold(entry, BlockState::ActivePendingFree),
+            Some(Action::FreeRequested) => match self.held.get_mut(&start) {
+                Some(held) => held.block.state = Some(BlockState::ActiveAllocated),
+                None => self.hold(entry, BlockState::ActiveAllocated),
+            },
+            Some(Action::SegmentAlloc) if self.ranges.get(start).is_some_and(|span| span.end == end) => {
+                self.ranges.remove(start);
+            }
+            Some(Action::SegmentMap) => {
+                self.ranges.carve(start, end);
+            }
+            Some(Action::SegmentFree | Action::SegmentUnmap)
+                if end > start && self.ranges.overlapping(start, end).is_none() =>
+            {
+                let is_expandable = entry.action == Some(Action::SegmentUnmap);
+                let (stream, origin) = (entry.stream, Origin::Entry(index));
+                self.ranges.insert(start, Span { end, stream, is_expandable, origin });
+            }
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, entry: &TraceEntry, state: BlockState) {
+        let block = Block {
+            address: entry.address,
+            size: entry.size,
+            requested_size: entry.size,
+            stack: Some(Stacks::EMPTY),
+            shape: self.block_shape,
+            state: Some(state),
+        };
+        self.held.insert(entry.address, Held { block, is_rounded: false });
+    }
+
+    /// Looks for the beginnings of what was gone at the end.
+    fn find_births(&mut self, before: &[TraceEntry]) {
+        let blocks = self.held.values().filter(|held| !held.is_rounded);
+        self.births = blocks.map(|held| ((false, held.block.address), None)).collect();
+        let ranges = self.ranges.iter().filter(|(_, span)| matches!(span.origin, Origin::Entry(_)));
+        self.births.extend(ranges.map(|(start, _)| ((true, start), None)));
+        for (index, entry) in before.iter().enumerate() {
+            let is_segment = match entry.action {
+                Some(Action::Alloc) => false,
+                Some(Action::SegmentAlloc | Action::SegmentMap) => true,
+                _ => continue,
+            };
+            if let Some(birth) = self.births.get_mut(&(is_segment, entry.address)) {
+                *birth = Some(index);
+            }
+        }
+    }
+
+    fn segments(
+        mut self,
+        segments: &[Segment],
+        device: i64,
+        trace: &[TraceEntry],
+        shapes: &mut Shapes,
+    ) -> Vec<Segment> {
+        let mut out = Vec::new();
+        for (start, span) in std::mem::take(&mut self.ranges).iter() {
+            let blocks = self.blocks(start, span.end, trace);
+            if let Origin::Segment(number) = span.origin {
+                let original = &segments[number];
+                if original.address == start
+                    && original.total_size == span.end - start
+                    && holds(original, &blocks)
+                {
+                    out.push(original.clone());
+                    continue;
+                }
+            }
+            let pattern = match span.origin {
+                Origin::Segment(number) => segments[number].clone(),
+                Origin::Entry(index) => {
+                    let birth = self.births.get(&(true, start)).copied().flatten();
+                    new_segment(&trace[index], birth.map(|birth| &trace[birth]), shapes)
+                }
+            };
+            let mut segment = Segment { device, address: start, total_size: span.end - start, ..pattern };
+            segment.blocks = self.fill(start, span.end, blocks);
+            count(&mut segment);
+            out.push(segment);
+        }
+        out
+    }
+
+    /// The blocks in use in a range, with their stacks and a rounding that fits.
+    fn blocks(&self, start: u64, end: u64, trace: &[TraceEntry]) -> Vec<Block> {
+        let inside: Vec<&Held> = self.held.range(start..end).map(|(_, held)| held).collect();
+        let mut blocks = Vec::with_capacity(inside.len());
+        for (nth, held) in inside.iter().enumerate() {
+            let mut block = held.block;
+            let room = inside.get(nth + 1).map_or(end, |next| next.block.address) - block.address;
+            if !held.is_rounded {
+                let rounded = block.size.max(1).checked_next_multiple_of(ROUNDING_BYTES);
+                block.size = rounded.unwrap_or(block.size);
+                let birth = self.births.get(&(false, block.address)).copied().flatten();
+                block.stack = birth.and_then(|birth| trace[birth].stack).or(block.stack);
+            }
+            block.size = block.size.min(room);
+            block.requested_size = block.requested_size.min(block.size);
+            blocks.push(block);
+        }
+        blocks
+    }
+
+    /// The blocks with free ones between them.
+    fn fill(&self, start: u64, end: u64, blocks: Vec<Block>) -> Vec<Block> {
+        let mut filled = Vec::with_capacity(2 * blocks.len() + 1);
+        let mut at = start;
+        let free = |address, size| Block {
+            address,
+            size,
+            requested_size: 0,
+            stack: Some(Stacks::EMPTY),
+            shape: self.block_shape,
+            state: Some(BlockState::Inactive),
+        };
+        for block in blocks {
+            if block.address > at {
+                filled.push(free(at, block.address - at));
+            }
+            at = block.address + block.size;
+            filled.push(block);
+        }
+        if at < end {
+            filled.push(free(at, end - at));
+        }
+        filled
+    }
+}
+
+/// Whether exactly these of a segment's blocks are in use.
+fn holds(segment: &Segment, blocks: &[Block]) -> bool {
+    let mut address = segment.address;
+    let placed = segment.blocks.iter().map(|block| {
+        let placed = Block { address, ..*block };
+        address = address.saturating_add(block.size);
+        placed
+    });
+    placed.filter(|block| block.state.is_some_and(BlockState::is_active)).eq(blocks.iter().copied())
+}
+
+/// Puts a segment's sums right (snapshot-format.md 1.2).
+pub(super) fn count(segment: &mut Segment) {
+    let sum = |of: fn(&Block) -> u64, is: fn(BlockState) -> bool| {
+        let counted = segment.blocks.iter().filter(|block| block.state.is_some_and(is));
+        counted.fold(0u64, |sum, block| sum.saturating_add(of(block)))
+    };
+    let allocated = sum(|block| block.size, |state| state == BlockState::ActiveAllocated);
+    let active = sum(|block| block.size, BlockState::is_active);
+    let requested = sum(|block| block.requested_size, BlockState::is_active);
+    (segment.allocated_size, segment.active_size, segment.requested_size) = (allocated, active, requested);
+}
+
+/// A segment of which only its end is known, and perhaps its beginning.
+fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shapes) -> Segment {
+    let is_expandable = freed.action == Some(Action::SegmentUnmap);
+    let is_small = match is_expandable {
+        false => freed.size == SMALL_SEGMENT_BYTES,
+        true => !freed.size.is_multiple_of(LARGE_PAGE_BYTES),
+    };
+    let pool = pool(shapes.get(freed.shape)).unwrap_or_default();
+    let stack = birth.and_then(|birth| birth.stack).or(Some(Stacks::EMPTY));
+    Segment {
+        stream: freed.stream,
+        kind: Some(if is_small { PoolKind::Small } else { PoolKind::Large }),
+        pool,
+        is_expandable,
+        stack,
+        shape: shapes.intern(segment_shape(stack != Some(Stacks::EMPTY))),
+        ..Segment::default()
+    }
+}
+
+/// The pool that entries name from PyTorch 2.12 on.
+fn pool(entry: &Shape) -> Option<PoolId> {
+    let [Value::Int(first), Value::Int(second)] = entry.value("pool_id")?.as_elements()? else { return None };
+    Some(PoolId(u64::try_from(*first).ok()?, u64::try_from(*second).ok()?))
+}
+
+/// The keys of a segment; its frames come last if there are any (snapshot-format.md 1.2).
+fn segment_shape(has_stack: bool) -> Shape {
+    let mut fields = vec![
+        ("device", Field::Device),
+        ("address", Field::Address),
+        ("total_size", Field::TotalSize),
+        ("allocated_size", Field::AllocatedSize),
+        ("active_size", Field::ActiveSize),
+        ("requested_size", Field::RequestedSize),
+        ("stream", Field::Stream),
+        ("segment_type", Field::SegmentType),
+        ("segment_pool_id", Field::SegmentPoolId),
+        ("is_expandable", Field::IsExpandable),
+        ("frames", Field::Frames),
+        ("blocks", Field::Blocks),
+    ];
+    if has_stack {
+        fields.swap(10, 11);
+    }
+    Shape::of(&fields)
+}

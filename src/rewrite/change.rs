@@ -1,0 +1,45 @@
+//! One thing that was done to a snapshot, and how often.
+
+use std::fmt;
+
+/// What a rewriting changed, for a person to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Change {
+    /// Where: `device_traces[0]`, `segments`, or empty for the whole file.
+    pub place: String,
+    /// What was done, in the past tense.
+    pub what: &'static str,
+    /// To how many of them.
+    pub count: usize,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.place.is_empty() {
+            write!(f, "{}: ", self.place)?;
+        }
+        write!(f, "{}", self.what)?;
+        if self.count == 1 { Ok(()) } else { write!(f, " ({})", self.count) }
+    }
+}
+
+/// Changes as they are made; the same change of one place is counted.
+#[derive(Debug, Default)]
+pub(super) struct Changes(Vec<Change>);
+
+impl Changes {
+    pub(super) fn add(&mut self, place: &str, what: &'static str, count: usize) {
+        if count == 0 {
+            return;
+        }
+        match self.0.iter_mut().find(|change| change.place == place && change.what == what) {
+            Some(change) => change.count += count,
+            None => self.0.push(Change { place: place.to_owned(), what, count }),
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Change> {
+        self.0
+    }
+}

@@ -1,0 +1,62 @@
+//! Snapshots in the formats of other tools.
+//!
+//! JSON needs nothing of its own: a [`Snapshot`] is `serde::Serialize`.
+
+mod csv;
+mod folded;
+mod perfetto;
+mod pprof;
+mod protobuf;
+
+use std::io;
+
+use crate::{
+    inventory::BlockState,
+    snapshot::{Field, Snapshot, StackIndex},
+};
+
+/// A format that another tool reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Format {
+    /// A line for each event, under a heading.
+    Csv,
+    /// `outermost;…;innermost bytes` for what is in use at the end, as flame graph tools read it.
+    Folded,
+    /// Chrome's trace events as JSON, which ui.perfetto.dev and chrome://tracing open: active and
+    /// reserved bytes as counters, blocks and scopes as slices.
+    Perfetto,
+    /// A protobuf profile, not compressed, for `go tool pprof`: what was allocated and what is in use.
+    Pprof,
+}
+
+/// Writes a snapshot in a format; buffer the sink.
+///
+/// ```
+/// use memreel::{rewrite::{Format, convert}, snapshot::Snapshot};
+/// let mut csv = Vec::new();
+/// convert(&Snapshot::default(), Format::Csv, &mut csv)?;
+/// assert!(csv.starts_with(b"device,event,time_us,action,"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// The first error of the sink.
+pub fn convert(snapshot: &Snapshot, format: Format, sink: &mut impl io::Write) -> io::Result<()> {
+    match format {
+        Format::Csv => csv::write(snapshot, sink),
+        Format::Folded => folded::write(snapshot, sink),
+        Format::Perfetto => perfetto::write(snapshot, sink),
+        Format::Pprof => pprof::write(snapshot, sink),
+    }
+}
+
+/// Every block in use at the end: its stack and what was asked for.
+fn in_use(snapshot: &Snapshot) -> impl Iterator<Item = (Option<StackIndex>, u64)> {
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let active = blocks.filter(|block| block.state.is_some_and(BlockState::is_active));
+    active.map(|block| {
+        let has_request = snapshot.shapes.get(block.shape).has(Field::RequestedSize);
+        (block.stack, if has_request { block.requested_size } else { block.size })
+    })
+}

@@ -1,0 +1,105 @@
+//! What is to be inserted into a trace and dropped from it, gathered first and done at once.
+
+use super::change::Changes;
+use crate::snapshot::TraceEntry;
+
+/// On which side of a gap an entry is inserted: with what was before, or with what comes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Side {
+    FirstAfter,
+    After,
+    Before,
+}
+
+/// Edits of one trace, by the numbers that its entries have before any of them.
+#[derive(Debug)]
+pub(super) struct Edits {
+    insertions: Vec<(usize, Side, TraceEntry)>,
+    is_dropped: Vec<bool>,
+    sizes: Vec<(usize, u64)>,
+    told: Vec<(&'static str, usize)>,
+}
+
+/// An insertion that may still be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct InsertionId(usize);
+
+impl Edits {
+    pub(super) fn new(n_entries: usize) -> Edits {
+        Edits {
+            insertions: Vec::new(),
+            is_dropped: vec![false; n_entries],
+            sizes: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Inserts in front of the entry of that number, behind earlier such insertions.
+    pub(super) fn before(&mut self, index: usize, entry: TraceEntry) {
+        self.insertions.push((index, Side::Before, entry));
+    }
+
+    /// Inserts right behind the entry of that number.
+    pub(super) fn after(&mut self, index: usize, entry: TraceEntry) -> InsertionId {
+        self.insertions.push((index + 1, Side::After, entry));
+        InsertionId(self.insertions.len() - 1)
+    }
+
+    /// Inserts behind the entry of that number, in front of all other insertions there.
+    pub(super) fn first_after(&mut self, index: usize, entry: TraceEntry) {
+        self.insertions.push((index + 1, Side::FirstAfter, entry));
+    }
+
+    pub(super) fn inserted(&mut self, id: InsertionId) -> &mut TraceEntry {
+        &mut self.insertions[id.0].2
+    }
+
+    /// Gives an entry another size.
+    pub(super) fn resize(&mut self, index: usize, size: u64) {
+        self.sizes.push((index, size));
+    }
+
+    pub(super) fn drop_entry(&mut self, index: usize) {
+        self.is_dropped[index] = true;
+    }
+
+    pub(super) fn is_dropped(&self, index: usize) -> bool {
+        self.is_dropped[index]
+    }
+
+    /// Counts a change for the report.
+    pub(super) fn tell(&mut self, what: &'static str) {
+        match self.told.iter_mut().find(|(told, _)| *told == what) {
+            Some((_, count)) => *count += 1,
+            None => self.told.push((what, 1)),
+        }
+    }
+
+    /// Carries the edits out, and says whether there were any. An insertion takes the time of the entry before it.
+    pub(super) fn apply(mut self, trace: &mut Vec<TraceEntry>, place: &str, changes: &mut Changes) -> bool {
+        for (what, count) in &self.told {
+            changes.add(place, what, *count);
+        }
+        for (index, size) in &self.sizes {
+            trace[*index].size = *size;
+        }
+        if self.insertions.is_empty() && !self.is_dropped.contains(&true) {
+            return !self.sizes.is_empty();
+        }
+        self.insertions.sort_by_key(|(index, side, _)| (*index, *side));
+        let mut out: Vec<TraceEntry> = Vec::with_capacity(trace.len() + self.insertions.len());
+        let first_time = trace.first().map_or(0, |entry| entry.time_us);
+        let mut insertions = self.insertions.into_iter().peekable();
+        for index in 0..=trace.len() {
+            while let Some((_, _, mut entry)) = insertions.next_if(|(at, _, _)| *at <= index) {
+                entry.time_us = out.last().map_or(first_time, |last| last.time_us);
+                out.push(entry);
+            }
+            if index < trace.len() && !self.is_dropped[index] {
+                out.push(trace[index]);
+            }
+        }
+        *trace = out;
+        true
+    }
+}

@@ -1,0 +1,190 @@
+//! Stacks with other frames: fewer, with shorter paths, or without names.
+
+use rustc_hash::FxHashMap;
+
+use super::slim::Slim;
+use crate::snapshot::{
+    Frame, FrameIndex, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text, TraceEntry,
+    Value,
+};
+
+/// Rewrites every stack that is in use; those that are not vanish.
+pub(super) fn rewrite(snapshot: &mut Snapshot, slim: &Slim) {
+    let old = std::mem::take(&mut snapshot.stacks);
+    let (n_frames, n_stacks) = (old.all_frames().len(), old.len());
+    let mut rewriting = Rewriting {
+        slim,
+        old,
+        frames: vec![None; n_frames],
+        stacks: vec![None; n_stacks],
+        new: Stacks::default(),
+        names: Names::default(),
+        members: Vec::new(),
+    };
+    let Snapshot { segments, device_traces, host_segments, host_traces, shapes, .. } = snapshot;
+    let entries = device_traces.iter_mut().flatten().chain(host_traces.iter_mut());
+    entries.for_each(|entry: &mut TraceEntry| rewriting.replace(&mut entry.stack, shapes));
+    for segment in segments.iter_mut().chain(host_segments.iter_mut()) {
+        let segment: &mut Segment = segment;
+        rewriting.replace(&mut segment.stack, shapes);
+        segment.blocks.iter_mut().for_each(|block| rewriting.replace(&mut block.stack, shapes));
+    }
+    let Rewriting { new, mut names, .. } = rewriting;
+    snapshot.stacks = new;
+    if slim.anonymise {
+        anonymise_texts(snapshot, &mut names);
+    }
+}
+
+struct Rewriting<'a> {
+    slim: &'a Slim,
+    old: Stacks,
+    new: Stacks,
+    /// Every old frame: not looked at yet, dropped, or the new one.
+    frames: Vec<Option<Option<FrameIndex>>>,
+    stacks: Vec<Option<StackIndex>>,
+    names: Names,
+    members: Vec<FrameIndex>,
+}
+
+impl Rewriting<'_> {
+    fn replace(&mut self, stack: &mut Option<StackIndex>, shapes: &mut Shapes) {
+        if let Some(old) = *stack {
+            *stack = Some(self.stack(old, shapes));
+        }
+    }
+
+    fn stack(&mut self, old: StackIndex, shapes: &mut Shapes) -> StackIndex {
+        if let Some(new) = self.stacks[old.index()] {
+            return new;
+        }
+        let mut members = std::mem::take(&mut self.members);
+        members.clear();
+        for nth in 0..self.old.members(old).len() {
+            if members.len() == self.slim.depth.unwrap_or(usize::MAX) {
+                break;
+            }
+            let frame = self.old.members(old)[nth];
+            members.extend(self.frame(frame, shapes));
+        }
+        let new = self.new.intern_stack(&members);
+        self.members = members;
+        self.stacks[old.index()] = Some(new);
+        new
+    }
+
+    fn frame(&mut self, old: FrameIndex, shapes: &mut Shapes) -> Option<FrameIndex> {
+        if let Some(done) = self.frames[old.index()] {
+            return done;
+        }
+        let frame = self.old.frame(old);
+        let is_dropped = self.slim.drop_paths.iter().any(|path| frame.filename.contains(path.as_str()));
+        let new = (!is_dropped).then(|| {
+            let mut frame = frame.clone();
+            self.slim.strip(&mut frame);
+            if self.slim.anonymise {
+                self.names.hide(&mut frame, shapes);
+            }
+            self.new.intern_frame(frame)
+        });
+        self.frames[old.index()] = Some(new);
+        new
+    }
+}
+
+impl Slim {
+    /// Takes the longest prefix that fits from a path.
+    fn strip(&self, frame: &mut Frame) {
+        let fits =
+            self.strip_prefixes.iter().filter_map(|prefix| frame.filename.strip_prefix(prefix.as_str()));
+        if let Some(rest) = fits.min_by_key(|rest| rest.len()) {
+            frame.filename = rest.trim_start_matches('/').into();
+        }
+    }
+}
+
+/// Numbers in place of names; the same name has the same number.
+#[derive(Debug, Default)]
+struct Names {
+    functions: FxHashMap<Text, Text>,
+    files: FxHashMap<Text, Text>,
+    texts: FxHashMap<Text, Text>,
+}
+
+fn number(names: &mut FxHashMap<Text, Text>, name: &Text, kind: &str) -> Text {
+    let next = names.len() + 1;
+    names.entry(name.clone()).or_insert_with(|| format!("{kind}{next}").into()).clone()
+}
+
+impl Names {
+    fn hide(&mut self, frame: &mut Frame, shapes: &mut Shapes) {
+        frame.name = number(&mut self.functions, &frame.name, "function");
+        if &*frame.filename != "??" {
+            frame.filename = number(&mut self.files, &frame.filename, "file");
+        }
+        // What else a frame says (`fx_node_name`, …) names the model.
+        let shape = shapes.get(frame.shape);
+        if shape.slots.iter().any(|(_, slot)| matches!(slot, Slot::Value(_))) {
+            let fields = shape.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Field(_)));
+            let fields = Shape { slots: fields.cloned().collect() };
+            frame.shape = shapes.intern(fields);
+        }
+    }
+}
+
+/// Texts that say nothing.
+const EMPTY_TEXTS: &[&str] = &["", "N/A", "unknown"];
+
+/// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields.
+fn anonymise_texts(snapshot: &mut Snapshot, names: &mut Names) {
+    for annotation in &mut snapshot.external_annotations {
+        annotation.name = number(&mut names.texts, &annotation.name, "scope");
+    }
+    let n_shapes = snapshot.shapes.len();
+    let mut hidden: Vec<Option<ShapeId>> = vec![None; n_shapes];
+    let Snapshot {
+        segments,
+        device_traces,
+        host_segments,
+        host_traces,
+        external_annotations,
+        shapes,
+        shape: top,
+        ..
+    } = snapshot;
+    let mut hide = |id: &mut ShapeId| {
+        let new = match hidden[id.index()] {
+            Some(new) => new,
+            None => {
+                let shape =
+                    shapes.get(*id).slots.iter().filter_map(|(key, slot)| hide_slot(key, slot, names));
+                let shape = Shape { slots: shape.collect() };
+                shapes.intern(shape)
+            }
+        };
+        hidden[id.index()] = Some(new);
+        *id = new;
+    };
+    let entries = device_traces.iter_mut().flatten().chain(host_traces.iter_mut());
+    entries.for_each(|entry| hide(&mut entry.shape));
+    for segment in segments.iter_mut().chain(host_segments.iter_mut()) {
+        hide(&mut segment.shape);
+        segment.blocks.iter_mut().for_each(|block| hide(&mut block.shape));
+    }
+    external_annotations.iter_mut().for_each(|annotation| hide(&mut annotation.shape));
+    let is_known = |key: &Text, slot: &Slot| matches!(slot, Slot::Field(_)) || &**key == "allocator_settings";
+    top.slots.retain(|(key, slot)| is_known(key, slot));
+}
+
+/// A key without what it says: texts become numbers, containers of anything go.
+fn hide_slot(key: &Text, slot: &Slot, names: &mut Names) -> Option<(Text, Slot)> {
+    let Slot::Value(value) = slot else { return Some((key.clone(), slot.clone())) };
+    let hidden = match value {
+        Value::Text(text) if EMPTY_TEXTS.contains(&&**text) => value.clone(),
+        Value::Text(text) => Value::Text(number(&mut names.texts, text, "scope")),
+        Value::Tuple(_) if key.ends_with("pool_id") => value.clone(),
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => value.clone(),
+        _ => return None,
+    };
+    Some((key.clone(), Slot::Value(hidden)))
+}

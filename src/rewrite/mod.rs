@@ -1,0 +1,35 @@
+//! A snapshot becomes another one: repaired, made smaller, divided or joined.
+//!
+//! Everything here works on the model and keeps what it does not mean to
+//! change: key orders, unknown keys, shared stacks. [`fix`] makes of a dump
+//! on which the web viewer throws one that it opens; [`Slim`] leaves out what is
+//! not wanted, and keeps the state right.
+
+#![forbid(unsafe_code)]
+
+mod at;
+mod category;
+mod change;
+mod convert;
+mod edits;
+mod entries;
+mod finals;
+mod fix;
+mod frames;
+mod lifecycle;
+mod merge;
+mod mold;
+mod order;
+mod ranges;
+mod rewind;
+mod slim;
+mod small;
+mod structure;
+mod window;
+
+pub use change::Change;
+pub use convert::{Format, convert};
+pub use fix::{Fixed, fix};
+pub use merge::{Part, merge, split};
+pub use slim::Slim;
+pub use window::Window;

@@ -1,0 +1,60 @@
+//! Entries that were never recorded, in the keys of those that were.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    event::Action,
+    snapshot::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
+};
+
+/// Keys that say something of one event alone, which another must not repeat.
+const OF_ONE_EVENT: &[&str] = &["frames", "forward_frames", "internal_metadata", "category"];
+
+/// Makes entries after the pattern of others.
+#[derive(Debug)]
+pub(super) struct Mold<'a> {
+    shapes: &'a mut Shapes,
+    bare: FxHashMap<(ShapeId, bool), ShapeId>,
+}
+
+impl<'a> Mold<'a> {
+    pub(super) fn new(shapes: &'a mut Shapes) -> Mold<'a> {
+        Mold { shapes, bare: FxHashMap::default() }
+    }
+
+    /// An entry with the stream, the scope and the keys of `pattern`, and with a
+    /// stack only if one is given.
+    pub(super) fn entry(
+        &mut self,
+        pattern: &TraceEntry,
+        action: Action,
+        address: u64,
+        size: u64,
+        stack: Option<StackIndex>,
+    ) -> TraceEntry {
+        let shape = self.shape(pattern.shape, stack.is_some());
+        TraceEntry { action: Some(action), address, size, stack, shape, ..*pattern }
+    }
+
+    fn shape(&mut self, pattern: ShapeId, has_stack: bool) -> ShapeId {
+        if let Some(shape) = self.bare.get(&(pattern, has_stack)) {
+            return *shape;
+        }
+        let mut bare = Shape::default();
+        bare.set("action".into(), Slot::Field(Field::Action));
+        bare.set("addr".into(), Slot::Field(Field::Addr));
+        bare.set("size".into(), Slot::Field(Field::Size));
+        for (key, slot) in &self.shapes.get(pattern).slots {
+            let is_other = ["action", "addr", "device_free", "size"].contains(&&**key);
+            if !is_other && !OF_ONE_EVENT.contains(&&**key) {
+                bare.set(key.clone(), slot.clone());
+            }
+        }
+        if has_stack {
+            bare.set("frames".into(), Slot::Field(Field::Frames));
+        }
+        let shape = self.shapes.intern(bare);
+        self.bare.insert((pattern, has_stack), shape);
+        shape
+    }
+}

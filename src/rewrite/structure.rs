@@ -1,0 +1,151 @@
+//! What a snapshot must have to be drawn at all: lists, a trace for every device, segments that their blocks fill.
+
+use super::change::Changes;
+use crate::{
+    inventory::BlockState,
+    snapshot::{Block, Field, Form, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks},
+};
+
+/// Beyond this, a device's number is taken for nonsense rather than given a trace.
+const MAX_DEVICES: i64 = 1 << 16;
+
+/// Puts right the top level and the segments.
+pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
+    let fields = [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)];
+    if snapshot.form == Form::SegmentList {
+        snapshot.form = Form::Dictionary;
+        fields.iter().for_each(|(key, field)| snapshot.shape.set((*key).into(), Slot::Field(*field)));
+        changes.add("", "made a snapshot of a bare list of segments", 1);
+    }
+    for (key, field) in fields {
+        if !snapshot.shape.has(field) {
+            snapshot.shape.set(key.into(), Slot::Field(field));
+            changes.add(key, "added the list, which was missing", 1);
+        }
+    }
+    let n_segments = snapshot.segments.len();
+    snapshot.segments.retain(|segment| (0..MAX_DEVICES).contains(&segment.device) && is_placed(segment));
+    changes.add(
+        "segments",
+        "dropped segments without a device or an address",
+        n_segments - snapshot.segments.len(),
+    );
+    let devices = snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok());
+    let n_devices = devices.max().map_or(1, |device| device + 1);
+    let n_traces = snapshot.device_traces.len();
+    if n_traces < n_devices {
+        snapshot.device_traces.resize_with(n_devices, Vec::new);
+        changes.add("device_traces", "added empty traces for devices that had none", n_devices - n_traces);
+    }
+    fix_blocks(snapshot, changes);
+}
+
+fn is_placed(segment: &Segment) -> bool {
+    // A bit pattern beyond 63 bits is an address that PyTorch's C++ writer made negative.
+    segment.address < 1 << 63
+}
+
+fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
+    let mut shapes = Vec::new();
+    let mut filler = None;
+    for segment in &mut snapshot.segments {
+        shapes.clear();
+        let shape = snapshot.shapes.get(segment.shape);
+        let mut missing = Shape::default();
+        if !shape.has(Field::Blocks) {
+            shapes.push(("blocks", Field::Blocks));
+        }
+        if !shape.has(Field::Stream) {
+            shapes.push(("stream", Field::Stream));
+        }
+        if !shape.has(Field::TotalSize) {
+            shapes.push(("total_size", Field::TotalSize));
+        }
+        if !shapes.is_empty() {
+            missing.slots.clone_from(&shape.slots);
+            shapes.iter().for_each(|(key, field)| missing.set((*key).into(), Slot::Field(*field)));
+            segment.shape = snapshot.shapes.intern(missing);
+            changes.add("segments", "added keys that the viewer needs", shapes.len());
+        }
+        if let Some(shape) = without_odd_frames(&mut segment.stack, segment.shape, &mut snapshot.shapes) {
+            segment.shape = shape;
+            changes.add("segments", ODD_FRAMES, 1);
+        }
+        fix_states(segment, &mut snapshot.shapes, changes);
+        let filled = segment.blocks.iter().fold(0u64, |sum, block| sum.saturating_add(block.size));
+        if filled > segment.total_size {
+            segment.total_size = filled;
+            changes.add("segments", "made a segment as large as its blocks", 1);
+        } else if filled < segment.total_size {
+            let shape = *filler.get_or_insert_with(|| snapshot.shapes.intern(block_shape()));
+            segment.blocks.push(Block {
+                address: segment.address.saturating_add(filled),
+                size: segment.total_size - filled,
+                requested_size: 0,
+                stack: Some(Stacks::EMPTY),
+                shape,
+                state: Some(BlockState::Inactive),
+            });
+            changes.add("segments", "filled the rest of a segment with a free block", 1);
+        }
+    }
+}
+
+const ODD_FRAMES: &str = "took away frames that are no list of frames";
+
+/// The shape of a record whose frames were something else than a list of frames.
+fn without_odd_frames(
+    stack: &mut Option<StackIndex>,
+    shape: ShapeId,
+    shapes: &mut Shapes,
+) -> Option<ShapeId> {
+    let mut clean = match shapes.get(shape) {
+        shape if matches!(shape.slot("frames"), Some(Slot::Value(_))) => shape.clone(),
+        _ => return None,
+    };
+    clean.set("frames".into(), Slot::Field(Field::Frames));
+    *stack = Some(Stacks::EMPTY);
+    Some(shapes.intern(clean))
+}
+
+/// PyTorch's documentation calls `active_pending_free` what its dumps do not
+/// (snapshot-format.md 1.9); the viewer ignores blocks of other states.
+fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes) {
+    let n_before = segment.blocks.len();
+    segment.blocks.retain(|block| block.size > 0);
+    changes.add("segments", "dropped blocks of no size", n_before - segment.blocks.len());
+    for block in &mut segment.blocks {
+        if let Some(shape) = without_odd_frames(&mut block.stack, block.shape, shapes) {
+            block.shape = shape;
+            changes.add("segments", ODD_FRAMES, 1);
+        }
+        let shape = shapes.get(block.shape);
+        let mut fixed = None;
+        if block.state.is_none() {
+            let is_pending = shape.text("state").is_some_and(|state| state.starts_with("active_"));
+            block.state = Some(if is_pending { BlockState::ActivePendingFree } else { BlockState::Inactive });
+            fixed.get_or_insert_with(|| shape.clone()).set("state".into(), Slot::Field(Field::State));
+            changes.add("segments", "named the state of a block as PyTorch does", 1);
+        }
+        if shape.has(Field::Frames) && !shape.has(Field::RequestedSize) {
+            block.requested_size = block.size;
+            let fixed = fixed.get_or_insert_with(|| shape.clone());
+            fixed.set("requested_size".into(), Slot::Field(Field::RequestedSize));
+            changes.add("segments", "gave a block with frames the requested size it needs", 1);
+        }
+        if let Some(fixed) = fixed {
+            block.shape = shapes.intern(fixed);
+        }
+    }
+}
+
+/// The keys of a block.
+pub(super) fn block_shape() -> Shape {
+    Shape::of(&[
+        ("address", Field::Address),
+        ("size", Field::Size),
+        ("requested_size", Field::RequestedSize),
+        ("state", Field::State),
+        ("frames", Field::Frames),
+    ])
+}

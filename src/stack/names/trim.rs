@@ -1,0 +1,157 @@
+//! memreel's own frames, cut off the top of a stack.
+#![forbid(unsafe_code)]
+
+use std::{
+    ffi::OsStr,
+    path::{Component, Path},
+};
+
+use super::Symbol;
+
+/// Whose code a frame is, as far as the top of a stack is concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// memreel's, or the library's working for it, such as the drop of a handle.
+    Ours,
+    Library,
+    Program,
+}
+
+/// How many frames at the top are the recorder's own. `walker` is a file of the room that walks stacks.
+///
+/// Above the walk stand only those that it calls. Between memreel's frames
+/// the standard library may stand (a closure handed to `Option::map`), and
+/// behind them too (the drop of a memreel handle). So the top ends with the
+/// last frame of ours before the first of the program's, and with the `drop`
+/// that the program called.
+pub(super) fn n_ours(frames: &[Symbol], walker: &str) -> usize {
+    let room = Path::new(walker).parent();
+    let is_walk = |frame: &Symbol| walker != "??" && Path::new(&*frame.filename).parent() == room;
+    let walk = frames.iter().position(is_walk);
+    let n_walk = walk.map_or(0, |index| index + 1);
+    let origins = frames[n_walk..].iter().map(|frame| origin(frame, walker));
+    let top = origins.take_while(|origin| *origin != Origin::Program).enumerate();
+    let n =
+        n_walk + top.filter(|(_, origin)| *origin == Origin::Ours).last().map_or(0, |(index, _)| index + 1);
+    n + frames[n..].iter().take_while(|frame| n > 0 && &*frame.name == "core::mem::drop").count()
+}
+
+/// The file decides where it is known: with line tables only, compilers give
+/// functions their bare names, `forward` for `train::forward`.
+fn origin(frame: &Symbol, walker: &str) -> Origin {
+    let has_file = &*frame.filename != "??";
+    let is_library = if has_file {
+        is_library_file(&frame.filename)
+    } else {
+        is_of(&frame.name, &["core", "alloc", "std"])
+    };
+    if is_library {
+        return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
+    }
+    let is_ours = if has_file && walker != "??" {
+        // `walker` is a file of `stack` in the folder of memreel's sources.
+        Path::new(walker).ancestors().nth(2).is_some_and(|root| Path::new(&*frame.filename).starts_with(root))
+    } else {
+        is_of(&frame.name, &["memreel", "backtrace"])
+    };
+    if is_ours { Origin::Ours } else { Origin::Program }
+}
+
+/// Whether a source is the standard library's: `…/library/core/…`.
+fn is_library_file(filename: &str) -> bool {
+    let mut folders = Path::new(filename).components().map(Component::as_os_str);
+    folders.any(|folder| folder == "library")
+        && folders.next().is_some_and(|folder| ["core", "alloc", "std"].map(OsStr::new).contains(&folder))
+}
+
+/// Whether a function, or the type it belongs to, is of one of these crates.
+///
+/// A method of a program's trait on a type of ours, `<memreel::… as app::Layer>::forward`,
+/// is the program's.
+fn is_of(name: &str, crates: &[&str]) -> bool {
+    const OURS_AND_LIBRARIES: [&str; 5] = ["memreel::", "backtrace::", "core::", "alloc::", "std::"];
+    if let Some((_, of_trait)) = name.strip_prefix('<').and_then(|inside| inside.split_once(" as "))
+        && !OURS_AND_LIBRARIES.iter().any(|root| of_trait.starts_with(root))
+    {
+        return false;
+    }
+    let path =
+        name.trim_start_matches(['<', '&', '*', '[']).trim_start_matches("mut ").trim_start_matches("const ");
+    let path = path.trim_start_matches("dyn ");
+    crates.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.starts_with("::")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n_ours_of(names: &[&str]) -> usize {
+        let symbol = |name: &&str| Symbol { name: (*name).into(), filename: "??".into(), line: 0 };
+        n_ours(&names.iter().map(symbol).collect::<Vec<_>>(), "??")
+    }
+
+    fn n_ours_in(frames: &[(&str, &str)]) -> usize {
+        let symbol =
+            |(name, file): &(&str, &str)| Symbol { name: (*name).into(), filename: (*file).into(), line: 1 };
+        n_ours(&frames.iter().map(symbol).collect::<Vec<_>>(), "/memreel/src/stack/capture.rs")
+    }
+
+    #[test]
+    fn bare_names_are_told_apart_by_their_files() {
+        let walk = [
+            ("trace", "/registry/backtrace-0.3/src/backtrace/libunwind.rs"),
+            ("capture", "/memreel/src/stack/capture.rs"),
+        ];
+        let alloc = [
+            ("alloc", "/memreel/src/allocator/mod.rs"),
+            ("zeros<f32>", "/memreel/src/buffer/mod.rs"),
+            ("forward", "/memreel/examples/train.rs"),
+            ("apply<f32>", "/memreel/src/buffer/mod.rs"),
+        ];
+        assert_eq!(n_ours_in(&[&walk[..], &alloc].concat()), 4);
+        let dropped = [
+            ("{closure#0}", "/memreel/src/allocator/allocation.rs"),
+            ("map<u32, ()>", "/rustc/123/library/core/src/option.rs"),
+            ("drop", "/memreel/src/allocator/allocation.rs"),
+            ("drop_slow<T, A>", "/rustc/123/library/alloc/src/rc.rs"),
+            ("drop_in_place<memreel::buffer::Buffer<f32>>", "/rustc/123/library/core/src/ptr/mod.rs"),
+            ("drop_in_place<train::Layer>", "/rustc/123/library/core/src/ptr/mod.rs"),
+            ("backward", "/memreel/examples/train.rs"),
+        ];
+        assert_eq!(n_ours_in(&[&walk[..], &dropped].concat()), 7);
+        let user =
+            [("alloc", "/app/library/coreutils/alloc.rs"), ("zeros<f32>", "/memreel/src/buffer/mod.rs")];
+        assert_eq!(n_ours_in(&[&walk[..], &user].concat()), 2);
+    }
+
+    #[test]
+    fn a_trait_of_the_program_is_the_programs_on_any_type() {
+        let names = ["memreel::alloc", "<memreel::buffer::Buffer<f32> as app::Layer>::forward", "app::main"];
+        assert_eq!(n_ours_of(&names), 1);
+        let clone =
+            ["memreel::alloc", "<memreel::buffer::Buffer<f32> as core::clone::Clone>::clone", "app::main"];
+        assert_eq!(n_ours_of(&clone), 2);
+    }
+
+    #[test]
+    fn the_top_ends_where_the_program_begins() {
+        let alloc =
+            ["backtrace::trace", "memreel::stack::capture", "memreel::alloc", "train::forward", "memreel::x"];
+        assert_eq!(n_ours_of(&alloc), 3, "later frames of our own stay");
+        let closure = ["memreel::a::{{closure}}", "core::option::Option<T>::map", "memreel::b", "app::main"];
+        assert_eq!(n_ours_of(&closure), 3);
+        let dropped = [
+            "<memreel::allocator::Allocation as core::ops::drop::Drop>::drop",
+            "core::ptr::drop_in_place<memreel::allocator::Allocation>",
+            "<alloc::rc::Rc<T,A> as core::ops::drop::Drop>::drop",
+            "core::ptr::drop_in_place<memreel::buffer::Buffer<f32>>",
+            "core::ptr::drop_in_place<train::Layer>",
+            "train::backward",
+        ];
+        assert_eq!(n_ours_of(&dropped), 4, "the drop of the program's own type stays");
+        assert_eq!(n_ours_of(&["memreel::free", "core::mem::drop", "app::main"]), 2);
+        assert_eq!(n_ours_of(&["core::mem::drop", "app::main"]), 0);
+        assert_eq!(n_ours_of(&["memreel_app::main", "memreel::alloc"]), 0, "another crate of a longer name");
+        assert_eq!(n_ours_of(&["core::ops::call_once", "app::main"]), 0);
+    }
+}

@@ -1,0 +1,149 @@
+//! Files that no honest recorder wrote, at the command line: refused with status 3 and a word on what
+//! to do, or read for what they are. `hostile` has the same and more against the library.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use memreel::pickle;
+use tempfile::TempDir;
+
+/// Every command that reads snapshots, with what it needs to write nothing of its own.
+const COMMANDS: &[&[&str]] = &[
+    &["validate"],
+    &["stats"],
+    &["replay"],
+    &["fix"],
+    &["slim", "--depth", "3"],
+    &["merge"],
+    &["split"],
+    &["convert", "--to", "csv"],
+];
+
+fn run(command: &[&str], file: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_memreel")).args(command).arg(file).output().unwrap()
+}
+
+/// A snapshot's dictionary with one more key, whose value these opcodes make.
+fn with_value(opcodes: &[u8]) -> Vec<u8> {
+    [b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x01x", opcodes, b"u."].concat()
+}
+
+/// A list of lists of lists, each holding the one before it twice.
+fn memo_bomb() -> Vec<u8> {
+    let mut opcodes = b"](Neq\x00".to_vec();
+    (0..90u8).for_each(|level| opcodes.extend([b']', b'(', b'h', level, b'h', level, b'e', b'q', level + 1]));
+    with_value(&[b"(".as_slice(), &opcodes, b"t"].concat())
+}
+
+fn million_deep() -> Vec<u8> {
+    const N: usize = 1_000_000;
+    with_value(&[vec![b']'; N], vec![b'a'; N - 1]].concat())
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
+    let sound = fixture("synthetic/valid.pickle");
+    let cut = &sound[..sound.len() / 2];
+    let rows: &[(&str, Vec<u8>, &str)] = &[
+        ("global", b"\x80\x04cos\nsystem\n(\x8c\x02lstR.".to_vec(), "the opcode GLOBAL would run code"),
+        (
+            "stack_global",
+            with_value(b"\x8c\x02os\x8c\x06system\x93"),
+            "the opcode STACK_GLOBAL would run code",
+        ),
+        ("reduce", with_value(b"NN\x86R"), "the opcode REDUCE would run code"),
+        ("bomb", memo_bomb(), "outgrow it many times over"),
+        ("deep", million_deep(), "nest more than 100 deep"),
+        ("length", b"\x80\x04X\xff\xff\xff\x7fabc".to_vec(), "the file ends"),
+        ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec(), "decompress it first"),
+        ("zip", b"PK\x03\x04\x00\x00".to_vec(), "ZIP archive"),
+        ("empty", Vec::new(), "the file ends"),
+        ("text", b"hello, this is no pickle".to_vec(), "not a readable snapshot"),
+        ("prose", b"What is this?".to_vec(), "is this a snapshot file?"),
+        ("cut", cut.to_vec(), "the file ends"),
+        ("json", b"{\"segments\": [".to_vec(), "not a readable snapshot"),
+        ("number", b"\x80\x04K\x07.".to_vec(), "not a readable snapshot"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, told) in rows {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        refused(&file, told, &folder);
+    }
+    let inner = folder.path().join("folder");
+    fs::create_dir(&inner).unwrap();
+    refused(&inner, "give the path of a saved snapshot", &folder);
+    fs::remove_dir(&inner).unwrap();
+    refused(&folder.path().join("missing"), "check the path and your permissions", &folder);
+}
+
+fn refused(file: &Path, told: &str, folder: &TempDir) {
+    let n_files = fs::read_dir(folder).unwrap().count();
+    for command in COMMANDS {
+        let output = run(command, file);
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{command:?} {name}: {text}");
+        assert!(text.contains(told) && text.contains(name), "{command:?} {name}: {text}");
+        assert_eq!(text.lines().filter(|line| line.contains("panicked")).count(), 0);
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), n_files, "nothing was written");
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(path(name)).unwrap()
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// Odd, and readable all the same: `validate` says what is odd, the others work.
+#[test]
+fn what_is_merely_odd_is_read() {
+    let entry = |size: &[u8]| {
+        let entry: &[&[u8]] = &[
+            b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x05alloc\x8c\x04addr",
+            b"M\x00\x02\x8c\x04size",
+            size,
+            b"\x8c\x06streamK\x00ueeu.",
+        ];
+        entry.concat()
+    };
+    let rows: &[(&str, Vec<u8>, i32, &str)] = &[
+        ("nan", entry(b"G\x7f\xf8\x00\x00\x00\x00\x00\x00"), 1, "E4"),
+        ("negative", entry(b"J\xff\xff\xff\xff"), 1, "E4"),
+        ("latin-1", with_value(b"\x8c\x03a\xe9b"), 1, "E6"),
+        ("protocol 5", fixture("synthetic/torch-2.11-protocol-5.pickle"), 1, "E3"),
+        (
+            "segments alone",
+            fixture("synthetic/torch-2.11-segment-list.pickle"),
+            1,
+            "E1 snapshot: a bare list",
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, status, told) in rows {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        let output = run(&["validate"], &file);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(*status), "{name}: {text}");
+        assert!(text.contains(told), "{name}: {text}");
+        for command in
+            COMMANDS.iter().filter(|command| !["validate", "replay", "split"].contains(&command[0]))
+        {
+            let output = run(command, &file);
+            assert_eq!(output.status.code(), Some(0), "{command:?} {name}: {output:?}");
+        }
+        let fixed = folder.path().join("fixed");
+        assert_eq!(run(&["fix", "-o", fixed.to_str().unwrap()], &file).status.code(), Some(0), "{name}");
+        assert!(
+            pickle::check(&fixed).unwrap().iter().all(|finding| finding.severity.letter() != 'E'),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! `rewrite::convert`: what other tools read says what the snapshot says.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memreel::{
+    Action, BlockState, Snapshot,
+    rewrite::{Format, convert},
+};
+use serde_json::Value;
+
+use crate::recorded::recorded;
+
+fn converted(snapshot: &Snapshot, format: Format) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    convert(snapshot, format, &mut bytes).unwrap();
+    bytes
+}
+
+fn text(snapshot: &Snapshot, format: Format) -> String {
+    String::from_utf8(converted(snapshot, format)).unwrap()
+}
+
+fn requested_in_use(snapshot: &Snapshot) -> u64 {
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    blocks.filter(|block| block.state.unwrap().is_active()).map(|block| block.requested_size).sum()
+}
+
+fn samples() -> Vec<Snapshot> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    let real = ["oom", "expandable_wrapped_ring", "transformer_all_stacks"];
+    let real = real.map(|name| memreel::pickle::load(folder.join(format!("{name}.pickle"))).unwrap());
+    real.into_iter().chain([recorded(1, 300), recorded(2, 300)]).collect()
+}
+
+#[test]
+fn csv_has_a_line_for_each_event() {
+    for snapshot in samples() {
+        let text = text(&snapshot, Format::Csv);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("device,event,time_us,action,address,size_bytes,stream,scope,stack"));
+        let events = snapshot.device_traces.iter().enumerate();
+        let events = events.flat_map(|(device, trace)| trace.iter().map(move |entry| (device, entry)));
+        for ((device, entry), line) in events.zip(lines.by_ref()) {
+            let cells: Vec<&str> = line.splitn(8, ',').collect();
+            assert_eq!(cells[0], device.to_string());
+            assert_eq!((cells[2], cells[3]), (&*entry.time_us.to_string(), entry.action.unwrap().name()));
+            assert_eq!((cells[4], cells[5]), (&*format!("{:#x}", entry.address), &*entry.size.to_string()));
+        }
+        assert_eq!(lines.next(), None);
+    }
+}
+
+#[test]
+fn csv_quotes_what_would_break_it() {
+    let mut json = serde_json::to_value(recorded(1, 20)).unwrap();
+    json["device_traces"][0][0]["user_metadata"] = serde_json::json!("a \"b\", c\nd");
+    let text = text(&serde_json::from_value(json).unwrap(), Format::Csv);
+    assert!(text.contains(",\"a \"\"b\"\", c\nd\","), "{text}");
+}
+
+#[test]
+fn folded_lines_add_up_to_what_is_in_use() {
+    for snapshot in samples() {
+        let text = text(&snapshot, Format::Folded);
+        let bytes = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
+        assert_eq!(bytes.sum::<u64>(), requested_in_use(&snapshot));
+        let stacks: Vec<&str> = text.lines().map(|line| line.rsplit_once(' ').unwrap().0).collect();
+        assert!(stacks.is_sorted() && stacks.windows(2).all(|pair| pair[0] != pair[1]), "each stack once");
+    }
+    let snapshot = &samples()[2];
+    let block = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let mut block = block.filter(|block| block.state == Some(BlockState::ActiveAllocated));
+    let frame = block.find_map(|block| snapshot.frames(block.stack).next()).unwrap();
+    let innermost = format!(":{}:{} ", frame.line, frame.name);
+    assert!(text(snapshot, Format::Folded).contains(&innermost), "the innermost frame is the last");
+}
+
+#[test]
+fn perfetto_counts_as_the_history_does() {
+    for snapshot in samples() {
+        let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+        let events = json["traceEvents"].as_array().unwrap();
+        for (device, trace) in snapshot.device_traces.iter().enumerate() {
+            let own = || events.iter().filter(|event| event["pid"] == device);
+            let Some(last) = own().rfind(|event| event["ph"] == "C") else {
+                assert!(trace.is_empty());
+                continue;
+            };
+            let segments = || snapshot.segments.iter().filter(|segment| segment.device == device as i64);
+            let reserved: u64 = segments().map(|segment| segment.total_size).sum();
+            let active: u64 = segments().map(|segment| segment.requested_size).sum();
+            assert_eq!(last["args"]["reserved"], reserved);
+            assert_eq!(last["args"]["active"], active);
+            assert!(
+                own().filter(|event| event["ph"] == "C").all(|e| e["args"]["active"].as_i64() >= Some(0))
+            );
+            // Every slice of a block ends, once, and not before it begins.
+            let mut open: HashMap<u64, i64> = HashMap::new();
+            let mut n_slices = 0;
+            for event in own().filter(|event| event["cat"] == "block") {
+                let (id, time) = (event["id"].as_u64().unwrap(), event["ts"].as_i64().unwrap());
+                if event["ph"] == "b" {
+                    assert_eq!(open.insert(id, time), None);
+                    n_slices += 1;
+                } else {
+                    assert!(open.remove(&id).unwrap() <= time);
+                }
+            }
+            assert!(open.is_empty());
+            let allocs = trace.iter().filter(|entry| entry.action == Some(Action::Alloc)).count();
+            assert!(n_slices >= allocs, "{n_slices} slices for {allocs} allocs");
+        }
+    }
+}
+
+/// A protobuf message, read by the wire format alone: fields in order, numbers or bytes.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let (first, rest) = bytes.split_first().unwrap();
+            *bytes = rest;
+            value |= u64::from(first & 0x7f) << shift;
+            shift += 7;
+            if first & 0x80 == 0 {
+                return value;
+            }
+        }
+    }
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let value = varint(&mut bytes);
+        match key & 7 {
+            0 => fields.push((key >> 3, value, &[][..])),
+            2 => {
+                let (inside, rest) = bytes.split_at(usize::try_from(value).unwrap());
+                fields.push((key >> 3, 0, inside));
+                bytes = rest;
+            }
+            other => panic!("wire type {other}"),
+        }
+    }
+    fields
+}
+
+fn packed(bytes: &[u8]) -> Vec<u64> {
+    let mut values = vec![0u64];
+    let mut shift = 0;
+    for byte in bytes {
+        *values.last_mut().unwrap() |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            values.push(0);
+            shift = 0;
+        }
+    }
+    values.pop();
+    values
+}
+
+#[test]
+fn pprof_read_again_has_every_stack_with_its_bytes() {
+    for snapshot in samples() {
+        let bytes = converted(&snapshot, Format::Pprof);
+        let profile = fields(&bytes);
+        let of = |field: u64| profile.iter().filter(move |(f, ..)| *f == field).map(|(.., inside)| *inside);
+        let texts: Vec<&str> = of(6).map(|text| std::str::from_utf8(text).unwrap()).collect();
+        assert_eq!(texts[0], "");
+        let int = |message: &[u8], field: u64| {
+            fields(message).iter().find(|(f, ..)| *f == field).map_or(0, |(_, value, _)| *value)
+        };
+        let text = |message: &[u8], field: u64| texts[int(message, field) as usize];
+        let kinds: Vec<_> = of(1).map(|kind| (text(kind, 1), text(kind, 2))).collect();
+        assert_eq!(kinds[1], ("alloc_space", "bytes"));
+        assert_eq!(kinds[3], ("inuse_space", "bytes"));
+        let functions: HashMap<u64, (&str, &str)> =
+            of(5).map(|message| (int(message, 1), (text(message, 2), text(message, 4)))).collect();
+        let locations: HashMap<u64, (&str, &str, u64)> = of(4)
+            .map(|message| {
+                let line = fields(message).into_iter().find(|(f, ..)| *f == 4).unwrap().2;
+                let (name, file) = functions[&int(line, 1)];
+                (int(message, 1), (name, file, int(line, 2)))
+            })
+            .collect();
+        let mut expected: BTreeMap<Vec<(&str, &str, u64)>, [u64; 4]> = BTreeMap::new();
+        let mut add = |stack, first: usize, bytes| {
+            let frames = snapshot.frames(stack).map(|frame| (&*frame.name, &*frame.filename, frame.line));
+            let values = expected.entry(frames.collect()).or_default();
+            values[first] += 1;
+            values[first + 1] += bytes;
+        };
+        for entry in snapshot.device_traces.iter().flatten() {
+            if entry.action == Some(Action::Alloc) {
+                add(entry.stack, 0, entry.size);
+            }
+        }
+        for block in snapshot.segments.iter().flat_map(|segment| &segment.blocks) {
+            if block.state.unwrap().is_active() {
+                add(block.stack, 2, block.requested_size);
+            }
+        }
+        let read: BTreeMap<Vec<(&str, &str, u64)>, [u64; 4]> = of(2)
+            .map(|sample| {
+                let parts = fields(sample);
+                let part = |field| packed(parts.iter().find(|(f, ..)| *f == field).unwrap().2);
+                (part(1).iter().map(|id| locations[id]).collect(), part(2).try_into().unwrap())
+            })
+            .collect();
+        assert_eq!(read, expected);
+    }
+}

@@ -1,0 +1,218 @@
+//! `rewrite::fix`: sound snapshots stay as they are; what is broken has no error that a viewer throws on.
+
+use std::{fs, path::Path};
+
+use memreel::{
+    Action, Snapshot, pickle,
+    recorder::History,
+    rewrite::{Fixed, fix},
+    snapshot::{
+        TraceEntry,
+        validate::{Severity, validate},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::recorded::{Random, recorded, recorded_as};
+
+/// The rules whose breach `fix` repairs.
+const REPAIRED: &[u8] = &[1, 2, 8, 9, 12, 13, 16, 18, 19, 21, 22, 23, 24, 25, 26, 27];
+
+/// Findings on which a reader throws.
+fn errors(snapshot: &Snapshot) -> Vec<String> {
+    let all = validate(snapshot);
+    let errors = all.iter().filter(|finding| finding.severity == Severity::Error);
+    errors.filter(|finding| REPAIRED.contains(&finding.rule)).map(ToString::to_string).collect()
+}
+
+/// Fixes what is broken, and then finds nothing left to do.
+fn repaired(broken: Snapshot, what: &str) -> Fixed {
+    let fixed = fix(broken);
+    assert_eq!(errors(&fixed.snapshot), [""; 0], "{what}: {:?}", fixed.changes);
+    let again = fix(fixed.snapshot.clone());
+    assert_eq!(again.changes, [], "{what}: {:?}", fixed.changes);
+    fixed
+}
+
+fn json(snapshot: &Snapshot) -> Value {
+    serde_json::to_value(snapshot).unwrap()
+}
+
+#[test]
+fn a_sound_snapshot_stays_as_it_is() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let snapshot = pickle::load(&path).unwrap();
+        let fixed = fix(snapshot.clone());
+        assert_eq!(fixed.changes, [], "{}", path.display());
+        assert_eq!(json(&fixed.snapshot), json(&snapshot));
+    }
+    for seed in 0..60 {
+        let snapshot = recorded(seed, 400);
+        let fixed = fix(snapshot.clone());
+        assert_eq!(fixed.changes, [], "seed {seed}");
+        assert_eq!(json(&fixed.snapshot), json(&snapshot));
+        let ring = History::all().max_entries(90);
+        assert_eq!(fix(recorded_as(seed, 400, ring)).changes, [], "seed {seed}, a ring that wrapped");
+    }
+}
+
+#[test]
+fn what_skip_actions_left_out_is_put_back() {
+    let kinds = [
+        Action::Alloc,
+        Action::FreeRequested,
+        Action::FreeCompleted,
+        Action::SegmentAlloc,
+        Action::SegmentFree,
+        Action::SegmentMap,
+        Action::SegmentUnmap,
+    ];
+    let mut n_broken = 0;
+    for seed in 0..40 {
+        for set in 1u32..128 {
+            // Every set of one seed in eight, and single kinds of all.
+            if seed % 8 != 0 && set.count_ones() > 1 {
+                continue;
+            }
+            let skipped = kinds.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
+            let skipped: Vec<_> = skipped.map(|(_, action)| *action).collect();
+            let broken = recorded_as(seed, 300, History::all().skip_actions(skipped.clone()));
+            n_broken += usize::from(!errors(&broken).is_empty());
+            repaired(broken, &format!("seed {seed} without {skipped:?}"));
+        }
+    }
+    assert!(n_broken > 400, "only {n_broken} were broken");
+}
+
+#[test]
+fn the_pairs_that_skip_actions_tore_apart_are_whole_again() {
+    for seed in 0..40 {
+        let whole = recorded(seed, 300);
+        let mut broken = whole.clone();
+        for trace in &mut broken.device_traces {
+            trace.retain(|entry| entry.action != Some(Action::FreeCompleted));
+        }
+        let fixed = repaired(broken, "completions");
+        for (trace, original) in fixed.snapshot.device_traces.iter().zip(&whole.device_traces) {
+            let count = |trace: &[TraceEntry], action| {
+                trace.iter().filter(|entry| entry.action == Some(action)).count()
+            };
+            for action in Action::ALL {
+                assert_eq!(count(trace, action), count(original, action), "seed {seed}, {action:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ring_that_was_resized_is_put_in_order() {
+    for seed in 0..60 {
+        let whole = recorded(seed, 300);
+        let mut broken = whole.clone();
+        let mut time = 0;
+        let mut original = whole.clone();
+        for trace in original.device_traces.iter_mut().chain(&mut broken.device_traces) {
+            trace.iter_mut().for_each(|entry| {
+                time += 1;
+                entry.time_us = time;
+            });
+            time = 0;
+        }
+        let mut random = Random::new(seed);
+        let trace = &mut broken.device_traces[0];
+        let middle = 1 + random.below(trace.len() - 1);
+        trace.rotate_left(middle);
+        if errors(&broken).is_empty() {
+            continue;
+        }
+        let fixed = fix(broken);
+        assert_eq!(fixed.snapshot.device_traces, original.device_traces, "seed {seed}: {:?}", fixed.changes);
+        assert!(fixed.changes[0].what.contains("in the order of their times"), "{:?}", fixed.changes);
+    }
+}
+
+/// Entries lost, doubled, exchanged and moved without any sense.
+#[test]
+fn whatever_was_done_to_a_trace_it_ends_sound() {
+    let mut n_broken = 0;
+    for seed in 0..600 {
+        let mut snapshot = recorded(seed, 150);
+        let mut random = Random::new(seed);
+        let trace = &mut snapshot.device_traces[0];
+        for _ in 0..=random.below(12) {
+            let at = random.below(trace.len());
+            match random.below(6) {
+                0 => drop(trace.remove(at)),
+                1 => trace.insert(at, trace[random.below(trace.len())]),
+                2 => {
+                    let other = random.below(trace.len());
+                    trace.swap(at, other);
+                }
+                3 => trace[at].address += 512,
+                4 => trace[at].size = random.below(1 << 22) as u64,
+                _ => trace.truncate(1.max(trace.len() - random.below(4))),
+            }
+        }
+        n_broken += usize::from(!errors(&snapshot).is_empty());
+        repaired(snapshot, &format!("seed {seed}"));
+    }
+    assert!(n_broken > 400, "only {n_broken} were broken");
+}
+
+fn from(json: &Value) -> Snapshot {
+    serde_json::from_value(json.clone()).unwrap()
+}
+
+/// What must be told, and how the snapshot is broken.
+type Row = (&'static str, fn(&mut Value));
+
+#[test]
+fn one_small_thing_after_the_other() {
+    let valid = json(&recorded(3, 60));
+    let entry = "/device_traces/0/4";
+    let rows: &[Row] = &[
+        ("added the list, which was missing", |j| drop(j.as_object_mut().unwrap().remove("segments"))),
+        ("added empty traces for devices that had none", |j| j["device_traces"] = json!([])),
+        ("dropped segments without a device or an address", |j| j["segments"][0]["device"] = json!(-1)),
+        ("added keys that the viewer needs", |j| {
+            j["segments"][0].as_object_mut().unwrap().remove("blocks");
+        }),
+        ("filled the rest of a segment with a free block", |j| {
+            let blocks = j["segments"][0]["blocks"].as_array_mut().unwrap();
+            while blocks.last().unwrap()["state"] == "inactive" {
+                blocks.pop();
+            }
+        }),
+        ("named the state of a block as PyTorch does", |j| {
+            j["segments"][0]["blocks"][0]["state"] = json!("active_awaiting_free");
+        }),
+        ("named the entries without category \"unknown\", which the viewer looks for", |j| {
+            j["device_traces"][0][2]["category"] = json!("parameter");
+        }),
+        ("added a marker of category \"unknown\", which the viewer looks for", |j| {
+            for trace in j["device_traces"].as_array_mut().unwrap() {
+                trace.as_array_mut().unwrap().iter_mut().for_each(|entry| entry["category"] = json!("x"));
+            }
+        }),
+        ("dropped entries without an address or a size", |j| {
+            j["device_traces"][0][2].as_object_mut().unwrap().remove("addr");
+        }),
+        ("took away frames that are no list of frames", |j| j["device_traces"][0][2]["frames"] = json!(null)),
+        ("took away frames that are no list of frames", |j| {
+            j["segments"][0]["frames"] = json!(7);
+            j["segments"][0]["blocks"][0]["frames"] = json!(null);
+        }),
+        ("gave a block with frames the requested size it needs", |j| {
+            j["segments"][0]["blocks"][0].as_object_mut().unwrap().remove("requested_size");
+        }),
+    ];
+    assert!(valid.pointer(entry).is_some());
+    for (told, breaks) in rows {
+        let mut broken = valid.clone();
+        breaks(&mut broken);
+        let fixed = repaired(from(&broken), told);
+        assert!(fixed.changes.iter().any(|change| change.what == *told), "{told}: {:?}", fixed.changes);
+    }
+}

@@ -1,0 +1,287 @@
+//! `rewrite::Slim`: a window's state equals the full history's at the same events, as a naive replay has it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use memreel::{
+    Action, BlockState, DeviceId, Snapshot, pickle,
+    recorder::{Context, History},
+    rewrite::{Slim, Window},
+    snapshot::{
+        TraceEntry,
+        validate::{Severity, validate},
+    },
+};
+use serde_json::json;
+
+use crate::recorded::{Random, recorded, recorded_as};
+
+const PAGE: u64 = 2 << 20;
+
+/// What is in use, and which pages the device gave.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct State {
+    /// Requested bytes, and whether the program still holds them, by address.
+    blocks: BTreeMap<u64, (u64, bool)>,
+    pages: BTreeSet<u64>,
+}
+
+fn pages(entry: &TraceEntry) -> Range<u64> {
+    assert!(entry.address.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE));
+    entry.address / PAGE..(entry.address + entry.size) / PAGE
+}
+
+impl State {
+    fn step(&mut self, entry: &TraceEntry) {
+        match entry.action.unwrap() {
+            Action::Alloc => drop(self.blocks.insert(entry.address, (entry.size, true))),
+            Action::FreeRequested => self.blocks.get_mut(&entry.address).unwrap().1 = false,
+            Action::FreeCompleted => drop(self.blocks.remove(&entry.address).unwrap()),
+            Action::SegmentAlloc | Action::SegmentMap => self.pages.extend(pages(entry)),
+            Action::SegmentFree | Action::SegmentUnmap => {
+                pages(entry).for_each(|page| assert!(self.pages.remove(&page)));
+            }
+            _ => {}
+        }
+    }
+
+    fn undo(&mut self, entry: &TraceEntry) {
+        match entry.action.unwrap() {
+            Action::Alloc => drop(self.blocks.remove(&entry.address).unwrap()),
+            Action::FreeRequested => self.blocks.get_mut(&entry.address).unwrap().1 = true,
+            Action::FreeCompleted => {
+                assert!(self.blocks.insert(entry.address, (entry.size, false)).is_none());
+            }
+            Action::SegmentAlloc | Action::SegmentMap => {
+                pages(entry).for_each(|page| assert!(self.pages.remove(&page)));
+            }
+            Action::SegmentFree | Action::SegmentUnmap => self.pages.extend(pages(entry)),
+            _ => {}
+        }
+    }
+
+    /// After the last event of a file.
+    fn end(snapshot: &Snapshot, device: usize) -> State {
+        let mut state = State::default();
+        for segment in snapshot.segments.iter().filter(|segment| segment.device == device as i64) {
+            state.pages.extend(segment.address / PAGE..(segment.address + segment.total_size) / PAGE);
+            let active = segment.blocks.iter().filter(|block| block.state.unwrap().is_active());
+            state.blocks.extend(active.map(|block| {
+                (block.address, (block.requested_size, block.state == Some(BlockState::ActiveAllocated)))
+            }));
+        }
+        state
+    }
+
+    /// Before the first.
+    fn start(snapshot: &Snapshot, device: usize) -> State {
+        let mut state = State::end(snapshot, device);
+        snapshot.device_traces[device].iter().rev().for_each(|entry| state.undo(entry));
+        state
+    }
+
+    /// After so many events of a whole history.
+    fn after(trace: &[TraceEntry], n_events: usize) -> State {
+        let mut state = State::default();
+        trace[..n_events].iter().for_each(|entry| state.step(entry));
+        state
+    }
+}
+
+fn errors(snapshot: &Snapshot) -> Vec<String> {
+    let findings = validate(snapshot);
+    findings.iter().filter(|finding| finding.severity == Severity::Error).map(ToString::to_string).collect()
+}
+
+fn window(range: Range<usize>) -> Slim {
+    let mut slim = Slim::default();
+    slim.window = Some(Window::Events { device: Some(DeviceId(0)), range });
+    slim
+}
+
+#[test]
+fn a_window_begins_and_ends_as_the_whole_history_was() {
+    for seed in 0..150 {
+        let whole = recorded(seed, 250);
+        let trace = &whole.device_traces[0];
+        let mut random = Random::new(seed);
+        for _ in 0..4 {
+            let from = random.below(trace.len());
+            let to = from + random.below(trace.len() + 1 - from);
+            let cut = window(from..to).apply(whole.clone()).unwrap();
+            assert_eq!(cut.device_traces[0], trace[from..to], "seed {seed}");
+            assert_eq!(State::end(&cut, 0), State::after(trace, to), "seed {seed}: the end of {from}..{to}");
+            assert_eq!(
+                State::start(&cut, 0),
+                State::after(trace, from),
+                "seed {seed}: the start of {from}..{to}"
+            );
+            assert_eq!(errors(&cut), [""; 0], "seed {seed}: {from}..{to}");
+        }
+    }
+}
+
+/// The ring lost the beginning; what the whole history says of it is the truth.
+#[test]
+fn a_window_of_a_wrapped_ring_is_as_true() {
+    let history = || History::all().context(Context::Alloc);
+    for seed in 0..100 {
+        let whole = recorded_as(seed, 250, history());
+        let ring = recorded_as(seed, 250, history().max_entries(120));
+        let (trace, kept) = (&whole.device_traces[0], ring.device_traces[0].len());
+        let lost = trace.len() - kept;
+        let mut random = Random::new(seed);
+        let from = random.below(kept);
+        let to = from + random.below(kept + 1 - from);
+        let cut = window(from..to).apply(ring).unwrap();
+        assert_eq!(State::end(&cut, 0), State::after(trace, lost + to), "seed {seed}: {from}..{to}");
+        assert_eq!(State::start(&cut, 0), State::after(trace, lost + from), "seed {seed}: {from}..{to}");
+        assert_eq!(errors(&cut), [""; 0], "seed {seed}: {from}..{to}");
+    }
+}
+
+#[test]
+fn a_block_freed_later_has_the_stack_of_its_alloc() {
+    let mut n_blocks = 0;
+    for seed in 0..30 {
+        let whole = recorded(seed, 250);
+        let trace = &whole.device_traces[0];
+        let to = trace.len() / 2;
+        let cut = window(0..to).apply(whole.clone()).unwrap();
+        for block in cut.segments.iter().filter(|segment| segment.device == 0).flat_map(|s| &s.blocks) {
+            if block.state.unwrap().is_active() {
+                let is_its = |e: &&TraceEntry| e.action == Some(Action::Alloc) && e.address == block.address;
+                assert_eq!(block.stack, trace[..to].iter().rev().find(is_its).unwrap().stack);
+                n_blocks += 1;
+            }
+        }
+    }
+    assert!(n_blocks > 300);
+}
+
+#[test]
+fn a_window_of_time_is_that_of_its_events_on_every_device() {
+    let mut whole = recorded(4, 300);
+    for trace in &mut whole.device_traces {
+        (0..).zip(trace).for_each(|(time, entry)| entry.time_us = 1000 + 10 * time);
+    }
+    let mut slim = Slim::default();
+    slim.window = Some(Window::Time(1100..1205));
+    let cut = slim.apply(whole.clone()).unwrap();
+    for device in 0..2 {
+        let end = whole.device_traces[device].len().min(21);
+        assert_eq!(cut.device_traces[device], whole.device_traces[device][10..end]);
+        assert_eq!(State::end(&cut, device), State::after(&whole.device_traces[device], end));
+    }
+}
+
+#[test]
+fn a_scope_is_from_its_first_event_to_its_last() {
+    let whole = recorded(2, 300);
+    let scope = |entry: &TraceEntry| whole.user_metadata(entry) == "forward";
+    let trace = &whole.device_traces[0];
+    let (first, last) = (trace.iter().position(scope).unwrap(), trace.iter().rposition(scope).unwrap());
+    let mut slim = Slim::default();
+    slim.window = Some(Window::Scope { name: "forward".into(), nth: None });
+    // Without annotations the entries themselves tell.
+    let mut plain = whole.clone();
+    plain.external_annotations.clear();
+    let cut = slim.apply(plain).unwrap();
+    assert_eq!(cut.device_traces[0], trace[first..=last]);
+    let cut = slim.apply(whole.clone()).unwrap();
+    assert!(cut.device_traces[0].iter().any(scope) && cut.device_traces[0].len() < trace.len());
+    slim.window = Some(Window::Scope { name: "nothing".into(), nth: None });
+    assert!(slim.apply(whole).unwrap_err().is_misuse());
+}
+
+#[test]
+fn small_blocks_go_with_all_their_events() {
+    for seed in 0..60 {
+        let whole = recorded(seed, 250);
+        let mut slim = Slim::default();
+        slim.min_bytes = 100_000;
+        let cut = slim.apply(whole.clone()).unwrap();
+        assert_eq!(errors(&cut), [""; 0], "seed {seed}");
+        for device in 0..2 {
+            let mut expected = State::end(&whole, device);
+            expected.blocks.retain(|_, (size, _)| *size >= 100_000);
+            assert_eq!(State::end(&cut, device), expected, "seed {seed}");
+            assert!(State::start(&cut, device).blocks.is_empty());
+            let is_block = |e: &&TraceEntry| matches!(e.action, Some(Action::Alloc | Action::FreeCompleted));
+            let large = |trace: &[TraceEntry]| {
+                trace.iter().filter(is_block).filter(|entry| entry.size >= 100_000).count()
+            };
+            let kept = cut.device_traces[device].iter().filter(is_block).count();
+            assert_eq!(kept, large(&whole.device_traces[device]), "seed {seed}");
+        }
+    }
+}
+
+fn with_frames() -> Snapshot {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    pickle::load(folder.join("transformer_all_stacks.pickle")).unwrap()
+}
+
+#[test]
+fn frames_go_by_depth_and_by_path() {
+    let whole = with_frames();
+    let mut slim = Slim::default();
+    slim.depth = Some(3);
+    slim.drop_paths = vec!["/torch/".into()];
+    let cut = slim.apply(whole.clone()).unwrap();
+    for (entry, original) in cut.device_traces[0].iter().zip(&whole.device_traces[0]) {
+        let kept = whole.frames(original.stack).filter(|frame| !frame.filename.contains("/torch/")).take(3);
+        let kept: Vec<_> = kept.map(|frame| (&frame.name, &frame.filename, frame.line)).collect();
+        let now: Vec<_> =
+            cut.frames(entry.stack).map(|frame| (&frame.name, &frame.filename, frame.line)).collect();
+        assert_eq!(now, kept);
+    }
+    assert!(cut.stacks.all_frames().len() < whole.stacks.all_frames().len());
+}
+
+#[test]
+fn prefixes_are_stripped_the_longest_first() {
+    let whole = with_frames();
+    let path =
+        whole.stacks.all_frames().map(|frame| frame.filename.clone()).find(|path| path.starts_with('/'));
+    let path = path.unwrap();
+    let (folder, name) = path.rsplit_once('/').unwrap();
+    let mut slim = Slim::default();
+    slim.strip_prefixes = vec!["/".into(), folder.into()];
+    let cut = slim.apply(whole).unwrap();
+    assert!(cut.stacks.all_frames().any(|frame| &*frame.filename == name));
+    assert!(cut.stacks.all_frames().all(|frame| !frame.filename.starts_with('/')));
+}
+
+#[test]
+fn nothing_that_was_named_is_left() {
+    let mut whole = with_frames();
+    let mut json = serde_json::to_value(&whole).unwrap();
+    json["device_traces"][0][0]["user_metadata"] = json!("secret project");
+    json["device_traces"][0][1]["forward_frames"] = json!(["secret.py:7:secret"]);
+    json["external_annotations"] = json!([{"stage": "START", "name": "secret", "device": 0, "time_us": 1}]);
+    json["secret"] = json!("secret");
+    whole = serde_json::from_value(json).unwrap();
+    let mut slim = Slim::default();
+    slim.anonymise = true;
+    let cut = slim.apply(whole.clone()).unwrap();
+    let text = serde_json::to_string(&cut).unwrap();
+    assert!(!text.contains("secret"));
+    for frame in whole.stacks.all_frames() {
+        assert!(!cut.stacks.all_frames().any(|other| other.name == frame.name), "{}", frame.name);
+        let is_named = &*frame.filename != "??" && !frame.filename.is_empty();
+        assert!(!is_named || !text.contains(&format!("\"{}\"", frame.filename)), "{}", frame.filename);
+    }
+    // Equal stacks stay equal and different ones different, so that questions have the same answers.
+    assert_eq!(cut.stacks.len(), whole.stacks.len());
+    assert_eq!(State::end(&cut, 0), State::end(&whole, 0));
+}
+
+#[test]
+fn what_is_not_asked_for_stays() {
+    let whole = with_frames();
+    let same = Slim::default().apply(whole.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&same).unwrap(), serde_json::to_value(&whole).unwrap());
+}
