@@ -1,6 +1,7 @@
 """CPython's side of the bench: arguments are our file, the file to make, the number of runs.
 
-Prints a line a case: name, median seconds, bytes of the file, extra peak RSS in bytes or "?".
+With no runs the file is made and nothing measured. Otherwise it prints a line a case: name, median
+seconds, bytes of the file, extra peak RSS in bytes or "?".
 """
 import gc
 import os
@@ -68,6 +69,9 @@ def as_pytorch_lays_it_out(snapshot):
 def main():
     shared, unshared, runs = sys.argv[1], sys.argv[2], int(sys.argv[3])
     snapshot = load(shared)
+    if runs == 0:
+        dump(as_pytorch_lays_it_out(snapshot), unshared)
+        return
     again = shared + ".cpython"
     dump(snapshot, again)
     measure("write_1m", again, runs, lambda: dump(snapshot, again), lambda: os.remove(again))

@@ -37,8 +37,8 @@
 //!
 //! # What it does not do
 //!
-//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices are
-//! not built yet, and the host device needs Linux. Stacks have files and lines
+//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices come
+//! with the feature `cuda`, a C interface with `capi`. The host device needs Linux. Stacks have files and lines
 //! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
 
 mod sync;
@@ -55,8 +55,12 @@ pub mod analysis;
 pub mod pickle;
 pub mod rewrite;
 pub mod whatif;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod reel;
 mod process;
+#[cfg(feature = "capi")]
+pub mod capi;
 
 #[doc(inline)]
 pub use crate::{

@@ -82,6 +82,15 @@ impl Reel {
         })
     }
 
+    /// Typed memory on a device that is a GPU.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] without such a device, or if it is no GPU.
+    #[cfg(feature = "cuda")]
+    pub fn cuda(&self, device: usize) -> Result<crate::cuda::Memory> {
+        crate::cuda::Memory::new(self.allocator(device)?)
+    }
+
     /// The allocators of all devices, by ordinal.
     #[must_use]
     pub fn allocators(&self) -> &[CachingAllocator] {

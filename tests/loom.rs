@@ -2,10 +2,11 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
 //! builds the crate on loom's locks (`src/sync.rs`) and runs the real
-//! recorder and allocator. The protocol: an allocator's lock, then a track's
-//! ring; the tables alone; observers under no lock; a switch of the recording
-//! stores the mode and goes through the rings one after the other. loom
-//! reports a deadlock by itself.
+//! recorder and allocator. The protocol: an allocator's lock, then the books of
+//! a tape; the tables alone; observers under no lock; a switch of the recording
+//! stores the mode and goes through the tapes one after the other. Threads
+//! write in chunks of their own, which hold four events here, and hand them
+//! over under the books' lock. loom reports a deadlock by itself.
 #![cfg(loom)]
 #![allow(missing_docs)]
 
@@ -19,9 +20,9 @@ use loom::{
     thread::{self, JoinHandle},
 };
 use memreel::{
-    Action, CachingAllocator, DeviceId, Inventory, Snapshot, StreamId,
+    Action, Address, CachingAllocator, DeviceId, Event, Inventory, PoolId, Snapshot, StackId, StreamId,
     device::{Device, Simulated},
-    recorder::{Context, History, Recorder},
+    recorder::{Context, History, Recorder, Track},
     snapshot::{Dialect, collect},
 };
 
@@ -30,10 +31,17 @@ const DEVICE: DeviceId = DeviceId(0);
 
 /// Runs a model; says how many interleavings there were.
 fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
+    explore_with(name, None, model);
+}
+
+/// As [`explore`], but only those in which a thread is interrupted so often at
+/// most, where all of them are a million. Errors of a protocol show with two.
+fn explore_with(name: &str, most_interruptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let n = Arc::new(AtomicUsize::new(0));
     let n_too = n.clone();
     let mut builder = Builder::new();
     builder.max_branches = 100_000;
+    builder.preemption_bound = most_interruptions;
     builder.check(move || {
         n_too.fetch_add(1, Ordering::Relaxed);
         model();
@@ -96,7 +104,7 @@ fn a_snapshot_is_of_one_moment() {
 
 #[test]
 fn switching_off_leaves_nothing_behind() {
-    explore("off", || {
+    explore_with("off", Some(4), || {
         let recorder = recorder();
         let allocator = allocator(&recorder);
         let theirs = (recorder.clone(), allocator.clone());
@@ -219,5 +227,87 @@ fn ledgers_keep_their_own_order() {
         assert_eq!(ledger.n_contradictions(), 0);
         // Two implied segments and blocks, a free with its segment, a snapshot.
         assert_eq!(recorder.n_events(DEVICE), 8);
+    });
+}
+
+/// An event of a source without a lock, whose size tells which it is.
+fn note(track: &Track, n: u64) {
+    track.record_unlocked(Event {
+        action: Action::Alloc,
+        address: Address(n * 4096),
+        size_bytes: n * 512,
+        stream: StreamId::DEFAULT,
+        pool: PoolId::default(),
+        stack: StackId::NONE,
+    });
+}
+
+/// Which events a snapshot has; each is whole.
+fn noted(recorder: &Recorder) -> Vec<u64> {
+    let ledger = recorder.ledger(DEVICE);
+    let seen = collect(recorder, &[&ledger as &dyn Inventory], Dialect::default());
+    let allocs = seen.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
+    allocs
+        .map(|entry| {
+            assert_eq!((entry.address / 4096, entry.address % 4096), (entry.size / 512, 0), "torn");
+            entry.size / 512
+        })
+        .collect()
+}
+
+#[test]
+fn a_full_chunk_is_handed_over_for_another() {
+    // Chunks are of four events under loom, so the fifth takes another.
+    explore("hand-over", || {
+        let recorder = recorder();
+        let track = recorder.track(DEVICE);
+        (1..=3).for_each(|n| note(&track, n));
+        let theirs = track.clone();
+        // Its own chunk, and the one the first thread left full.
+        let thread = spawn(move || (4..=8).for_each(|n| note(&theirs, n)));
+        let seen = noted(&recorder);
+        let n = seen.len() as u64;
+        assert!(n >= 3 && seen.iter().copied().eq(1..=n), "a beginning, in order: {seen:?}");
+        thread.join().unwrap();
+        assert_eq!(noted(&recorder), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(recorder.n_lost(DEVICE), 0);
+    });
+}
+
+#[test]
+fn a_thread_that_ends_leaves_its_chunk_to_the_next() {
+    explore("end", || {
+        let recorder = recorder();
+        let track = recorder.track(DEVICE);
+        let threads = [1, 2].map(|n| {
+            let track = track.clone();
+            spawn(move || note(&track, n))
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        note(&track, 3);
+        let mut seen = noted(&recorder);
+        assert_eq!(seen.pop(), Some(3), "what comes later stands later");
+        seen.sort_unstable();
+        assert_eq!((seen, recorder.n_lost(DEVICE)), (vec![1, 2], 0));
+    });
+}
+
+/// Every fifth event drops the oldest chunk while another thread reads.
+#[test]
+fn what_falls_out_while_it_is_read_is_counted() {
+    explore("falling out", || {
+        let recorder = Recorder::new();
+        recorder.record_history(&history().max_entries(4));
+        let track = recorder.track(DEVICE);
+        let theirs = track.clone();
+        let thread = spawn(move || (1..=13).for_each(|n| note(&theirs, n)));
+        let seen = noted(&recorder);
+        assert!(seen.len() <= 4 && seen.windows(2).all(|two| two[1] == two[0] + 1), "{seen:?}");
+        thread.join().unwrap();
+        let kept = recorder.n_events(DEVICE) as u64;
+        // The snapshot's own event is one more.
+        assert_eq!((kept, kept + recorder.n_lost(DEVICE)), (4, 14));
     });
 }

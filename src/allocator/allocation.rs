@@ -76,6 +76,12 @@ impl Allocation {
         self.shared.track.device()
     }
 
+    /// The device it is on.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device(&self) -> &dyn crate::device::Device {
+        &*self.shared.device
+    }
+
     /// Whether this process can read and write it at its address.
     #[must_use]
     pub fn is_host_visible(&self) -> bool {

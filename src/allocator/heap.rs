@@ -38,6 +38,9 @@ pub(super) struct Heap {
     pub(super) deferred: Vec<BlockId>,
     /// Streams recorded on a block in that time.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
+    /// Blocks that callers hold by their address alone.
+    #[cfg(feature = "capi")]
+    pub(super) held: FxHashMap<Address, BlockId>,
 }
 
 /// The default pools, by their place in [`Heap::pools`].
@@ -95,6 +98,8 @@ impl Heap {
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),
+            #[cfg(feature = "capi")]
+            held: FxHashMap::default(),
         }
     }
 
@@ -257,6 +262,14 @@ impl Heap {
         let pools = self.pools.add(id, options.no_split);
         self.private.insert(id, options, pools);
         id
+    }
+
+    /// A new private pool under an id that is chosen elsewhere.
+    pub(super) fn create_pool_as(&mut self, id: PoolId, options: PoolOptions) -> Result<()> {
+        self.private.take_id(id)?;
+        let pools = self.pools.add(id, options.no_split);
+        self.private.insert(id, options, pools);
+        Ok(())
     }
 
     /// Keeps count of what a private pool has from the device.

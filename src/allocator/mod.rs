@@ -11,6 +11,8 @@ mod size;
 mod heap;
 mod search;
 mod garbage;
+#[cfg(feature = "capi")]
+mod held;
 mod expandable;
 mod free;
 mod free_set;
@@ -47,7 +49,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 use block::BlockId;
-use heap::Heap;
+use heap::{Grant, Heap};
 use tally::Tally;
 
 /// Memory of one device, cached and recorded. Clones are the same allocator.
@@ -129,20 +131,9 @@ impl CachingAllocator {
     /// room, even after everything cached was given back;
     /// [`Error::is_device`] when the device fails otherwise.
     pub fn alloc(&self, bytes: u64, stream: StreamId) -> Result<Allocation> {
-        match bytes {
-            0 => return Err(Error::zero_size()),
-            size::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
-            _ => {}
-        }
-        let stack = self.shared.track.stack_of_alloc(bytes);
-        let mut heap = self.shared.heap();
-        match heap.malloc(bytes, stream, stack) {
-            Ok(grant) => Ok(Allocation::new(self.shared.clone(), grant, bytes, stream, stack)),
-            Err(error) => {
-                drop(heap);
-                Err(self.shared.tell_observers(error))
-            }
-        }
+        self.shared.serve(bytes, stream, |_, grant, stack| {
+            Allocation::new(self.shared.clone(), grant, bytes, stream, stack)
+        })
     }
 
     /// Gives every segment that is not in use back to the device.
@@ -165,6 +156,14 @@ impl CachingAllocator {
     #[must_use]
     pub fn create_capture_pool(&self) -> PoolId {
         self.shared.heap().create_pool(true, PoolOptions::default())
+    }
+
+    /// As [`CachingAllocator::create_pool`], with an id that the caller chose.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for the default pool's id, or one that is in use.
+    pub fn create_pool_as(&self, pool: PoolId, options: PoolOptions) -> Result<()> {
+        self.shared.heap().create_pool_as(pool, options)
     }
 
     /// Routes requests to a private pool from now on, and holds it once more.
@@ -333,6 +332,30 @@ impl fmt::Debug for CachingAllocator {
 }
 
 impl Shared {
+    /// Serves a request, and hands the block over under the lock.
+    #[inline(always)]
+    fn serve<T>(
+        &self,
+        bytes: u64,
+        stream: StreamId,
+        hand: impl FnOnce(&mut Heap, Grant, StackId) -> T,
+    ) -> Result<T> {
+        match bytes {
+            0 => return Err(Error::zero_size()),
+            size::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
+            _ => {}
+        }
+        let stack = self.track.stack_of_alloc(bytes);
+        let mut heap = self.heap();
+        match heap.malloc(bytes, stream, stack) {
+            Ok(grant) => Ok(hand(&mut heap, grant, stack)),
+            Err(error) => {
+                drop(heap);
+                Err(self.tell_observers(error))
+            }
+        }
+    }
+
     fn heap(&self) -> MutexGuard<'_, Heap> {
         // A panic below the lock would be a bug in the heap; what it leaves is
         // still better freed from than lost, so the poison is not passed on.

@@ -86,6 +86,18 @@ impl PrivatePools {
         if is_capture { PoolId(*n, 0) } else { PoolId(0, *n) }
     }
 
+    /// Claims an id that nobody has; [`PrivatePools::next_id`] will not give it.
+    pub(super) fn take_id(&mut self, id: PoolId) -> Result<()> {
+        if id == PoolId::default() || self.pools.get_mut(id).is_some() {
+            return Err(Error::misuse(format!("pool {id:?} exists already")));
+        }
+        match id {
+            PoolId(0, n) => self.n_user = self.n_user.max(n),
+            PoolId(n, _) => self.n_capture = self.n_capture.max(n),
+        }
+        Ok(())
+    }
+
     pub(super) fn insert(&mut self, id: PoolId, options: PoolOptions, pools: [PoolIndex; 2]) {
         self.pools.entry(id, || PrivatePool { options, pools, n_users: 1, n_device_allocs: 0 });
         self.ids.push(id);

@@ -71,7 +71,7 @@ impl Segments {
 
     /// Reserves addresses; `None` when there are none left.
     pub(super) fn reserve(&mut self, bytes: u64, page_bytes: u64) -> Result<Option<RangeIndex>> {
-        let Some(base) = self.device.range_reserve(bytes)? else { return Ok(None) };
+        let Some(base) = self.device.range_reserve(bytes, page_bytes)? else { return Ok(None) };
         let vacant = self.ranges.iter().position(Option::is_none);
         let index = vacant.unwrap_or(self.ranges.len());
         self.ranges.resize(self.ranges.len().max(index + 1), None);

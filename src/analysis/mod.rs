@@ -6,13 +6,23 @@
 //! functions.
 #![forbid(unsafe_code)]
 
-pub mod compare;
-pub mod folded;
-pub mod frames;
 pub mod life;
 mod request;
+mod walk;
 pub mod segments;
 pub mod state;
+pub mod layout;
+pub mod frames;
+pub mod scopes;
+pub mod top;
+pub mod leaks;
+pub mod churn;
+pub mod fragmentation;
+pub mod timeline;
+pub mod oom;
+pub mod diff;
+pub mod gate;
 pub mod stats;
 pub mod trace;
-mod walk;
+pub mod folded;
+pub mod compare;

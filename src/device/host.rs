@@ -78,7 +78,7 @@ unsafe impl Device for Host {
         debug_assert!(unmapped.is_ok(), "munmap({address}, {bytes}): {unmapped:?}");
     }
 
-    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+    fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
         let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
         // Pages that nobody may touch cost no memory, and none is set aside for them.
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

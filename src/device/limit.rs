@@ -88,9 +88,9 @@ unsafe impl<D: Device> Device for Limit<D> {
         self.give_back(bytes);
     }
 
-    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
         // Addresses cost nothing; memory counts when it is mapped.
-        self.device.range_reserve(bytes)
+        self.device.range_reserve(bytes, page_bytes)
     }
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
@@ -134,5 +134,10 @@ unsafe impl<D: Device> Device for Limit<D> {
 
     fn stream_number(&self, stream: StreamId) -> u64 {
         self.device.stream_number(stream)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&super::Cuda> {
+        self.device.as_cuda()
     }
 }

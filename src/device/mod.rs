@@ -1,11 +1,15 @@
 //! Where segments come from: a device gives memory in large pieces and orders work on streams.
 
+#[cfg(feature = "cuda")]
+mod cuda;
 mod host;
 mod limit;
 mod simulated;
 
 use std::{fmt, sync::Arc};
 
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 pub use host::Host;
 pub use limit::Limit;
 pub use simulated::Simulated;
@@ -59,10 +63,12 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
 
     /// Addresses without memory, or `None` when there are none left or the
     /// device has no such thing. They overlap nothing the device has given.
+    /// Parts of the range are mapped and unmapped in whole pages of
+    /// `page_bytes`, a multiple of 2 MiB.
     ///
     /// # Errors
     /// If the device failed in another way.
-    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>>;
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>>;
 
     /// Takes reserved addresses back.
     ///
@@ -79,14 +85,13 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// If the device failed in another way.
     ///
     /// # Safety
-    /// The part lies in a reserved range, begins and ends at multiples of
-    /// 2 MiB from its start, and has no memory.
+    /// The part is whole pages of a reserved range, and has no memory.
     unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool>;
 
     /// Takes the memory of a part away.
     ///
     /// # Safety
-    /// Every page of the part was mapped, and nothing uses its memory any more.
+    /// The part is whole pages, each of which was mapped, and nothing uses its memory any more.
     unsafe fn range_unmap(&self, address: Address, bytes: u64);
 
     /// Marks the work queued on a stream so far.
@@ -118,6 +123,12 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     fn stream_number(&self, stream: StreamId) -> u64 {
         stream.0
     }
+
+    /// The GPU that its memory is on, if it is one.
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&Cuda> {
+        None
+    }
 }
 
 // SAFETY: every call goes to the device behind the pointer, which keeps the contract.
@@ -147,8 +158,8 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
         unsafe { (**self).segment_free(address, bytes) }
     }
 
-    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
-        (**self).range_reserve(bytes)
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
+        (**self).range_reserve(bytes, page_bytes)
     }
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
@@ -184,5 +195,10 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn stream_number(&self, stream: StreamId) -> u64 {
         (**self).stream_number(stream)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&Cuda> {
+        (**self).as_cuda()
     }
 }

@@ -255,7 +255,7 @@ unsafe impl Device for Simulated {
         debug_assert_eq!(freed, Some(bytes), "segment {address} was not given out so");
     }
 
-    fn range_reserve(&self, bytes: u64) -> Result<Option<Address>> {
+    fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
         let mut state = self.state();
         let State { range_script, ranges, falls, .. } = &mut *state;
         let free = || free_place(*falls, ranges, RANGE_BASE, RANGE_TOP, bytes);

@@ -40,6 +40,7 @@ mod findings;
 mod integers;
 
 mod read;
+mod row;
 
 mod census;
 

@@ -197,6 +197,13 @@ impl Short {
         Short { bytes: all, n_bytes: bytes.len() as u8 }
     }
 
+    /// One after the other, if they fit.
+    pub(super) fn join(parts: &[Short]) -> Option<Short> {
+        let bytes: Vec<u8> =
+            parts.iter().flat_map(|part| &part.bytes[..usize::from(part.n_bytes)]).copied().collect();
+        (bytes.len() <= 16).then(|| Short::of(&bytes))
+    }
+
     #[inline(always)]
     pub(super) fn get(id: u32) -> Short {
         Short::numbered(op::BINGET, op::LONG_BINGET, id)
@@ -211,13 +218,11 @@ impl Short {
 
     #[inline(always)]
     fn numbered(short: u8, long: u8, id: u32) -> Short {
-        match u8::try_from(id) {
-            Ok(id) => Short::of(&[short, id]),
-            Err(_) => {
-                let [a, b, c, d] = id.to_le_bytes();
-                Short::of(&[long, a, b, c, d])
-            }
-        }
+        // Chosen and not branched on: which stacks have short numbers is no pattern.
+        let is_short = id <= 0xff;
+        let op = if is_short { short } else { long };
+        let bytes = (u128::from(op) | u128::from(id) << 8).to_le_bytes();
+        Short { bytes, n_bytes: if is_short { 2 } else { 5 } }
     }
 
     /// An integer with the opcode that takes the fewest bytes.

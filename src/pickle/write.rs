@@ -25,6 +25,7 @@ use super::{
     census::{Census, Entrant, NO_ID},
     op,
     out::{Out, Short},
+    row::Row,
 };
 use crate::snapshot::{
     Annotation, Block, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks,
@@ -41,6 +42,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
         census: Census::of(snapshot),
         values: FxHashMap::default(),
         templates: vec![None; snapshot.shapes.len()],
+        rows: (0..snapshot.shapes.len()).map(|_| None).collect(),
         out: Out::new(sink),
     };
     writer.out.bytes(&[op::PROTO, 4]);
@@ -58,13 +60,20 @@ struct Writer<'a, W> {
     /// Containers that stand in a shape, with their numbers.
     values: FxHashMap<&'a Value, u32>,
     templates: Vec<Option<Rc<Template>>>,
+    /// Of the shapes of entries that have the usual order.
+    rows: Vec<Option<Row>>,
     out: Out<W>,
 }
 
 /// A record of a shape, cut where the fields go.
-struct Template(Vec<(Short, Option<Field>)>);
+pub(super) struct Template(Vec<(Short, Option<Field>)>);
 
 impl Template {
+    /// What stands before each field, and the field; a long stretch is several without one.
+    pub(super) fn parts(&self) -> &[(Short, Option<Field>)] {
+        &self.0
+    }
+
     /// From the bytes without the fields, and the places where these go.
     fn new(bytes: &[u8], fields: &[(usize, Field)]) -> Self {
         let mut cut = Vec::new();
@@ -120,7 +129,9 @@ impl<'a, W: Write> Writer<'a, W> {
 
     #[inline]
     fn entry(&mut self, entry: &'a TraceEntry) {
-        if self.quick_entry(entry).is_some() {
+        if let Some(row) = &mut self.rows[entry.shape.index()]
+            && row.write(entry, &self.census, &mut self.out).is_some()
+        {
             return;
         }
         self.record(entry.shape, |writer, field| match field {
@@ -131,31 +142,6 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::TimeUs => writer.out.int(entry.time_us),
             _ => writer.frames(entry.stack),
         });
-    }
-
-    /// An entry of which everything shared is written already: short copies
-    /// into the buffer, with the place in it held in a register. What is
-    /// written counts only if all went well.
-    #[inline]
-    fn quick_entry(&mut self, entry: &TraceEntry) -> Option<()> {
-        let parts = &self.templates[entry.shape.index()].as_ref()?.0;
-        let free = self.out.free(2 * parts.len())?;
-        let mut at = 0;
-        for (bytes, field) in parts {
-            at = bytes.copy_to(free, at);
-            let Some(field) = field else { continue };
-            let bytes = match field {
-                Field::Action => self.census.texts[self.census.actions[entry.action? as usize]].get()?,
-                Field::Addr | Field::DeviceFree => Short::int(i64::try_from(entry.address).ok()?),
-                Field::Size => Short::int(i64::try_from(entry.size).ok()?),
-                Field::Stream => Short::int(entry.stream),
-                Field::TimeUs => Short::int(entry.time_us),
-                _ => self.census.stacks[entry.stack?.index()].get()?,
-            };
-            at = bytes.copy_to(free, at);
-        }
-        self.out.advance(at);
-        Some(())
     }
 
     fn block(&mut self, block: &'a Block) {
@@ -218,7 +204,9 @@ impl<'a, W: Write> Writer<'a, W> {
         let is_shared = self.census.shapes[id.index()] > 1;
         self.dict(shape, is_shared, field);
         if is_shared {
-            self.templates[id.index()] = Some(Rc::new(self.template(shape)));
+            let template = self.template(shape);
+            self.rows[id.index()] = Row::of(&template);
+            self.templates[id.index()] = Some(Rc::new(template));
         }
     }
 

@@ -50,17 +50,28 @@ impl Contexts {
 
 /// The contexts that a thread used last, so that it rarely asks for the table.
 #[derive(Debug, Default)]
-pub(super) struct Recent([(Context, ContextId); 8]);
+pub(super) struct Recent {
+    latest: (Context, ContextId),
+    others: [(Context, ContextId); 8],
+}
 
 impl Recent {
     #[inline]
-    pub(super) fn get(&self, context: Context) -> Option<ContextId> {
-        let (known, id) = self.0[Self::place(context)];
-        (known == context).then_some(id)
+    pub(super) fn get(&mut self, context: Context) -> Option<ContextId> {
+        let (known, id) = self.latest;
+        if known == context {
+            return Some(id);
+        }
+        let (known, id) = self.others[Self::place(context)];
+        (known == context).then(|| {
+            self.latest = (known, id);
+            id
+        })
     }
 
     pub(super) fn keep(&mut self, context: Context, id: ContextId) {
-        self.0[Self::place(context)] = (context, id);
+        self.latest = (context, id);
+        self.others[Self::place(context)] = (context, id);
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What a tape held at one moment, in order.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     ScopeId,
@@ -57,48 +57,109 @@ pub(crate) struct Count {
 
 impl Cut {
     /// The events, oldest first, the newest that the capacity holds.
+    ///
+    /// Chunks that one thread filled one after the other are in order as they
+    /// are: nothing is copied.
     pub(crate) fn read(mut self) -> Log {
-        // Chunks that one thread filled one after the other are in order then.
         self.chunks.retain(|(len, _)| *len > 0);
-        self.chunks.sort_by_key(|(_, chunk)| chunk.read(0)[1]);
+        self.chunks.sort_by_key(|(_, chunk)| key(chunk, 0));
         let n_all: usize = self.chunks.iter().map(|(len, _)| len).sum();
-        let mut all: Vec<Words> = Vec::with_capacity(n_all);
-        for (len, chunk) in &self.chunks {
-            let inside = |words: &Words| words[1] > self.after && words[1] <= self.until;
-            all.extend((0..*len).map(|index| chunk.read(index)).filter(inside));
-        }
-        if !all.is_sorted_by_key(|words| words[1]) {
-            // Stable, and quick on runs; of one moment an alloc comes first.
-            all.sort_by_key(|words| words[1]);
-        }
-        all.drain(..all.len().saturating_sub(self.capacity));
         // Those behind the cut are not lost: the next one has them.
         let n_later: usize = self.chunks.iter().map(|(len, chunk)| n_behind(chunk, *len, self.until)).sum();
-        let n_lost = self.n_dropped + (n_all - n_later - all.len()) as u64;
-        Log { all, n_lost }
+        let mut runs: Vec<Run> =
+            self.chunks.iter().flat_map(|(len, chunk)| self.inside(chunk, *len)).collect();
+        if !runs.iter().flat_map(Run::keys).is_sorted() {
+            runs = merged(&runs);
+        }
+        keep_last(&mut runs, self.capacity);
+        let log = Log { runs, n_lost: 0 };
+        Log { n_lost: self.n_dropped + (n_all - n_later - log.len()) as u64, ..log }
+    }
+
+    /// What of a chunk is in the cut. A thread's events rise in time, save that
+    /// those of one moment may stand in any order: so there can be several runs.
+    fn inside(&self, chunk: &Arc<Chunk>, len: usize) -> Vec<Run> {
+        let is_inside = |index: usize| key(chunk, index) > self.after && key(chunk, index) <= self.until;
+        let mut runs: Vec<Run> = Vec::new();
+        for index in (0..len).filter(|index| is_inside(*index)) {
+            match runs.last_mut() {
+                Some(run) if run.range.end == index => run.range.end += 1,
+                _ => runs.push(Run { chunk: chunk.clone(), range: index..index + 1 }),
+            }
+        }
+        runs
     }
 
     pub(crate) fn count(self) -> Count {
         let log = self.read();
-        Count { n_kept: log.all.len(), n_lost: log.n_lost }
+        Count { n_kept: log.len(), n_lost: log.n_lost }
     }
 
     /// The last event before those that are kept.
     pub(super) fn horizon_of_kept(self) -> u64 {
         let after = self.after;
-        self.read().all.first().map_or(after, |words| words[1] - 1)
+        self.read().runs.first().map_or(after, |run| key(&run.chunk, run.range.start) - 1)
     }
+}
+
+/// The word that orders an event.
+fn key(chunk: &Chunk, index: usize) -> u64 {
+    chunk.read(index)[1]
 }
 
 /// How many of a chunk's events are behind a moment.
 fn n_behind(chunk: &Chunk, len: usize, until: u64) -> usize {
-    (0..len).rev().take_while(|index| chunk.read(*index)[1] > until).count()
+    (0..len).rev().take_while(|index| key(chunk, *index) > until).count()
+}
+
+/// The events of several threads in one order.
+fn merged(runs: &[Run]) -> Vec<Run> {
+    let mut all: Vec<Words> = runs.iter().flat_map(Run::events).collect();
+    // Stable, and quick on runs; of one moment an alloc comes first.
+    all.sort_by_key(|words| words[1]);
+    all.chunks(Chunk::N_ENTRIES)
+        .map(|events| {
+            let chunk = Chunk::default();
+            for (index, words) in events.iter().enumerate() {
+                chunk.write(index, *words);
+            }
+            Run { chunk: Arc::new(chunk), range: 0..events.len() }
+        })
+        .collect()
+}
+
+/// Takes away the oldest events beyond that many.
+fn keep_last(runs: &mut Vec<Run>, capacity: usize) {
+    let mut n_surplus = runs.iter().map(|run| run.range.len()).sum::<usize>().saturating_sub(capacity);
+    runs.retain_mut(|run| {
+        let n = n_surplus.min(run.range.len());
+        n_surplus -= n;
+        run.range.start += n;
+        !run.range.is_empty()
+    });
+}
+
+/// Events of a chunk that follow one another.
+#[derive(Debug)]
+struct Run {
+    chunk: Arc<Chunk>,
+    range: Range<usize>,
+}
+
+impl Run {
+    fn events(&self) -> impl Iterator<Item = Words> {
+        self.range.clone().map(|index| self.chunk.read(index))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        self.range.clone().map(|index| key(&self.chunk, index))
+    }
 }
 
 /// The events of a tape at one moment.
 #[derive(Debug)]
 pub(crate) struct Log {
-    all: Vec<Words>,
+    runs: Vec<Run>,
     pub(crate) n_lost: u64,
 }
 
@@ -117,17 +178,17 @@ impl Key {
 
 impl Log {
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.runs.iter().map(|run| run.range.len()).sum()
     }
 
     /// The stacks of its events, as often as they come.
     pub(crate) fn stacks(&self) -> impl Iterator<Item = StackId> {
-        self.all.iter().map(stack_of)
+        self.runs.iter().flat_map(Run::events).map(|words| stack_of(&words))
     }
 
     /// Oldest first.
-    pub(crate) fn entries(&self, key: &Key) -> impl ExactSizeIterator<Item = Entry> {
-        self.all.iter().map(|words| entry(words, key))
+    pub(crate) fn entries(&self, key: &Key) -> impl Iterator<Item = Entry> {
+        self.runs.iter().flat_map(Run::events).map(|words| entry(&words, key))
     }
 }
 

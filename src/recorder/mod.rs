@@ -31,6 +31,8 @@ pub use sample::sample_weight;
 pub use scope::Scope;
 pub use track::Track;
 
+#[doc(hidden)]
+pub use crate::stack::name_addresses;
 pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
 
 pub(crate) use context::ContextId;
@@ -103,7 +105,7 @@ impl Recorder {
     /// A recorder that is off.
     #[must_use]
     pub fn new() -> Recorder {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Recorder {
             shared: Arc::new(Shared {
                 number: NEXT.fetch_add(1, Ordering::Relaxed),

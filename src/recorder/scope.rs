@@ -1,6 +1,10 @@
 //! Named stretches of a thread's work.
 
-use std::{cell::RefCell, marker::PhantomData, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    marker::PhantomData,
+    sync::Arc,
+};
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
@@ -26,8 +30,14 @@ thread_local! {
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
 }
 
+thread_local! {
+    /// The innermost of them: what an event asks for, and most threads have one recorder.
+    static INNERMOST: Cell<Open> = const { Cell::new(Open { recorder: 0, scope: ScopeId(0) }) };
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
+    /// 0 is none's.
     recorder: u64,
     scope: ScopeId,
 }
@@ -35,10 +45,29 @@ struct Open {
 /// The innermost open scope of a recorder on this thread.
 #[inline]
 pub(super) fn current(recorder: u64) -> ScopeId {
+    match INNERMOST.try_with(Cell::get) {
+        Ok(open) if open.recorder == recorder || open.recorder == 0 => open.scope,
+        _ => current_of_several(recorder),
+    }
+}
+
+/// The innermost scope is another recorder's.
+#[cold]
+fn current_of_several(recorder: u64) -> ScopeId {
     let innermost = |open: &RefCell<Vec<Open>>| {
         open.borrow().iter().rev().find(|open| open.recorder == recorder).map(|open| open.scope)
     };
     OPEN.try_with(innermost).ok().flatten().unwrap_or_default()
+}
+
+/// Changes the open scopes of this thread.
+fn change(change: impl FnOnce(&mut Vec<Open>)) {
+    let _ = OPEN.try_with(|all| {
+        let mut all = all.borrow_mut();
+        change(&mut all);
+        let none = Open { recorder: 0, scope: ScopeId::default() };
+        let _ = INNERMOST.try_with(|innermost| innermost.set(all.last().copied().unwrap_or(none)));
+    });
 }
 
 /// Every path of scopes seen, by number.
@@ -89,7 +118,7 @@ impl Scope {
         let parent = current(shared.number);
         let scope = lock(&shared.scopes).intern(parent, name);
         let open = Open { recorder: shared.number, scope };
-        let _ = OPEN.try_with(|all| all.borrow_mut().push(open));
+        change(|all| all.push(open));
         let scope = Scope { shared, open, device, not_send: PhantomData };
         scope.annotate(true);
         scope
@@ -112,8 +141,7 @@ impl Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         self.annotate(false);
-        let _ = OPEN.try_with(|all| {
-            let mut all = all.borrow_mut();
+        change(|all| {
             if let Some(place) = all.iter().rposition(|open| *open == self.open) {
                 all.remove(place);
             }

@@ -2,8 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
-
 use super::{
     Annotation, Block, Field, Form, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
     Stacks, Text, TraceEntry, Value,
@@ -81,7 +79,7 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
 struct Collector {
     snapshot: Snapshot,
     dialect: Dialect,
-    stacks: FxHashMap<StackId, StackIndex>,
+    stacks: Named,
     scopes: Vec<Text>,
     /// Segments with a stack have their frames last, others do not.
     segment_shapes: [ShapeId; 2],
@@ -104,7 +102,7 @@ impl Collector {
     }
 
     fn stack(&self, stack: StackId) -> Option<StackIndex> {
-        self.stacks.get(&stack).copied()
+        self.stacks.get(stack)
     }
 
     fn segments(&mut self, take: &Take) {
@@ -148,7 +146,8 @@ impl Collector {
     fn trace(&mut self, take: &Take, key: &Key) {
         let mut trace = Vec::with_capacity(take.log.len());
         let mut shapes = EntryShapes::new(key.n_contexts());
-        for Entry { event, time_us, scope, context } in take.log.entries(key) {
+        // From within, because a loop from without asks at each entry which chunk it is in.
+        take.log.entries(key).for_each(|Entry { event, time_us, scope, context }| {
             let stack = self.stack(event.stack);
             let shape = *shapes
                 .of(context, event.action == Action::Oom, stack.is_some())
@@ -162,8 +161,13 @@ impl Collector {
                 shape,
                 action: Some(event.action),
             });
+        });
+        let of_device = &mut self.snapshot.device_traces[take.device];
+        if of_device.is_empty() {
+            *of_device = trace;
+        } else {
+            of_device.append(&mut trace);
         }
-        self.snapshot.device_traces[take.device].append(&mut trace);
     }
 
     fn entry_shape(&mut self, event: &Event, scope: ScopeId, has_stack: bool) -> ShapeId {
@@ -212,15 +216,45 @@ impl Collector {
 /// What was named stays named: the next snapshot asks for little that is new.
 static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
 
+/// What stacks are called in a snapshot, by their numbers in the recorder.
+#[derive(Default)]
+struct Named(Vec<Option<StackIndex>>);
+
+impl Named {
+    fn get(&self, stack: StackId) -> Option<StackIndex> {
+        *self.0.get(stack.0 as usize)?
+    }
+
+    /// Those that are used, rising; each has [`Stacks::EMPTY`] for a name until it gets its own.
+    fn used(takes: &[Take]) -> (Named, Vec<StackId>) {
+        let mut named = Named::default();
+        takes.iter().for_each(|take| {
+            take.log.stacks().for_each(|stack| named.note(stack));
+            stacks_of(&take.segments).for_each(|stack| named.note(stack));
+        });
+        let is_used = |(number, name): (usize, &Option<StackIndex>)| {
+            name.and_then(|_| u32::try_from(number).ok()).map(StackId)
+        };
+        let used = named.0.iter().enumerate().filter_map(is_used).collect();
+        (named, used)
+    }
+
+    fn note(&mut self, stack: StackId) {
+        if !stack.is_some() {
+            return;
+        }
+        // Numbers are given from 0 upward, so this is as long as the table.
+        let number = stack.0 as usize;
+        if number >= self.0.len() {
+            self.0.resize(number + 1, None);
+        }
+        self.0[number] = Some(Stacks::EMPTY);
+    }
+}
+
 /// Gives every stack in use its frames; each distinct address is named once.
-fn name_stacks(
-    recorder: &Recorder,
-    takes: &[Take],
-    snapshot: &mut Snapshot,
-) -> FxHashMap<StackId, StackIndex> {
-    let mut used: Vec<StackId> = takes.iter().flat_map(stacks_in).filter(|stack| stack.is_some()).collect();
-    used.sort_unstable();
-    used.dedup();
+fn name_stacks(recorder: &Recorder, takes: &[Take], snapshot: &mut Snapshot) -> Named {
+    let (mut named, used) = Named::used(takes);
     let frame_shape = snapshot.shapes.intern(Shape::of(&[
         ("name", Field::Name),
         ("filename", Field::Filename),
@@ -228,24 +262,22 @@ fn name_stacks(
     ]));
     let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
     if parts.is_empty() {
-        return FxHashMap::default();
+        return named;
     }
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let symbolizer = names.get_or_insert_default();
     symbolizer.prepare(parts.iter().flat_map(|(_, addresses)| addresses.iter().copied()));
-    used.into_iter()
-        .zip(parts)
-        .map(|(stack, (words, addresses))| {
-            let mut symbols = source_frames(recorder, &words);
-            symbols.extend(symbolizer.frames(&addresses));
-            let intern = |Symbol { name, filename, line }| {
-                let frame = Frame { name, filename, line: u64::from(line), shape: frame_shape };
-                snapshot.stacks.intern_frame(frame)
-            };
-            let members: Vec<FrameIndex> = symbols.into_iter().map(intern).collect();
-            (stack, snapshot.stacks.intern_stack(&members))
-        })
-        .collect()
+    for (stack, (words, addresses)) in used.into_iter().zip(parts) {
+        let mut symbols = source_frames(recorder, &words);
+        symbols.extend(symbolizer.frames(&addresses));
+        let intern = |Symbol { name, filename, line }| {
+            let frame = Frame { name, filename, line: u64::from(line), shape: frame_shape };
+            snapshot.stacks.intern_frame(frame)
+        };
+        let members: Vec<FrameIndex> = symbols.into_iter().map(intern).collect();
+        named.0[stack.0 as usize] = Some(snapshot.stacks.intern_stack(&members));
+    }
+    named
 }
 
 /// What a second source of frames makes of its words.
@@ -257,12 +289,8 @@ fn source_frames(recorder: &Recorder, words: &[usize]) -> Vec<Symbol> {
         .collect()
 }
 
-fn stacks_in(take: &Take) -> impl Iterator<Item = StackId> {
-    let of_segment = |segment: &'_ inventory::Segment| {
-        let of_blocks = segment.blocks.iter().map(|block| block.stack);
-        std::iter::once(segment.stack).chain(of_blocks).collect::<Vec<_>>()
-    };
-    take.log.stacks().chain(take.segments.iter().flat_map(of_segment))
+fn stacks_of(segments: &[inventory::Segment]) -> impl Iterator<Item = StackId> {
+    segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
 }
 
 /// The shapes of entries, which differ by context, by being an `oom`, and by having frames.

@@ -7,23 +7,13 @@
 //! `tests/preload.rs` counts that, and `tests/it/stacks.rs` reads the files for locks.
 
 mod capture;
-mod debug_file;
-mod demangle;
-mod identity;
-mod image;
 mod index;
 mod insert;
-mod loader;
 mod method;
-mod modules;
+mod names;
 mod record;
 mod source;
-mod symbol_table;
-mod symbolize;
 mod table;
-mod target;
-mod texts;
-mod trim;
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
     path = "portable.rs"
@@ -31,20 +21,14 @@ mod trim;
 mod unwind;
 
 #[cfg(test)]
-mod against_backtrace;
-#[cfg(test)]
-mod broken_files;
-#[cfg(test)]
 mod chains;
-#[cfg(test)]
-#[path = "../../tests/it/library.rs"]
-mod library;
 
 pub use method::{StackMethod, stack_method};
+pub use names::name_addresses;
 pub use source::{FrameSource, SourceFrame};
 
 pub(crate) use capture::gather;
-pub(crate) use symbolize::{Symbol, Symbolizer};
+pub(crate) use names::{Symbol, Symbolizer};
 pub(crate) use table::StackTable;
 
 /// The address that stands in the one frame of the stack that a full table gives.

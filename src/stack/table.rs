@@ -9,7 +9,7 @@ use super::{
     capture::MAX_DEPTH,
     index::Index,
     insert::{Inserted, Inserter},
-    modules,
+    names,
     record::Record,
     source::{FrameSource, SourceSlot},
 };
@@ -145,7 +145,7 @@ impl StackTable {
             // With the lock let go, because the loader's is taken; now, because
             // the functions still run, so their libraries are still loaded.
             let innermost_first: Vec<usize> = key.native.iter().rev().copied().collect();
-            modules::note(&innermost_first);
+            names::note(&innermost_first);
         }
         inserted.stack()
     }

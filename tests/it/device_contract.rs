@@ -11,10 +11,15 @@ const MIB: u64 = 1 << 20;
 
 /// The suite. A new device is done when it passes this.
 fn keeps_the_contract(device: &dyn Device) {
+    keeps_the_contract_on(device, StreamId(7));
+}
+
+/// As [`keeps_the_contract`], with another stream than the default one.
+pub(crate) fn keeps_the_contract_on(device: &dyn Device, stream: StreamId) {
     says_what_it_is(device);
     gives_disjoint_segments(device);
     refuses_without_failing(device);
-    passes_marks(device);
+    passes_marks(device, stream);
     maps_parts_of_ranges(device);
 }
 
@@ -77,8 +82,8 @@ fn refuses_without_failing(device: &dyn Device) {
     unsafe { device.segment_free(again, 2 * MIB) };
 }
 
-fn passes_marks(device: &dyn Device) {
-    for stream in [StreamId::DEFAULT, StreamId(7)] {
+fn passes_marks(device: &dyn Device, other: StreamId) {
+    for stream in [StreamId::DEFAULT, other] {
         let marks = [device.mark(stream).unwrap(), device.mark(stream).unwrap()];
         device.wait(marks[1]).unwrap();
         assert!(device.is_passed(marks[0]).unwrap(), "waiting for the second passes the first");
@@ -90,7 +95,7 @@ fn passes_marks(device: &dyn Device) {
 
 /// A device without ranges says so by giving none.
 fn maps_parts_of_ranges(device: &dyn Device) {
-    let Some(base) = device.range_reserve(40 * MIB).unwrap() else { return };
+    let Some(base) = device.range_reserve(40 * MIB, 2 * MIB).unwrap() else { return };
     let free_before = device.free_bytes();
     let part = Address(base.0 + 2 * MIB);
     // SAFETY: the part lies in the range, at multiples of 2 MiB, and has no memory.
@@ -183,7 +188,7 @@ fn a_script_is_followed_and_its_end_is_an_error() {
 #[test]
 fn a_limit_counts_what_is_mapped_not_what_is_reserved() {
     let device = Limit::new(Simulated::new(80 << 30), 10 * MIB);
-    let base = device.range_reserve(1 << 40).unwrap().expect("addresses cost nothing");
+    let base = device.range_reserve(1 << 40, 2 * MIB).unwrap().expect("addresses cost nothing");
     // SAFETY: parts of the range, at multiples of 2 MiB, mapped and unmapped in turn.
     unsafe {
         assert!(device.range_map(base, 8 * MIB).unwrap());

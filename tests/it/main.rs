@@ -13,6 +13,7 @@
 //! - `stories`: what people tell each other about the allocator, with numbers.
 //! - `buffer`: views of typed memory.
 //! - `recorder`: what is recorded under which options; ledgers; scopes.
+//! - `tape`: threads that record at once, filters, a second source of frames.
 //! - `recorded`: random recordings for the tests of rewriting.
 //! - `fix`: broken snapshots, repaired.
 //! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
@@ -31,6 +32,8 @@
 //! - `hostile`: files that lie, end early, or were changed.
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `whatif`: recorded histories under other settings.
+//! - `questions`: each question of `analysis` on a history of a few events.
+//! - `answers`: what the program answers, PyTorch's texts and golden ones.
 //! - `state`: the state at any moment of a history, against an allocator that remembers.
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
@@ -38,6 +41,7 @@
 //! - `cli`: the program, its output and its exit status.
 
 #[cfg(feature = "cli")]
+mod answers;
 mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
@@ -62,6 +66,7 @@ mod pickle_write;
 mod program;
 mod programs;
 mod python;
+mod questions;
 mod recorded;
 mod recorder;
 mod reel;
@@ -76,6 +81,7 @@ mod stacks;
 mod state;
 mod stories;
 mod stress;
+mod tape;
 mod validate;
 mod whatif;
 mod worked;

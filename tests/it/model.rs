@@ -459,7 +459,7 @@ impl Model {
         if bytes < request.rounded {
             return None;
         }
-        let start = self.device.range_reserve(bytes).unwrap()?.0;
+        let start = self.device.range_reserve(bytes, page).unwrap()?.0;
         let pieces = vec![Piece::new(bytes, State::Unmapped)];
         let Request { stream, home, .. } = *request;
         self.spans.push(Span { start, stream, home, page: Some(page), pieces });

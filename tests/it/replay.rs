@@ -1,23 +1,51 @@
-//! Recorded requests of PyTorch's allocator, run again on a simulated device.
+//! Recorded requests of PyTorch's allocator, run again on a device.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use memreel::{
     Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
-    device::Simulated,
+    device::{Device, Simulated},
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
 };
 use serde_json::Value;
 
 /// One recording: what was asked of PyTorch, and what it did.
+#[derive(Debug)]
 pub(crate) struct Recording {
     document: Value,
 }
 
+/// A device, with what a scenario does to it besides allocating.
+pub(crate) trait Stage: Device {
+    /// Work that takes long is queued on a stream.
+    fn set_busy(&self, stream: StreamId);
+    /// All work is done.
+    fn synchronize(&self);
+    /// What the device is to say is free, where it says what it is told.
+    fn set_free_bytes(&self, bytes: Option<u64>);
+}
+
+impl Stage for Simulated {
+    fn set_busy(&self, stream: StreamId) {
+        self.set_busy(stream);
+    }
+
+    fn synchronize(&self) {
+        self.synchronize();
+    }
+
+    fn set_free_bytes(&self, bytes: Option<u64>) {
+        self.set_free_bytes(bytes);
+    }
+}
+
+/// `[action, address, size, stream]`.
+pub(crate) type Event = (String, u64, u64, u64);
+
 /// An allocator with everything that a recording prescribes.
-pub(crate) struct Replay {
-    device: Arc<Simulated>,
+pub(crate) struct Replay<D> {
+    device: Arc<D>,
     recorder: Recorder,
     allocator: CachingAllocator,
     live: HashMap<u64, Allocation>,
@@ -25,10 +53,10 @@ pub(crate) struct Replay {
     free_bytes: std::vec::IntoIter<u64>,
 }
 
-/// `[action, address, size, stream]`, and the file's segments and statistics.
+/// What happened, and the file's segments and statistics.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Outcome {
-    pub(crate) events: Vec<(String, u64, u64, u64)>,
+    pub(crate) events: Vec<Event>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) stats: Vec<(String, i64)>,
 }
@@ -48,28 +76,52 @@ impl Recording {
         Recording { document: serde_json::from_str(&text).unwrap() }
     }
 
+    /// Of events alone. `tests/gpu` uses it.
+    #[allow(dead_code)]
+    pub(crate) fn of(events: &[Event], total_bytes: u64) -> Recording {
+        Recording {
+            document: serde_json::json!({ "conf": "", "total_memory": total_bytes, "events": events }),
+        }
+    }
+
     pub(crate) fn conf(&self) -> &str {
         self.document["conf"].as_str().unwrap()
     }
 
-    fn events(&self) -> Vec<(String, u64, u64, u64)> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         let event =
             |e: &Value| (e[0].as_str().unwrap().to_owned(), number(&e[1]), number(&e[2]), number(&e[3]));
         self.document["events"].as_array().unwrap().iter().map(event).collect()
     }
 
-    pub(crate) fn replay(&self) -> Replay {
-        let events = self.events();
+    pub(crate) fn total_bytes(&self) -> u64 {
+        number(&self.document["total_memory"])
+    }
+
+    /// The handles of its streams, and the numbers that order them.
+    pub(crate) fn streams(&self) -> (Vec<StreamId>, Vec<u64>) {
+        let numbers = |key: &str| self.document[key].as_array().into_iter().flatten().map(number);
+        (numbers("streams").map(StreamId).collect(), numbers("stream_ids").collect())
+    }
+
+    /// A device that gives what these events tell of.
+    pub(crate) fn simulated(&self, events: &[Event], total_bytes: u64, streams: &[StreamId]) -> Simulated {
         let addresses = events.iter().filter(|e| e.0 == "segment_alloc").map(|e| e.1);
-        let total_bytes = number(&self.document["total_memory"]);
-        let mut device =
-            Simulated::new(total_bytes).scripted(addresses).scripted_ranges(ranges(&events, total_bytes));
-        if let Some(streams) = self.document["streams"].as_array() {
-            for (handle, id) in streams.iter().zip(self.document["stream_ids"].as_array().unwrap()) {
-                device = device.with_stream_number(StreamId(number(handle)), number(id));
-            }
-        }
-        let device = Arc::new(device);
+        let device =
+            Simulated::new(total_bytes).scripted(addresses).scripted_ranges(ranges(events, total_bytes));
+        let numbered = streams.iter().zip(self.streams().1);
+        numbered.fold(device, |device, (stream, number)| device.with_stream_number(*stream, number))
+    }
+
+    /// As it was recorded.
+    fn replay(&self) -> Replay<Simulated> {
+        let events = self.events();
+        let device = self.simulated(&events, self.total_bytes(), &self.streams().0);
+        self.replay_on(Arc::new(device), &events)
+    }
+
+    /// On that device; `events` say how much was free at each failure.
+    fn replay_on<D: Stage + 'static>(&self, device: Arc<D>, events: &[Event]) -> Replay<D> {
         let recorder = Recorder::new();
         recorder.record_history(&History::all().context(Context::None));
         let settings = self.conf().parse().unwrap();
@@ -82,11 +134,24 @@ impl Recording {
 
     /// Runs the recorded requests.
     pub(crate) fn run_ops(&self) -> Outcome {
-        let mut replay = self.replay();
-        let streams: Vec<_> = self.document["streams"].as_array().unwrap().iter().map(number).collect();
+        self.run(self.replay(), &self.streams().0)
+    }
+
+    /// Runs the recorded requests on that device, with streams of its own.
+    #[allow(dead_code)] // `tests/gpu` uses it.
+    pub(crate) fn run_ops_on<D: Stage + 'static>(
+        &self,
+        device: Arc<D>,
+        events: &[Event],
+        streams: &[StreamId],
+    ) -> Outcome {
+        self.run(self.replay_on(device, events), streams)
+    }
+
+    fn run<D: Stage + 'static>(&self, mut replay: Replay<D>, streams: &[StreamId]) -> Outcome {
         for op in self.document["ops"].as_array().unwrap() {
             let id = || number(&op[1]);
-            let stream = |at: usize| StreamId(streams[usize::try_from(number(&op[at])).unwrap()]);
+            let stream = |at: usize| streams[usize::try_from(number(&op[at])).unwrap()];
             match op[0].as_str().unwrap() {
                 "malloc" => replay.malloc(id(), number(&op[2]), stream(3)),
                 "oom" => replay.oom(number(&op[2]), stream(3)),
@@ -126,7 +191,7 @@ impl Recording {
 
 /// Where expandable segments began: at each `segment_map` outside those that
 /// still have memory.
-fn ranges(events: &[(String, u64, u64, u64)], total_bytes: u64) -> Vec<u64> {
+fn ranges(events: &[Event], total_bytes: u64) -> Vec<u64> {
     let (mut all, mut live) = (Vec::new(), Vec::<(u64, u64)>::new());
     for (action, address, size, _) in events {
         let within = |(base, _): &&mut (u64, u64)| *base <= *address && *address < *base + total_bytes;
@@ -167,7 +232,7 @@ fn recorded_segment(segment: &Value) -> Segment {
     }
 }
 
-impl Replay {
+impl<D: Stage + 'static> Replay<D> {
     fn malloc(&mut self, id: u64, bytes: u64, stream: StreamId) {
         // PyTorch answers a request for nothing with a null pointer and no event.
         if bytes > 0 {
@@ -211,6 +276,29 @@ impl Replay {
         });
         Outcome { events: events.collect(), segments: segments.collect(), stats }
     }
+}
+
+/// The first thing in which two outcomes differ.
+pub(crate) fn difference(ours: &Outcome, recorded: &Outcome) -> Option<String> {
+    if let Some(at) = (0..ours.events.len().max(recorded.events.len()))
+        .find(|at| ours.events.get(*at) != recorded.events.get(*at))
+    {
+        return Some(format!(
+            "event {at}: {:?}, recorded {:?}",
+            ours.events.get(at),
+            recorded.events.get(at)
+        ));
+    }
+    if let Some((a, b)) = ours.segments.iter().zip(&recorded.segments).find(|(a, b)| a != b) {
+        return Some(format!("segment {a:?}, recorded {b:?}"));
+    }
+    if ours.segments.len() != recorded.segments.len() {
+        return Some(format!("{} segments, recorded {}", ours.segments.len(), recorded.segments.len()));
+    }
+    let stats = ours.stats.iter().zip(&recorded.stats).find(|(a, b)| a != b);
+    let count =
+        (ours.stats.len() != recorded.stats.len()).then(|| format!("{} statistics", ours.stats.len()));
+    stats.map(|(a, b)| format!("statistic {a:?}, recorded {b:?}")).or(count)
 }
 
 fn number(value: &Value) -> u64 {

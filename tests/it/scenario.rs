@@ -5,34 +5,11 @@
 
 use std::path::PathBuf;
 
-use crate::replay::{Outcome, Recording};
+use crate::replay::{Recording, difference};
 
 fn folder() -> PathBuf {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/scenarios");
     std::env::var_os("MEMREEL_SCENARIOS").map_or(own.into(), PathBuf::from)
-}
-
-/// The first thing in which two outcomes differ.
-fn difference(ours: &Outcome, recorded: &Outcome) -> Option<String> {
-    if let Some(at) = (0..ours.events.len().max(recorded.events.len()))
-        .find(|at| ours.events.get(*at) != recorded.events.get(*at))
-    {
-        return Some(format!(
-            "event {at}: {:?}, recorded {:?}",
-            ours.events.get(at),
-            recorded.events.get(at)
-        ));
-    }
-    if let Some((a, b)) = ours.segments.iter().zip(&recorded.segments).find(|(a, b)| a != b) {
-        return Some(format!("segment {a:?}, recorded {b:?}"));
-    }
-    if ours.segments.len() != recorded.segments.len() {
-        return Some(format!("{} segments, recorded {}", ours.segments.len(), recorded.segments.len()));
-    }
-    let stats = ours.stats.iter().zip(&recorded.stats).find(|(a, b)| a != b);
-    let count =
-        (ours.stats.len() != recorded.stats.len()).then(|| format!("{} statistics", ours.stats.len()));
-    stats.map(|(a, b)| format!("statistic {a:?}, recorded {b:?}")).or(count)
 }
 
 #[test]

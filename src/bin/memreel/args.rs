@@ -17,16 +17,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show the allocator's state after an event.
+    At(commands::at::Options),
+    /// Name the sites that allocate and free the same size again and again.
+    Churn(commands::churn::Options),
     /// List the segments that came and went between two snapshots.
     Compare(commands::compare::Options),
+    /// Print what a shell needs to complete commands.
+    Completions(commands::completions::Options),
     /// Write a snapshot in another tool's format.
     Convert(commands::convert::Options),
+    /// Say which stacks hold more or less than in another snapshot.
+    Diff(commands::diff::Options),
     /// Repair snapshots on which the web viewer throws.
     Fix(commands::fix::Options),
+    /// Say what is reserved and serves nobody, and what pins it.
+    Fragmentation(commands::fragmentation::Options),
+    /// Hold a snapshot against limits, for continuous integration.
+    Gate(commands::gate::Options),
+    /// Name the sites that hold memory at the end, those that only grow first.
+    Leaks(commands::leaks::Options),
+    /// Print manual pages.
+    Man(commands::man::Options),
     /// Sum up each stream's blocks, or draw them as a flame graph.
     Memory(commands::memory::Options),
     /// Put several snapshots into one: ranks become devices.
     Merge(commands::merge::Options),
+    /// Say why a request failed, and what stood in its way.
+    Oom(commands::oom::Options),
     /// Say how much memory a recorded run needs under other allocator settings.
     Replay(Replay),
     /// List the segments, or draw them as a flame graph.
@@ -37,6 +55,10 @@ pub(crate) enum Command {
     Split(commands::split::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
+    /// Plot allocated, active and reserved bytes.
+    Timeline(commands::timeline::Options),
+    /// Say who holds the memory, at the peak or any other moment.
+    Top(commands::top::Options),
     /// List every event under short names.
     Trace(commands::trace::Options),
     /// Say what is wrong with snapshot files.

@@ -9,9 +9,12 @@ mod commands;
 mod exit;
 mod folded;
 mod input;
+mod moment;
+mod plot;
 mod output;
 mod progress;
 mod pytorch;
+mod sites;
 mod table;
 
 use std::{
@@ -28,16 +31,27 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match &args.command {
+        Command::At(options) => commands::at::run(options, &mut out),
+        Command::Churn(options) => commands::churn::run(options, &mut out),
         Command::Compare(options) => commands::compare::run(options, &mut out),
+        Command::Completions(options) => commands::completions::run(options, &mut out),
         Command::Convert(options) => commands::convert::run(options, &mut out),
+        Command::Diff(options) => commands::diff::run(options, &mut out),
         Command::Fix(options) => commands::fix::run(options, &mut out),
+        Command::Fragmentation(options) => commands::fragmentation::run(options, &mut out),
+        Command::Gate(options) => commands::gate::run(options, &mut out),
+        Command::Leaks(options) => commands::leaks::run(options, &mut out),
+        Command::Man(options) => commands::man::run(options, &mut out),
         Command::Memory(options) => commands::memory::run(options, &mut out),
         Command::Merge(options) => commands::merge::run(options, &mut out),
+        Command::Oom(options) => commands::oom::run(options, &mut out),
         Command::Replay(options) => commands::replay::run(options, &mut out),
         Command::Segments(options) => commands::segments::run(options, &mut out),
         Command::Slim(options) => commands::slim::run(options, &mut out),
         Command::Split(options) => commands::split::run(options, &mut out),
         Command::Stats(options) => commands::stats::run(options, &mut out),
+        Command::Timeline(options) => commands::timeline::run(options, &mut out),
+        Command::Top(options) => commands::top::run(options, &mut out),
         Command::Trace(options) => commands::trace::run(options, &mut out),
         Command::Validate(options) => commands::validate::run(options, &mut out),
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{
+    super::capture,
     modules,
     target::{self, Key, Named, Target},
     texts::Texts,
@@ -36,6 +37,14 @@ impl Default for Symbolizer {
         modules::refresh();
         Symbolizer { known: FxHashMap::default(), texts: Texts::default() }
     }
+}
+
+/// Names addresses that nobody named before; how many frames they have. For measurements.
+#[doc(hidden)]
+pub fn name_addresses(addresses: &[usize]) -> usize {
+    let mut symbolizer = Symbolizer::default();
+    symbolizer.prepare(addresses.iter().copied());
+    addresses.iter().map(|address| symbolizer.whole(&[*address]).len()).sum()
 }
 
 impl Symbolizer {
@@ -119,7 +128,7 @@ impl Symbolizer {
 
 /// The address that is looked up to know memreel's own files: one byte in, as if it were called from there.
 fn landmark() -> usize {
-    trim::landmark as fn() -> &'static str as usize + 1
+    capture::landmark as fn() -> &'static str as usize + 1
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
     #[test]
     fn the_landmark_knows_its_own_file() {
         let walker = Symbolizer::default().walker();
-        assert!(std::path::Path::new(&*walker).ends_with("src/stack/trim.rs"), "{walker}");
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
     }
 
     #[test]

@@ -58,7 +58,10 @@ fn last(end: &mut dyn FnMut()) -> u64 {
 #[inline(never)]
 fn frame<const LEFT: u32>(path: u32, end: &mut dyn FnMut(), next: Next) -> u64 {
     let own = black_box([u64::from(path); 3]);
-    let called =
-        if path & 1 == 0 { black_box(next)(path >> 1, end) } else { black_box(next)(path >> 1, end) ^ 1 };
+    // On two lines, or the frames would have one name.
+    let called = match path & 1 {
+        0 => black_box(next)(path >> 1, end),
+        _ => black_box(next)(path >> 1, end) ^ 1,
+    };
     called.wrapping_add(own[LEFT as usize % 3])
 }

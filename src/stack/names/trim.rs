@@ -8,15 +8,6 @@ use std::{
 
 use super::Symbol;
 
-/// A function of this room, compiled in this file: its address tells where
-/// memreel's sources were when it was built, as the line tables spell it.
-/// `file!()` would be relative to a folder that a reader cannot know.
-#[inline(never)]
-pub(super) fn landmark() -> &'static str {
-    // A text of its own keeps the linker from folding it into an equal function.
-    concat!("compiled in ", file!())
-}
-
 /// Whose code a frame is, as far as the top of a stack is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {

@@ -59,7 +59,7 @@ mod linux {
     };
 
     use super::{Loaded, Version};
-    use crate::stack::identity::{Header, Identity};
+    use crate::stack::names::identity::{Header, Identity};
 
     // The loader's program headers are read as the file's.
     const _: () = assert!(size_of::<Header>() == size_of::<libc::Elf64_Phdr>());

@@ -1,0 +1,131 @@
+//! Every question of the program on a snapshot of 1,000,000 entries, beside CPython and PyTorch's tool.
+//!
+//! ```text
+//! cargo bench --bench cli              a table
+//! cargo bench --bench cli -- --json    one JSON object a line
+//! ```
+//!
+//! Each figure is the median of three runs of the program as its users start it, output thrown away.
+//! `layout` is `shared` for the file that memreel writes and `unshared` for the same snapshot as
+//! PyTorch lays it out. `peak_rss_bytes` is all that was resident at once, the mapped file included.
+//! The unshared file and CPython's `pickle.load` need a python3; `_memory_viz.py`'s own figures need
+//! `MEMREEL_MEMORY_VIZ` to name it. On 2 cores of 4.5 GHz expect two minutes.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use memreel::pickle;
+
+#[allow(dead_code)]
+mod million;
+
+const N_RUNS: usize = 3;
+
+/// Makes the unshared file when it is asked for no runs.
+const PYTHON: &str = include_str!("pickle.py");
+
+/// What is asked, after which the file follows, twice for those that compare.
+const QUESTIONS: &[(&[&str], usize)] = &[
+    (&["stats"], 1),
+    (&["trace"], 1),
+    (&["trace", "--pytorch"], 1),
+    (&["segments", "--folded"], 1),
+    (&["memory", "--folded"], 1),
+    (&["top"], 1),
+    (&["top", "--by", "function"], 1),
+    (&["top", "--tree"], 1),
+    (&["at", "500000"], 1),
+    (&["leaks"], 1),
+    (&["churn"], 1),
+    (&["oom"], 1),
+    (&["fragmentation"], 1),
+    (&["timeline"], 1),
+    (&["timeline", "--csv"], 1),
+    (&["gate", "--max-peak", "1TiB"], 1),
+    (&["diff"], 2),
+    (&["compare"], 2),
+    (&["validate"], 1),
+];
+
+fn main() {
+    let is_json = std::env::args().any(|argument| argument == "--json");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [shared, unshared] = ["shared.pickle", "unshared.pickle"].map(|name| folder.path().join(name));
+    pickle::save(&million::synthetic(), &shared).expect("the temporary folder takes it");
+    let mut files = vec![("shared", shared.as_path())];
+    if make_unshared(&shared, &unshared) {
+        files.push(("unshared", unshared.as_path()));
+    } else {
+        eprintln!("skipped: there is no python3, so neither CPython's figures nor the unshared layout");
+    }
+    for (layout, file) in &files {
+        for (arguments, n_files) in QUESTIONS {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+            command.args(*arguments).args(vec![file; *n_files]);
+            print(&arguments.join(" "), "memreel", layout, &mut command, is_json);
+        }
+        if files.len() == 2 {
+            python(layout, file, is_json);
+        }
+    }
+}
+
+fn make_unshared(shared: &Path, unshared: &Path) -> bool {
+    let made = Command::new("python3").args(["-c", PYTHON]).args([shared, unshared]).arg("0").status();
+    made.is_ok_and(|status| status.success())
+}
+
+/// CPython on the same file, and PyTorch's tool if it is named.
+fn python(layout: &str, file: &Path, is_json: bool) {
+    let mut load = Command::new("python3");
+    load.args(["-c", "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"]).arg(file);
+    print("pickle.load", "cpython", layout, &mut load, is_json);
+    let Some(tool) = std::env::var_os("MEMREEL_MEMORY_VIZ") else { return };
+    for question in ["stats", "trace"] {
+        let mut command = Command::new("python3");
+        command.arg(&tool).arg(question).arg(file);
+        print(question, "memory_viz", layout, &mut command, is_json);
+    }
+}
+
+/// Runs a command and prints its figures.
+fn print(question: &str, tool: &str, layout: &str, command: &mut Command, is_json: bool) {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut seconds = Vec::new();
+    let mut peak = 0;
+    for _ in 0..N_RUNS {
+        let start = Instant::now();
+        peak = run(command).max(peak);
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[N_RUNS / 2];
+    #[allow(clippy::cast_precision_loss)]
+    let megabytes = peak as f64 / 1e6;
+    if is_json {
+        println!(
+            r#"{{"question":"{question}","tool":"{tool}","layout":"{layout}","seconds":{median:.4},"peak_rss_bytes":{peak}}}"#
+        );
+    } else {
+        println!("{question:22} {tool:10} {layout:9} {median:8.3} s {megabytes:8.1} MB");
+    }
+}
+
+/// Runs a child to its end; its peak of resident memory in bytes.
+#[allow(clippy::zombie_processes)] // `wait4` waits for it, and tells what `wait` does not.
+fn run(command: &mut Command) -> u64 {
+    let child = command.spawn().expect("the program starts");
+    let id = libc::pid_t::try_from(child.id()).expect("a process number");
+    let mut status = 0;
+    // SAFETY: `rusage` is plain numbers, for which zeroes are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to locals that outlive the call, and the child is ours and not waited
+    // for elsewhere: `child` is dropped without it.
+    let waited = unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) };
+    assert_eq!(waited, id, "the child was waited for");
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1, "{command:?} failed");
+    u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
+}

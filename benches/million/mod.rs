@@ -1,0 +1,204 @@
+//! The snapshot of 1,000,000 entries that benches read, write and ask.
+
+use memreel::{
+    Action, BlockState, PoolKind,
+    snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
+};
+
+/// Its entries.
+pub(crate) const N_EVENTS: usize = 1_000_000;
+const N_FRAMES: u64 = 3_000;
+/// Its distinct stacks.
+pub(crate) const N_STACKS: usize = 2_000;
+const N_FRAMES_OF_A_STACK: usize = 30;
+const N_SEGMENTS: u64 = 300;
+const N_BLOCKS: u64 = 20_000;
+
+const BASE: u64 = 0x7f12_0000_0000;
+const SEGMENT_BYTES: u64 = 32 << 20;
+const BLOCK_BYTES: u64 = 256 << 10;
+
+/// A snapshot whose trace and blocks agree: blocks of one size are handed out,
+/// given back and handed out again, each time with other stacks and requested sizes.
+pub(crate) fn synthetic() -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let stacks = make_stacks(&mut snapshot);
+    let shapes = EventShapes::new(&mut snapshot);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut events = Events { trace: Vec::with_capacity(N_EVENTS), shapes, time_us: 1_700_000_000_000_000 };
+    let segment_stacks: Vec<_> = (0..N_SEGMENTS).map(|_| random.of(&stacks)).collect();
+    for (segment, stack) in (0..).zip(&segment_stacks) {
+        events.add(Action::SegmentAlloc, BASE + segment * SEGMENT_BYTES, SEGMENT_BYTES, *stack);
+    }
+    let mut blocks = Vec::new();
+    for slot in 0..N_BLOCKS {
+        let block = (address(slot), BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), random.of(&stacks));
+        events.add(Action::Alloc, block.0, block.1, block.2);
+        blocks.push(block);
+    }
+    while events.trace.len() + 3 <= N_EVENTS {
+        let at = usize::try_from(random.below(N_BLOCKS)).expect("a small number");
+        let free_stack = random.of(&stacks);
+        events.add(Action::FreeRequested, blocks[at].0, blocks[at].1, free_stack);
+        events.add(Action::FreeCompleted, blocks[at].0, blocks[at].1, free_stack);
+        blocks[at] = (blocks[at].0, BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), random.of(&stacks));
+        events.add(Action::Alloc, blocks[at].0, blocks[at].1, blocks[at].2);
+    }
+    let spare = BASE + N_SEGMENTS * SEGMENT_BYTES;
+    for action in [Action::SegmentAlloc, Action::SegmentFree].into_iter().take(N_EVENTS - events.trace.len())
+    {
+        events.add(action, spare, SEGMENT_BYTES, segment_stacks[0]);
+    }
+    snapshot.segments = make_segments(&mut snapshot, &segment_stacks, &blocks);
+    snapshot.device_traces = vec![events.trace];
+    snapshot.shape = Shape::of(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
+    snapshot
+}
+
+/// Blocks lie side by side from the beginning of their segment, as many in each as go evenly.
+fn address(slot: u64) -> u64 {
+    BASE + slot % N_SEGMENTS * SEGMENT_BYTES + slot / N_SEGMENTS * BLOCK_BYTES
+}
+
+fn make_stacks(snapshot: &mut Snapshot) -> Vec<StackIndex> {
+    let keys = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
+    let shape = snapshot.shapes.intern(Shape::of(&keys));
+    let frames: Vec<_> = (0..N_FRAMES)
+        .map(|n| {
+            let name = format!("function_{n}").into();
+            let filename = format!("/usr/lib/python3/site-packages/package_{}/module_{n}.py", n % 40).into();
+            snapshot.stacks.intern_frame(Frame { name, filename, line: 10 + n % 900, shape })
+        })
+        .collect();
+    let mut random = Random(42);
+    (0..N_STACKS)
+        .map(|_| {
+            let members: Vec<_> = (0..N_FRAMES_OF_A_STACK).map(|_| random.of(&frames)).collect();
+            snapshot.stacks.intern_stack(&members)
+        })
+        .collect()
+}
+
+/// The events of one device, with the keys of PyTorch 2.11.
+struct Events {
+    trace: Vec<TraceEntry>,
+    shapes: EventShapes,
+    time_us: i64,
+}
+
+struct EventShapes(ShapeId);
+
+impl EventShapes {
+    fn new(snapshot: &mut Snapshot) -> Self {
+        let mut shape = Shape::of(&[
+            ("action", Field::Action),
+            ("addr", Field::Addr),
+            ("size", Field::Size),
+            ("stream", Field::Stream),
+            ("time_us", Field::TimeUs),
+        ]);
+        shape.slots.push(("compile_context".into(), Slot::Value(Value::text("N/A"))));
+        shape.slots.push(("user_metadata".into(), Slot::Value(Value::text(""))));
+        shape.slots.push(("frames".into(), Slot::Field(Field::Frames)));
+        EventShapes(snapshot.shapes.intern(shape))
+    }
+}
+
+impl Events {
+    fn add(&mut self, action: Action, address: u64, size: u64, stack: StackIndex) {
+        self.time_us += 7;
+        self.trace.push(TraceEntry {
+            address,
+            size,
+            stream: 0,
+            time_us: self.time_us,
+            stack: Some(stack),
+            shape: self.shapes.0,
+            action: Some(action),
+        });
+    }
+}
+
+fn make_segments(
+    snapshot: &mut Snapshot,
+    segment_stacks: &[StackIndex],
+    live: &[(u64, u64, StackIndex)],
+) -> Vec<Segment> {
+    let block_shape = snapshot.shapes.intern(Shape::of(&[
+        ("address", Field::Address),
+        ("size", Field::Size),
+        ("requested_size", Field::RequestedSize),
+        ("state", Field::State),
+        ("frames", Field::Frames),
+    ]));
+    let shape = snapshot.shapes.intern(Shape::of(&[
+        ("device", Field::Device),
+        ("address", Field::Address),
+        ("total_size", Field::TotalSize),
+        ("allocated_size", Field::AllocatedSize),
+        ("active_size", Field::ActiveSize),
+        ("requested_size", Field::RequestedSize),
+        ("stream", Field::Stream),
+        ("segment_type", Field::SegmentType),
+        ("segment_pool_id", Field::SegmentPoolId),
+        ("is_expandable", Field::IsExpandable),
+        ("blocks", Field::Blocks),
+        ("frames", Field::Frames),
+    ]));
+    let per_segment = usize::try_from(N_SEGMENTS).expect("a small number");
+    let segment = |(at, stack): (usize, &StackIndex)| {
+        let address = BASE + at as u64 * SEGMENT_BYTES;
+        let mut blocks: Vec<_> = live
+            .iter()
+            .skip(at)
+            .step_by(per_segment)
+            .map(|&(address, requested_size, stack)| Block {
+                address,
+                size: BLOCK_BYTES,
+                requested_size,
+                stack: Some(stack),
+                shape: block_shape,
+                state: Some(BlockState::ActiveAllocated),
+            })
+            .collect();
+        let active_size = blocks.len() as u64 * BLOCK_BYTES;
+        let requested_size = blocks.iter().map(|block| block.requested_size).sum();
+        blocks.push(Block {
+            address: address + active_size,
+            size: SEGMENT_BYTES - active_size,
+            requested_size: 0,
+            stack: Some(memreel::snapshot::Stacks::EMPTY),
+            shape: block_shape,
+            state: Some(BlockState::Inactive),
+        });
+        Segment {
+            address,
+            total_size: SEGMENT_BYTES,
+            allocated_size: active_size,
+            active_size,
+            requested_size,
+            kind: Some(PoolKind::Large),
+            stack: Some(*stack),
+            blocks,
+            shape,
+            ..Segment::default()
+        }
+    };
+    segment_stacks.iter().enumerate().map(segment).collect()
+}
+
+/// Marsaglia's xorshift with a fixed seed: the same snapshot every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.below(all.len() as u64)).expect("a small number")]
+    }
+}

@@ -1,0 +1,60 @@
+//! Events without stacks.
+
+use std::{hint::black_box, sync::Barrier};
+
+use memreel::{
+    Action, Address, DeviceId, Event, PoolId, StackId, StreamId,
+    recorder::{Context, History, Recorder, Track},
+};
+
+use crate::tell::{Teller, median_ns};
+
+const N_EVENTS: u32 = 100_000;
+
+/// An allocation, or the free of the one before.
+pub(crate) fn event(n: u32, stack: StackId) -> Event {
+    let action = if n.is_multiple_of(2) { Action::Alloc } else { Action::FreeRequested };
+    let address = Address(0x7f00_0000_0000 + u64::from(n / 2) * 512);
+    Event { action, address, size_bytes: 512, stream: StreamId::DEFAULT, pool: PoolId::default(), stack }
+}
+
+fn track(history: &History) -> Track {
+    let recorder = Recorder::new();
+    recorder.record_history(history);
+    recorder.track(DeviceId(0))
+}
+
+/// Recording without stacks.
+fn bare() -> History {
+    History::all().context(Context::None)
+}
+
+pub(crate) fn measure(teller: &Teller) {
+    let off = track(&History::off());
+    teller.tell("off", "memreel", median_ns(N_EVENTS, |n| off.record(black_box(event(n, StackId::NONE)))));
+    let clock = quanta::Clock::new();
+    teller.tell("clock", "quanta", median_ns(N_EVENTS, |_| _ = black_box(clock.raw())));
+    let on = track(&bare());
+    teller.tell("none", "memreel", median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))));
+    teller.tell("none_by_time", "memreel", by_time(&on));
+    teller.tell("two_threads_none", "memreel", two_threads(&track(&bare())));
+}
+
+/// An event of a source without a lock.
+fn by_time(track: &Track) -> f64 {
+    median_ns(N_EVENTS, |n| track.record_unlocked(black_box(event(n, StackId::NONE))))
+}
+
+/// The slower of two threads that record at once.
+fn two_threads(track: &Track) -> f64 {
+    let barrier = Barrier::new(2);
+    let one = || {
+        barrier.wait();
+        by_time(track)
+    };
+    let (a, b) = std::thread::scope(|threads| {
+        let (a, b) = (threads.spawn(one), threads.spawn(one));
+        (a.join().unwrap_or(f64::NAN), b.join().unwrap_or(f64::NAN))
+    });
+    a.max(b)
+}

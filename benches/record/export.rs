@@ -1,0 +1,116 @@
+//! The export of a million events, and the names of addresses.
+
+use std::{fs::File, hint::black_box, time::Instant};
+
+use memreel::{
+    DeviceId, pickle,
+    recorder::{History, Recorder, name_addresses},
+    snapshot::{Dialect, Snapshot, collect},
+};
+use object::{Object, ObjectSymbol};
+
+use crate::{
+    chains,
+    events::event,
+    tell::{Teller, median},
+};
+
+const N_EVENTS: usize = 1_000_000;
+const N_STACKS: usize = 2_000;
+const N_ADDRESSES: usize = 2_000;
+const N_RUNS: usize = 7;
+
+pub(crate) fn measure(teller: &Teller) {
+    export(teller);
+    symbolise(teller);
+}
+
+fn export(teller: &Teller) {
+    let recorder = filled();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("snapshot.pickle");
+    // Names every address; what is measured is the export once they are known.
+    let snapshot = snapshot(&recorder);
+    assert_eq!((snapshot.n_events(), snapshot.stacks.len()), (N_EVENTS, N_STACKS + 1));
+    let write = |snapshot: &Snapshot| {
+        let _ = std::fs::remove_file(&path);
+        pickle::write(snapshot, File::create(&path).expect("a new file")).expect("space");
+    };
+    let whole = median(N_RUNS, || seconds(|| write(&self::snapshot(&recorder))));
+    teller.tell_all("export_1m", "memreel", N_EVENTS, whole);
+    let collected = median(N_RUNS, || seconds(|| drop(black_box(self::snapshot(&recorder)))));
+    teller.tell_all("export_1m_collect", "memreel", N_EVENTS, collected);
+    let written = median(N_RUNS, || seconds(|| write(&snapshot)));
+    teller.tell_all("export_1m_write", "memreel", N_EVENTS, written);
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// A recorder that holds a million events with 2,000 stacks in turn.
+fn filled() -> Recorder {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().max_entries(N_EVENTS));
+    let track = recorder.track(DeviceId(0));
+    let mut stacks = Vec::new();
+    for path in 0..N_STACKS as u32 / 2 {
+        chains::run(path, &mut || stacks.push(track.stack_of_alloc(512)));
+        chains::run(path, &mut || stacks.push(track.stack_of_alloc(1024)));
+    }
+    // Two events a stack, as a block's allocation and its free have the same.
+    for n in 0..N_EVENTS {
+        let n_th = u32::try_from(n).expect("a million");
+        track.record(event(n_th, stacks[n / 2 % stacks.len()]));
+    }
+    recorder
+}
+
+fn snapshot(recorder: &Recorder) -> Snapshot {
+    collect(recorder, &[&recorder.ledger(DeviceId(0))], Dialect::default())
+}
+
+/// Names of addresses all over this program that nobody asked for before.
+fn symbolise(teller: &Teller) {
+    let addresses = own_addresses();
+    assert_eq!(addresses.len(), N_ADDRESSES);
+    let ours = median(N_RUNS, || seconds(|| _ = black_box(name_addresses(&addresses))));
+    teller.tell_all("symbolise_2000", "memreel", N_ADDRESSES, ours);
+    // Once: it keeps what it has read.
+    let theirs = seconds(|| {
+        for address in &addresses {
+            backtrace::resolve(std::ptr::without_provenance_mut(*address), |symbol| {
+                black_box((symbol.name().map(|name| name.to_string()), symbol.filename(), symbol.lineno()));
+            });
+        }
+    });
+    teller.tell_all("symbolise_2000", "backtrace::resolve", N_ADDRESSES, theirs);
+}
+
+/// Addresses inside of this program's functions, evenly spread.
+fn own_addresses() -> Vec<usize> {
+    let bytes = std::fs::read("/proc/self/exe").expect("this program's file");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    let mut functions: Vec<u64> = file
+        .symbols()
+        .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.size() > 16)
+        .map(|symbol| symbol.address() + symbol.size() / 2)
+        .collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let measured = file.symbols().find(|symbol| symbol.name().is_ok_and(|name| name == "main"));
+    let main = measured.expect("a main function").address();
+    // Where it was loaded: an address of it known at run time and in the file.
+    let loaded_at = main_address().wrapping_sub(main as usize);
+    let step = functions.len() as f64 / N_ADDRESSES as f64;
+    (0..N_ADDRESSES).map(|n| loaded_at.wrapping_add(functions[(n as f64 * step) as usize] as usize)).collect()
+}
+
+fn main_address() -> usize {
+    unsafe extern "C" {
+        fn main();
+    }
+    main as unsafe extern "C" fn() as usize
+}

@@ -1,0 +1,63 @@
+//! A figure a line: how it is measured and how it is said.
+
+use std::time::Instant;
+
+use memreel::recorder::{StackMethod, stack_method};
+
+const N_BATCHES: usize = 31;
+
+/// Prints one figure a line.
+pub(crate) struct Teller {
+    is_json: bool,
+    /// Whether this build's code keeps frame pointers.
+    frame_pointers: bool,
+}
+
+impl Teller {
+    pub(crate) fn new() -> Teller {
+        let is_json = std::env::args().any(|argument| argument == "--json");
+        // What memreel chose before anybody forces another.
+        Teller { is_json, frame_pointers: stack_method() == StackMethod::FramePointers }
+    }
+
+    pub(crate) fn tell(&self, case: &str, method: &str, ns: f64) {
+        if self.is_json {
+            println!(
+                r#"{{"case":"{case}","method":"{method}","frame_pointers":{},"ns":{ns:.1}}}"#,
+                self.frame_pointers
+            );
+        } else {
+            println!("{case:<24} {method:<34} {ns:>12.1} ns");
+        }
+    }
+
+    /// A figure for many at once.
+    pub(crate) fn tell_all(&self, case: &str, method: &str, n: usize, seconds: f64) {
+        let per_second = n as f64 / seconds;
+        if self.is_json {
+            println!(
+                r#"{{"case":"{case}","method":"{method}","frame_pointers":{},"n":{n},"ms":{:.3},"per_second":{per_second:.0}}}"#,
+                self.frame_pointers,
+                seconds * 1e3
+            );
+        } else {
+            println!("{case:<24} {method:<34} {:>12.1} ms {:>10.2} M/s", seconds * 1e3, per_second / 1e6);
+        }
+    }
+}
+
+/// Nanoseconds a call, the median batch.
+pub(crate) fn median_ns(n: u32, mut call: impl FnMut(u32)) -> f64 {
+    median(N_BATCHES, || {
+        let start = Instant::now();
+        (0..n).for_each(&mut call);
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(n)
+    })
+}
+
+/// The median of what is measured so often.
+pub(crate) fn median(n_batches: usize, mut measure: impl FnMut() -> f64) -> f64 {
+    let mut batches: Vec<f64> = (0..n_batches).map(|_| measure()).collect();
+    batches.sort_by(f64::total_cmp);
+    batches[n_batches / 2]
+}

@@ -1,0 +1,114 @@
+/* A program in C that uses every part of the interface on the host device, and says what it saw. */
+#include "memreel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int n_failed = 0;
+
+#define CHECK(condition)                                                        \
+    do {                                                                        \
+        if (!(condition)) {                                                     \
+            printf("line %d: %s (%s)\n", __LINE__, #condition,                  \
+                   memreel_error() ? memreel_error() : "no error");             \
+            n_failed++;                                                         \
+        }                                                                       \
+    } while (0)
+
+static int always(const void *const *storage, void **stream) {
+    return storage[0] == (const void *)7 && *stream == (void *)5;
+}
+
+static int n_clones, n_destroyed;
+
+/* What libstdc++ calls a manager: 2 copies, 3 drops. */
+static int manage(const void **to, const void *const *from, int operation) {
+    if (operation == 2) {
+        to[0] = from[0];
+        n_clones++;
+    }
+    if (operation == 3) n_destroyed++;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 3);
+    CHECK(memreel_error() == NULL);
+    CHECK(memreel_record("{\"enabled\": \"all\", \"max_entries\": 5000, \"stacks\": \"native\"}") == 0);
+    CHECK(memreel_record("{\"enabled\": \"sometimes\"}") == -1);
+    CHECK(memreel_error() && strstr(memreel_error(), "sometimes"));
+    CHECK(memreel_record("not JSON") == -1 && memreel_record("{\"colour\": 1}") == -1);
+
+    /* PyTorch's way, with lies about size, device and stream at the free. */
+    CHECK(memreel_malloc(0, 0, NULL) == NULL);
+    char *block = memreel_malloc(1000, 0, NULL);
+    CHECK(block != NULL);
+    memset(block, 1, 1024);
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.current\":1024"));
+    size_t size = 0;
+    CHECK(memreel_base_allocation(block, &size) == block && size == 2 << 20);
+    memreel_record_stream(block, (void *)5);
+    memreel_free(block, 77, 9, (void *)0xdead);
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.current\":0"));
+    memreel_free(block, 1000, 0, NULL);
+    CHECK(strstr(memreel_error(), "no live block"));
+    memreel_free(NULL, 0, 0, NULL);
+    CHECK(memreel_malloc(1000, 7, NULL) == NULL && strstr(memreel_error(), "no device"));
+    CHECK(memreel_malloc(1000, -1, NULL) == NULL);
+
+    /* Scopes. */
+    CHECK(memreel_scope_begin("forward") == 0);
+    void *inside = memreel_malloc(3 << 20, 0, NULL);
+    CHECK(memreel_scope_end() == 0 && memreel_scope_end() == -1);
+
+    /* A pool whose filter accepts stream 5, by a function that goes away after the call. */
+    {
+        const void *filter[4] = {(void *)7, NULL, (void *)manage, (void *)always};
+        memreel_begin_allocate_to_pool(0, 0, 9, filter);
+        filter[0] = filter[2] = filter[3] = NULL;
+    }
+    CHECK(n_clones == 1 && n_destroyed == 0);
+    char *pooled = memreel_malloc(1000, 0, (void *)5);
+    char *plain = memreel_malloc(1000, 0, NULL);
+    CHECK(memreel_base_allocation(pooled, NULL) != memreel_base_allocation(plain, NULL));
+    memreel_end_allocate_to_pool(0, 0, 9);
+    CHECK(n_destroyed == 1);
+    memreel_free(pooled, 0, 0, NULL);
+    memreel_release_pool(0, 0, 9);
+    memreel_release_pool(0, 0, 9);
+    CHECK(strstr(memreel_error(), "no private pool"));
+
+    /* CuPy's way. */
+    void *array = memreel_cupy_malloc(NULL, 5000, 0);
+    CHECK(array != NULL && memreel_cupy_malloc(NULL, 0, 0) == NULL);
+    memreel_cupy_free(NULL, array, 0);
+
+    /* No memory: no exception here, because nobody is there to catch it. */
+    CHECK(memreel_save_on_oom(argv[2]) == 0);
+    memreel_empty_cache();
+    memreel_set_memory_fraction(0.0, 0);
+    CHECK(memreel_malloc(64 << 20, 0, NULL) == NULL && strstr(memreel_error(), "out of memory"));
+    CHECK(memreel_cupy_malloc(NULL, 64 << 20, 0) == NULL);
+    memreel_set_memory_fraction(1.0, 0);
+    memreel_set_memory_fraction(2.0, 0);
+    CHECK(strstr(memreel_error(), "memory fraction"));
+
+    /* Another allocator, on a device of its own and beside ours. */
+    CHECK(memreel_record_segment_alloc(1, (void *)0x100000, 2 << 20, NULL) == 0);
+    CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == 0);
+    CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == -1);
+    CHECK(memreel_record_oom(1, 1 << 30, 5, NULL) == 0);
+    CHECK(memreel_record_alloc(0, (void *)0x4000000, 512, NULL) == 0);
+    CHECK(memreel_record_free(0, (void *)0x4000000) == 0);
+    CHECK(memreel_record_segment_alloc(1, (void *)0x900000, 4096, NULL) == 0);
+    CHECK(memreel_record_segment_free(1, (void *)0x900000) == 0);
+    CHECK(memreel_record_alloc(-1, (void *)1, 1, NULL) == -1);
+
+    memreel_init(1);
+    CHECK(memreel_dump("/nonexistent/folder/x.pickle") == -1);
+    CHECK(memreel_dump(argv[1]) == 0);
+    memreel_free(inside, 0, 0, NULL);
+    memreel_free(plain, 0, 0, NULL);
+    printf("%d checks failed\n", n_failed);
+    return n_failed > 0;
+}

@@ -1,0 +1,130 @@
+//! The C interface from C and C++, on the host device: `cc` compiles the programs in this folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use reel::{Action, pickle, snapshot::validate};
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");
+
+/// The shared library that was built with this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    let places = [folder.join("libmemreel.so"), folder.parent().unwrap().join("libmemreel.so")];
+    places.into_iter().find(|place| place.exists()).expect("cargo builds libmemreel.so beside the test")
+}
+
+/// Runs a compiler; there must be one, as for the linking of this test.
+fn compile(compiler: &str, output: &Path, arguments: &[&str]) {
+    let folder = library().parent().unwrap().display().to_string();
+    let made = Command::new(compiler)
+        .args(["-Wall", "-Werror", "-g", "-I", SCHEMA, "-o"])
+        .arg(output)
+        .args(arguments)
+        .args([&format!("-L{folder}"), &format!("-Wl,-rpath,{folder}")])
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+fn run(program: &Path, arguments: &[&Path]) -> Output {
+    Command::new(program).args(arguments).env("MEMREEL_DEVICE", "host").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_function_of_the_header_is_exported_and_no_other() {
+    let header = fs::read_to_string(format!("{SCHEMA}/memreel.h")).unwrap();
+    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
+    let listed = text(&listed.stdout);
+    let mut exported: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.rsplit(' ').next())
+        .filter(|n| n.starts_with("memreel_"))
+        .collect();
+    let declarations = header.lines().filter(|line| !line.starts_with([' ', '/']));
+    let mut declared: Vec<&str> = declarations
+        .filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("memreel_"))
+        .collect();
+    exported.sort_unstable();
+    declared.sort_unstable();
+    assert!(declared.len() > 20, "{declared:?}");
+    assert_eq!(declared, exported);
+}
+
+#[test]
+fn a_program_in_c_allocates_records_and_dumps() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("client");
+    compile("cc", &program, &[&format!("{HERE}/client.c"), "-lmemreel", "-std=c11"]);
+    let [path, oom] = ["client.pickle", "oom.pickle"].map(|name| folder.path().join(name));
+    let ran = run(&program, &[&path, &oom]);
+    assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let stderr = text(&ran.stderr);
+    // Three failures of memreel_malloc and one of memreel_cupy_malloc, a line each.
+    assert_eq!(stderr.lines().count(), 4, "{stderr}");
+    assert!(stderr.lines().all(|line| line.starts_with("memreel: ")), "{stderr}");
+
+    let snapshot = pickle::load(&path).unwrap();
+    let findings = validate::validate(&snapshot);
+    assert!(findings.is_empty(), "{findings:?}");
+    let count = |device: usize, action: Action| {
+        let trace = &snapshot.device_traces[device];
+        trace.iter().filter(|entry| entry.action == Some(action)).count()
+    };
+    // 1000, 3 MiB, pooled, plain, CuPy's, and the reported one.
+    assert_eq!((count(0, Action::Alloc), count(0, Action::FreeCompleted), count(0, Action::Oom)), (6, 4, 2));
+    assert_eq!((count(1, Action::Alloc), count(1, Action::SegmentAlloc), count(1, Action::Oom)), (1, 2, 1));
+    let frames = snapshot.device_traces[0][1].stack.map(|stack| snapshot.frames(Some(stack)).count());
+    assert!(frames.is_none_or(|n| n > 0));
+    assert!(pickle::load(&oom).is_ok(), "the failed request left a snapshot");
+}
+
+#[test]
+fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [program, c10, cuda] =
+        ["catcher", "libc10.so", "libc10_cuda.so"].map(|name| folder.path().join(name));
+    compile("c++", &program, &[&format!("{HERE}/catcher.cpp"), "-lmemreel", "-ldl"]);
+    let fake = format!("{HERE}/torch.cpp");
+    compile("c++", &c10, &[&fake, "-shared", "-fPIC", "-Wl,-soname,libc10.so"]);
+    let beside = format!("-L{}", folder.path().display());
+    let found = format!("-Wl,-rpath,{}", folder.path().display());
+    let arguments = [
+        &fake,
+        "-DOUT_OF_MEMORY",
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libc10_cuda.so",
+        &beside,
+        &found,
+        "-lc10",
+    ];
+    compile("c++", &cuda, &arguments);
+
+    let all = run(&program, &[&c10, &cuda]);
+    let told = text(&all.stdout);
+    assert_eq!(told.matches("no memory: OutOfMemoryError").count(), 3, "{told}{}", text(&all.stderr));
+    assert!(told.contains("CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has"), "{told}");
+    assert!(told.contains("no device: Error") && told.contains("there is no device 5"), "{told}");
+    assert!(told.contains("unwound: 4") && told.contains("afterwards: memory"), "{told}");
+
+    let without_class = text(&run(&program, &[&c10]).stdout);
+    assert_eq!(without_class.matches("no memory: Error").count(), 3, "{without_class}");
+    assert!(without_class.contains("unwound: 4"), "{without_class}");
+
+    let alone = run(&program, &[]);
+    let told = text(&alone.stdout);
+    assert_eq!(told.matches("no memory: null").count(), 3, "{told}");
+    assert!(told.contains("no device: null") && told.contains("afterwards: memory"), "{told}");
+    assert_eq!(text(&alone.stderr).lines().count(), 4, "{}", text(&alone.stderr));
+}

@@ -1,0 +1,217 @@
+//! Kernels that nvrtc compiles at run time, on memory from memreel and on cudarc's own: the same results,
+//! and what a tensor costs to allocate on each.
+//!
+//! Run `cargo run --release --features cuda-nvrtc --example cuda`; it writes `cuda.pickle`
+//! (or to `--output FILE`) for pytorch.org/memory_viz.
+
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cudarc::{
+    driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg, result},
+    nvrtc::compile_ptx,
+};
+use memreel::{
+    Reel, cuda,
+    device::Cuda,
+    recorder::{History, Stacks},
+};
+
+const KERNELS: &str = r#"
+extern "C" __global__ void multiply(const float* a, const float* b, float* c, unsigned width) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= width * width) return;
+    float sum = 0.0f;
+    for (unsigned k = 0; k < width; k++) sum += a[i / width * width + k] * b[k * width + i % width];
+    c[i] = sum;
+}
+extern "C" __global__ void add_and_clamp(const float* a, const float* b, float* c, unsigned width) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < width * width) c[i] = fminf(fmaxf(a[i] * 0.01f + b[i], 0.0f), 1.0f);
+}
+"#;
+
+const WIDTH: u32 = 256;
+
+type Answer<T> = Result<T, Box<dyn Error>>;
+
+struct Kernels {
+    multiply: CudaFunction,
+    add_and_clamp: CudaFunction,
+}
+
+impl Kernels {
+    fn compile(context: &Arc<CudaContext>) -> Answer<Kernels> {
+        let module = context.load_module(compile_ptx(KERNELS)?)?;
+        Ok(Kernels {
+            multiply: module.load_function("multiply")?,
+            add_and_clamp: module.load_function("add_and_clamp")?,
+        })
+    }
+}
+
+/// Square matrices on a GPU.
+trait Matrices {
+    type Matrix;
+    fn upload(&self, values: &[f32]) -> Answer<Self::Matrix>;
+    fn download(&self, matrix: &Self::Matrix) -> Answer<Vec<f32>>;
+    /// A new matrix from two.
+    fn launch(&self, kernel: &CudaFunction, a: &Self::Matrix, b: &Self::Matrix) -> Answer<Self::Matrix>;
+}
+
+struct Plain(Arc<CudaStream>);
+
+impl Matrices for Plain {
+    type Matrix = CudaSlice<f32>;
+
+    fn upload(&self, values: &[f32]) -> Answer<CudaSlice<f32>> {
+        Ok(self.0.clone_htod(values)?)
+    }
+
+    fn download(&self, matrix: &CudaSlice<f32>) -> Answer<Vec<f32>> {
+        Ok(self.0.clone_dtoh(matrix)?)
+    }
+
+    fn launch(
+        &self,
+        kernel: &CudaFunction,
+        a: &CudaSlice<f32>,
+        b: &CudaSlice<f32>,
+    ) -> Answer<CudaSlice<f32>> {
+        let mut c = self.0.alloc_zeros::<f32>((WIDTH * WIDTH) as usize)?;
+        let mut launch = self.0.launch_builder(kernel);
+        launch.arg(a).arg(b).arg(&mut c).arg(&WIDTH);
+        // SAFETY: the kernels take three matrices and their width.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(WIDTH * WIDTH))? };
+        Ok(c)
+    }
+}
+
+struct Recorded {
+    memory: cuda::Memory,
+    stream: Arc<CudaStream>,
+}
+
+impl Matrices for Recorded {
+    type Matrix = cuda::Slice<f32>;
+
+    fn upload(&self, values: &[f32]) -> Answer<cuda::Slice<f32>> {
+        Ok(self.memory.copy_from(values, &self.stream)?)
+    }
+
+    fn download(&self, matrix: &cuda::Slice<f32>) -> Answer<Vec<f32>> {
+        Ok(self.stream.clone_dtoh(matrix)?)
+    }
+
+    fn launch(
+        &self,
+        kernel: &CudaFunction,
+        a: &cuda::Slice<f32>,
+        b: &cuda::Slice<f32>,
+    ) -> Answer<cuda::Slice<f32>> {
+        let mut c = self.memory.zeros::<f32>((WIDTH * WIDTH) as usize, &self.stream)?;
+        {
+            let (a, b, c) = (a.on(&self.stream), b.on(&self.stream), c.on_mut(&self.stream));
+            let mut launch = self.stream.launch_builder(kernel);
+            launch.arg(&a).arg(&b).arg(&c).arg(&WIDTH);
+            // SAFETY: the kernels take three matrices and their width.
+            unsafe { launch.launch(LaunchConfig::for_num_elems(WIDTH * WIDTH))? };
+        }
+        Ok(c)
+    }
+}
+
+/// Some layers, each of which makes matrices and drops those before it.
+fn compute<M: Matrices>(on: &M, kernels: &Kernels) -> Answer<Vec<f32>> {
+    let values: Vec<f32> = (0..WIDTH * WIDTH).map(|i| (i % 97) as f32 / 97.0).collect();
+    let weights: Vec<M::Matrix> = (0..4)
+        .map(|layer| on.upload(&values.iter().map(|v| (v + layer as f32 * 0.3) % 1.0).collect::<Vec<_>>()))
+        .collect::<Answer<_>>()?;
+    let mut x = on.upload(&values)?;
+    for _ in 0..5 {
+        for weight in &weights {
+            let product = on.launch(&kernels.multiply, &x, weight)?;
+            x = on.launch(&kernels.add_and_clamp, &product, &x)?;
+        }
+    }
+    on.download(&x)
+}
+
+const PAIRS: u32 = 20_000;
+const ROUNDS: usize = 9;
+
+/// The median of several rounds, in nanoseconds for one pair of allocation and drop.
+fn time_of(mut pair: impl FnMut()) -> u128 {
+    let mut rounds: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            (0..PAIRS).for_each(|_| pair());
+            start.elapsed()
+        })
+        .collect();
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2].as_nanos() / u128::from(PAIRS)
+}
+
+fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Reel) -> Answer<()> {
+    let len = 250_000;
+    let memory = reel.cuda(0)?;
+    // SAFETY: nobody reads the memory.
+    let plain = || drop(unsafe { stream.alloc::<f32>(len) }.expect("a megabyte"));
+    // SAFETY: as above; each pointer goes back once.
+    let bare = || unsafe {
+        let pointer = result::malloc_async(stream.cu_stream(), len * 4).expect("a megabyte");
+        result::free_async(pointer, stream.cu_stream()).expect("it was given");
+    };
+    // SAFETY: nobody reads the memory.
+    let recorded = || drop(unsafe { memory.alloc::<f32>(len, stream) }.expect("a megabyte"));
+
+    let tracked_ns = time_of(plain);
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let untracked_ns = time_of(plain);
+    let bare_ns = time_of(bare);
+    reel.record_history(&History::off());
+    let off_ns = time_of(recorded);
+    reel.record_history(&History::all().stacks(Stacks::None));
+    let history_ns = time_of(recorded);
+    reel.record_history(&History::all().clear_history(true));
+    let stacks_ns = time_of(recorded);
+
+    println!("a pair of allocation and drop of 1 MB:");
+    println!(
+        "  cudarc {tracked_ns} ns, without event tracking {untracked_ns} ns, bare cuMemAllocAsync {bare_ns} ns"
+    );
+    println!("  memreel {off_ns} ns, with history {history_ns} ns, with native stacks {stacks_ns} ns");
+    println!(
+        "  memreel with history is {:.1} times as fast as cudarc without event tracking",
+        untracked_ns as f64 / history_ns as f64
+    );
+    Ok(())
+}
+
+fn main() -> Answer<()> {
+    let output = std::env::args().skip_while(|arg| arg != "--output").nth(1);
+    let output = output.unwrap_or_else(|| "cuda.pickle".into());
+    let device = match Cuda::new(0) {
+        Ok(device) => device,
+        Err(why) => {
+            println!("skipped: no CUDA device ({why})");
+            return Ok(());
+        }
+    };
+    let context = CudaContext::new(0)?;
+    let stream = context.new_stream()?;
+    let kernels = Kernels::compile(&context)?;
+    let reel = Reel::builder().device(device).history(History::all()).build()?;
+
+    let plain = compute(&Plain(stream.clone()), &kernels)?;
+    let recorded = compute(&Recorded { memory: reel.cuda(0)?, stream: stream.clone() }, &kernels)?;
+    assert_eq!(plain, recorded, "the same kernels on the same numbers");
+    println!("{} results equal, their sum is {}", plain.len(), plain.iter().sum::<f32>());
+    reel.save(&output)?;
+    compare_costs(&context, &stream, &reel)
+}

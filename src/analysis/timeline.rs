@@ -1,0 +1,71 @@
+//! Allocated, active and reserved bytes over a history, in as many points as a picture has room for.
+
+use super::{
+    life::Moment,
+    state::{DeviceHistory, Totals},
+};
+
+/// What a picture goes along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Axis {
+    /// Entry after entry.
+    #[default]
+    Events,
+    /// Microseconds.
+    Time,
+}
+
+/// The highest figures of a stretch of a history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Point {
+    /// The last moment of the stretch.
+    pub moment: Moment,
+    /// The time of its last entry, in microseconds; that of the first entry before any.
+    pub time_us: i64,
+    /// The highest of each figure, not of one moment.
+    pub highest: Totals,
+}
+
+/// Cuts a history into at most `n_points` stretches of equal length; a stretch in which nothing
+/// happened repeats what was before.
+#[must_use]
+pub fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Point> {
+    let entries = history.entries();
+    let time = |moment: Moment| entries.get(moment.entry().unwrap_or(0)).map_or(0, |entry| entry.time_us);
+    let n_moments = entries.len() + 1;
+    let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
+    let (first, last) = (time(Moment::START), time(history.end()));
+    let span = i128::from(last) - i128::from(first) + 1;
+    // Which stretch a moment is in. Times that run backwards stay in the stretch they are found in.
+    let place = |moment: Moment| match axis {
+        Axis::Events => moment.n_entries() * n_points / n_moments,
+        Axis::Time => {
+            let since = (i128::from(time(moment)) - i128::from(first)).clamp(0, span.max(1) - 1);
+            usize::try_from(since * n_points as i128 / span.max(1)).unwrap_or(0)
+        }
+    };
+    let mut points: Vec<Point> = Vec::with_capacity(n_points);
+    let mut latest = Totals::default();
+    for (moment, totals) in history.totals() {
+        let place = place(moment).max(points.len().saturating_sub(1));
+        while points.len() <= place {
+            let highest = if points.is_empty() { totals } else { latest };
+            points.push(Point { moment, time_us: time(moment), highest });
+        }
+        if let Some(point) = points.last_mut() {
+            (point.moment, point.time_us) = (moment, time(moment));
+            raise(&mut point.highest, &totals);
+        }
+        latest = totals;
+    }
+    points
+}
+
+fn raise(highest: &mut Totals, totals: &Totals) {
+    highest.allocated_bytes = highest.allocated_bytes.max(totals.allocated_bytes);
+    highest.active_bytes = highest.active_bytes.max(totals.active_bytes);
+    highest.rounded_bytes = highest.rounded_bytes.max(totals.rounded_bytes);
+    highest.reserved_bytes = highest.reserved_bytes.max(totals.reserved_bytes);
+    highest.n_blocks = highest.n_blocks.max(totals.n_blocks);
+}

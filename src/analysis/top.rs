@@ -1,0 +1,231 @@
+//! Who holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    frames::ShownFrames,
+    life::{Life, Moment},
+    scopes::Scopes,
+    state::DeviceHistory,
+};
+use crate::snapshot::{FrameIndex, Snapshot, StackIndex, Stacks, Text};
+
+/// What blocks are put together by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum By {
+    /// The whole stack.
+    #[default]
+    Stack,
+    /// The function.
+    Function,
+    /// The source file.
+    File,
+    /// The scope.
+    Scope,
+}
+
+/// What the blocks of a group have in common.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Site {
+    /// The stack of the allocation.
+    Stack(StackIndex),
+    /// No stack; the size that was asked for.
+    Size(u64),
+    /// A function and its file.
+    Function(Text, Text),
+    /// A file.
+    File(Text),
+    /// A scope; empty outside any.
+    Scope(String),
+    /// No stack, among functions and files.
+    NoStack,
+    /// Allocated before the history, among scopes.
+    Before,
+}
+
+impl Site {
+    /// The stack of a life, or its size if it has none.
+    #[must_use]
+    pub fn of(life: &Life) -> Site {
+        match life.stack.filter(|stack| *stack != Stacks::EMPTY) {
+            Some(stack) => Site::Stack(stack),
+            None => Site::Size(life.requested_bytes),
+        }
+    }
+}
+
+/// Blocks with something in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Group {
+    /// What they have in common.
+    pub site: Site,
+    /// What they had asked for; of a function or a file, what it allocated itself.
+    pub bytes: u64,
+    /// How many they are.
+    pub n_blocks: usize,
+    /// Of a function or a file, what it and everything that it called allocated.
+    pub total_bytes: u64,
+}
+
+/// The groups of the blocks in use at a moment, the largest first.
+///
+/// A function's own bytes are those of the innermost shown frame
+/// ([`ShownFrames`]); its total counts each block once, however often the
+/// function is on the stack.
+#[must_use]
+pub fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
+    match by {
+        By::Stack => grouped(history.lives_at(moment), Site::of),
+        By::Scope => {
+            let scopes = Scopes::of(history.snapshot(), history.device());
+            grouped(history.lives_at(moment), |life| match scopes.of_life(life) {
+                Some(scope) => Site::Scope(scope.to_owned()),
+                None => Site::Before,
+            })
+        }
+        By::Function => by_frame(history, moment, |snapshot, frame| {
+            let frame = snapshot.stacks.frame(frame);
+            Site::Function(frame.name.clone(), frame.filename.clone())
+        }),
+        By::File => by_frame(history, moment, |snapshot, frame| {
+            Site::File(snapshot.stacks.frame(frame).filename.clone())
+        }),
+    }
+}
+
+/// Groups of some lives.
+pub(crate) fn grouped<'a>(lives: impl Iterator<Item = &'a Life>, site: impl Fn(&Life) -> Site) -> Vec<Group> {
+    let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
+    for life in lives {
+        let site = site(life);
+        let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
+        group.add(life.requested_bytes, 1);
+        group.total_bytes = group.bytes;
+    }
+    sorted(groups.into_values().collect())
+}
+
+impl Group {
+    fn new(site: Site) -> Group {
+        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0 }
+    }
+
+    fn add(&mut self, bytes: u64, n_blocks: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.n_blocks += n_blocks;
+    }
+}
+
+fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
+    groups.sort_by(|one, other| {
+        let key = |group: &Group| (group.bytes, group.total_bytes, group.n_blocks);
+        key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
+    });
+    groups
+}
+
+/// Each stack is looked at once, with the sum of its blocks.
+fn by_frame(
+    history: &DeviceHistory<'_>,
+    moment: Moment,
+    site: impl Fn(&Snapshot, FrameIndex) -> Site,
+) -> Vec<Group> {
+    let snapshot = history.snapshot();
+    let shown = ShownFrames::of(snapshot);
+    let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
+    let mut sites: Vec<Site> = Vec::new();
+    for of_stack in grouped(history.lives_at(moment), Site::of) {
+        sites.clear();
+        if let Site::Stack(stack) = of_stack.site {
+            sites.extend(shown.members(stack).map(|frame| site(snapshot, frame)));
+        }
+        let own = sites.first().cloned().unwrap_or(Site::NoStack);
+        let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
+        group.add(of_stack.bytes, of_stack.n_blocks);
+        sites.push(own);
+        sites.sort_unstable();
+        sites.dedup();
+        for site in sites.drain(..) {
+            let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
+            group.total_bytes = group.total_bytes.saturating_add(of_stack.bytes);
+        }
+    }
+    sorted(groups.into_values().collect())
+}
+
+/// A call in the tree of all that allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Branch {
+    /// How many lines above it lead to it; a call that is all of its caller is as deep as that.
+    pub depth: usize,
+    /// The call; `None` for blocks without a stack.
+    pub frame: Option<FrameIndex>,
+    /// What it and everything that it called allocated.
+    pub bytes: u64,
+    /// In how many blocks.
+    pub n_blocks: usize,
+    /// Whether it is all that the call on the line before did.
+    pub continues: bool,
+}
+
+/// The calls above the blocks in use at a moment, from the outermost inward, the largest first;
+/// those of fewer than `least_bytes` are left out.
+#[must_use]
+pub fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Branch> {
+    let shown = ShownFrames::of(history.snapshot());
+    let mut nodes = vec![Node::default()];
+    let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
+    for group in grouped(history.lives_at(moment), Site::of) {
+        let frames: Vec<Option<FrameIndex>> = match group.site {
+            Site::Stack(stack) => shown.members(stack).rev().map(Some).collect(),
+            _ => vec![None],
+        };
+        let mut node = 0;
+        for frame in frames {
+            let child = *children.entry((node, frame)).or_insert_with(|| {
+                nodes.push(Node { frame, ..Node::default() });
+                let child = nodes.len() - 1;
+                nodes[node].children.push(child);
+                child
+            });
+            nodes[child].bytes = nodes[child].bytes.saturating_add(group.bytes);
+            nodes[child].n_blocks += group.n_blocks;
+            node = child;
+        }
+    }
+    preorder(&nodes, least_bytes)
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    frame: Option<FrameIndex>,
+    bytes: u64,
+    n_blocks: usize,
+    children: Vec<usize>,
+}
+
+/// Without recursion: a stack may be as deep as a file likes.
+fn preorder(nodes: &[Node], least_bytes: u64) -> Vec<Branch> {
+    let mut lines = Vec::new();
+    let mut open = vec![(0, 0)];
+    let mut before = 0;
+    while let Some((index, depth)) = open.pop() {
+        let node = &nodes[index];
+        if index > 0 {
+            let continues =
+                before > 0 && nodes[before].children == [index] && nodes[before].bytes == node.bytes;
+            let Node { frame, bytes, n_blocks, .. } = *node;
+            lines.push(Branch { depth, frame, bytes, n_blocks, continues });
+        }
+        before = index;
+        let mut kept: Vec<usize> =
+            node.children.iter().copied().filter(|child| nodes[*child].bytes >= least_bytes.max(1)).collect();
+        kept.sort_by_key(|child| (nodes[*child].bytes, std::cmp::Reverse(*child)));
+        let is_line = index > 0 && !(node.children.len() == 1 && nodes[node.children[0]].bytes == node.bytes);
+        let depth = if is_line { depth + 1 } else { depth };
+        open.extend(kept.into_iter().map(|child| (child, depth)));
+    }
+    lines
+}

@@ -1,0 +1,163 @@
+//! `memreel at`: the allocator's state after an event.
+
+use std::io::{self, Write};
+
+use memreel::analysis::{
+    layout::{Layout, layout},
+    life::Moment,
+    state::DeviceHistory,
+    top::{By, top},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::{Failure, each_device},
+    moment::{self, At},
+    sites::{Sites, call, count, warnings},
+    table::Table,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The state is that after the event: the segments, how full each is, and the biggest stacks. Where it is
+before the end, a block that is gone by then counts with the least that rounding can have added.
+
+Example:
+  memreel at 1500 snapshot.pickle
+  memreel at peak --device 0 snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    /// The number of an event, start, peak or end
+    #[arg(value_name = "WHEN", value_parser = moment::parse)]
+    at: At,
+
+    #[command(flatten)]
+    input: Input,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let moment = options.at.of(&history)?;
+        if options.input.json {
+            let mut object = json!({"file": opened.name, "device": device.0});
+            if let (Value::Object(object), Value::Object(state)) = (&mut object, state(&history, moment)) {
+                object.extend(state);
+            }
+            writeln!(out, "{object}")?;
+        } else {
+            print(&history, moment, out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
+    let totals = history.totals_at(moment);
+    let block = |life: &&memreel::analysis::life::Life| {
+        json!({
+            "address": life.address,
+            "bytes": life.bytes,
+            "requested_bytes": life.requested_bytes,
+            "is_pending": !life.is_allocated_at(moment),
+            "allocated_by_event": life.from.entry(),
+        })
+    };
+    let segment = |segment: &Layout<'_>| {
+        json!({
+            "address": segment.range.address,
+            "bytes": segment.range.bytes,
+            "stream": segment.range.stream,
+            "is_expandable": segment.range.is_expandable,
+            "blocks": segment.blocks.iter().map(block).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "event": moment.entry(),
+        "allocated_bytes": totals.allocated_bytes,
+        "active_bytes": totals.active_bytes,
+        "reserved_bytes": totals.reserved_bytes,
+        "n_blocks": totals.n_blocks,
+        "segments": layout(history, moment).iter().map(segment).collect::<Vec<_>>(),
+        "is_exact": history.certainty().is_exact(),
+        "warnings": history.certainty().warnings(),
+    })
+}
+
+fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> Result<(), Failure> {
+    let totals = history.totals_at(moment);
+    writeln!(
+        out,
+        "{}: {} allocated, {} in use in {}, {} reserved",
+        moment::words(history, moment),
+        Bytes(totals.allocated_bytes),
+        Bytes(totals.active_bytes),
+        count(totals.n_blocks, "block"),
+        Bytes(totals.reserved_bytes),
+    )?;
+    if let Some(entry) = moment.entry().and_then(|entry| history.entries().get(entry)) {
+        let action = entry.action.map_or("unknown event", |action| action.name());
+        let by = history.snapshot().frames(entry.stack).next().map(|frame| format!(" by {}", call(frame)));
+        writeln!(out, "the event: {action} of {}{}", Bytes(entry.size), by.unwrap_or_default())?;
+    }
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    segments(&layout(history, moment), out)?;
+    writeln!(out, "\nthe biggest:")?;
+    let sites = Sites::new(history.snapshot(), 4);
+    for group in top(history, moment, By::Stack).iter().take(5) {
+        writeln!(out, "{}", sites.group(group, totals.active_bytes))?;
+    }
+    Ok(())
+}
+
+/// How many segments are printed; the others are summed up.
+const N_SEGMENTS: usize = 20;
+
+fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
+    let mut sorted: Vec<&Layout<'_>> = segments.iter().collect();
+    sorted.sort_by_key(|segment| (std::cmp::Reverse(segment.range.bytes), segment.range.address));
+    let mut table = Table::new(&["segment", "size", "in use", "blocks", "largest free", "stream", "map"]);
+    for segment in sorted.iter().take(N_SEGMENTS) {
+        table.row(vec![
+            format!("{:#x}", segment.range.address),
+            Bytes(segment.range.bytes).to_string(),
+            Bytes(segment.used_bytes()).to_string(),
+            segment.blocks.len().to_string(),
+            Bytes(segment.largest_gap_bytes()).to_string(),
+            segment.range.stream.to_string(),
+            map(segment),
+        ]);
+    }
+    writeln!(out)?;
+    table.print(out)?;
+    match sorted.len().saturating_sub(N_SEGMENTS) {
+        0 => Ok(()),
+        n => writeln!(out, "and {n} smaller segments; --json has them all"),
+    }
+}
+
+/// A segment in 20 letters: full, in part, or free.
+fn map(segment: &Layout<'_>) -> String {
+    const WIDTH: u64 = 20;
+    let (start, bytes) = (segment.range.address, u128::from(segment.range.bytes.max(1)));
+    let mut free = [0_u128; WIDTH as usize];
+    for (address, gap) in &segment.gaps {
+        let from = u128::from(address - start) * u128::from(WIDTH);
+        let to = from + u128::from(*gap) * u128::from(WIDTH);
+        for (at, free) in free.iter_mut().enumerate() {
+            let (low, high) = (at as u128 * bytes, (at as u128 + 1) * bytes);
+            *free += to.min(high).saturating_sub(from.max(low));
+        }
+    }
+    let letter = |free: u128| match free {
+        0 => '█',
+        free if free >= bytes => '·',
+        free if free * 2 > bytes => '░',
+        _ => '▓',
+    };
+    free.into_iter().map(letter).collect()
+}

@@ -1,0 +1,85 @@
+//! `memreel churn`: who allocates and frees the same size again and again.
+
+use std::io::{self, Write};
+
+use memreel::analysis::{
+    churn::{ChurnSite, churn},
+    state::DeviceHistory,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::each_device,
+    sites::{Sites, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A cycle is an alloc and its completed free, both in the history. A site with many short cycles of one
+size is a buffer that could be kept.
+
+Example:
+  memreel churn snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// How many to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let sites = Sites::new(&opened.snapshot, options.frames);
+        let found = churn(&history);
+        let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
+        if options.input.json {
+            let all: Vec<Value> = found.iter().take(options.n).map(|site| object(site, &sites)).collect();
+            let warnings = history.certainty().warnings();
+            let object = json!({
+                "file": opened.name, "device": device.0, "cycles": n_cycles, "sites": all, "warnings": warnings,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(Exit::Fine);
+        }
+        writeln!(
+            out,
+            "{n_cycles} allocs that were freed again, from {} sites and sizes that did so twice or more",
+            found.len()
+        )?;
+        warnings(&history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+        for site in found.iter().take(options.n) {
+            let (size, n, life) = (Bytes(site.size_bytes).to_string(), site.n_cycles, site.mean_life_entries);
+            writeln!(
+                out,
+                "{}",
+                sites.row(&format!("{n:>7} x {size:>11}, for {life:>6} events"), &site.site)
+            )?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn object(site: &ChurnSite, sites: &Sites<'_>) -> Value {
+    let mut object = json!({
+        "cycles": site.n_cycles,
+        "size_bytes": site.size_bytes,
+        "bytes": site.bytes,
+        "mean_life_events": site.mean_life_entries,
+    });
+    if let (Value::Object(into), Value::Object(site)) = (&mut object, sites.json(&site.site)) {
+        into.extend(site.into_iter().filter(|(key, _)| key != "size_bytes"));
+    }
+    object
+}

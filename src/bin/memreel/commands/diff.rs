@@ -1,0 +1,190 @@
+//! `memreel diff`: what two snapshots hold, by stack.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use memreel::{
+    DeviceId,
+    analysis::{
+        diff::{Change, diff},
+        state::DeviceHistory,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Devices, device},
+    bytes::Bytes,
+    exit::Exit,
+    input::{Failure, Opened, name, open},
+    moment::{self, At},
+    sites::{Sites, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each snapshot's state comes from its segments as much as from its history, so that blocks from before
+both histories are no difference. Stacks are the same if their frames say the same.
+
+Example:
+  memreel diff before.pickle after.pickle
+  memreel diff --at peak monday.pickle tuesday.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    /// When to look in both: start, peak, end or the number of an event
+    #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
+    at: At,
+
+    /// The device to look at, or all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// One JSON object a line, for each device
+    #[arg(long)]
+    json: bool,
+
+    /// How many to print of what grew, and of what shrank
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+
+    /// The earlier snapshot; `-` is standard input
+    before: PathBuf,
+
+    /// The later snapshot
+    after: PathBuf,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    match answer(options, out) {
+        Ok(()) => Ok(Exit::Fine),
+        Err(Failure::Write(error)) => Err(error),
+        Err(Failure::Told(exit, what)) => {
+            eprintln!("memreel: {what}");
+            Ok(exit)
+        }
+    }
+}
+
+fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
+    let named = |path: &PathBuf| {
+        open(path).map_err(|failure| match failure {
+            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(path))),
+            write @ Failure::Write(_) => write,
+        })
+    };
+    let (before, after) = (named(&options.before)?, named(&options.after)?);
+    let mut devices = before.devices(options.device).unwrap_or_default();
+    devices.extend(after.devices(options.device)?);
+    devices.sort_unstable();
+    devices.dedup();
+    let has_several = devices.len() > 1;
+    for device in devices {
+        if has_several && !options.json {
+            writeln!(out, "device {device}")?;
+        }
+        one_device(options, &before, &after, device, out)?;
+    }
+    Ok(())
+}
+
+fn one_device(
+    options: &Options,
+    before: &Opened,
+    after: &Opened,
+    device: DeviceId,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let histories = [before, after].map(|opened| DeviceHistory::of(&opened.snapshot, device));
+    let moments = [options.at.of(&histories[0])?, options.at.of(&histories[1])?];
+    let changes = diff((&histories[0], moments[0]), (&histories[1], moments[1]));
+    let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
+    let sites = [before, after].map(|opened| Sites::new(&opened.snapshot, options.frames));
+    if options.json {
+        let all: Vec<Value> = changes.iter().map(|change| object(change, &sites)).collect();
+        let object = json!({
+            "before": before.name,
+            "after": after.name,
+            "device": device.0,
+            "before_bytes": totals[0].active_bytes,
+            "after_bytes": totals[1].active_bytes,
+            "changes": all,
+            "warnings": histories.iter().flat_map(|history| history.certainty().warnings()).collect::<Vec<_>>(),
+        });
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    let [one, other] = totals.map(|totals| totals.active_bytes);
+    writeln!(
+        out,
+        "{} in use, then {}: {}; {} reserved, then {}",
+        Bytes(one),
+        Bytes(other),
+        signed(i128::from(other) - i128::from(one)),
+        Bytes(totals[0].reserved_bytes),
+        Bytes(totals[1].reserved_bytes),
+    )?;
+    for (history, opened) in histories.iter().zip([before, after]) {
+        let warnings = warnings(history);
+        let told = warnings.iter().filter(|warning| warning.starts_with("warning"));
+        told.into_iter().try_for_each(|warning| writeln!(out, "{}: {warning}", opened.name))?;
+    }
+    if changes.is_empty() {
+        writeln!(out, "no stack holds more or less than before")?;
+    }
+    print(options, &changes, &sites, out)?;
+    Ok(())
+}
+
+fn print(
+    options: &Options,
+    changes: &[Change],
+    sites: &[Sites<'_>; 2],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let n_grown = changes.iter().take_while(|change| change.bytes() >= 0).count();
+    let n_top = n_grown.min(options.n);
+    let first_shrunk = changes.len() - (changes.len() - n_grown).min(options.n);
+    for change in changes[..n_top].iter().chain(&changes[first_shrunk..]) {
+        let (word, group, side) = match (&change.before, &change.after) {
+            (None, Some(group)) => ("added", group, 1),
+            (Some(group), None) => ("gone", group, 0),
+            (_, Some(group)) if change.bytes() >= 0 => ("grown", group, 1),
+            (_, Some(group)) => ("shrunk", group, 1),
+            (None, None) => continue,
+        };
+        let figures = format!("{word:6} {:>12} {:>+6}", signed(change.bytes()), change.n_blocks());
+        writeln!(out, "{}", sites[side].row(&figures, &group.site))?;
+    }
+    match first_shrunk - n_top {
+        0 => Ok(()),
+        n => writeln!(out, "and {n} smaller changes; -n prints more"),
+    }
+}
+
+fn signed(bytes: i128) -> String {
+    let sign = if bytes < 0 { '-' } else { '+' };
+    format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+}
+
+fn object(change: &Change, sites: &[Sites<'_>; 2]) -> Value {
+    let group = change.after.as_ref().or(change.before.as_ref());
+    let site = group.map(|group| sites[usize::from(change.after.is_some())].json(&group.site));
+    let bytes = |group: &Option<memreel::analysis::top::Group>| group.as_ref().map_or(0, |group| group.bytes);
+    let mut object = json!({
+        "bytes": i64::try_from(change.bytes()).ok(),
+        "blocks": change.n_blocks(),
+        "before_bytes": bytes(&change.before),
+        "after_bytes": bytes(&change.after),
+    });
+    if let (Value::Object(into), Some(Value::Object(site))) = (&mut object, site) {
+        into.extend(site);
+    }
+    object
+}

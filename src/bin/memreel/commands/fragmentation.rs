@@ -1,0 +1,167 @@
+//! `memreel fragmentation`: what is reserved and serves nobody.
+
+use std::io::{self, Write};
+
+use memreel::{
+    DeviceId,
+    analysis::{
+        fragmentation::{Fragmentation, Pinned, fragmentation},
+        life::Moment,
+        state::{DeviceHistory, Totals},
+        top::Site,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::{Opened, each_device},
+    moment::{self, At},
+    sites::{Sites, count, percent, warnings},
+    table::Table,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+External waste is reserved and in no block; internal waste is what rounding adds to blocks. Of blocks
+that are gone at the end the rounding is known at least, so that before the end internal waste may be
+higher and external lower. A pinned segment is less than half in use; --at says when.
+
+Example:
+  memreel fragmentation snapshot.pickle
+  memreel fragmentation --at peak snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// When to look for free pieces and pinned segments: the number of an event, start, peak or end
+    #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
+    at: At,
+
+    /// How many pinned segments to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let found = fragmentation(&history, options.at.of(&history)?);
+        if options.input.json {
+            writeln!(out, "{}", object(options, opened, device, &history, &found))?;
+        } else {
+            print(options, opened, &history, &found, out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn internal(totals: &Totals) -> u64 {
+    totals.rounded_bytes.saturating_sub(totals.active_bytes)
+}
+
+fn print(
+    options: &Options,
+    opened: &Opened,
+    history: &DeviceHistory<'_>,
+    found: &Fragmentation,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    let mut table = Table::new(&["when", "reserved", "in use", "external", "%", "internal", "event"]);
+    let rows = [
+        ("most reserved", found.most_reserved),
+        ("most waste", found.most_unused),
+        ("looked at", (found.moment, found.totals)),
+    ];
+    for (name, (moment, totals)) in rows {
+        table.row(vec![
+            name.to_owned(),
+            Bytes(totals.reserved_bytes).to_string(),
+            Bytes(totals.active_bytes).to_string(),
+            Bytes(totals.unused_bytes()).to_string(),
+            percent(totals.unused_bytes(), totals.reserved_bytes).trim().trim_end_matches(" %").to_owned(),
+            Bytes(internal(&totals)).to_string(),
+            moment.entry().map_or_else(|| "-".to_owned(), |entry| entry.to_string()),
+        ]);
+    }
+    table.print(out)?;
+    writeln!(
+        out,
+        "\n{}: {} free in {} pieces, the largest {}; {} in empty segments (empty_cache returns them)",
+        moment::words(history, found.moment),
+        Bytes(found.free_bytes),
+        found.n_free,
+        Bytes(found.largest_free_bytes),
+        Bytes(found.empty_bytes),
+    )?;
+    if found.pinned.is_empty() {
+        return Ok(());
+    }
+    let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
+    writeln!(
+        out,
+        "{} free in {} of which less than half is in use, pinned by:",
+        Bytes(pinned_bytes),
+        count(found.pinned.len(), "segment")
+    )?;
+    let sites = Sites::new(&opened.snapshot, 3);
+    for pinned in found.pinned.iter().take(options.n) {
+        let Pinned { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
+        let figures = format!(
+            "{:>11} free of {:>11}: {}, {}",
+            Bytes(*free_bytes).to_string(),
+            Bytes(range.bytes).to_string(),
+            count(*n_blocks, "block"),
+            Bytes(*used_bytes),
+        );
+        writeln!(out, "{}", sites.row(&format!("{figures:50}"), &Site::of(largest)))?;
+    }
+    Ok(())
+}
+
+fn object(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    history: &DeviceHistory<'_>,
+    found: &Fragmentation,
+) -> Value {
+    let figures = |(moment, totals): (Moment, Totals)| {
+        json!({
+            "event": moment.entry(),
+            "reserved_bytes": totals.reserved_bytes,
+            "active_bytes": totals.active_bytes,
+            "external_bytes": totals.unused_bytes(),
+            "internal_bytes": internal(&totals),
+        })
+    };
+    let sites = Sites::new(&opened.snapshot, usize::MAX);
+    let pinned = |pinned: &Pinned| {
+        json!({
+            "address": pinned.range.address,
+            "bytes": pinned.range.bytes,
+            "free_bytes": pinned.free_bytes,
+            "blocks": pinned.n_blocks,
+            "used_bytes": pinned.used_bytes,
+            "largest": sites.json(&Site::of(&pinned.largest)),
+        })
+    };
+    json!({
+        "file": opened.name,
+        "device": device.0,
+        "at": figures((found.moment, found.totals)),
+        "most_reserved": figures(found.most_reserved),
+        "most_waste": figures(found.most_unused),
+        "free_bytes": found.free_bytes,
+        "free_pieces": found.n_free,
+        "largest_free_bytes": found.largest_free_bytes,
+        "empty_segments_bytes": found.empty_bytes,
+        "pinned": found.pinned.iter().take(options.n).map(pinned).collect::<Vec<_>>(),
+        "warnings": history.certainty().warnings(),
+    })
+}

@@ -1,0 +1,242 @@
+//! `memreel gate`: limits for continuous integration.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::{
+    DeviceId,
+    analysis::{
+        gate::{Check, Figures, Limits, Measure, check, check_baseline},
+        state::DeviceHistory,
+        top::{By, top},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::{self, Bytes},
+    colour::red,
+    exit::Exit,
+    input::{Failure, Opened, each_device, name, open},
+    sites::{Sites, clean, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Peaks are those of the recorded events, in bytes asked for, so that timing does not matter. Fragmentation
+is what is reserved and in no block, when most is reserved. A baseline is an older snapshot: peak, live
+and reserved may exceed it by the tolerance.
+
+Example:
+  memreel gate --max-peak 10GiB --max-live 1GiB --max-fragmentation 20% snapshot.pickle
+  memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml snapshot.pickle
+
+Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that cannot be read or written,
+4 over a limit.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// The most that may be in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes
+    #[arg(long, value_name = "BYTES", value_parser = most)]
+    max_peak: Option<u64>,
+
+    /// The most that may be allocated at the end
+    #[arg(long, value_name = "BYTES", value_parser = most)]
+    max_live: Option<u64>,
+
+    /// The most that may be reserved at any moment
+    #[arg(long, value_name = "BYTES", value_parser = most)]
+    max_reserved: Option<u64>,
+
+    /// How much of what is reserved may be in no block when most is reserved
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    max_fragmentation: Option<f64>,
+
+    /// A snapshot whose figures are the limit
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
+    /// By how much the baseline may be exceeded
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent, requires = "baseline")]
+    tolerance: f64,
+
+    /// A history that is cut short or contradicts itself fails
+    #[arg(long)]
+    strict: bool,
+
+    /// Write the results there as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+/// A size, or nothing at all.
+fn most(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { bytes::parse(text) }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("{text:?} is no share; say 20%"))
+}
+
+/// A device of a file with what was found.
+struct Gated {
+    place: String,
+    checks: Vec<Check>,
+    unsure: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let limits = Limits {
+        peak_bytes: options.max_peak,
+        live_bytes: options.max_live,
+        reserved_bytes: options.max_reserved,
+        fragmentation_percent: options.max_fragmentation,
+    };
+    if limits == Limits::default() && options.baseline.is_none() {
+        eprintln!(
+            "memreel: a gate without a limit lets everything through; say --max-peak 10GiB or --baseline FILE"
+        );
+        return Ok(Exit::Usage);
+    }
+    let baseline = match options.baseline.as_deref().map(open).transpose() {
+        Ok(baseline) => baseline,
+        Err(Failure::Write(error)) => return Err(error),
+        Err(Failure::Told(exit, what)) => {
+            let path = options.baseline.as_deref().unwrap_or(Path::new(""));
+            eprintln!("memreel: {}: {what}", name(path));
+            return Ok(exit);
+        }
+    };
+    let mut results = Vec::new();
+    let exit = each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let figures = Figures::of(&history);
+        let mut checks = check(&figures, &limits);
+        if let Some(baseline) = &baseline {
+            let before = Figures::of(&DeviceHistory::of(&baseline.snapshot, device));
+            checks.extend(check_baseline(&figures, &before, options.tolerance));
+        }
+        let is_sure = history.certainty().is_whole();
+        let unsure = if is_sure { Vec::new() } else { warnings(&history) };
+        let is_failed = checks.iter().any(|check| !check.is_passed()) || options.strict && !is_sure;
+        if options.input.json {
+            writeln!(out, "{}", object(opened, device, &checks, &unsure, !is_failed))?;
+        } else {
+            print(&history, &figures, &checks, &unsure, out)?;
+            if options.strict && !is_sure {
+                writeln!(out, "FAILED  the history is not whole (--strict)")?;
+            }
+        }
+        let place = format!("{}, device {device}", opened.name);
+        let strict = if options.strict { unsure } else { Vec::new() };
+        results.push(Gated { place, checks, unsure: strict });
+        Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
+    })?;
+    if let Some(path) = &options.junit
+        && let Err(error) = fs::write(path, junit(&results))
+    {
+        eprintln!("memreel: cannot write {}: {error}", path.display());
+        return Ok(exit.max(Exit::Unreadable));
+    }
+    Ok(exit)
+}
+
+fn text(measure: Measure) -> String {
+    match measure {
+        Measure::Bytes(bytes) => Bytes(bytes).to_string(),
+        Measure::Percent(percent) => format!("{percent:.1} %"),
+    }
+}
+
+fn line(check: &Check) -> String {
+    let of = if check.is_baseline { " (baseline)" } else { "" };
+    format!("{} is {}, at most {}{of}", check.what, text(check.actual), text(check.most))
+}
+
+fn print(
+    history: &DeviceHistory<'_>,
+    figures: &Figures,
+    checks: &[Check],
+    unsure: &[String],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let red = red();
+    for check in checks {
+        if check.is_passed() {
+            writeln!(out, "ok      {}", line(check))?;
+        } else {
+            writeln!(out, "{red}FAILED{red:#}  {}", line(check))?;
+        }
+    }
+    unsure.iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    let over = checks.iter().find(|check| !check.is_passed());
+    let Some(over) = over else { return Ok(()) };
+    let moment = if over.what == "live" { history.end() } else { figures.peak };
+    let all_bytes = history.totals_at(moment).active_bytes;
+    let sites = Sites::new(history.snapshot(), 4);
+    writeln!(out, "the biggest {}:", crate::moment::words(history, moment))?;
+    let groups = top(history, moment, By::Stack);
+    groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
+}
+
+fn object(opened: &Opened, device: DeviceId, checks: &[Check], unsure: &[String], is_passed: bool) -> Value {
+    let number = |measure| match measure {
+        Measure::Bytes(bytes) => json!(bytes),
+        Measure::Percent(percent) => json!(percent),
+    };
+    let checks: Vec<Value> = checks
+        .iter()
+        .map(|check| {
+            json!({
+                "what": check.what,
+                "actual": number(check.actual),
+                "most": number(check.most),
+                "is_baseline": check.is_baseline,
+                "is_passed": check.is_passed(),
+            })
+        })
+        .collect();
+    json!({
+        "file": opened.name, "device": device.0, "is_passed": is_passed, "checks": checks, "warnings": unsure,
+    })
+}
+
+/// One suite a device, one case a check.
+fn junit(results: &[Gated]) -> String {
+    let mut text =
+        String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
+    for Gated { place, checks, unsure } in results {
+        let n_failed =
+            checks.iter().filter(|check| !check.is_passed()).count() + usize::from(!unsure.is_empty());
+        let n = checks.len() + usize::from(!unsure.is_empty());
+        let place = escaped(place);
+        text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
+        for check in checks {
+            let of = if check.is_baseline { " against baseline" } else { "" };
+            let case = format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", check.what);
+            text += &match check.is_passed() {
+                true => format!("{case}/>\n"),
+                false => format!("{case}><failure message=\"{}\"/></testcase>\n", escaped(&line(check))),
+            };
+        }
+        if !unsure.is_empty() {
+            let why = escaped(&unsure.join("; "));
+            text += &format!(
+                "    <testcase classname=\"{place}\" name=\"whole history\"><failure message=\"{why}\"/></testcase>\n"
+            );
+        }
+        text += "  </testsuite>\n";
+    }
+    text + "</testsuites>\n"
+}
+
+fn escaped(text: &str) -> String {
+    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

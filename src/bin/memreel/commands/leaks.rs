@@ -1,0 +1,172 @@
+//! `memreel leaks`: what lives at the end and need not.
+
+use std::io::{self, Write};
+
+use memreel::{
+    DeviceId,
+    analysis::{
+        leaks::{LeakSite, grown_between, leaks, older_than},
+        life::Moment,
+        scopes::Scopes,
+        state::DeviceHistory,
+        top::Group,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::{Failure, Opened, each_device},
+    sites::{Sites, count, percent, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without an option: who holds blocks at the end, first those whose bytes grew in every quarter of the
+history (marked +), which weights and caches do not. A history of a few steps shows nothing; record more.
+
+Example:
+  memreel leaks snapshot.pickle
+  memreel leaks --between step#1 step#2 snapshot.pickle
+  memreel leaks --older-than 10000 snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// What came after the end of the first scope and is held at the end of the second
+    #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
+    between: Vec<String>,
+
+    /// What is held at the end and at least so many events old
+    #[arg(long, value_name = "EVENTS")]
+    older_than: Option<usize>,
+
+    /// How many to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let sites = Sites::new(&opened.snapshot, options.frames);
+        match some(options, &history)? {
+            Some(groups) => print_groups(options, opened, device, &history, &groups, &sites, out)?,
+            None => print_sites(options, opened, device, &history, &sites, out)?,
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+/// The groups that an option asks for.
+fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Group>>, Failure> {
+    if let [first, second] = &options.between[..] {
+        let scopes = Scopes::of(history.snapshot(), history.device());
+        let end = |name: &str| -> Result<Moment, Failure> {
+            let none =
+                || Failure::usage(format!("no scope {name:?} in the history of device {}", history.device()));
+            scopes.end_of(name).ok_or_else(none)
+        };
+        return Ok(Some(grown_between(history, end(first)?, end(second)?)));
+    }
+    Ok(options.older_than.map(|n| older_than(history, n)))
+}
+
+fn print_groups(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    history: &DeviceHistory<'_>,
+    groups: &[Group],
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
+    let n: usize = groups.iter().map(|group| group.n_blocks).sum();
+    if options.input.json {
+        let groups: Vec<Value> = groups.iter().take(options.n).map(|group| sites.group_json(group)).collect();
+        let warnings = history.certainty().warnings();
+        let object = json!({
+            "file": opened.name, "device": device.0, "bytes": bytes, "blocks": n, "groups": groups, "warnings": warnings,
+        });
+        return writeln!(out, "{object}");
+    }
+    let what = match (&options.between[..], options.older_than) {
+        ([first, second], _) => format!("that came between {first} and {second} and stayed"),
+        (_, Some(age)) => format!("held at the end for {age} events or more"),
+        _ => String::new(),
+    };
+    writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    groups.iter().take(options.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
+}
+
+fn print_sites(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    history: &DeviceHistory<'_>,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let found = leaks(history);
+    let growing: Vec<&LeakSite> = found.iter().filter(|site| site.is_growing()).collect();
+    let held = history.totals_at(history.end()).allocated_bytes;
+    if options.input.json {
+        let site = |site: &LeakSite| {
+            let mut object = json!({
+                "bytes": site.bytes,
+                "live": site.n_live,
+                "allocated": site.n_allocated,
+                "freed": site.n_freed,
+                "oldest_event": site.oldest.entry(),
+                "newest_event": site.newest.entry(),
+                "bytes_after_each_quarter": site.quarters,
+                "is_growing": site.is_growing(),
+            });
+            if let (Value::Object(into), Value::Object(site)) = (&mut object, sites.json(&site.site)) {
+                into.extend(site);
+            }
+            object
+        };
+        let all: Vec<Value> = found.iter().take(options.n).map(site).collect();
+        let object = json!({
+            "file": opened.name,
+            "device": device.0,
+            "allocated_bytes": held,
+            "n_growing": growing.len(),
+            "sites": all,
+            "warnings": history.certainty().warnings(),
+        });
+        return writeln!(out, "{object}");
+    }
+    writeln!(
+        out,
+        "{} held at the end from {} sites; {} of them grew all along",
+        Bytes(held),
+        found.len(),
+        growing.len()
+    )?;
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    for site in found.iter().take(options.n) {
+        let mark = if site.is_growing() { '+' } else { ' ' };
+        let figures = format!(
+            "{mark}{} {:>11} {:>5} live, {} of {} freed",
+            percent(site.bytes, held),
+            Bytes(site.bytes).to_string(),
+            site.n_live,
+            site.n_freed,
+            site.n_allocated,
+        );
+        writeln!(out, "{}", sites.row(&format!("{figures:52}"), &site.site))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! `memreel oom`: why a request failed.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use memreel::{
+    DeviceId,
+    analysis::{
+        oom::{OomReport, Verdict, oom},
+        state::DeviceHistory,
+        top::{By, Site, top},
+    },
+    snapshot::Value as Setting,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    colour::red,
+    exit::Exit,
+    input::{Failure, Opened, each_device, name},
+    moment,
+    sites::{Sites, count, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Looks at the last request that failed. `free here` is what its stream and pool could have used. Whether
+it would have fit compacted is arithmetic; whether with expandable segments is sure if said so, and a
+question for `memreel replay --conf expandable_segments:True --limit BYTES` if not.
+
+Example:
+  memreel oom snapshot.pickle
+
+Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that cannot be read or is no
+snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// How many stacks to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let Some(report) = oom(&history) else {
+            if options.input.json {
+                writeln!(out, "{}", json!({"file": opened.name, "device": device.0, "oom": null}))?;
+            } else {
+                writeln!(out, "no request failed{}", why_none(&history))?;
+            }
+            return Ok(Exit::Fine);
+        };
+        let sites = Sites::new(&opened.snapshot, options.frames);
+        if options.input.json {
+            writeln!(out, "{}", object(options, opened, device, &history, &report, &sites))?;
+        } else {
+            print(options, opened, &history, &report, &sites, out)?;
+        }
+        Ok(Exit::Broken)
+    })
+}
+
+fn why_none(history: &DeviceHistory<'_>) -> &'static str {
+    if history.entries().is_empty() {
+        ": there is no history (was recording on?)"
+    } else {
+        " in the recorded history"
+    }
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Limited => "limited",
+        Verdict::Fragmented => "fragmented",
+        Verdict::Elsewhere => "free elsewhere",
+        Verdict::Full => "full",
+    }
+}
+
+fn explained(report: &OomReport) -> String {
+    let request = Bytes(report.requested_bytes);
+    match report.verdict {
+        Verdict::Fragmented => format!(
+            "{} are free in segments that could serve it, but no piece of {request}",
+            Bytes(report.free_here_bytes),
+        ),
+        Verdict::Elsewhere => format!(
+            "{} are free, but cached for other streams, the other kind of pool or private pools",
+            Bytes(report.free_elsewhere_bytes),
+        ),
+        Verdict::Limited => format!(
+            "this process has used up what it may hold; {} are free in its segments",
+            Bytes(report.all_free_bytes())
+        ),
+        Verdict::Full => format!(
+            "all that was free, {}, is less than {request}: less must be live, or {} more memory be there",
+            Bytes(report.all_free_bytes()),
+            Bytes(report.requested_bytes.saturating_sub(report.all_free_bytes())),
+        ),
+    }
+}
+
+fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
+    let setting =
+        opened.snapshot.allocator_settings().and_then(|settings| settings.get("expandable_segments"));
+    let is_expandable = matches!(setting, Some(Setting::Bool(true)));
+    let room = if report.is_limited() { 0 } else { report.device_free_bytes };
+    let limit = report.totals.reserved_bytes.saturating_add(room);
+    match report.verdict {
+        Verdict::Fragmented | Verdict::Elsewhere if !is_expandable && opened.name != name(Path::new("-")) => {
+            Some(format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
+        }
+        _ => None,
+    }
+}
+
+fn print(
+    options: &Options,
+    opened: &Opened,
+    history: &DeviceHistory<'_>,
+    report: &OomReport,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let red = red();
+    let words = verdict(report.verdict);
+    writeln!(
+        out,
+        "{red}out of memory, {words}{red:#}: {} asked for {}",
+        Bytes(report.requested_bytes),
+        moment::words(history, report.moment),
+    )?;
+    writeln!(out, "{}", explained(report))?;
+    if report.is_limited() {
+        writeln!(
+            out,
+            "the device had {} free and refused: a limit on this process (set_per_process_memory_fraction?)",
+            Bytes(report.device_free_bytes),
+        )?;
+    }
+    if report.n_ooms > 1 {
+        writeln!(out, "it is the last of {} that failed", report.n_ooms)?;
+    }
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    if let Some(stack) = report.stack {
+        writeln!(out, "\n{}", sites.row("asked by", &Site::Stack(stack)))?;
+    }
+    writeln!(out)?;
+    figures(report, out)?;
+    let groups = top(history, report.moment, By::Stack);
+    writeln!(
+        out,
+        "\nthe biggest of {}, {}:",
+        count(report.totals.n_blocks, "live block"),
+        Bytes(report.totals.active_bytes)
+    )?;
+    for group in groups.iter().take(options.n) {
+        writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;
+    }
+    if let Some(advice) = advice(report, opened) {
+        writeln!(out, "\n{advice}")?;
+    }
+    Ok(())
+}
+
+fn figures(report: &OomReport, out: &mut impl Write) -> io::Result<()> {
+    let yes = |fits: bool, no: &'static str| if fits { "yes" } else { no };
+    let rows = [
+        ("requested", Bytes(report.requested_bytes).to_string()),
+        ("as a segment", Bytes(report.segment_bytes).to_string()),
+        ("free on the device", Bytes(report.device_free_bytes).to_string()),
+        ("reserved", Bytes(report.totals.reserved_bytes).to_string()),
+        ("live", Bytes(report.totals.active_bytes).to_string()),
+        (
+            "free here",
+            format!(
+                "{}, at most {} in one piece",
+                Bytes(report.free_here_bytes),
+                Bytes(report.largest_free_bytes)
+            ),
+        ),
+        ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
+        ("fits compacted", yes(report.fits_compacted(), "no").to_owned()),
+        (
+            "with expandable segments",
+            yes(report.fits_expandable(), if report.fits_compacted() { "perhaps" } else { "no" }).to_owned(),
+        ),
+    ];
+    for (name, value) in rows {
+        writeln!(out, "  {name:24}  {value}")?;
+    }
+    if !report.is_last {
+        writeln!(out, "  blocks came and went afterwards, so free figures are upper bounds")?;
+    }
+    Ok(())
+}
+
+fn object(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    history: &DeviceHistory<'_>,
+    report: &OomReport,
+    sites: &Sites<'_>,
+) -> Value {
+    let groups: Vec<Value> = top(history, report.moment, By::Stack)
+        .iter()
+        .take(options.n)
+        .map(|group| sites.group_json(group))
+        .collect();
+    json!({
+        "file": opened.name,
+        "device": device.0,
+        "oom": {
+            "event": report.entry,
+            "verdict": verdict(report.verdict),
+            "is_limited": report.is_limited(),
+            "why": explained(report),
+            "n_ooms": report.n_ooms,
+            "requested_bytes": report.requested_bytes,
+            "segment_bytes": report.segment_bytes,
+            "device_free_bytes": report.device_free_bytes,
+            "reserved_bytes": report.totals.reserved_bytes,
+            "allocated_bytes": report.totals.allocated_bytes,
+            "active_bytes": report.totals.active_bytes,
+            "free_here_bytes": report.free_here_bytes,
+            "largest_free_bytes": report.largest_free_bytes,
+            "free_elsewhere_bytes": report.free_elsewhere_bytes,
+            "free_pages_bytes": report.free_pages_bytes,
+            "fits_compacted": report.fits_compacted(),
+            "fits_expandable": report.fits_expandable(),
+            "is_last": report.is_last,
+            "stack": report.stack.map(|stack| sites.json(&Site::Stack(stack))["stack"].clone()),
+        },
+        "live": groups,
+        "is_exact": history.certainty().is_exact(),
+        "warnings": history.certainty().warnings(),
+    })
+}

@@ -1,0 +1,178 @@
+//! `memreel timeline`: allocated, active and reserved over a history.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel::analysis::{
+    state::DeviceHistory,
+    timeline::{Axis, timeline},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::{Failure, each_device},
+    moment, plot,
+    sites::warnings,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+In the terminal: █ allocated, ▓ active (its free waits for a stream), ░ reserved; each column is the
+highest of its stretch. --csv prints every event. Allocated and active are bytes asked for.
+
+Example:
+  memreel timeline snapshot.pickle
+  memreel timeline --time --svg timeline.svg snapshot.pickle
+  memreel timeline --csv snapshot.pickle > timeline.csv
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written, or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// Along time instead of events
+    #[arg(long)]
+    time: bool,
+
+    /// A line for every event: device,event,time_us,action,allocated,active,reserved
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    csv: bool,
+
+    /// Draw into this file; of several devices or files each gets a number
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+
+    /// How many columns
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    width: usize,
+
+    /// How many rows
+    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    height: usize,
+}
+
+/// As many points as a screen has pixels.
+const SVG_POINTS: usize = 1200;
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    let axis = if options.time { Axis::Time } else { Axis::Events };
+    let mut n_drawn = 0;
+    if options.csv {
+        writeln!(out, "file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes")?;
+    }
+    // Headings would be lines of the CSV.
+    let input = Input {
+        files: options.input.files.clone(),
+        json: options.input.json || options.csv,
+        ..options.input
+    };
+    each_device(&input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        if options.csv {
+            csv(&opened.name, &history, out)?;
+        } else if let Some(path) = &options.svg {
+            let path = numbered(path, n_drawn);
+            n_drawn += 1;
+            let title = format!("{}, device {device}", opened.name);
+            draw(&path, &history, axis, &title)?;
+        } else if options.input.json {
+            writeln!(out, "{}", object(&opened.name, &history, axis, options.width))?;
+        } else {
+            print(&history, axis, options, out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn print(
+    history: &DeviceHistory<'_>,
+    axis: Axis,
+    options: &Options,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let (moment, peak) = history.peak();
+    let most = history.highest(|totals| totals.reserved_bytes);
+    writeln!(
+        out,
+        "peak: {} in use {}; {} reserved at most",
+        Bytes(peak.active_bytes),
+        moment::words(history, moment),
+        Bytes(most.1.reserved_bytes),
+    )?;
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    let points = timeline(history, axis, options.width.clamp(1, 10_000));
+    plot::letters(&points, options.height.clamp(2, 1_000), out)?;
+    let entries = history.entries();
+    let span_us = match (entries.first(), entries.last()) {
+        (Some(first), Some(last)) => last.time_us.saturating_sub(first.time_us),
+        _ => 0,
+    };
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = span_us as f64 / 1e6;
+    writeln!(out, "{:13}{} events in {seconds:.3} s   █ allocated ▓ active ░ reserved", "", entries.len())?;
+    Ok(())
+}
+
+fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
+    let file = if file.contains([',', '"', '\n']) {
+        format!("\"{}\"", file.replace('"', "\"\""))
+    } else {
+        file.into()
+    };
+    let device = history.device();
+    for (moment, totals) in history.totals() {
+        let (event, time_us, action) = match moment.entry() {
+            None => (String::new(), String::new(), "start"),
+            Some(at) => {
+                let entry = &history.entries()[at];
+                (at.to_string(), entry.time_us.to_string(), entry.action.map_or("", |action| action.name()))
+            }
+        };
+        let [allocated, active, reserved] =
+            [totals.allocated_bytes, totals.active_bytes, totals.reserved_bytes];
+        writeln!(out, "{file},{device},{event},{time_us},{action},{allocated},{active},{reserved}")?;
+    }
+    Ok(())
+}
+
+/// `plot.svg`, then `plot.1.svg` and so on.
+fn numbered(path: &Path, n: usize) -> PathBuf {
+    if n == 0 {
+        return path.to_owned();
+    }
+    let extension = path.extension().map_or_else(|| "svg".into(), |extension| extension.to_string_lossy());
+    path.with_extension(format!("{n}.{extension}"))
+}
+
+fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
+    let points = timeline(history, axis, SVG_POINTS);
+    let write = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        plot::svg(&points, title, &mut file)?;
+        file.flush()
+    };
+    write()
+        .map_err(|error| Failure::Told(Exit::Unreadable, format!("cannot write {}: {error}", path.display())))
+}
+
+fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {
+    let point = |point: memreel::analysis::timeline::Point| {
+        json!({
+            "event": point.moment.entry(),
+            "time_us": point.time_us,
+            "allocated_bytes": point.highest.allocated_bytes,
+            "active_bytes": point.highest.active_bytes,
+            "reserved_bytes": point.highest.reserved_bytes,
+        })
+    };
+    let points: Vec<Value> =
+        timeline(history, axis, n_points.clamp(1, 100_000)).into_iter().map(point).collect();
+    let warnings = history.certainty().warnings();
+    json!({"file": file, "device": history.device().0, "points": points, "warnings": warnings})
+}

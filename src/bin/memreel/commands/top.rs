@@ -1,0 +1,213 @@
+//! `memreel top`: who holds the memory.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use memreel::{
+    DeviceId, Snapshot,
+    analysis::{
+        life::Moment,
+        state::DeviceHistory,
+        top::{Branch, By, Group, Site, top, tree},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::Input,
+    bytes::Bytes,
+    exit::Exit,
+    input::{Failure, Opened, each_device},
+    moment::{self, At},
+    sites::{Sites, call, count, is_wrapper, percent, warnings},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The peak is the first moment at which most bytes were in use, blocks whose free waits for a stream
+included, as the viewer's timeline counts. Bytes are those asked for. By function or file, the first
+column is what its innermost shown frame allocated, `total` also what its callees did.
+
+Example:
+  memreel top snapshot.pickle
+  memreel top --at end --by function -n 20 snapshot.pickle
+  memreel top --tree snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// When to look: the number of an event, start, peak or end
+    #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
+    at: At,
+
+    /// What to put together
+    #[arg(long, value_enum, default_value = "stack")]
+    by: Grouping,
+
+    /// The tree of calls, from the outermost inward, without what is below 1 %
+    #[arg(long, conflicts_with = "by")]
+    tree: bool,
+
+    /// How many to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Grouping {
+    /// The whole stack
+    Stack,
+    /// The function that allocated
+    Function,
+    /// Its source file
+    File,
+    /// The scope, from user metadata or annotations
+    Scope,
+}
+
+impl Grouping {
+    fn by(self) -> By {
+        match self {
+            Grouping::Stack => By::Stack,
+            Grouping::Function => By::Function,
+            Grouping::File => By::File,
+            Grouping::Scope => By::Scope,
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+    each_device(&options.input, out, |opened, device, out| {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        let moment = options.at.of(&history)?;
+        let sites = Sites::new(&opened.snapshot, options.frames);
+        if options.input.json {
+            let object = object(options, opened, device, &history, moment, &sites);
+            writeln!(out, "{object}")?;
+        } else {
+            head(options, &history, moment, out)?;
+            body(options, &history, moment, &sites, out)?;
+        }
+        Ok(Exit::Fine)
+    })
+}
+
+fn object(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    history: &DeviceHistory<'_>,
+    moment: Moment,
+    sites: &Sites<'_>,
+) -> Value {
+    let totals = history.totals_at(moment);
+    let groups: Vec<Value> = top(history, moment, options.by.by())
+        .iter()
+        .take(options.n)
+        .map(|group| sites.group_json(group))
+        .collect();
+    json!({
+        "file": opened.name,
+        "device": device.0,
+        "event": moment.entry(),
+        "active_bytes": totals.active_bytes,
+        "allocated_bytes": totals.allocated_bytes,
+        "reserved_bytes": totals.reserved_bytes,
+        "blocks": totals.n_blocks,
+        "groups": groups,
+        "is_exact": history.certainty().is_exact(),
+        "is_whole": history.certainty().is_whole(),
+        "warnings": history.certainty().warnings(),
+    })
+}
+
+fn head(
+    options: &Options,
+    history: &DeviceHistory<'_>,
+    moment: Moment,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let totals = history.totals_at(moment);
+    let peak = if options.at == At::Peak { "peak: " } else { "" };
+    writeln!(
+        out,
+        "{peak}{} in use in {} {}, {} reserved",
+        Bytes(totals.active_bytes),
+        count(totals.n_blocks, "block"),
+        moment::words(history, moment),
+        Bytes(totals.reserved_bytes),
+    )?;
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))
+}
+
+fn body(
+    options: &Options,
+    history: &DeviceHistory<'_>,
+    moment: Moment,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let all_bytes = history.totals_at(moment).active_bytes;
+    if options.tree {
+        print_tree(&tree(history, moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
+        return Ok(());
+    }
+    let groups = top(history, moment, options.by.by());
+    let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
+    for group in groups.iter().take(options.n) {
+        if has_totals {
+            writeln!(out, "{}", with_total(group, all_bytes, sites))?;
+        } else {
+            writeln!(out, "{}", sites.group(group, all_bytes))?;
+        }
+    }
+    if let Some(rest) = groups.get(options.n..).filter(|rest| !rest.is_empty()) {
+        let bytes = rest.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
+        let n = rest.len();
+        writeln!(out, "{} {:>11}         in {n} more", percent(bytes, all_bytes), Bytes(bytes).to_string())?;
+    }
+    let has_stacks = groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack));
+    if !groups.is_empty() && !has_stacks {
+        writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see who allocates")?;
+    }
+    Ok(())
+}
+
+/// A line for each branch, with the calls that are all of it; of those at most a few.
+fn print_tree(
+    branches: &[Branch],
+    snapshot: &Snapshot,
+    all_bytes: u64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    const CALLS: usize = 4;
+    for line in branches.chunk_by(|_, next| next.continues) {
+        let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
+        let calls: Vec<String> = frames.filter(|frame| !is_wrapper(frame)).map(call).collect();
+        let text = match &calls[..] {
+            [] if line[0].frame.is_none() => "(no stack)".to_owned(),
+            [] => "…".to_owned(),
+            [first, .., last] if calls.len() > CALLS => {
+                format!("{first} → … {} calls … → {last}", calls.len() - 2)
+            }
+            calls => calls.join(" → "),
+        };
+        let Branch { depth, bytes, n_blocks, .. } = line[0];
+        let (indent, size) = ("  ".repeat(depth.min(40)), Bytes(bytes).to_string());
+        writeln!(out, "{} {size:>11} {n_blocks:>6}  {indent}{text}", percent(bytes, all_bytes))?;
+    }
+    Ok(())
+}
+
+fn with_total(group: &Group, all_bytes: u64, sites: &Sites<'_>) -> String {
+    let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
+    let figures =
+        format!("{} {own:>11} {:>6} {total:>11} total", percent(group.bytes, all_bytes), group.n_blocks);
+    sites.row(&figures, &group.site)
+}

@@ -1,0 +1,94 @@
+//! A timeline in letters, and as SVG.
+
+use std::io::{self, Write};
+
+use memreel::analysis::timeline::Point;
+
+use crate::{bytes::Bytes, sites::clean};
+
+/// The figures of a point, from the lowest to the highest.
+fn figures(point: &Point) -> [u64; 3] {
+    [point.highest.allocated_bytes, point.highest.active_bytes, point.highest.reserved_bytes]
+}
+
+fn highest(points: &[Point]) -> u64 {
+    points.iter().flat_map(figures).max().unwrap_or(0).max(1)
+}
+
+/// One column a point: allocated, then what waits for a stream, then what is reserved above.
+pub(crate) fn letters(points: &[Point], height: usize, out: &mut impl Write) -> io::Result<()> {
+    let most = highest(points);
+    for row in (0..height).rev() {
+        // A row is full if the figure reaches its middle.
+        let least = (u128::from(most) * (2 * row as u128 + 1)).div_ceil(2 * height as u128);
+        let letter = |point: &Point| {
+            let [allocated, active, reserved] = figures(point).map(u128::from);
+            match least {
+                least if allocated >= least => '█',
+                least if active >= least => '▓',
+                least if reserved >= least => '░',
+                _ => ' ',
+            }
+        };
+        let label = match row {
+            row if row + 1 == height => Bytes(most).to_string(),
+            0 => "0 B".to_owned(),
+            row if row == height / 2 => Bytes(most / 2).to_string(),
+            _ => String::new(),
+        };
+        let line: String = points.iter().map(letter).collect();
+        writeln!(out, "{label:>11} ┤{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+const WIDTH: u64 = 1200;
+const HEIGHT: u64 = 360;
+const LEFT: u64 = 100;
+const TOP: u64 = 40;
+
+/// Three areas over each other, with a scale and a legend; no scripts, no network.
+pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Result<()> {
+    let (width, height) = (LEFT + WIDTH + 20, TOP + HEIGHT + 40);
+    writeln!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+    )?;
+    writeln!(out, r##"<rect width="100%" height="100%" fill="#ffffff"/>"##)?;
+    writeln!(out, r#"<text x="{LEFT}" y="20" font-size="14">{}</text>"#, escaped(title))?;
+    let series = [(2, "reserved", "#d9d9d9"), (1, "active", "#fdae6b"), (0, "allocated", "#3182bd")];
+    for (at, (figure, name, colour)) in series.into_iter().enumerate() {
+        writeln!(out, r#"<path fill="{colour}" d="{}"><title>{name}</title></path>"#, area(points, figure))?;
+        let x = LEFT + WIDTH - 300 + at as u64 * 100;
+        writeln!(out, r#"<rect x="{x}" y="10" width="12" height="12" fill="{colour}"/>"#)?;
+        writeln!(out, r#"<text x="{}" y="20">{name}</text>"#, x + 16)?;
+    }
+    for quarter in 0..=4 {
+        let y = TOP + HEIGHT - HEIGHT * quarter / 4;
+        let bytes = Bytes(u64::try_from(u128::from(highest(points)) * u128::from(quarter) / 4).unwrap_or(0));
+        writeln!(out, r##"<path stroke="#888888" stroke-width="0.5" d="M{LEFT} {y}H{}"/>"##, LEFT + WIDTH)?;
+        writeln!(out, r#"<text x="{}" y="{}" text-anchor="end">{bytes}</text>"#, LEFT - 6, y + 4)?;
+    }
+    let last = points.last().and_then(|point| point.moment.entry()).unwrap_or(0);
+    let below = TOP + HEIGHT + 18;
+    writeln!(out, r#"<text x="{LEFT}" y="{below}">event 0</text>"#)?;
+    writeln!(out, r#"<text x="{}" y="{below}" text-anchor="end">event {last}</text>"#, LEFT + WIDTH)?;
+    writeln!(out, "</svg>")
+}
+
+/// Steps from left to right, closed along the bottom.
+#[allow(clippy::cast_precision_loss)]
+fn area(points: &[Point], figure: usize) -> String {
+    let (most, bottom) = (highest(points) as f64, TOP + HEIGHT);
+    let mut path = format!("M{LEFT} {bottom}");
+    for (at, point) in points.iter().enumerate() {
+        let y = bottom as f64 - figures(point)[figure] as f64 / most * HEIGHT as f64;
+        let x = LEFT as f64 + (at + 1) as f64 / points.len() as f64 * WIDTH as f64;
+        path += &format!("V{y:.1}H{x:.1}");
+    }
+    path + &format!("V{bottom}Z")
+}
+
+fn escaped(text: &str) -> String {
+    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

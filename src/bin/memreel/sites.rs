@@ -1,0 +1,223 @@
+//! Sites of allocations as people read them: the innermost call, and who called it.
+
+use std::borrow::Cow;
+
+use memreel::{
+    Snapshot,
+    analysis::{
+        frames::{ShownFrames, base_name},
+        state::DeviceHistory,
+        top::{Group, Site},
+    },
+    snapshot::{Frame, StackIndex},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    bytes::Bytes,
+    colour::{bold, faint},
+};
+
+/// Longer names of functions are cut: C++ templates fill screens.
+const NAME_WIDTH: usize = 60;
+
+/// How sites of one snapshot are printed.
+pub(crate) struct Sites<'a> {
+    shown: ShownFrames<'a>,
+    n_frames: usize,
+}
+
+impl<'a> Sites<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
+        Sites { shown: ShownFrames::of(snapshot), n_frames }
+    }
+
+    /// The frames worth a line, innermost first.
+    fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
+        let all: Vec<&Frame> = self.shown.frames(stack).collect();
+        let told: Vec<&Frame> = all.iter().copied().filter(|frame| !is_wrapper(frame)).collect();
+        let python: Vec<&Frame> =
+            told.iter().copied().filter(|frame| frame.filename.ends_with(".py")).collect();
+        // Native frames below those of Python are the same for every allocation.
+        match (python.is_empty(), told.is_empty()) {
+            (false, _) => python,
+            (true, false) => told,
+            (true, true) => all,
+        }
+    }
+
+    /// The innermost call, or what is known instead.
+    pub(crate) fn first(&self, site: &Site) -> String {
+        match site {
+            Site::Stack(stack) => {
+                let frames = self.frames(*stack);
+                frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| call(frame))
+            }
+            Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
+            Site::Function(name, file) => format!("{} ({})", short(name), clean(base_name(file))),
+            Site::File(file) => clean(file).into_owned(),
+            Site::Scope(scope) if scope.is_empty() => "(no scope)".to_owned(),
+            Site::Scope(scope) => clean(scope).into_owned(),
+            Site::NoStack => "(no stack)".to_owned(),
+            Site::Before => "(before the history)".to_owned(),
+        }
+    }
+
+    /// The callers of the innermost call, in one line; `None` if there are none to tell.
+    pub(crate) fn callers(&self, site: &Site) -> Option<String> {
+        let Site::Stack(stack) = site else { return None };
+        let frames = self.frames(*stack);
+        let callers = frames.get(1..).unwrap_or_default();
+        let told: Vec<String> =
+            callers.iter().take(self.n_frames.saturating_sub(1)).map(|frame| call(frame)).collect();
+        let n_more = callers.len() - told.len();
+        let more = if n_more > 0 && !told.is_empty() { format!(" ← {n_more} more") } else { String::new() };
+        (!told.is_empty()).then(|| format!("← {}{more}", told.join(" ← ")))
+    }
+
+    /// One row for a site: figures, the innermost call, and its callers below.
+    pub(crate) fn row(&self, figures: &str, site: &Site) -> String {
+        let (bold, faint) = (bold(), faint());
+        let mut row = format!("{figures}  {bold}{}{bold:#}", self.first(site));
+        if let Some(callers) = self.callers(site) {
+            row += &format!("\n{:width$}  {faint}{callers}{faint:#}", "", width = figures.chars().count());
+        }
+        row
+    }
+
+    /// Share, bytes and count of a group, and where it comes from.
+    pub(crate) fn group(&self, group: &Group, of_bytes: u64) -> String {
+        let figures = format!(
+            "{} {:>11} {:>6}",
+            percent(group.bytes, of_bytes),
+            Bytes(group.bytes).to_string(),
+            group.n_blocks
+        );
+        self.row(&figures, &group.site)
+    }
+
+    /// A site for machines: every shown frame, innermost first.
+    pub(crate) fn json(&self, site: &Site) -> Value {
+        match site {
+            Site::Stack(stack) => json!({"stack": frames(&self.shown, *stack)}),
+            Site::Size(bytes) => json!({"stack": null, "size_bytes": bytes}),
+            Site::Function(name, file) => json!({"function": &**name, "filename": &**file}),
+            Site::File(file) => json!({"filename": &**file}),
+            Site::Scope(scope) => json!({"scope": scope}),
+            Site::NoStack => json!({"function": null}),
+            Site::Before => json!({"scope": null}),
+        }
+    }
+
+    pub(crate) fn group_json(&self, group: &Group) -> Value {
+        let mut object =
+            json!({"bytes": group.bytes, "blocks": group.n_blocks, "total_bytes": group.total_bytes});
+        if let (Value::Object(into), Value::Object(site)) = (&mut object, self.json(&group.site)) {
+            into.extend(site);
+        }
+        object
+    }
+}
+
+fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
+    shown
+        .frames(stack)
+        .map(|frame| json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line}))
+        .collect()
+}
+
+/// Calls that every allocation passes through and that only pass it on.
+pub(crate) fn is_wrapper(frame: &Frame) -> bool {
+    matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
+        || frame.name.contains("CUDACachingAllocator")
+        || frame.name.starts_with("at::detail::empty_")
+}
+
+/// A call as a text: function, file and line.
+pub(crate) fn call(frame: &Frame) -> String {
+    let file = clean(base_name(&frame.filename));
+    match (&*frame.filename, frame.line) {
+        ("??" | "", _) => short(&frame.name),
+        (_, 0) => format!("{} ({file})", short(&frame.name)),
+        (_, line) => format!("{} ({file}:{line})", short(&frame.name)),
+    }
+}
+
+/// A name without its arguments, cut where it is too long.
+fn short(name: &str) -> String {
+    let is_arguments = |at: &usize| {
+        *at > 0 && !name[..*at].ends_with("operator") && !name[*at..].starts_with("(anonymous namespace)")
+    };
+    let cut = name.match_indices('(').map(|(at, _)| at).find(is_arguments);
+    let name = clean(cut.map_or(name, |at| &name[..at]));
+    if name.chars().count() <= NAME_WIDTH {
+        return name.into_owned();
+    }
+    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
+}
+
+/// A text from a file, without what would move a terminal's cursor.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// A number of things.
+pub(crate) fn count(n: usize, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+}
+
+/// A share as it stands in a column.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn percent(part: u64, of: u64) -> String {
+    format!("{:5.1} %", part as f64 / of.max(1) as f64 * 100.0)
+}
+
+/// What a reader of the figures should know first, a line each.
+pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
+    let certainty = history.certainty();
+    let mut all: Vec<String> =
+        certainty.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
+    if certainty.n_entries == 0 {
+        all.push("note: no history was recorded; what follows is the state at the end".to_owned());
+    } else if !certainty.is_whole() && (certainty.n_before > 0 || certainty.reserved_before_bytes > 0) {
+        let lost = match certainty.n_lost {
+            0 => String::new(),
+            n => format!(" ({n} older entries were lost)"),
+        };
+        let nameless = match certainty.n_nameless {
+            0 => String::new(),
+            n => format!("; {n} of them have no stack"),
+        };
+        all.push(format!(
+            "note: the history begins with {} in {}{lost}{nameless}; what was before it is not seen",
+            Bytes(certainty.bytes_before),
+            count(certainty.n_before, "block"),
+        ));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_arguments_and_their_length() {
+        let cases = [
+            ("forward", "forward"),
+            ("at::native::empty(c10::ArrayRef<long>, bool)", "at::native::empty"),
+            ("at::(anonymous namespace)::gemm(int)", "at::(anonymous namespace)::gemm"),
+            ("Functor::operator()(int)", "Functor::operator()"),
+            ("(anonymous)", "(anonymous)"),
+            ("a\u{1b}[2J", "a\u{fffd}[2J"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(short(name), expected);
+        }
+        assert_eq!(short(&"x".repeat(80)).chars().count(), NAME_WIDTH);
+    }
+}

@@ -1,0 +1,61 @@
+//! What every call crosses: panics stop here, and failures leave their text.
+
+use std::{
+    cell::RefCell,
+    ffi::{CStr, CString, c_char, c_int},
+    panic::{self, AssertUnwindSafe},
+    ptr,
+};
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    static FAILURE: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Runs a call; a panic becomes an error like any other.
+pub(super) fn cross<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    panic::catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::misuse("memreel has a bug: it panicked; the text stands above")))
+}
+
+/// As [`cross`], with 0 for success and -1 for a failure.
+pub(super) fn status(call: impl FnOnce() -> Result<()>) -> c_int {
+    cross(call).map_or_else(
+        |error| {
+            note(&error.to_string());
+            -1
+        },
+        |()| 0,
+    )
+}
+
+/// Leaves the text of a failure for [`memreel_error`].
+pub(super) fn note(text: &str) {
+    // A nul inside would end the text early; there is none in what memreel writes but a path may have one.
+    let text = CString::new(text.replace('\0', "?")).ok();
+    let _ = FAILURE.try_with(|failure| failure.replace(text));
+}
+
+/// A text that a caller hands over.
+///
+/// # Safety
+/// The pointer is null or to characters that end in nul and live on for `'a`.
+pub(super) unsafe fn text<'a>(what: &'static str, pointer: *const c_char) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Err(Error::misuse(format!("{what} is null")));
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|_| Error::misuse(format!("{what} is not UTF-8")))
+}
+
+/// Why this thread's last call failed that did; null before the first. The
+/// text is valid until the thread's next call that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_error() -> *const c_char {
+    let text = |failure: &RefCell<Option<CString>>| {
+        failure.borrow().as_ref().map_or(ptr::null(), |text| text.as_ptr())
+    };
+    FAILURE.try_with(text).unwrap_or(ptr::null())
+}

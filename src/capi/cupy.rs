@@ -1,0 +1,36 @@
+//! CuPy's `CFunctionAllocator`: a leading parameter, no stream.
+
+use std::{
+    ffi::{c_int, c_void},
+    ptr,
+};
+
+use super::{
+    border::{cross, note},
+    state::state,
+    torch,
+};
+use crate::event::StreamId;
+
+/// A block on the default stream; null for zero bytes and for a failure, of
+/// which one line is written to stderr, because CuPy does not look.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, device: c_int) -> *mut c_void {
+    if size == 0 {
+        return ptr::null_mut();
+    }
+    cross(|| state()?.alloc(size as u64, device, StreamId::DEFAULT)).map_or_else(
+        |error| {
+            note(&error.to_string());
+            eprintln!("memreel: {error}");
+            ptr::null_mut()
+        },
+        torch::pointer,
+    )
+}
+
+/// Takes a block back.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_cupy_free(_parameter: *mut c_void, address: *mut c_void, device: c_int) {
+    torch::free(address, device);
+}

@@ -1,0 +1,44 @@
+//! A device's own allocator and the ledger of another one, seen as one inventory.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::{
+    allocator::CachingAllocator,
+    event::DeviceId,
+    inventory::{Inventory, Segment, SettingsReport},
+    recorder::Ledger,
+};
+
+/// Both record on the device's one track, so a snapshot must look at them at one instant.
+#[derive(Debug)]
+pub(super) struct Both<'a> {
+    pub(super) device: DeviceId,
+    pub(super) allocator: Option<&'a CachingAllocator>,
+    pub(super) ledger: Option<Arc<Ledger>>,
+}
+
+impl Inventory for Both<'_> {
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[Segment])) {
+        let mut with_ledger = |segments: &[Segment]| match &self.ledger {
+            None => look(segments),
+            Some(ledger) => ledger.inspect(&mut |others| {
+                let mut all = [segments, others].concat();
+                all.sort_by_key(|segment| segment.address);
+                look(&all);
+            }),
+        };
+        match self.allocator {
+            Some(allocator) => allocator.inspect(&mut with_ledger),
+            None => with_ledger(&[]),
+        }
+    }
+
+    fn settings(&self) -> SettingsReport {
+        self.allocator.map(Inventory::settings).unwrap_or_default()
+    }
+}

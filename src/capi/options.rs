@@ -1,0 +1,52 @@
+//! The options of recording as JSON, under the names of `torch.cuda.memory._record_memory_history`.
+#![forbid(unsafe_code)]
+
+use serde_json::Value;
+
+use crate::{
+    error::{Error, Result},
+    recorder::{Enabled, History},
+};
+
+/// Reads `{"enabled": "all", "max_entries": 1000}`; what is not named has its default.
+pub(super) fn history(text: &str) -> Result<History> {
+    let wrong = |why: &str| Error::invalid_option("memreel_record", text, why);
+    let document: Value = serde_json::from_str(text).map_err(|error| wrong(&format!("JSON: {error}")))?;
+    let options = document.as_object().ok_or_else(|| wrong("an object"))?;
+    options.iter().try_fold(History::all(), |history, (key, value)| option(history, key, value))
+}
+
+fn option(history: History, key: &str, value: &Value) -> Result<History> {
+    // PyTorch's None is JSON's null, which each option reads as the word "None".
+    let word = || match value {
+        Value::Null => Ok("None"),
+        value => value.as_str().ok_or_else(|| refuse(key, value, "a text or null")),
+    };
+    let number = || value.as_u64().ok_or_else(|| refuse(key, value, "a whole number"));
+    match key {
+        "enabled" => Ok(history.enabled(word()?.parse::<Enabled>()?)),
+        "context" => Ok(history.context(word()?.parse()?)),
+        "stacks" => Ok(history.stacks(word()?.parse()?)),
+        "max_entries" => Ok(history.max_entries(usize::try_from(number()?).unwrap_or(usize::MAX))),
+        "clear_history" => {
+            let clear = value.as_bool().ok_or_else(|| refuse(key, value, "true or false"))?;
+            Ok(history.clear_history(clear))
+        }
+        "skip_actions" => {
+            let names = value.as_array().ok_or_else(|| refuse(key, value, "a list of actions"))?;
+            let action = |name: &Value| name.as_str().unwrap_or_default().parse();
+            Ok(history.skip_actions(names.iter().map(action).collect::<Result<Vec<_>>>()?))
+        }
+        "min_size_bytes" => Ok(history.min_size(number()?)),
+        "sample_bytes" => Ok(history.sample_every(number()?)),
+        _ => Err(refuse(
+            "an option",
+            &Value::from(key),
+            "enabled, context, stacks, max_entries, clear_history, skip_actions, min_size_bytes or sample_bytes",
+        )),
+    }
+}
+
+fn refuse(key: &str, value: &Value, wanted: &str) -> Error {
+    Error::invalid_option("memreel_record", &format!("{key}: {value}"), wanted)
+}

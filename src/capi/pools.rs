@@ -1,0 +1,104 @@
+//! Private pools as PyTorch drives them: by its own ids, with a C++ function that says which streams are meant.
+
+use std::ffi::{c_int, c_void};
+
+use super::{border::status, state::state};
+use crate::{
+    allocator::{CachingAllocator, PoolOptions, Route},
+    error::Result,
+    event::{PoolId, StreamId},
+};
+
+/// A `std::function<bool(cudaStream_t)>` as libstdc++ lays it out: what it
+/// holds, how that is copied and dropped, how it is called.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StreamFilter {
+    storage: [usize; 2],
+    manager: Option<unsafe extern "C-unwind" fn(*mut [usize; 2], *const [usize; 2], c_int) -> bool>,
+    invoker: Option<unsafe extern "C-unwind" fn(*const [usize; 2], *mut *mut c_void) -> bool>,
+}
+
+const CLONE: c_int = 2;
+const DESTROY: c_int = 3;
+
+/// A copy of PyTorch's function: the original lives only as long as the call that brings it.
+struct Filter(StreamFilter);
+
+// SAFETY: PyTorch's own allocator keeps such functions and calls them from any
+// thread, under its lock as ours is called under ours.
+unsafe impl Send for Filter {}
+
+impl Filter {
+    /// # Safety
+    /// `given` is null or a live `std::function` of libstdc++.
+    unsafe fn copy(given: *const StreamFilter) -> Option<Filter> {
+        // SAFETY: the caller's promise.
+        let given = unsafe { given.as_ref()? };
+        let (manager, invoker) = (given.manager?, given.invoker?);
+        let mut storage = [0; 2];
+        // SAFETY: the manager copies what the live function holds into storage of the same size.
+        unsafe { manager(&raw mut storage, &raw const given.storage, CLONE) };
+        Some(Filter(StreamFilter { storage, manager: Some(manager), invoker: Some(invoker) }))
+    }
+
+    fn accepts(&self, stream: StreamId) -> bool {
+        let mut stream = super::torch::pointer(crate::event::Address(stream.0));
+        // SAFETY: the invoker belongs to the storage, and takes the argument's place.
+        self.0.invoker.is_some_and(|call| unsafe { call(&raw const self.0.storage, &raw mut stream) })
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        let storage = &raw mut self.0.storage;
+        if let Some(manager) = self.0.manager {
+            // SAFETY: `copy` filled the storage, and nobody uses it any more.
+            unsafe { manager(storage, storage, DESTROY) };
+        }
+    }
+}
+
+/// For `set_begin_allocate_to_pool`: requests that the filter accepts go to a
+/// pool from now on; a pool that is not known is made. Without a filter those
+/// of the calling thread go there.
+///
+/// # Safety
+/// `filter` is null or a live `std::function<bool(cudaStream_t)>` of libstdc++,
+/// whose copies may be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_begin_allocate_to_pool(
+    device: c_int,
+    pool_first: u64,
+    pool_second: u64,
+    filter: *const StreamFilter,
+) {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let filter = unsafe { Filter::copy(filter) };
+        let route = match filter {
+            Some(filter) => Route::Streams(Box::new(move |stream| filter.accepts(stream))),
+            None => Route::Thread,
+        };
+        begin(state()?.allocator(device)?, PoolId(pool_first, pool_second), route)
+    });
+}
+
+/// PyTorch makes a pool by beginning it, and that counts as one hold.
+fn begin(allocator: &CachingAllocator, pool: PoolId, route: Route) -> Result<()> {
+    let is_new = allocator.create_pool_as(pool, PoolOptions::default()).is_ok();
+    let begun = allocator.begin_pool(pool, route);
+    if is_new { begun.and_then(|()| allocator.release_pool(pool)) } else { begun }
+}
+
+/// For `set_end_allocate_to_pool_fn`: what [`memreel_begin_allocate_to_pool`] began has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_end_allocate_to_pool(device: c_int, pool_first: u64, pool_second: u64) {
+    status(|| state()?.allocator(device)?.end_pool(PoolId(pool_first, pool_second)));
+}
+
+/// For `set_release_pool`: one hold less on a pool; at none its free memory may go.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_release_pool(device: c_int, pool_first: u64, pool_second: u64) {
+    status(|| state()?.allocator(device)?.release_pool(PoolId(pool_first, pool_second)));
+}

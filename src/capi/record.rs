@@ -1,0 +1,200 @@
+//! What is recorded, and where it goes; reports of allocators that are not memreel's.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    ffi::{CString, c_char, c_int, c_void},
+    path::Path,
+    ptr,
+    sync::{Arc, PoisonError},
+};
+
+use super::{
+    border::{cross, note, status, text},
+    ledgers::Both,
+    options,
+    state::{State, state},
+};
+use crate::{
+    error::{Error, Result},
+    event::{Address, DeviceId, StreamId},
+    inventory::Inventory,
+    pickle,
+    recorder::{History, Ledger, Scope},
+    snapshot::{self, Dialect, Snapshot},
+};
+
+/// Switches recording. `options` is JSON, `{"enabled": "all"}`; null is everything.
+///
+/// # Safety
+/// `options` is null or ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_record(options: *const c_char) -> c_int {
+    status(|| {
+        let history = if options.is_null() {
+            History::all()
+        } else {
+            // SAFETY: the caller's promise.
+            options::history(unsafe { text("the options", options)? })?
+        };
+        state()?.reel.record_history(&history);
+        Ok(())
+    })
+}
+
+/// Writes what is known now to a file that pytorch.org/memory_viz opens; whole or not at all.
+///
+/// # Safety
+/// `path` ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_dump(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    status(|| pickle::save(&state()?.snapshot(), Path::new(unsafe { text("the path", path)? })))
+}
+
+/// From now on a failed request writes a snapshot there before its error is returned or thrown.
+///
+/// # Safety
+/// `path` ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_save_on_oom(path: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the caller's promise.
+        state()?.reel.save_on_oom(unsafe { text("the path", path)? });
+        Ok(())
+    })
+}
+
+thread_local! {
+    static SCOPES: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
+    static STATS: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// A device's statistics, under the names of `torch.cuda.memory_stats`, as a
+/// JSON object; null when there is no such device. Valid until the thread's next call of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_stats_json(device: c_int) -> *const c_char {
+    let stats = cross(|| {
+        let stats = state()?.allocator(device)?.stats().flatten();
+        let text = serde_json::to_string(&stats).map_err(|error| Error::misuse(error.to_string()))?;
+        CString::new(text).map_err(|error| Error::misuse(error.to_string()))
+    });
+    let stats = stats.map_err(|error| note(&error.to_string())).ok();
+    STATS
+        .try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            *kept = stats;
+            kept.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+        })
+        .unwrap_or(ptr::null())
+}
+
+/// What this thread allocates carries the scope's name until [`memreel_scope_end`].
+///
+/// # Safety
+/// `name` ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_scope_begin(name: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let scope = state()?.reel.scope(unsafe { text("the name", name)? });
+        let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().push(scope));
+        Ok(())
+    })
+}
+
+/// Ends the scope that this thread began last.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_scope_end() -> c_int {
+    status(|| {
+        let scope = SCOPES.try_with(|scopes| scopes.borrow_mut().pop()).ok().flatten();
+        scope.map(drop).ok_or_else(|| Error::misuse("no scope is open on this thread"))
+    })
+}
+
+/// Another allocator handed out a block.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_record_alloc(
+    device: c_int,
+    address: *mut c_void,
+    size: usize,
+    stream: *mut c_void,
+) -> c_int {
+    report(device, |ledger| ledger.alloc(at(address), size as u64, StreamId(stream.addr() as u64)))
+}
+
+/// A block went back to another allocator; say so before it can be handed out again.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_record_free(device: c_int, address: *mut c_void) -> c_int {
+    report(device, |ledger| ledger.free(at(address)))
+}
+
+/// Another allocator got a segment from the device.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_record_segment_alloc(
+    device: c_int,
+    address: *mut c_void,
+    size: usize,
+    stream: *mut c_void,
+) -> c_int {
+    report(device, |ledger| ledger.segment_alloc(at(address), size as u64, StreamId(stream.addr() as u64)))
+}
+
+/// Another allocator gives a segment back to the device.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_record_segment_free(device: c_int, address: *mut c_void) -> c_int {
+    report(device, |ledger| ledger.segment_free(at(address)))
+}
+
+/// A request of another allocator failed while the device had that much free.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_record_oom(
+    device: c_int,
+    size: usize,
+    device_free: usize,
+    stream: *mut c_void,
+) -> c_int {
+    report(device, |ledger| ledger.oom(size as u64, device_free as u64, StreamId(stream.addr() as u64)))
+}
+
+fn at(address: *mut c_void) -> Address {
+    Address(address.addr() as u64)
+}
+
+/// Tells the device's ledger; a report that contradicts what is known is a failure.
+fn report(device: c_int, tell: impl FnOnce(&Ledger)) -> c_int {
+    status(|| {
+        let ledger = state()?.ledger(device)?;
+        let before = ledger.n_contradictions();
+        tell(&ledger);
+        if ledger.n_contradictions() > before {
+            return Err(Error::misuse("the report contradicts those before it, and was not recorded"));
+        }
+        Ok(())
+    })
+}
+
+impl State {
+    fn ledger(&self, device: c_int) -> Result<Arc<Ledger>> {
+        let id = u16::try_from(device).map_err(|_| Error::misuse(format!("there is no device {device}")))?;
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(self.reel.recorder().ledger(DeviceId(id)));
+        Ok(ledgers.entry(id).or_insert_with(make).clone())
+    }
+
+    /// All devices, each with its allocator and its ledger.
+    fn snapshot(&self) -> Snapshot {
+        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = self.reel.allocators().iter().map(|allocator| allocator.device_id().0);
+        let devices: BTreeSet<u16> = own.chain(ledgers.keys().copied()).collect();
+        let both = |id: &u16| Both {
+            device: DeviceId(*id),
+            allocator: self.reel.allocators().get(usize::from(*id)),
+            ledger: ledgers.get(id).cloned(),
+        };
+        let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
+        let inventories: Vec<&dyn Inventory> =
+            inventories.iter().map(|both| both as &dyn Inventory).collect();
+        snapshot::collect(self.reel.recorder(), &inventories, Dialect::default())
+    }
+}

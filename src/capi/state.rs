@@ -1,0 +1,154 @@
+//! What the C interface works on: one reel for the process, and the blocks that callers hold.
+
+use std::{
+    collections::BTreeMap,
+    ffi::c_int,
+    sync::{Arc, Mutex},
+};
+
+use once_cell::sync::OnceCell;
+
+#[cfg(feature = "cuda")]
+use crate::device::Cuda;
+use crate::{
+    allocator::{CachingAllocator, Settings},
+    error::{Error, Result},
+    event::{Address, DeviceId, StreamId},
+    recorder::Ledger,
+    reel::Reel,
+};
+
+/// The process's reel and what callers have of it.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) reel: Reel,
+    /// The GPUs behind the reel's allocators, by ordinal; none on the host.
+    #[cfg(feature = "cuda")]
+    gpus: Vec<Arc<Cuda>>,
+    /// Of allocators that report to memreel, by device.
+    pub(super) ledgers: Mutex<BTreeMap<u16, Arc<Ledger>>>,
+}
+
+/// The state, made at first use and kept until the process ends: callers free
+/// blocks until the very last.
+pub(super) fn state() -> Result<&'static State> {
+    static STATE: OnceCell<State> = OnceCell::new();
+    STATE.get_or_try_init(State::open)
+}
+
+/// Which devices to use: the value of `MEMREEL_DEVICE`.
+enum Wanted {
+    Host,
+    Cuda,
+    CudaIfThere,
+}
+
+impl Wanted {
+    fn from_env() -> Result<Wanted> {
+        match std::env::var("MEMREEL_DEVICE").ok().as_deref() {
+            None | Some("") => Ok(Wanted::CudaIfThere),
+            Some("host") => Ok(Wanted::Host),
+            Some("cuda") => Ok(Wanted::Cuda),
+            Some(other) => Err(Error::invalid_option("MEMREEL_DEVICE", other, "\"host\" or \"cuda\"")),
+        }
+    }
+}
+
+impl State {
+    fn open() -> Result<State> {
+        let settings = Settings::from_env()?;
+        let builder = Reel::builder().settings(settings);
+        #[cfg(feature = "cuda")]
+        {
+            let gpus: Vec<Arc<Cuda>> = gpus()?.into_iter().map(Arc::new).collect();
+            let builder = gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()));
+            Ok(State { gpus, ..State::of(builder.build()?) })
+        }
+        #[cfg(not(feature = "cuda"))]
+        {
+            if matches!(Wanted::from_env()?, Wanted::Cuda) {
+                return Err(Error::misuse("this libmemreel was built without the feature cuda"));
+            }
+            Ok(State::of(builder.build()?))
+        }
+    }
+
+    fn of(reel: Reel) -> State {
+        State {
+            reel,
+            #[cfg(feature = "cuda")]
+            gpus: Vec::new(),
+            ledgers: Mutex::default(),
+        }
+    }
+
+    /// A device's allocator.
+    pub(super) fn allocator(&self, device: c_int) -> Result<&CachingAllocator> {
+        self.reel.allocator(usize::try_from(device).unwrap_or(usize::MAX))
+    }
+
+    /// A new block, which is the caller's until [`State::free`].
+    #[inline]
+    pub(super) fn alloc(&self, bytes: u64, device: c_int, stream: StreamId) -> Result<Address> {
+        self.allocator(device)?.alloc_held(bytes, stream)
+    }
+
+    /// Takes a block back, by its address alone; the device that the caller
+    /// names is only where to look first. Addresses are one space over all devices.
+    #[inline]
+    pub(super) fn free(&self, address: Address, device: c_int) -> Result<()> {
+        let named = self.allocator(device).ok();
+        named
+            .and_then(|allocator| allocator.free_held(address))
+            .unwrap_or_else(|| self.free_anywhere(address))
+    }
+
+    #[cold]
+    fn free_anywhere(&self, address: Address) -> Result<()> {
+        let mut freed = self.reel.allocators().iter().filter_map(|allocator| allocator.free_held(address));
+        freed.next().unwrap_or_else(|| Err(unknown(address)))
+    }
+
+    /// Another stream uses a block.
+    ///
+    /// # Safety
+    /// The stream is one of the block's device, and is not destroyed before the process ends.
+    pub(super) unsafe fn record_stream(&self, address: Address, stream: StreamId) -> Result<()> {
+        let mut allocators = self.reel.allocators().iter();
+        let found = allocators.find(|allocator| allocator.record_stream_held(address, stream));
+        let allocator = found.ok_or_else(|| unknown(address))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.adopt(allocator.device_id(), stream) };
+        Ok(())
+    }
+
+    /// Lets a GPU mark a stream; the host has no work to wait for.
+    ///
+    /// # Safety
+    /// As for [`State::record_stream`].
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    unsafe fn adopt(&self, device: DeviceId, stream: StreamId) {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = self.gpus.get(device.index()) {
+            // SAFETY: the caller's promise.
+            unsafe { gpu.adopt_stream(stream) };
+        }
+    }
+}
+
+fn unknown(address: Address) -> Error {
+    Error::misuse(format!("{address} is no live block of memreel's"))
+}
+
+/// The GPUs to use; none is the host.
+#[cfg(feature = "cuda")]
+fn gpus() -> Result<Vec<Cuda>> {
+    match Wanted::from_env()? {
+        Wanted::Host => Ok(Vec::new()),
+        Wanted::Cuda => match Cuda::all()? {
+            gpus if gpus.is_empty() => Err(Error::misuse("MEMREEL_DEVICE asks for a GPU, and there is none")),
+            gpus => Ok(gpus),
+        },
+        Wanted::CudaIfThere => Ok(Cuda::all().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,176 @@
+//! A failed request as the C++ exception that PyTorch turns into a Python one.
+//!
+//! PyTorch does not look at what a pluggable allocator returns: a null pointer
+//! becomes a tensor. So the failure is thrown, as `c10::OutOfMemoryError`
+//! where its parts can be found in PyTorch's libraries, else as the
+//! `c10::Error` that `torchCheckFail` throws. Without PyTorch one line goes to
+//! stderr, and the caller sees null.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_void},
+    mem, ptr,
+    sync::OnceLock,
+};
+
+use crate::error::Error;
+
+/// Throws the failure, or writes its text to stderr and returns.
+///
+/// # Safety
+/// Where PyTorch is loaded, every frame up to a handler can be unwound.
+pub(super) unsafe fn throw(error: Error) {
+    let text = match error.out_of_memory() {
+        Some(figures) => {
+            let saved =
+                figures.snapshot.as_ref().map(|path| format!(" memreel's snapshot: {}.", path.display()));
+            figures.torch_message() + &saved.unwrap_or_default()
+        }
+        None => error.to_string(),
+    };
+    let is_out_of_memory = error.is_out_of_memory();
+    drop(error);
+    if is_out_of_memory && let Some(parts) = OutOfMemoryError::parts() {
+        // SAFETY: the caller lets itself be unwound.
+        unsafe { parts.throw(text) };
+    }
+    let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+    if let Some(check_fail) = check_fail() {
+        // SAFETY: the function throws a copy of the texts; the caller lets itself be unwound.
+        unsafe { check_fail(c"memreel_malloc".as_ptr(), FILE.as_ptr(), line!(), text.as_ptr()) };
+    }
+    eprintln!("memreel: {}", text.to_string_lossy());
+}
+
+const FILE: &CStr = c"memreel";
+
+type CheckFail = unsafe extern "C-unwind" fn(*const c_char, *const c_char, u32, *const c_char);
+
+/// `c10::detail::torchCheckFail(const char*, const char*, uint32_t, const char*)`.
+fn check_fail() -> Option<CheckFail> {
+    let symbol = symbol(&[c"libc10.so"], c"_ZN3c106detail14torchCheckFailEPKcS2_jS2_")?;
+    // SAFETY: the mangled name says the arguments; it never returns, which a unit stands for too.
+    Some(unsafe { mem::transmute::<*mut c_void, CheckFail>(symbol) })
+}
+
+/// Where a name is, in a library that is loaded already or anywhere in the
+/// program. Python loads PyTorch's libraries privately, so they are asked by name.
+fn symbol(libraries: &[&CStr], name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the names end in nul; nothing is loaded that was not before.
+    let loaded = |library: &&CStr| unsafe {
+        let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        (!handle.is_null()).then(|| libc::dlsym(handle, name.as_ptr())).filter(|found| !found.is_null())
+    };
+    // SAFETY: as above.
+    let anywhere = || unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    libraries.iter().find_map(loaded).or_else(|| Some(anywhere()).filter(|found| !found.is_null()))
+}
+
+/// `c10::SourceLocation`.
+#[repr(C)]
+struct SourceLocation {
+    function: *const c_char,
+    file: *const c_char,
+    line: u32,
+}
+
+/// libstdc++'s `std::string`, with its text on the heap of `operator new`.
+#[repr(C)]
+struct StdString {
+    data: *mut u8,
+    len: usize,
+    /// The capacity, or the characters of a short text.
+    rest: [usize; 2],
+}
+
+type AllocateException = unsafe extern "C" fn(usize) -> *mut c_void;
+type Throw = unsafe extern "C-unwind" fn(*mut c_void, *const c_void, unsafe extern "C" fn(*mut c_void)) -> !;
+type OperatorNew = unsafe extern "C" fn(usize) -> *mut c_void;
+type NewError = unsafe extern "C" fn(*mut c_void, SourceLocation, *mut StdString);
+
+/// What a `c10::OutOfMemoryError` is made and thrown with.
+#[derive(Clone, Copy, Debug)]
+struct OutOfMemoryError {
+    allocate_exception: AllocateException,
+    throw: Throw,
+    operator_new: OperatorNew,
+    /// The constructor of its base, `c10::Error::Error(SourceLocation, std::string)`.
+    new_error: NewError,
+    type_info: *const c_void,
+    vtable: *const *const c_void,
+}
+
+// SAFETY: functions, and tables that nobody writes.
+unsafe impl Send for OutOfMemoryError {}
+// SAFETY: as above.
+unsafe impl Sync for OutOfMemoryError {}
+
+/// Room for the object, which has 128 bytes in PyTorch 2.11; its constructor decides what it uses.
+const OBJECT_BYTES: usize = 1024;
+
+impl OutOfMemoryError {
+    /// The parts, once all are found. They may appear while the program runs.
+    fn parts() -> Option<OutOfMemoryError> {
+        static FOUND: OnceLock<OutOfMemoryError> = OnceLock::new();
+        if FOUND.get().is_none() {
+            let _ = FOUND.set(OutOfMemoryError::find()?);
+        }
+        FOUND.get().copied()
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+    fn find() -> Option<OutOfMemoryError> {
+        let standard = |name| symbol(&[c"libstdc++.so.6"], name);
+        let torch = |name| symbol(&[c"libc10.so", c"libc10_cuda.so"], name);
+        let new_error =
+            c"_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+        // SAFETY: the mangled names say the arguments, and that a type and a table are meant.
+        unsafe {
+            Some(OutOfMemoryError {
+                allocate_exception: mem::transmute::<*mut c_void, AllocateException>(standard(
+                    c"__cxa_allocate_exception",
+                )?),
+                throw: mem::transmute::<*mut c_void, Throw>(standard(c"__cxa_throw")?),
+                operator_new: mem::transmute::<*mut c_void, OperatorNew>(standard(c"_Znwm")?),
+                new_error: mem::transmute::<*mut c_void, NewError>(torch(new_error)?),
+                type_info: torch(c"_ZTIN3c1016OutOfMemoryErrorE")?,
+                vtable: torch(c"_ZTVN3c1016OutOfMemoryErrorE")?.cast(),
+            })
+        }
+    }
+
+    /// The layouts of C++ objects above were looked at on one platform.
+    #[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+    fn find() -> Option<OutOfMemoryError> {
+        None
+    }
+
+    /// # Safety
+    /// Every frame up to a handler can be unwound.
+    unsafe fn throw(self, text: String) -> ! {
+        // SAFETY: the room is larger than the object, and `operator new` does not return null. The
+        // constructor takes the text's heap over and leaves an empty string behind. The class adds
+        // no data to its base, so with its table, which begins after two words, the object is one.
+        unsafe {
+            let object = (self.allocate_exception)(OBJECT_BYTES);
+            let data = (self.operator_new)(text.len() + 1).cast::<u8>();
+            ptr::copy_nonoverlapping(text.as_ptr(), data, text.len());
+            data.add(text.len()).write(0);
+            let mut message = StdString { data, len: text.len(), rest: [text.len(), 0] };
+            drop(text);
+            let place =
+                SourceLocation { function: c"memreel_malloc".as_ptr(), file: FILE.as_ptr(), line: line!() };
+            (self.new_error)(object, place, &raw mut message);
+            object.cast::<*const *const c_void>().write(self.vtable.add(2));
+            (self.throw)(object, self.type_info, destroy)
+        }
+    }
+}
+
+/// The object's own destructor: the first of its table.
+unsafe extern "C" fn destroy(object: *mut c_void) {
+    // SAFETY: C++ calls this once, with the object that was thrown, whose first word is its table.
+    unsafe {
+        let vtable = object.cast::<*const unsafe extern "C" fn(*mut c_void)>().read();
+        (*vtable)(object);
+    }
+}

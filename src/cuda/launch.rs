@@ -1,0 +1,43 @@
+//! Arguments of kernels: a borrow that knows the stream, because cudarc's launch builder keeps its own to itself.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, LaunchArgs, PushKernelArg, SyncOnDrop, sys};
+
+use super::uses::Uses;
+
+/// A slice or a view on its way into a kernel, on the stream that it was made
+/// for: launch the kernel there. While it lives, the values stay borrowed;
+/// dropped after the launch, it lets the slice's own stream wait for the kernel.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
+/// # fn double(f: &CudaFunction, x: &mut memreel::cuda::Slice<f32>, stream: &Arc<CudaStream>) {
+/// let n = 1000_u32;
+/// let x = x.on_mut(stream);
+/// let mut launch = stream.launch_builder(f);
+/// launch.arg(&x).arg(&n);
+/// // SAFETY: the kernel doubles `n` floats.
+/// unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Argument<'a> {
+    address: sys::CUdeviceptr,
+    _sync: SyncOnDrop<'a>,
+}
+
+impl<'a> Argument<'a> {
+    pub(super) fn new(uses: &'a Uses, offset_bytes: u64, stream: &'a Arc<CudaStream>) -> Argument<'a> {
+        Argument { address: uses.address() + offset_bytes, _sync: uses.begin_on(stream) }
+    }
+}
+
+// SAFETY: what is pushed is a reference to the address, which outlives the builder ('b: 'a).
+unsafe impl<'a, 'b: 'a, 'c: 'b> PushKernelArg<&'b Argument<'c>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, argument: &'b Argument<'c>) -> &mut Self {
+        self.arg(&argument.address)
+    }
+}

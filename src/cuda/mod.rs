@@ -1,0 +1,168 @@
+//! Typed memory for programs on cudarc: slices that return to memreel's cache when dropped.
+//!
+//! A [`Slice`] is for kernels and copies what cudarc's `CudaSlice` is: its
+//! functions take one wherever they take `impl DevicePtr`. It is never a
+//! `CudaSlice` itself: that one frees its pointer with the driver when it is
+//! dropped, and a block of memreel's is a part of a segment.
+//!
+//! ```no_run
+//! use cudarc::driver::CudaContext;
+//! use memreel::{Reel, device::Cuda};
+//!
+//! let stream = CudaContext::new(0)?.default_stream();
+//! let reel = Reel::builder().device(Cuda::new(0)?).build()?;
+//! let memory = reel.cuda(0)?;
+//! let mut x = memory.copy_from(&[1.0_f32, 2.0, 3.0], &stream)?;
+//! stream.memset_zeros(&mut x.slice_mut(1..2))?;
+//! assert_eq!(stream.clone_dtoh(&x)?, [1.0, 0.0, 3.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What takes a `CudaSlice` does not take a slice of ours:
+//!
+//! ```compile_fail,E0308
+//! fn free_with_the_driver(slice: cudarc::driver::CudaSlice<f32>) {}
+//! # fn try_it(memory: &memreel::cuda::Memory, stream: &std::sync::Arc<cudarc::driver::CudaStream>) {
+//! free_with_the_driver(memory.zeros::<f32>(10, stream).unwrap()); // mismatched types
+//! # }
+//! ```
+
+mod launch;
+mod slice;
+mod uses;
+mod view;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
+
+pub use launch::Argument;
+pub use slice::Slice;
+pub use view::{View, ViewMut};
+
+use crate::{
+    allocator::CachingAllocator,
+    device::Cuda,
+    error::{Error, Result},
+    event::StreamId,
+};
+
+/// The allocator of a GPU, for values with types.
+pub struct Memory {
+    allocator: CachingAllocator,
+    ordinal: usize,
+    /// The stream that was introduced to the device last; no handle is all ones.
+    recent: AtomicU64,
+}
+
+impl Memory {
+    /// Typed memory from an allocator, whose device is a GPU.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] on another device.
+    pub fn new(allocator: &CachingAllocator) -> Result<Memory> {
+        let ordinal = allocator.device().as_cuda().map(Cuda::ordinal);
+        let ordinal = ordinal
+            .ok_or_else(|| Error::misuse(format!("device {} is no GPU", allocator.device().name())))?;
+        Ok(Memory { allocator: allocator.clone(), ordinal, recent: AtomicU64::new(u64::MAX) })
+    }
+
+    /// The allocator behind it.
+    #[must_use]
+    pub fn allocator(&self) -> &CachingAllocator {
+        &self.allocator
+    }
+
+    /// Memory for `len` values, for work on that stream. The stream is kept
+    /// alive as long as the device.
+    ///
+    /// # Errors
+    /// As [`CachingAllocator::alloc`]; [`Error::is_misuse`] for a stream of another GPU.
+    ///
+    /// # Safety
+    /// The memory holds what its last user left in it, which must be values of
+    /// `T`, or be overwritten before it is read.
+    #[inline]
+    pub unsafe fn alloc<T: DeviceRepr>(&self, len: usize, stream: &Arc<CudaStream>) -> Result<Slice<T>> {
+        let id = self.introduce(stream)?;
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::absurd_size(u64::MAX))?;
+        let block = if bytes == 0 { None } else { Some(self.allocator.alloc(bytes as u64, id)?) };
+        Ok(Slice::new(block, len, stream.clone()))
+    }
+
+    /// As [`Memory::alloc`], with zeros.
+    ///
+    /// # Errors
+    /// As [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
+    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        len: usize,
+        stream: &Arc<CudaStream>,
+    ) -> Result<Slice<T>> {
+        // SAFETY: zeros are values of `T`, and are written on the stream that the slice belongs to.
+        let mut slice = unsafe { self.alloc(len, stream)? };
+        if len > 0 {
+            stream.memset_zeros(&mut slice).map_err(|error| self.failed("cuMemsetD8Async", error))?;
+        }
+        Ok(slice)
+    }
+
+    /// As [`Memory::alloc`], with values from the host.
+    ///
+    /// # Errors
+    /// As [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
+    pub fn copy_from<T: DeviceRepr>(&self, values: &[T], stream: &Arc<CudaStream>) -> Result<Slice<T>> {
+        // SAFETY: the values are written on the stream that the slice belongs to.
+        let mut slice = unsafe { self.alloc(values.len(), stream)? };
+        if !values.is_empty() {
+            stream
+                .memcpy_htod(values, &mut slice)
+                .map_err(|error| self.failed("cuMemcpyHtoDAsync", error))?;
+        }
+        Ok(slice)
+    }
+
+    /// Lets the device mark a stream, once for each.
+    #[inline]
+    fn introduce(&self, stream: &Arc<CudaStream>) -> Result<StreamId> {
+        let handle = stream.cu_stream() as u64;
+        if stream.context().ordinal() != self.ordinal {
+            return Err(self.foreign_stream(stream));
+        }
+        if self.recent.load(Ordering::Relaxed) != handle {
+            self.introduce_slowly(stream);
+        }
+        Ok(StreamId(handle))
+    }
+
+    #[cold]
+    fn introduce_slowly(&self, stream: &Arc<CudaStream>) {
+        if let Some(gpu) = self.allocator.device().as_cuda() {
+            let id = gpu.use_stream(stream);
+            self.recent.store(id.0, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn foreign_stream(&self, stream: &CudaStream) -> Error {
+        let other = stream.context().ordinal();
+        Error::misuse(format!("a stream of GPU {other} cannot use memory of GPU {}", self.ordinal))
+    }
+
+    #[cold]
+    fn failed(&self, what: &str, error: DriverError) -> Error {
+        Error::device(&self.allocator.device().name(), format!("{what}: {error}"))
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("allocator", &self.allocator).finish_non_exhaustive()
+    }
+}

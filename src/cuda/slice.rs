@@ -1,0 +1,83 @@
+//! Values on a GPU, in a block of memreel's.
+
+use std::{marker::PhantomData, ops::RangeBounds, sync::Arc};
+
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
+
+use super::{
+    launch::Argument,
+    uses::Uses,
+    view::{View, ViewMut, bounds},
+};
+use crate::allocator::Allocation;
+
+/// Owned values on a GPU. Dropped, their block returns to the cache, for work
+/// on the same stream at once, without the device being asked.
+#[derive(Debug)]
+pub struct Slice<T> {
+    uses: Uses,
+    len: usize,
+    values: PhantomData<T>,
+}
+
+impl<T> Slice<T> {
+    #[inline]
+    pub(super) fn new(block: Option<Allocation>, len: usize, stream: Arc<CudaStream>) -> Slice<T> {
+        Slice { uses: Uses::new(block, stream), len, values: PhantomData }
+    }
+
+    /// All values, borrowed.
+    pub fn as_view(&self) -> View<'_, T> {
+        View::new(&self.uses, 0, self.len)
+    }
+
+    /// Some of the values, borrowed.
+    ///
+    /// # Panics
+    /// If the range leaves the slice.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
+        let (start, end) = bounds(range, self.len);
+        View::new(&self.uses, start, end - start)
+    }
+
+    /// Some of the values, borrowed for writing.
+    ///
+    /// # Panics
+    /// If the range leaves the slice.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
+        let (start, end) = bounds(range, self.len);
+        ViewMut::new(&self.uses, start, end - start)
+    }
+
+    /// As an argument of a kernel that reads, launched on that stream.
+    pub fn on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
+        Argument::new(&self.uses, 0, stream)
+    }
+
+    /// As an argument of a kernel that writes, launched on that stream.
+    pub fn on_mut<'a>(&'a mut self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
+        Argument::new(&self.uses, 0, stream)
+    }
+}
+
+impl<T> DeviceSlice<T> for Slice<T> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn stream(&self) -> &Arc<CudaStream> {
+        self.uses.stream()
+    }
+}
+
+impl<T> DevicePtr<T> for Slice<T> {
+    fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+        (self.uses.address(), self.uses.begin(stream))
+    }
+}
+
+impl<T> DevicePtrMut<T> for Slice<T> {
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+        (self.uses.address(), self.uses.begin(stream))
+    }
+}

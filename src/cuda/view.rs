@@ -1,0 +1,126 @@
+//! Parts of a slice, borrowed.
+
+use std::{
+    marker::PhantomData,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
+
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
+
+use super::{launch::Argument, uses::Uses};
+
+/// Where a range begins and ends in `len` values.
+///
+/// # Panics
+/// If it leaves them.
+pub(super) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last + 1,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "{start}..{end} of {len} values");
+    (start, end)
+}
+
+macro_rules! views {
+    ($($(#[$meta:meta])* $name:ident of $marker:ty;)*) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $name<'a, T> {
+            uses: &'a Uses,
+            offset: usize,
+            len: usize,
+            values: PhantomData<$marker>,
+        }
+
+        impl<'a, T> $name<'a, T> {
+            pub(super) fn new(uses: &'a Uses, offset: usize, len: usize) -> $name<'a, T> {
+                $name { uses, offset, len, values: PhantomData }
+            }
+
+            /// Some of the values, borrowed.
+            ///
+            /// # Panics
+            /// If the range leaves the view.
+            pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
+                let (start, end) = bounds(range, self.len);
+                View::new(self.uses, self.offset + start, end - start)
+            }
+
+            fn offset_bytes(&self) -> u64 {
+                (self.offset * size_of::<T>()) as u64
+            }
+        }
+
+        impl<T> DeviceSlice<T> for $name<'_, T> {
+            fn len(&self) -> usize {
+                self.len
+            }
+
+            fn stream(&self) -> &Arc<CudaStream> {
+                self.uses.stream()
+            }
+        }
+
+        impl<T> DevicePtr<T> for $name<'_, T> {
+            fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+                (self.uses.address() + self.offset_bytes(), self.uses.begin(stream))
+            }
+        }
+    )*};
+}
+
+views! {
+    /// Values of a [`Slice`](super::Slice), to be read.
+    View of &'a [T];
+    /// Values of a [`Slice`](super::Slice), to be written.
+    ViewMut of &'a mut [T];
+}
+
+impl<T> View<'_, T> {
+    /// As an argument of a kernel that reads, launched on that stream.
+    pub fn on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
+        Argument::new(self.uses, self.offset_bytes(), stream)
+    }
+}
+
+impl<T> ViewMut<'_, T> {
+    /// As an argument of a kernel that writes, launched on that stream.
+    pub fn on_mut<'a>(&'a mut self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
+        Argument::new(self.uses, self.offset_bytes(), stream)
+    }
+
+    /// Some of the values, borrowed for writing.
+    ///
+    /// # Panics
+    /// If the range leaves the view.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
+        let (start, end) = bounds(range, self.len);
+        ViewMut::new(self.uses, self.offset + start, end - start)
+    }
+
+    /// The values before a place, and those from it on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_at_mut(&mut self, middle: usize) -> (ViewMut<'_, T>, ViewMut<'_, T>) {
+        assert!(middle <= self.len, "{middle} of {} values", self.len);
+        (
+            ViewMut::new(self.uses, self.offset, middle),
+            ViewMut::new(self.uses, self.offset + middle, self.len - middle),
+        )
+    }
+}
+
+impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+        (self.uses.address() + self.offset_bytes(), self.uses.begin(stream))
+    }
+}

@@ -1,0 +1,314 @@
+//! An NVIDIA GPU: segments from `cuMemAlloc`, pages from its virtual memory, marks from its events.
+
+mod driver;
+mod marks;
+mod pages;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::{
+    CudaStream,
+    result::{self, DriverError},
+    sys,
+};
+use once_cell::sync::OnceCell;
+
+use super::{Device, Mark};
+use crate::{
+    error::{Error, Result},
+    event::{Address, StreamId},
+};
+use driver::{Answer, Entered, Primary, failed, is_full, start};
+use marks::{DriverEvent, Marks};
+use pages::Ranges;
+
+/// One GPU, through its primary context, which CUDA's runtime and cudarc use too.
+///
+/// The context is made at the first call that needs it, so a GPU that nobody
+/// uses costs nothing. Freed memory can be reused on its own stream at once;
+/// a block that other streams use waits for them, and only for streams the
+/// device knows: the default stream, and those of [`Cuda::use_stream`].
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use memreel::{Reel, device::Cuda, recorder::History};
+///
+/// let reel = Reel::builder().device(Cuda::new(0)?).history(History::all()).build()?;
+/// let block = reel.alloc(1 << 20)?; // `block.address()` is a device pointer
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Cuda {
+    name: String,
+    ordinal: i32,
+    device: sys::CUdevice,
+    total_bytes: u64,
+    /// What pages must be multiples of; `None` without virtual memory.
+    granularity_bytes: Option<u64>,
+    primary: OnceCell<Primary>,
+    marks: Mutex<Marks>,
+    ranges: Mutex<Ranges>,
+}
+
+impl Cuda {
+    /// How many GPUs there are.
+    ///
+    /// # Errors
+    /// [`Error::is_device`] without NVIDIA's driver, or when it cannot start.
+    pub fn count() -> Result<usize> {
+        start()?;
+        let count = result::device::get_count().map_err(|e| failed("cuda", "cuDeviceGetCount", e))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// The GPU of that ordinal.
+    ///
+    /// # Errors
+    /// [`Error::is_device`] without NVIDIA's driver or without such a GPU.
+    pub fn new(ordinal: usize) -> Result<Cuda> {
+        let count = Cuda::count()?;
+        let name = format!("cuda:{ordinal}");
+        let Some(index) = i32::try_from(ordinal).ok().filter(|_| ordinal < count) else {
+            return Err(Error::device(&name, format!("there are {count} devices")));
+        };
+        let why = |what| move |error| failed(&format!("cuda:{ordinal}"), what, error);
+        let device = result::device::get(index).map_err(why("cuDeviceGet"))?;
+        // SAFETY: the device came from `cuDeviceGet`.
+        let total_bytes = unsafe { result::device::total_mem(device) }.map_err(why("cuDeviceTotalMem"))?;
+        let has_ranges = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        // SAFETY: as above. A driver too old to know the attribute refuses it.
+        let has_ranges = unsafe { result::device::get_attribute(device, has_ranges) }.unwrap_or(0) != 0;
+        let granularity_bytes = has_ranges.then(|| pages::granularity(index).ok()).flatten();
+        Ok(Cuda {
+            name,
+            ordinal: index,
+            device,
+            total_bytes: total_bytes as u64,
+            granularity_bytes,
+            primary: OnceCell::new(),
+            marks: Mutex::default(),
+            ranges: Mutex::default(),
+        })
+    }
+
+    /// Every GPU, by ordinal.
+    ///
+    /// # Errors
+    /// As [`Cuda::new`].
+    pub fn all() -> Result<Vec<Cuda>> {
+        (0..Cuda::count()?).map(Cuda::new).collect()
+    }
+
+    /// Its place among the GPUs.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        usize::try_from(self.ordinal).unwrap_or(0)
+    }
+
+    /// Lets blocks be used on a stream, and keeps it alive. The answer is what
+    /// [`Allocation::record_stream`](crate::Allocation) takes.
+    pub fn use_stream(&self, stream: &Arc<CudaStream>) -> StreamId {
+        let id = StreamId(stream.cu_stream() as u64);
+        self.marks().know(id, Some(stream.clone()));
+        id
+    }
+
+    /// As [`Cuda::use_stream`], for a stream of which only the driver's handle is at hand.
+    ///
+    /// # Safety
+    /// The handle is a stream of this device's primary context, and stays so
+    /// until the device is dropped.
+    pub unsafe fn adopt_stream(&self, stream: StreamId) {
+        self.marks().know(stream, None);
+    }
+
+    /// Whether a stream may be marked.
+    pub(crate) fn knows_stream(&self, stream: StreamId) -> bool {
+        self.marks().handle(stream).is_some()
+    }
+
+    /// Waits for everything that the device was given to do.
+    ///
+    /// # Errors
+    /// [`Error::is_device`] when something of it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.within("cuCtxSynchronize", result::ctx::synchronize)
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self) -> Result<Entered> {
+        let primary = self.primary.get_or_try_init(|| Primary::retain(self.device));
+        primary.and_then(Primary::enter).map_err(|error| failed(&self.name, "its primary context", error))
+    }
+
+    /// Calls the driver with the context current.
+    fn within<T>(&self, what: &str, call: impl FnOnce() -> Answer<T>) -> Result<T> {
+        let _entered = self.enter()?;
+        call().map_err(|error| failed(&self.name, what, error))
+    }
+
+    /// As [`Cuda::within`]; `None` when the driver has no memory left.
+    fn unless_full<T>(&self, what: &str, call: impl FnOnce() -> Answer<T>) -> Result<Option<T>> {
+        self.within(what, || match call() {
+            Ok(given) => Ok(Some(given)),
+            Err(error) if is_full(error) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn event(&self, mark: Mark) -> Result<DriverEvent> {
+        let event = self.marks().get(mark);
+        event.ok_or_else(|| Error::device(&self.name, "a mark that it did not make, or that was forgotten"))
+    }
+
+    /// Records an event; a stream under capture would make it a part of its graph.
+    fn record(&self, event: DriverEvent, stream: sys::CUstream) -> Result<()> {
+        // SAFETY: `Marks::handle` vouched for the stream; the event is one of ours.
+        let capture =
+            self.within("cuStreamIsCapturing", || unsafe { result::stream::is_capturing(stream) })?;
+        if capture != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            let what =
+                format!("stream {:#x} is being captured; begin a pool for the capture first", stream as u64);
+            return Err(Error::device(&self.name, what));
+        }
+        // SAFETY: as above.
+        self.within("cuEventRecord", || unsafe { result::event::record(event.0, stream) })
+    }
+}
+
+// SAFETY: what the driver gives overlaps nothing else it has given, and what
+// it reserves is addresses of their own. The memory is not host visible, so
+// nobody makes pointers of the addresses.
+unsafe impl Device for Cuda {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// What the driver says, of all processes together; 0 when it does not answer.
+    fn free_bytes(&self) -> u64 {
+        self.within("cuMemGetInfo", result::mem_get_info).map_or(0, |(free, _)| free as u64)
+    }
+
+    fn is_host_visible(&self) -> bool {
+        false
+    }
+
+    fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
+        let Some(len) = usize::try_from(bytes).ok().filter(|_| bytes <= self.total_bytes) else {
+            return Ok(None);
+        };
+        // SAFETY: new memory harms nobody; it goes back in `segment_free`.
+        let given = self.unless_full("cuMemAlloc", || unsafe { result::malloc_sync(len) })?;
+        Ok(given.map(Address))
+    }
+
+    unsafe fn segment_free(&self, address: Address, _bytes: u64) {
+        // The driver waits for all work before it takes memory back. What fails is an earlier
+        // kernel's fault, or a driver that has ended before us; either way the memory is gone.
+        // SAFETY: the caller says that this came from `cuMemAlloc` above, and is freed once.
+        let _ = self.within("cuMemFree", || unsafe { result::free_sync(address.0) });
+    }
+
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
+        let Some(granularity) = self.granularity_bytes else { return Ok(None) };
+        let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
+        if page_bytes == 0 || !page_bytes.is_multiple_of(granularity) {
+            let what = format!("pages of {page_bytes} bytes are no multiple of its {granularity}");
+            return Err(Error::device(&self.name, what));
+        }
+        let base = self.unless_full("cuMemAddressReserve", || pages::reserve(len))?;
+        if let Some(base) = base {
+            self.ranges().insert(base, page_bytes);
+        }
+        Ok(base.map(Address))
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        self.ranges().remove(address.0);
+        // SAFETY: the caller says that the range is ours, whole, and without memory.
+        let _ = self.within("cuMemAddressFree", || unsafe { pages::release(address.0, bytes as usize) });
+    }
+
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
+        let Some(page_bytes) = self.ranges().page_bytes(address.0) else {
+            return Err(Error::device(&self.name, format!("{address} lies in no reserved range")));
+        };
+        // SAFETY: the caller says that these are whole pages of the range, without memory.
+        let map = || unsafe { pages::map(self.ordinal, address.0, bytes, page_bytes) };
+        Ok(self.unless_full("mapping pages", map)?.is_some())
+    }
+
+    unsafe fn range_unmap(&self, address: Address, bytes: u64) {
+        let Some(page_bytes) = self.ranges().page_bytes(address.0) else { return };
+        // Other than `cuMemFree`, unmapping does not wait for the work that uses the memory.
+        let _ = self.synchronize();
+        let Ok(_entered) = self.enter() else { return };
+        // SAFETY: the caller says that these pages were mapped and nothing will use them.
+        unsafe { pages::unmap(address.0, bytes, page_bytes) };
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Mark> {
+        let mut marks = self.marks();
+        let Some(handle) = marks.handle(stream) else {
+            let what = format!("it does not know stream {:#x}; say `use_stream` first", stream.0);
+            return Err(Error::device(&self.name, what));
+        };
+        let event = self.within("cuEventCreate", || marks.event())?;
+        match self.record(event, handle) {
+            Ok(()) => Ok(marks.mark(event)),
+            Err(error) => {
+                marks.give_up(event);
+                Err(error)
+            }
+        }
+    }
+
+    fn is_passed(&self, mark: Mark) -> Result<bool> {
+        let event = self.event(mark)?;
+        // SAFETY: the event is live: marks are forgotten only by who holds them.
+        self.within("cuEventQuery", || match unsafe { result::event::query(event.0) } {
+            Ok(()) => Ok(true),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn wait(&self, mark: Mark) -> Result<()> {
+        let event = self.event(mark)?;
+        // SAFETY: as in `is_passed`.
+        self.within("cuEventSynchronize", || unsafe { result::event::synchronize(event.0) })
+    }
+
+    fn forget(&self, mark: Mark) {
+        self.marks().forget(mark);
+    }
+
+    fn as_cuda(&self) -> Option<&Cuda> {
+        Some(self)
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        let events = self.marks().take_all();
+        if events.is_empty() {
+            return;
+        }
+        let Ok(_entered) = self.enter() else { return };
+        for event in events {
+            // SAFETY: it is ours, and nobody is left to ask about it.
+            let _ = unsafe { result::event::destroy(event.0) };
+        }
+    }
+}

@@ -1,0 +1,50 @@
+"""Holds a training through memreel against the native one: requests, losses, peaks.
+
+usage: compare.py FOLDER resnet18|transformer
+"""
+
+import json
+import os
+import pickle
+import sys
+
+
+def requests(path):
+    """Allocations as (number, size), frees as the number of their allocation, in order."""
+    with open(path, "rb") as file:
+        trace = pickle.load(file)["device_traces"][0]
+    live, told, n = {}, [], 0
+    for entry in trace:
+        if entry["action"] == "alloc":
+            live[entry["addr"]] = n
+            told.append(("alloc", n, entry["size"]))
+            n += 1
+        elif entry["action"] == "free_requested":
+            told.append(("free", live.pop(entry["addr"]), entry["size"]))
+    return told
+
+
+def main():
+    folder, name = sys.argv[1:]
+    base = os.path.join(folder, name)
+    if not os.path.exists(base + ".native.pickle"):
+        print("skipped: no CUDA device (nothing was trained)")
+        return
+    native, ours = (requests(f"{base}.{mode}.pickle") for mode in ("native", "memreel"))
+    figures = [json.load(open(f"{base}.{mode}.json")) for mode in ("native", "memreel")]
+    differs = next((i for i, (a, b) in enumerate(zip(native, ours)) if a != b), None)
+    equal = native == ours
+    print(f"{name}: {len(native)} requests natively, {len(ours)} through memreel, {'equal' if equal else 'different'}")
+    if not equal:
+        at = differs if differs is not None else min(len(native), len(ours))
+        print(f"  first difference at {at}: {native[at:at + 3]} against {ours[at:at + 3]}")
+    for what in ("allocated_peak", "reserved_peak"):
+        a, b = figures[0][what], figures[1][what]
+        print(f"  {what}: {a} natively, {b} through memreel, {100 * (b - a) / a:+.3f} %")
+        equal = equal and abs(b - a) <= 0.01 * a
+    print(f"  losses equal: {figures[0]['losses'] == figures[1]['losses']}")
+    print(f"result: {name} {'passed' if equal else 'FAILED'}")
+    sys.exit(not equal)
+
+
+main()

@@ -1,0 +1,152 @@
+//! The GPU as a scenario needs it: with streams that can be kept busy, and the same every time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex},
+};
+
+use cudarc::driver::{CudaContext, CudaStream};
+use memreel::{
+    Address, Result, StreamId,
+    device::{Cuda, Device, Mark},
+};
+
+use crate::{replay::Stage, spin::Spin};
+
+/// `Cuda`, but a stream that nobody keeps busy has passed every mark: a mark
+/// takes microseconds on an idle stream, and whether one is passed yet should
+/// not decide what a run does.
+#[derive(Debug)]
+pub(crate) struct Live {
+    device: Cuda,
+    context: Arc<CudaContext>,
+    spin: Spin,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    streams: HashMap<StreamId, Arc<CudaStream>>,
+    numbers: HashMap<StreamId, u64>,
+    busy: HashSet<StreamId>,
+    marks: HashMap<u64, StreamId>,
+}
+
+impl Live {
+    pub(crate) fn new() -> Live {
+        let context = CudaContext::new(0).unwrap();
+        let spin = Spin::new(&context);
+        Live { device: Cuda::new(0).unwrap(), context, spin, state: Mutex::default() }
+    }
+
+    /// The default stream and new ones: `n` in all.
+    pub(crate) fn streams(&self, n: usize) -> Vec<StreamId> {
+        let make = |_| {
+            let stream = self.context.new_stream().unwrap();
+            let id = self.device.use_stream(&stream);
+            self.state.lock().unwrap().streams.insert(id, stream);
+            id
+        };
+        std::iter::once(StreamId::DEFAULT).chain((1..n).map(make)).collect()
+    }
+
+    /// Orders the streams as recorded ones were.
+    pub(crate) fn number(&self, streams: &[StreamId], numbers: &[u64]) {
+        self.state.lock().unwrap().numbers.extend(streams.iter().copied().zip(numbers.iter().copied()));
+    }
+
+    fn is_busy(&self, mark: Mark) -> bool {
+        let state = self.state.lock().unwrap();
+        state.marks.get(&mark.0).is_some_and(|stream| state.busy.contains(stream))
+    }
+}
+
+impl Stage for Live {
+    fn set_busy(&self, stream: StreamId) {
+        let mut state = self.state.lock().unwrap();
+        self.spin.start(&state.streams[&stream]);
+        state.busy.insert(stream);
+    }
+
+    fn synchronize(&self) {
+        self.spin.stop();
+        self.state.lock().unwrap().busy.clear();
+        self.device.synchronize().unwrap();
+    }
+
+    /// A real device says what is true.
+    fn set_free_bytes(&self, _bytes: Option<u64>) {}
+}
+
+// SAFETY: the ranges are the GPU's, which keeps the contract.
+unsafe impl Device for Live {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.device.total_bytes()
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.device.free_bytes()
+    }
+
+    fn is_host_visible(&self) -> bool {
+        self.device.is_host_visible()
+    }
+
+    fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
+        self.device.segment_alloc(bytes)
+    }
+
+    unsafe fn segment_free(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.segment_free(address, bytes) }
+    }
+
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
+        self.device.range_reserve(bytes, page_bytes)
+    }
+
+    unsafe fn range_release(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.range_release(address, bytes) }
+    }
+
+    unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.range_map(address, bytes) }
+    }
+
+    unsafe fn range_unmap(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.range_unmap(address, bytes) }
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Mark> {
+        let mark = self.device.mark(stream)?;
+        self.state.lock().unwrap().marks.insert(mark.0, stream);
+        Ok(mark)
+    }
+
+    fn is_passed(&self, mark: Mark) -> Result<bool> {
+        if !self.is_busy(mark) {
+            self.device.wait(mark)?;
+        }
+        self.device.is_passed(mark)
+    }
+
+    fn wait(&self, mark: Mark) -> Result<()> {
+        self.device.wait(mark)
+    }
+
+    fn forget(&self, mark: Mark) {
+        self.state.lock().unwrap().marks.remove(&mark.0);
+        self.device.forget(mark);
+    }
+
+    fn stream_number(&self, stream: StreamId) -> u64 {
+        self.state.lock().unwrap().numbers.get(&stream).copied().unwrap_or(stream.0)
+    }
+}

@@ -1,0 +1,31 @@
+//! A recorded training's requests, run again with the addresses that its device gave: the same events.
+
+use memreel::{Action, pickle};
+
+use crate::replay::{Event, Recording};
+
+/// Whether each file's history repeats itself. It needs no GPU.
+pub(crate) fn repeat(paths: &[String]) -> bool {
+    // Each is told of, also after one that failed.
+    let n_failed = paths.iter().filter(|path| !repeat_one(path)).count();
+    n_failed == 0
+}
+
+fn repeat_one(path: &str) -> bool {
+    let snapshot = pickle::load(path).unwrap();
+    let told = |entry: &&memreel::snapshot::TraceEntry| {
+        !matches!(entry.action, Some(Action::Snapshot | Action::Annotate))
+    };
+    let event = |entry: &memreel::snapshot::TraceEntry| -> Event {
+        let action = entry.action.expect("every entry has one").name();
+        (action.into(), entry.address, entry.size, entry.stream.cast_unsigned())
+    };
+    let recorded: Vec<Event> = snapshot.device_traces[0].iter().filter(told).map(event).collect();
+    let ours = Recording::of(&recorded, 80 << 30).run_events().events;
+    let differs = (0..ours.len().max(recorded.len())).find(|at| ours.get(*at) != recorded.get(*at));
+    match differs {
+        None => println!("{path}: {} events, all repeated", recorded.len()),
+        Some(at) => println!("{path}: event {at}: {:?}, recorded {:?}", ours.get(at), recorded.get(at)),
+    }
+    differs.is_none()
+}

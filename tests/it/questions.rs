@@ -1,0 +1,254 @@
+//! The questions of `analysis`, on histories so small that the answers are plain.
+
+use memreel::{
+    DeviceId, Reel, Snapshot,
+    analysis::{
+        churn::churn,
+        diff::diff,
+        fragmentation::fragmentation,
+        leaks::{grown_between, leaks},
+        life::Moment,
+        oom::{Verdict, oom},
+        scopes::Scopes,
+        state::DeviceHistory,
+        timeline::{Axis, timeline},
+        top::{By, Site, top},
+    },
+    recorder::History,
+};
+use serde_json::{Value, json};
+
+/// An entry by its action, address, size and line; the time is its place.
+type E<'a> = (&'a str, u64, u64, u64);
+
+fn frames(line: u64) -> Value {
+    if line == 0 { json!([]) } else { json!([{"name": "f", "filename": "x.py", "line": line}]) }
+}
+
+/// A snapshot of entries and segments; a segment is address, size, and blocks of address, size and line.
+#[allow(clippy::type_complexity)]
+fn snapshot(entries: &[E], segments: &[(u64, u64, &[(u64, u64, u64)])]) -> Snapshot {
+    let entry = |(time_us, (action, address, size, line)): (usize, &E)| {
+        let key = if *action == "oom" { "device_free" } else { "addr" };
+        json!({"action": action, key: address, "size": size, "stream": 0, "time_us": time_us, "frames": frames(*line)})
+    };
+    let segment = |(address, size, blocks): &(u64, u64, &[(u64, u64, u64)])| {
+        let mut all = Vec::new();
+        let mut next = *address;
+        let free = |from: u64, to: u64, all: &mut Vec<Value>| {
+            if to > from {
+                all.push(json!({"address": from, "size": to - from, "requested_size": 0, "state": "inactive", "frames": []}));
+            }
+        };
+        for (at, bytes, line) in *blocks {
+            free(next, *at, &mut all);
+            all.push(json!({
+                "address": at, "size": bytes, "requested_size": bytes, "state": "active_allocated", "frames": frames(*line),
+            }));
+            next = at + bytes;
+        }
+        free(next, address + size, &mut all);
+        json!({
+            "device": 0, "address": address, "total_size": size, "allocated_size": 0, "active_size": 0,
+            "requested_size": 0, "stream": 0, "segment_type": "large", "segment_pool_id": [0, 0],
+            "is_expandable": false, "frames": [], "blocks": all,
+        })
+    };
+    let entries: Vec<Value> = entries.iter().enumerate().map(entry).collect();
+    let segments: Vec<Value> = segments.iter().map(segment).collect();
+    serde_json::from_value(json!({"segments": segments, "device_traces": [entries]})).unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+
+fn lines(snapshot: &Snapshot, site: &Site) -> u64 {
+    match site {
+        Site::Stack(stack) => snapshot.stacks.frames(*stack).next().unwrap().line,
+        _ => 0,
+    }
+}
+
+#[test]
+fn the_tallest_moment_names_its_holders() {
+    let base = 32 * MIB;
+    let snapshot = snapshot(
+        &[
+            ("segment_alloc", base, 8 * MIB, 0),
+            ("alloc", base, MIB, 1),
+            ("alloc", base + MIB, 2 * MIB, 2),
+            ("alloc", base + 3 * MIB, MIB, 1),
+            ("free_requested", base + MIB, 2 * MIB, 9),
+            ("free_completed", base + MIB, 2 * MIB, 9),
+            ("alloc", base + MIB, MIB, 3),
+        ],
+        &[(base, 8 * MIB, &[(base, MIB, 1), (base + MIB, MIB, 3), (base + 3 * MIB, MIB, 1)])],
+    );
+    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    assert!(history.certainty().is_whole());
+    let (peak, totals) = history.peak();
+    assert_eq!((peak, totals.active_bytes), (Moment(4), 4 * MIB));
+    let found: Vec<_> = top(&history, peak, By::Stack)
+        .iter()
+        .map(|group| (lines(&snapshot, &group.site), group.bytes, group.n_blocks))
+        .collect();
+    assert_eq!(found, [(1, 2 * MIB, 2), (2, 2 * MIB, 1)]);
+    let at_end = top(&history, history.end(), By::Function);
+    assert_eq!((at_end.len(), at_end[0].bytes, at_end[0].total_bytes), (1, 3 * MIB, 3 * MIB));
+}
+
+#[test]
+fn waste_is_between_blocks() {
+    let base = 32 * MIB;
+    let snapshot =
+        snapshot(&[], &[(base, 20 * MIB, &[(base + 4 * MIB, 512, 7)]), (base + 32 * MIB, 2 * MIB, &[])]);
+    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    let found = fragmentation(&history, history.end());
+    assert_eq!((found.n_free, found.largest_free_bytes), (3, 16 * MIB - 512));
+    assert_eq!((found.free_bytes, found.empty_bytes), (22 * MIB - 512, 2 * MIB));
+    assert_eq!((found.pinned.len(), found.pinned[0].n_blocks, found.pinned[0].used_bytes), (1, 1, 512));
+    assert_eq!(lines(&snapshot, &Site::of(&found.pinned[0].largest)), 7);
+}
+
+/// One segment of 30 MiB with a block in its middle, and a request that fails.
+fn failed(request: u64, device_free: u64) -> Verdict {
+    let base = 32 * MIB;
+    let snapshot =
+        snapshot(&[("oom", device_free, request, 1)], &[(base, 30 * MIB, &[(base + 14 * MIB, 2 * MIB, 2)])]);
+    oom(&DeviceHistory::of(&snapshot, DeviceId(0))).unwrap().verdict
+}
+
+#[test]
+fn a_failed_request_has_its_reason() {
+    assert_eq!(failed(16 * MIB, 0), Verdict::Fragmented);
+    assert_eq!(failed(28 * MIB, 0), Verdict::Fragmented);
+    assert_eq!(failed(30 * MIB, 0), Verdict::Full);
+    assert_eq!(failed(30 * MIB, 2 * MIB), Verdict::Fragmented, "with what the device has it would do");
+    assert_eq!(failed(30 * MIB, 30 * MIB), Verdict::Limited, "the device had it");
+    assert_eq!(failed(28 * MIB, 64 * MIB), Verdict::Fragmented, "limited, but enough was free");
+    // A small request cannot use a large segment.
+    assert_eq!(failed(512, 0), Verdict::Elsewhere);
+}
+
+#[test]
+fn only_what_grows_is_a_leak() {
+    let base = 32 * MIB;
+    let mut entries: Vec<E> = vec![("segment_alloc", base, 64 * MIB, 0), ("alloc", base, 16 * MIB, 1)];
+    let mut blocks = vec![(base, 16 * MIB, 1)];
+    for step in 1..=8 {
+        let at = base + 16 * MIB + step * MIB;
+        entries.push(("alloc", at, 4096, 2));
+        entries.push(("alloc", base + 40 * MIB, MIB, 3));
+        entries.push(("free_requested", base + 40 * MIB, MIB, 4));
+        entries.push(("free_completed", base + 40 * MIB, MIB, 4));
+        blocks.push((at, 4096, 2));
+    }
+    let snapshot = snapshot(&entries, &[(base, 64 * MIB, &blocks)]);
+    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    let found = leaks(&history);
+    let told: Vec<_> =
+        found.iter().map(|site| (lines(&snapshot, &site.site), site.is_growing(), site.n_live)).collect();
+    assert_eq!(told, [(2, true, 8), (1, false, 1)]);
+    let busiest = &churn(&history)[0];
+    assert_eq!((lines(&snapshot, &busiest.site), busiest.n_cycles, busiest.size_bytes), (3, 8, MIB));
+    assert_eq!((busiest.bytes, busiest.mean_life_entries), (8 * MIB, 2));
+}
+
+#[test]
+fn blocks_from_before_both_histories_are_no_difference() {
+    let base = 32 * MIB;
+    // Of the first history nothing is recorded; the second frees one old block and adds one.
+    let before = snapshot(&[], &[(base, 8 * MIB, &[(base, MIB, 1), (base + MIB, 2 * MIB, 2)])]);
+    let after = snapshot(
+        &[
+            ("free_requested", base + MIB, 2 * MIB, 9),
+            ("free_completed", base + MIB, 2 * MIB, 9),
+            ("alloc", base + 4 * MIB, 4096, 3),
+        ],
+        &[(base, 8 * MIB, &[(base, MIB, 1), (base + 4 * MIB, 4096, 3)])],
+    );
+    let [one, other] = [&before, &after].map(|snapshot| DeviceHistory::of(snapshot, DeviceId(0)));
+    let changes = diff((&one, one.end()), (&other, other.end()));
+    let told: Vec<_> =
+        changes.iter().map(|change| (change.bytes(), change.n_blocks(), change.before.is_some())).collect();
+    // A diff of the traces would say +4096 - 2 MiB of an unknown site, and -1 MiB of the block that stayed.
+    assert_eq!(told, [(4096, 1, false), (-2 * i128::from(MIB), -1, true)]);
+    // At its start the second holds what the first does.
+    let at_start: u64 = top(&other, Moment::START, By::Stack).iter().map(|group| group.bytes).sum();
+    assert_eq!(at_start, 3 * MIB);
+}
+
+#[test]
+fn scopes_come_from_metadata_or_from_annotations() {
+    let base = 32 * MIB;
+    let entries = [
+        ("alloc", base, 512, 1),
+        ("alloc", base + 512, 512, 1),
+        ("alloc", base + 1024, 512, 1),
+        ("alloc", base + 1536, 512, 1),
+    ];
+    let blocks = [(base, 512, 1), (base + 512, 512, 1), (base + 1024, 512, 1), (base + 1536, 512, 1)];
+    let plain = snapshot(&entries, &[(base, 2 * MIB, &blocks)]);
+    let mut file = serde_json::to_value(&plain).unwrap();
+    let mark = |stage: &str, name: &str, time_us: i64| json!({"stage": stage, "name": name, "device": 0, "time_us": time_us});
+    file["external_annotations"] = json!([
+        mark("START", "step", 1),
+        mark("START", "forward", 2),
+        mark("END", "forward", 3),
+        mark("END", "step", 3)
+    ]);
+    let annotated: Snapshot = serde_json::from_value(file.clone()).unwrap();
+    let history = DeviceHistory::of(&annotated, DeviceId(0));
+    let scopes = Scopes::of(&annotated, DeviceId(0));
+    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
+    assert_eq!(found, [Some(""), Some("step"), Some("step/forward"), Some("")]);
+    assert_eq!((scopes.end_of("forward"), scopes.end_of("nothing")), (Some(Moment(4)), None));
+    for (at, scope) in ["", "one", "one/two", "one"].into_iter().enumerate() {
+        file["device_traces"][0][at]["user_metadata"] = scope.into();
+    }
+    let marked: Snapshot = serde_json::from_value(file).unwrap();
+    let history = DeviceHistory::of(&marked, DeviceId(0));
+    let scopes = Scopes::of(&marked, DeviceId(0));
+    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
+    assert_eq!(found, [Some(""), Some("one"), Some("one/two"), Some("one")]);
+    let after_one = grown_between(&history, Moment(2), history.end());
+    assert_eq!(after_one.iter().map(|group| group.n_blocks).sum::<usize>(), 2);
+}
+
+#[test]
+fn a_timeline_keeps_the_highest_of_each_stretch() {
+    let base = 32 * MIB;
+    let mut entries: Vec<E> = vec![("segment_alloc", base, 64 * MIB, 0)];
+    for step in 0..50 {
+        let size = if step == 33 { 5 * MIB } else { MIB };
+        entries.push(("alloc", base, size, 1));
+        entries.push(("free_requested", base, size, 1));
+        entries.push(("free_completed", base, size, 1));
+    }
+    let snapshot = snapshot(&entries, &[(base, 64 * MIB, &[])]);
+    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    for (axis, n_points) in
+        [(Axis::Events, 7), (Axis::Time, 7), (Axis::Events, 1), (Axis::Time, 400), (Axis::Events, 400)]
+    {
+        let points = timeline(&history, axis, n_points);
+        assert_eq!(points.iter().map(|point| point.highest.active_bytes).max(), Some(5 * MIB));
+        assert_eq!(points.last().unwrap().moment, history.end());
+        assert!(points.len() <= n_points, "{} points of {n_points}", points.len());
+    }
+}
+
+#[test]
+fn a_test_is_held_to_its_peak() {
+    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let kept = reel.alloc(1000).unwrap();
+    drop(reel.alloc(2000).unwrap());
+    memreel::assert_peak!(reel.snapshot(), 3000);
+    memreel::assert_live!(reel.snapshot(), 1000);
+    let snapshot = reel.snapshot();
+    let over = std::panic::catch_unwind(|| memreel::assert_peak!(snapshot, 2999)).unwrap_err();
+    let told = over.downcast_ref::<String>().unwrap();
+    assert!(told.starts_with("peak: 3000 bytes on device 0, more than 2999\n  "), "{told}");
+    assert!(told.contains("a_test_is_held_to_its_peak"), "who allocated is told: {told}");
+    assert!(std::panic::catch_unwind(|| memreel::assert_live!(snapshot, 999)).is_err());
+    drop(kept);
+    memreel::assert_live!(reel.snapshot(), 0);
+}
