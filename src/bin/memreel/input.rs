@@ -92,6 +92,20 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     Ok(Opened { name: name(path), snapshot: load(path)? })
 }
 
+/// Reads two snapshots; a failure has the name of its file.
+///
+/// One after the other: read side by side they took two thirds of the time, and with both files
+/// mapped at once half as much memory again.
+pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
+    let named = |path: &Path| {
+        open(path).map_err(|failure| match failure {
+            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(path))),
+            write @ Failure::Write(_) => write,
+        })
+    };
+    Ok([named(before)?, named(after)?])
+}
+
 fn load(path: &Path) -> Result<Snapshot, Failure> {
     match piped(path)? {
         Some(bytes) => parse(&bytes),
