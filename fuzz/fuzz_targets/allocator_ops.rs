@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use memreel::{
     Allocation, Reel, StreamId,
     device::{Limit, Simulated},
-    recorder::History,
+    recorder::{Context, History},
     snapshot::validate::{Severity, validate},
 };
 
@@ -28,7 +28,8 @@ fuzz_target!(|bytes: &[u8]| {
     let reel = Reel::builder()
         .device(Limit::new(device.clone(), 300 << 20))
         .settings(settings)
-        .history(History::all().max_entries(1 << 16))
+        // Stacks would be named from the sanitizer's own debug info, for seconds each time.
+        .history(History::all().context(Context::None).max_entries(1 << 16))
         .build()
         .expect("a simulated device opens");
     let allocator = reel.allocator(0).expect("there is one");

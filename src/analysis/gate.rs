@@ -8,10 +8,10 @@ use std::fmt::Write;
 use super::{
     frames::{ShownFrames, base_name},
     life::Moment,
-    state::DeviceHistory,
+    state::{DeviceHistory, devices},
     top::{By, Site, top},
 };
-use crate::{event::DeviceId, snapshot::Snapshot};
+use crate::snapshot::Snapshot;
 
 /// What a device's history is held against.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -156,9 +156,7 @@ pub fn over_live(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
 }
 
 fn histories(snapshot: &Snapshot) -> impl Iterator<Item = DeviceHistory<'_>> {
-    let last = snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok()).max();
-    let n = snapshot.device_traces.len().max(last.map_or(0, |last| last + 1));
-    (0..u16::try_from(n).unwrap_or(u16::MAX)).map(|device| DeviceHistory::of(snapshot, DeviceId(device)))
+    devices(snapshot).into_iter().map(|device| DeviceHistory::of(snapshot, device))
 }
 
 fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment: Moment) -> String {

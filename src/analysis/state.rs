@@ -8,6 +8,8 @@
 //! Everything is linear in the trace, but for sorting: the blocks' lives are
 //! found once, and each question then filters them.
 
+use std::collections::BTreeSet;
+
 use super::{
     life::{Life, Moment},
     segments::{self, Range},
@@ -98,6 +100,17 @@ pub struct DeviceHistory<'a> {
     segments: Vec<&'a Segment>,
     walk: Walk,
     start: Totals,
+    certainty: Certainty,
+}
+
+/// The devices that have events or segments, by ordinal.
+#[must_use]
+pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
+    let of_segments = snapshot.segments.iter().filter_map(|segment| u16::try_from(segment.device).ok());
+    let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
+    let of_traces = traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device);
+    let found: BTreeSet<u16> = of_segments.chain(of_traces).collect();
+    found.into_iter().map(DeviceId).collect()
 }
 
 impl<'a> DeviceHistory<'a> {
@@ -115,7 +128,9 @@ impl<'a> DeviceHistory<'a> {
                 start.allocate(life);
             }
         }
-        DeviceHistory { snapshot, device, entries, segments, walk, start }
+        let certainty = Certainty::default();
+        let history = DeviceHistory { snapshot, device, entries, segments, walk, start, certainty };
+        DeviceHistory { certainty: history.judge(), ..history }
     }
 
     /// The snapshot it is read from.
@@ -229,6 +244,10 @@ impl<'a> DeviceHistory<'a> {
     /// Why the figures may not be the whole truth.
     #[must_use]
     pub fn certainty(&self) -> Certainty {
+        self.certainty
+    }
+
+    fn judge(&self) -> Certainty {
         let setting = |key| self.snapshot.allocator_settings().and_then(|settings| settings.get(key));
         let number =
             |key| setting(key).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -277,7 +296,7 @@ fn reserved_at_start(entries: &[TraceEntry], segments: &[&Segment]) -> u64 {
 /// A ring that lost its beginning costs no exactness of what follows: what was
 /// live before is known from its frees or from the end. Only who allocated it,
 /// and whether there was an earlier peak, is not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Certainty {
     /// How long the trace is.

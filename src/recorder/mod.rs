@@ -51,6 +51,7 @@ use guard::Guard;
 use history::{AtomicMode, Mode};
 use ring::Ring;
 use scope::ScopeNames;
+use tape::Tape;
 
 /// Records what allocators report. Clones are the same recorder.
 ///
@@ -73,7 +74,7 @@ pub struct Recorder {
 
 /// What the clones of a recorder and its tracks share.
 ///
-/// Lock order: the history, then the list of tracks, then a tape's books; each table
+/// Lock order: the history, then the list of tapes, then a tape's books; each table
 /// here alone. Nothing here is ever
 /// locked while an allocator is asked for anything.
 #[derive(Debug)]
@@ -86,7 +87,8 @@ struct Shared {
     sample_bytes: SyncU64,
     clock: Clock,
     history: Mutex<History>,
-    tracks: Mutex<Vec<Track>>,
+    /// What every track writes on. Not the tracks: they keep what is here alive.
+    tapes: Mutex<Vec<(DeviceId, Arc<Tape>)>>,
     stacks: StackTable,
     scopes: Mutex<ScopeNames>,
     contexts: Mutex<Contexts>,
@@ -112,7 +114,7 @@ impl Recorder {
                 sample_bytes: SyncU64::new(0),
                 clock: Clock::start(),
                 history: Mutex::new(History::off()),
-                tracks: Mutex::default(),
+                tapes: Mutex::default(),
                 stacks: StackTable::default(),
                 scopes: Mutex::default(),
                 contexts: Mutex::default(),
@@ -136,8 +138,8 @@ impl Recorder {
         if mode.is_off() {
             self.shared.mode.store(mode);
         }
-        for track in lock(&self.shared.tracks).iter() {
-            track.reset(capacity, erase);
+        for (_, tape) in lock(&self.shared.tapes).iter() {
+            tape.reset(capacity, erase);
         }
         self.reset_annotations(capacity, erase);
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
@@ -166,13 +168,14 @@ impl Recorder {
         // Held to the end: a switch in between would miss the new track, whose
         // ring would keep the old capacity.
         let history = lock(&self.shared.history);
-        let mut tracks = lock(&self.shared.tracks);
-        if let Some(track) = tracks.iter().find(|track| track.device() == device) {
-            return track.clone();
-        }
-        let track = Track::new(self.shared.clone(), device, history.capacity());
-        tracks.push(track.clone());
-        track
+        let mut tapes = lock(&self.shared.tapes);
+        let known = tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone());
+        let tape = known.unwrap_or_else(|| {
+            let tape = Arc::new(Tape::new(history.capacity()));
+            tapes.push((device, tape.clone()));
+            tape
+        });
+        Track::new(self.shared.clone(), device, tape)
     }
 
     /// Records for an allocator that keeps no inventory of its own.
@@ -284,4 +287,22 @@ impl Shared {
 /// section here leaves its data whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tracks keep their recorder, so the recorder must not keep its tracks.
+    #[test]
+    fn a_recorder_goes_with_its_last_track() {
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all());
+        let track = recorder.track(DeviceId(0));
+        let shared = Arc::downgrade(&recorder.shared);
+        drop(recorder);
+        assert!(shared.upgrade().is_some(), "a track records on");
+        drop(track);
+        assert!(shared.upgrade().is_none(), "nobody is left");
+    }
 }

@@ -24,8 +24,8 @@ pub struct Track {
 }
 
 impl Track {
-    pub(super) fn new(shared: Arc<Shared>, device: DeviceId, capacity: usize) -> Track {
-        Track { shared, device, tape: Arc::new(Tape::new(capacity)) }
+    pub(super) fn new(shared: Arc<Shared>, device: DeviceId, tape: Arc<Tape>) -> Track {
+        Track { shared, device, tape }
     }
 
     /// The device.
@@ -125,11 +125,6 @@ impl Track {
         let scope = scope::current(self.shared.number);
         let context = Context { stream: event.stream, pool: event.pool, scope };
         writer::write(&self.shared, &self.tape, Note { event: &event, context, order });
-    }
-
-    /// Changes how many events are kept, and erases them if asked to.
-    pub(super) fn reset(&self, capacity: usize, erase: bool) {
-        self.tape.reset(capacity, erase);
     }
 
     /// What is recorded, at this moment.

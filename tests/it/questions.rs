@@ -252,3 +252,103 @@ fn a_test_is_held_to_its_peak() {
     drop(kept);
     memreel::assert_live!(reel.snapshot(), 0);
 }
+
+/// Marsaglia's xorshift.
+fn random(state: &mut u64, limit: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state % limit
+}
+
+#[test]
+fn nonsense_has_answers_and_no_panic() {
+    const ACTIONS: [&str; 10] = [
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_alloc",
+        "segment_free",
+        "segment_map",
+        "segment_unmap",
+        "oom",
+        "snapshot",
+        "other",
+    ];
+    const STATES: [&str; 3] = ["active_allocated", "active_pending_free", "inactive"];
+    const MOST: u64 = i64::MAX as u64;
+    let mut state = 0x1234_5678_9abc_def1;
+    for round in 0..400 {
+        let mut number = |limit| random(&mut state, limit);
+        let size = |number: &mut dyn FnMut(u64) -> u64| match number(4) {
+            0 => MOST - number(3),
+            1 => 0,
+            _ => number(100),
+        };
+        let entries: Vec<Value> = (0..number(40))
+            .map(|_| {
+                let action = ACTIONS[usize::try_from(number(10)).unwrap()];
+                let (address, bytes) = (size(&mut number), size(&mut number));
+                json!({
+                    "action": action, "addr": address, "size": bytes, "stream": number(2), "time_us": number(30),
+                    "frames": frames(number(3)), "user_metadata": (["", "a", "a/b"][usize::try_from(number(3)).unwrap()]),
+                })
+            })
+            .collect();
+        let segments: Vec<Value> = (0..number(5))
+            .map(|_| {
+                let blocks: Vec<Value> = (0..number(5))
+                    .map(|_| {
+                        let state = STATES[usize::try_from(number(3)).unwrap()];
+                        let (address, bytes, requested) =
+                            (size(&mut number), size(&mut number), size(&mut number));
+                        json!({
+                            "address": address, "size": bytes, "requested_size": requested, "state": state,
+                            "frames": frames(number(3)),
+                        })
+                    })
+                    .collect();
+                json!({
+                    "device": number(3) as i64 - 1, "address": size(&mut number), "total_size": size(&mut number),
+                    "stream": number(2), "is_expandable": number(2) == 1, "segment_pool_id": [0, number(2)],
+                    "segment_type": (["small", "large"][usize::try_from(number(2)).unwrap()]),
+                    "allocated_size": size(&mut number), "blocks": blocks,
+                })
+            })
+            .collect();
+        let file = json!({"segments": segments, "device_traces": [entries, []]});
+        let snapshot: Snapshot = serde_json::from_value(file).unwrap();
+        ask_everything(&snapshot, round);
+    }
+}
+
+fn ask_everything(snapshot: &Snapshot, round: usize) {
+    use memreel::analysis::{compare, folded, gate, layout, leaks::older_than, stats, top::tree, trace};
+    for device in [DeviceId(0), DeviceId(1), DeviceId(7)] {
+        let history = DeviceHistory::of(snapshot, device);
+        let n = history.entries().len();
+        for moment in [0, 1, n / 2, n].map(|at| Moment(u32::try_from(at).unwrap())) {
+            let held = history.lives_at(moment).count();
+            assert_eq!(history.totals_at(moment).n_blocks, held, "round {round}, {moment:?}");
+            for segment in layout::layout(&history, moment) {
+                assert!(segment.free_bytes() <= segment.range.bytes, "round {round}");
+            }
+            for by in [By::Stack, By::Function, By::File, By::Scope] {
+                let blocks: usize = top(&history, moment, by).iter().map(|group| group.n_blocks).sum();
+                assert_eq!(blocks, held, "round {round}, {by:?}");
+            }
+            let _ = (tree(&history, moment, 1), fragmentation(&history, moment), older_than(&history, 3));
+            let _ = diff((&history, moment), (&history, history.end()));
+        }
+        let _ = (leaks(&history), churn(&history), oom(&history), gate::Figures::of(&history));
+        let _ = (timeline(&history, Axis::Time, 7), timeline(&history, Axis::Events, 7));
+        let _ = (history.certainty().warnings(), grown_between(&history, Moment::START, history.end()));
+        for naming in [trace::Naming::PyTorch, trace::Naming::Recycled] {
+            assert_eq!(trace::lines(snapshot, device, naming).count(), n);
+        }
+        let _ = stats::stats(snapshot, Some(device));
+    }
+    let _ =
+        (compare::compare(snapshot, snapshot), gate::over_peak(snapshot, 0), gate::over_live(snapshot, 0));
+    folded::folded(snapshot, None, folded::Grouping::Segments, |_, _| Ok::<(), ()>(())).unwrap();
+}

@@ -76,7 +76,8 @@ impl Recording {
         Recording { document: serde_json::from_str(&text).unwrap() }
     }
 
-    /// Of events alone.
+    /// Of events alone. `tests/gpu` uses it.
+    #[allow(dead_code)]
     pub(crate) fn of(events: &[Event], total_bytes: u64) -> Recording {
         Recording {
             document: serde_json::json!({ "conf": "", "total_memory": total_bytes, "events": events }),
@@ -137,6 +138,7 @@ impl Recording {
     }
 
     /// Runs the recorded requests on that device, with streams of its own.
+    #[allow(dead_code)] // `tests/gpu` uses it.
     pub(crate) fn run_ops_on<D: Stage + 'static>(
         &self,
         device: Arc<D>,

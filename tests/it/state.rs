@@ -246,13 +246,9 @@ fn missing_kinds_of_events_are_told() {
     };
     let end = worlds.last().unwrap();
     let active_bytes = end.active_bytes();
-    for (skipped, is_exact) in [
-        ("free_requested", true),
-        ("free_completed", true),
-        ("alloc", false),
-        ("free", false),
-        ("segment", false),
-    ] {
+    for (skipped, is_exact) in
+        [("free_requested", true), ("free_completed", true), ("alloc", false), ("free", false)]
+    {
         let snapshot = snapshot(&without(skipped), end, 0);
         let history = DeviceHistory::of(&snapshot, DeviceId(0));
         assert_eq!(history.certainty().is_exact(), is_exact, "{skipped}: {:?}", history.certainty());

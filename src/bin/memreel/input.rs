@@ -2,12 +2,12 @@
 
 use std::{
     fmt::Display,
-    fs::File,
+    fs::{File, Metadata},
     io::{self, ErrorKind, Read, Write},
     path::{Path, PathBuf},
 };
 
-use memreel::{DeviceId, Error, Snapshot, pickle};
+use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
 
 use crate::{
     args::{Devices, Input},
@@ -61,19 +61,13 @@ pub(crate) struct Opened {
 impl Opened {
     /// The devices asked for: all that have events or segments, or the one that was named.
     pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
-        let has = |device: u16| {
-            let trace = self.snapshot.device_traces.get(usize::from(device));
-            trace.is_some_and(|trace| !trace.is_empty())
-                || self.snapshot.segments.iter().any(|segment| segment.device == i64::from(device))
-        };
+        let found = devices(&self.snapshot);
         let n_traces = self.snapshot.device_traces.len();
-        let last = self.snapshot.segments.iter().map(|segment| segment.device).max().unwrap_or(0);
-        let n = u16::try_from(n_traces.max(usize::try_from(last).unwrap_or(0) + 1)).unwrap_or(u16::MAX);
-        let found: Vec<DeviceId> = (0..n).filter(|device| has(*device)).map(DeviceId).collect();
+        let n = found.last().map_or(0, |device| device.index() + 1).max(n_traces);
         match which {
             Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
             Devices::All => Ok(found),
-            Devices::One(device) if device < n => Ok(vec![DeviceId(device)]),
+            Devices::One(device) if usize::from(device) < n => Ok(vec![DeviceId(device)]),
             Devices::One(device) => {
                 let known: Vec<String> = found.iter().map(ToString::to_string).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -116,7 +110,7 @@ pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     }
     let Ok(mut file) = File::open(path) else { return Ok(None) };
     let Ok(found) = file.metadata() else { return Ok(None) };
-    if found.is_dir() {
+    if !found.is_file() && !is_pipe(&found) {
         return Ok(None);
     }
     let mut first = [0];
@@ -131,6 +125,17 @@ pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     bytes.extend_from_slice(&first[..n_read]);
     file.read_to_end(&mut bytes).map_err(told)?;
     Ok(Some(bytes))
+}
+
+/// A pipe ends; other things that are no files (`/dev/zero`) may not.
+fn is_pipe(found: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        found.file_type().is_fifo()
+    }
+    #[cfg(not(unix))]
+    false
 }
 
 /// No pickle begins with a brace, a bracket or a space: those are no opcodes that begin anything.

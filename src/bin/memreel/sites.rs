@@ -190,7 +190,7 @@ pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
         };
         let nameless = match certainty.n_nameless {
             0 => String::new(),
-            n => format!("; {n} of them have no stack"),
+            n => format!("; {n} of them without a stack"),
         };
         all.push(format!(
             "note: the history begins with {} in {}{lost}{nameless}; what was before it is not seen",

@@ -91,6 +91,11 @@ fn verdict(verdict: Verdict) -> &'static str {
 fn explained(report: &OomReport) -> String {
     let request = Bytes(report.requested_bytes);
     match report.verdict {
+        Verdict::Fragmented if report.largest_free_bytes >= report.requested_bytes => format!(
+            "a piece of {} was free and not used: max_split_size_mb keeps large blocks whole, or blocks were larger \
+             than is known",
+            Bytes(report.largest_free_bytes),
+        ),
         Verdict::Fragmented => format!(
             "{} are free in segments that could serve it, but no piece of {request}",
             Bytes(report.free_here_bytes),
