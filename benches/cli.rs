@@ -7,7 +7,7 @@
 //!
 //! Each figure is the median of three runs of the program as its users start it, output thrown away.
 //! `layout` is `shared` for the file that memreel writes and `unshared` for the same snapshot as
-//! PyTorch lays it out. `peak_rss_bytes` is all that was resident at once, the mapped file included.
+//! PyTorch lays it out. `cpu_seconds` is less moved by other work on the machine. `peak_rss_bytes` is all that was resident at once, the mapped file included.
 //! The unshared file and CPython's `pickle.load` need a python3; `_memory_viz.py`'s own figures need
 //! `MEMREEL_MEMORY_VIZ` to name it. On 2 cores of 4.5 GHz expect two minutes.
 
@@ -94,29 +94,39 @@ fn python(layout: &str, file: &Path, is_json: bool) {
 /// Runs a command and prints its figures.
 fn print(question: &str, tool: &str, layout: &str, command: &mut Command, is_json: bool) {
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut seconds = Vec::new();
+    let (mut seconds, mut cpu) = (Vec::new(), Vec::new());
     let mut peak = 0;
     for _ in 0..N_RUNS {
         let start = Instant::now();
-        peak = run(command).max(peak);
+        let used = run(command);
         seconds.push(start.elapsed().as_secs_f64());
+        cpu.push(used.cpu_seconds);
+        peak = used.peak_rss_bytes.max(peak);
     }
-    seconds.sort_by(f64::total_cmp);
-    let median = seconds[N_RUNS / 2];
+    let [median, cpu] = [seconds, cpu].map(|mut all| {
+        all.sort_by(f64::total_cmp);
+        all[N_RUNS / 2]
+    });
     #[allow(clippy::cast_precision_loss)]
     let megabytes = peak as f64 / 1e6;
     if is_json {
         println!(
-            r#"{{"question":"{question}","tool":"{tool}","layout":"{layout}","seconds":{median:.4},"peak_rss_bytes":{peak}}}"#
+            r#"{{"question":"{question}","tool":"{tool}","layout":"{layout}","seconds":{median:.4},"cpu_seconds":{cpu:.4},"peak_rss_bytes":{peak}}}"#
         );
     } else {
-        println!("{question:22} {tool:10} {layout:9} {median:8.3} s {megabytes:8.1} MB");
+        println!("{question:22} {tool:10} {layout:9} {median:8.3} s {cpu:8.3} s cpu {megabytes:8.1} MB");
     }
 }
 
-/// Runs a child to its end; its peak of resident memory in bytes.
+/// What a child used.
+struct Used {
+    cpu_seconds: f64,
+    peak_rss_bytes: u64,
+}
+
+/// Runs a child to its end.
 #[allow(clippy::zombie_processes)] // `wait4` waits for it, and tells what `wait` does not.
-fn run(command: &mut Command) -> u64 {
+fn run(command: &mut Command) -> Used {
     let child = command.spawn().expect("the program starts");
     let id = libc::pid_t::try_from(child.id()).expect("a process number");
     let mut status = 0;
@@ -127,5 +137,10 @@ fn run(command: &mut Command) -> u64 {
     let waited = unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) };
     assert_eq!(waited, id, "the child was waited for");
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1, "{command:?} failed");
-    u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Used {
+        cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    }
 }

@@ -39,6 +39,7 @@ Trains a small language model on this project's README and writes a memory snaps
 
 Usage: train [--checkpoint] [--steps N] [--output PATH]
 
+  --cost         train with recording off and on by turns, and say what it costs; writes nothing
   --checkpoint   compute activations again in the backward pass instead of keeping them
   --steps N      how often the model learns from a batch (default 250)
   --output PATH  where the snapshot goes (default snapshot.pickle)
@@ -50,9 +51,10 @@ fn main() {
         eprintln!("train: {message}\n\n{HELP}");
         exit(2);
     });
+    let run = if options.cost { cost } else { train };
     if options.help {
         print!("{HELP}");
-    } else if let Err(error) = train(&options) {
+    } else if let Err(error) = run(&options) {
         eprintln!("train: {error}");
         exit(1);
     }
@@ -80,6 +82,33 @@ fn train(options: &Options) -> Result<()> {
     // While the model is alive, so that the snapshot shows its blocks in use.
     memreel::dump_snapshot(&options.output)?;
     println!("\nNow drop {} on https://pytorch.org/memory_viz", options.output.display());
+    Ok(())
+}
+
+/// What recording costs: rounds of ten steps, every second one with the whole history on.
+fn cost(options: &Options) -> Result<()> {
+    let mut random = Random(2026);
+    let text = Text::new(TEXT)?;
+    let mut model = Model::new(text.n_symbols, &mut random)?;
+    let mut ms_a_step = [Vec::new(), Vec::new()];
+    for round in 0..2 * options.n_steps.div_ceil(20) {
+        let is_on = round % 2 == 1;
+        memreel::record_memory_history(&if is_on { History::all() } else { History::off() })?;
+        let start = Instant::now();
+        for step in 1..=10 {
+            let batch = text.sample(&mut random)?;
+            training_step(&mut model, &batch, 10 * round + step, options.checkpoint)?;
+        }
+        ms_a_step[usize::from(is_on)].push(start.elapsed().as_secs_f64() * 100.0);
+    }
+    let [off, on] = ms_a_step.map(|mut rounds| {
+        rounds.sort_by(f64::total_cmp);
+        rounds[rounds.len() / 2]
+    });
+    println!(
+        "a step takes {off:.3} ms with recording off, {on:.3} ms on: {:+.2} %",
+        (on / off - 1.0) * 100.0
+    );
     Ok(())
 }
 
@@ -451,6 +480,7 @@ fn size(bytes: u64) -> String {
 
 struct Options {
     help: bool,
+    cost: bool,
     checkpoint: bool,
     n_steps: u32,
     output: PathBuf,
@@ -458,12 +488,18 @@ struct Options {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> std::result::Result<Options, String> {
-        let mut options =
-            Options { help: false, checkpoint: false, n_steps: 250, output: "snapshot.pickle".into() };
+        let mut options = Options {
+            help: false,
+            cost: false,
+            checkpoint: false,
+            n_steps: 250,
+            output: "snapshot.pickle".into(),
+        };
         while let Some(flag) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{flag} needs a value"));
             match flag.as_str() {
                 "--help" | "-h" => options.help = true,
+                "--cost" => options.cost = true,
                 "--checkpoint" => options.checkpoint = true,
                 "--output" => options.output = value()?.into(),
                 "--steps" => {

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench --bench record              a table
 //! cargo bench --bench record -- --json    one JSON object a line
-//! cargo bench --bench record -- export    a part of it: events, stacks or export
+//! cargo bench --bench record -- export    a part of it: events, stacks, pairs or export
 //! RUSTFLAGS="-C force-frame-pointers=yes" cargo bench --bench record --target-dir target/frame-pointers
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! | `stack20_same` | an event and its stack, 20 frames deeper than this program, always the same |
 //! | `stack20_inner4` | the innermost four frames others each time |
 //! | `stack20_other` | all of them others each time |
+//! | `pair_off`, `pair_none`, `pair_native` | an allocation and its free, 20 frames deep, recording off, without stacks, with |
 //! | `export_1m` | a million events with 2,000 stacks, named before, into a file; its parts beside it |
 //! | `symbolise_2000` | the names of 2,000 addresses that were never named |
 //!
@@ -28,6 +29,7 @@
 mod chains;
 mod events;
 mod export;
+mod pairs;
 mod peers;
 mod stacks;
 mod tell;
@@ -37,8 +39,12 @@ type Measure = fn(&tell::Teller);
 
 fn main() {
     let teller = tell::Teller::new();
-    let parts: [(&str, Measure); 3] =
-        [("events", events::measure), ("stacks", stacks::measure), ("export", export::measure)];
+    let parts: [(&str, Measure); 4] = [
+        ("events", events::measure),
+        ("stacks", stacks::measure),
+        ("pairs", pairs::measure),
+        ("export", export::measure),
+    ];
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     for (name, measure) in parts {

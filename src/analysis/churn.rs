@@ -1,8 +1,7 @@
 //! Sites that allocate and free the same size again and again.
 
-use rustc_hash::FxHashMap;
-
 use super::{life::Moment, state::DeviceHistory, top::Site};
+use crate::snapshot::{StackIndex, Stacks};
 
 /// A site with one size.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,28 +20,26 @@ pub struct ChurnSite {
 }
 
 /// The sites with at least two cycles, the busiest first.
+///
+/// Cycles are sorted and not hashed: sites with sizes of their own may be as many as cycles.
 #[must_use]
 pub fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
-    let mut sites: FxHashMap<(Site, u64), ChurnSite> = FxHashMap::default();
-    let mut ages: FxHashMap<(Site, u64), u64> = FxHashMap::default();
-    for life in history.lives().iter().filter(|life| !life.is_from_before() && life.until != Moment::NEVER) {
-        let key = (Site::of(life), life.requested_bytes);
-        *ages.entry(key.clone()).or_default() += u64::from(life.until.0 - life.from.0);
-        let found = sites.entry(key).or_insert_with_key(|(site, size_bytes)| ChurnSite {
-            site: site.clone(),
-            size_bytes: *size_bytes,
-            n_cycles: 0,
-            bytes: 0,
-            mean_life_entries: 0,
-        });
-        found.n_cycles += 1;
-        found.bytes = found.bytes.saturating_add(life.requested_bytes);
-    }
-    let mut sites: Vec<ChurnSite> = sites
-        .into_iter()
-        .filter(|(_, site)| site.n_cycles > 1)
-        .map(|(key, site)| ChurnSite { mean_life_entries: ages[&key] / site.n_cycles as u64, ..site })
+    let is_cycle = |life: &&super::life::Life| !life.is_from_before() && life.until != Moment::NEVER;
+    let mut cycles: Vec<(Option<StackIndex>, u64, u32)> = history
+        .lives()
+        .iter()
+        .filter(is_cycle)
+        .map(|life| {
+            let stack = life.stack.filter(|stack| *stack != Stacks::EMPTY);
+            (stack, life.requested_bytes, life.until.0 - life.from.0)
+        })
         .collect();
+    cycles.sort_unstable();
+    let same = |one: &(Option<StackIndex>, u64, u32), other: &(Option<StackIndex>, u64, u32)| {
+        (one.0, one.1) == (other.0, other.1)
+    };
+    let mut sites: Vec<ChurnSite> =
+        cycles.chunk_by(same).filter(|cycles| cycles.len() > 1).map(site_of).collect();
     sites.sort_by(|one, other| {
         let key = |site: &ChurnSite| (site.n_cycles, site.bytes);
         key(other)
@@ -50,4 +47,16 @@ pub fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
             .then_with(|| (&one.site, one.size_bytes).cmp(&(&other.site, other.size_bytes)))
     });
     sites
+}
+
+fn site_of(cycles: &[(Option<StackIndex>, u64, u32)]) -> ChurnSite {
+    let (stack, size_bytes, _) = cycles[0];
+    let ages: u64 = cycles.iter().map(|(_, _, age)| u64::from(*age)).sum();
+    ChurnSite {
+        site: stack.map_or(Site::Size(size_bytes), Site::Stack),
+        size_bytes,
+        n_cycles: cycles.len(),
+        bytes: size_bytes.saturating_mul(cycles.len() as u64),
+        mean_life_entries: ages / cycles.len() as u64,
+    }
 }

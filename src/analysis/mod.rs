@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod life;
-mod request;
+pub mod request;
 mod walk;
 pub mod segments;
 pub mod state;

@@ -6,7 +6,8 @@ use crate::snapshot::{Block, Field, Snapshot, Value};
 /// that its `history` tells (PyTorch 2.0), otherwise its size (snapshot-format.md 4.2).
 ///
 /// In an inactive block it is what was asked for last.
-pub(crate) fn requested_bytes(snapshot: &Snapshot, block: &Block) -> u64 {
+#[must_use]
+pub fn requested_bytes(snapshot: &Snapshot, block: &Block) -> u64 {
     let shape = snapshot.shapes.get(block.shape);
     if !shape.has(Field::Frames)
         && let Some(uses) = shape.value("history").and_then(Value::as_elements)

@@ -35,6 +35,7 @@ const TESTS: &[(&str, fn())] = &[
     ("memory::a_full_device_is_an_error_and_recovers", memory::a_full_device_is_an_error_and_recovers),
     ("memory::everything_goes_back", memory::everything_goes_back),
     ("memory::an_expandable_segment_is_usable_memory", memory::an_expandable_segment_is_usable_memory),
+    ("memory::every_gpu_is_a_device_of_its_own", memory::every_gpu_is_a_device_of_its_own),
     ("typed::slices_are_cudarcs_arrays", typed::slices_are_cudarcs_arrays),
     ("typed::other_streams_are_waited_for", typed::other_streams_are_waited_for),
     ("typed::a_stream_of_nobody_is_kept_alive", typed::a_stream_of_nobody_is_kept_alive),

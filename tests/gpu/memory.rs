@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result};
 use memreel::{
-    CachingAllocator, DeviceId, Settings, StreamId,
+    Builder, CachingAllocator, DeviceId, Reel, Settings, StreamId,
     device::{Cuda, Device},
-    recorder::Recorder,
+    recorder::{History, Recorder},
 };
 
 const MIB: u64 = 1 << 20;
@@ -86,4 +86,29 @@ pub(crate) fn an_expandable_segment_is_usable_memory() {
             allocator.empty_cache().unwrap();
         }
     }
+}
+
+/// Each GPU has its allocator, its memory and its place in the snapshot.
+pub(crate) fn every_gpu_is_a_device_of_its_own() {
+    let gpus = Cuda::all().unwrap();
+    let n = gpus.len();
+    let builder = gpus.into_iter().fold(Reel::builder().history(History::all()), Builder::device);
+    let reel = builder.build().unwrap();
+    let mut blocks = Vec::new();
+    for ordinal in 0..n {
+        let bytes = (ordinal as u64 + 3) * MIB;
+        let block = reel.allocator(ordinal).unwrap().alloc(bytes, StreamId::DEFAULT).unwrap();
+        // Memory of a GPU can be written in that GPU's context alone.
+        CudaContext::new(ordinal).unwrap().bind_to_thread().unwrap();
+        // SAFETY: the block is ours and of that size.
+        unsafe { result::memset_d8_sync(block.address().0, 7, usize::try_from(bytes).unwrap()).unwrap() };
+        blocks.push(block);
+    }
+    let snapshot = reel.snapshot();
+    assert_eq!(snapshot.device_traces.len(), n);
+    for (ordinal, trace) in snapshot.device_traces.iter().enumerate() {
+        assert_eq!((trace.len(), trace[1].size), (2, (ordinal as u64 + 3) * MIB), "device {ordinal}");
+        assert_eq!(snapshot.segments[ordinal].device, i64::try_from(ordinal).unwrap());
+    }
+    println!("{n} GPUs, {} segments", snapshot.segments.len());
 }

@@ -280,7 +280,7 @@ fn nonsense_has_answers_and_no_panic() {
     let mut state = 0x1234_5678_9abc_def1;
     for round in 0..400 {
         let mut number = |limit| random(&mut state, limit);
-        let mut size = |number: &mut dyn FnMut(u64) -> u64| match number(4) {
+        let size = |number: &mut dyn FnMut(u64) -> u64| match number(4) {
             0 => MOST - number(3),
             1 => 0,
             _ => number(100),

@@ -691,6 +691,19 @@ fn a_pool_that_is_held_is_not_emptied_and_misuse_is_told() {
 }
 
 #[test]
+fn a_pool_may_have_an_id_that_is_chosen_elsewhere() {
+    let t = Table::new();
+    let create = |id| t.allocator.create_pool_as(id, PoolOptions::default());
+    create(PoolId(0, 9)).unwrap();
+    create(PoolId(4, 0)).unwrap();
+    assert!(create(PoolId(0, 9)).unwrap_err().is_misuse(), "it exists");
+    assert!(create(PoolId::default()).unwrap_err().is_misuse(), "that is the default pool");
+    assert_eq!(t.allocator.create_pool(PoolOptions::default()), PoolId(0, 10));
+    assert_eq!(t.allocator.create_capture_pool(), PoolId(5, 0));
+    t.allocator.release_pool(PoolId(0, 9)).unwrap();
+}
+
+#[test]
 fn s10_38_while_a_pool_is_begun_frees_wait_and_the_cache_stays() {
     let mut t = Table::of(100 << 20);
     t.run("a cached 30M@2; f cached");

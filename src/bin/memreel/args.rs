@@ -94,7 +94,7 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) sweep: bool,
 
-    /// Write the replayed history there as a snapshot; for one setting only
+    /// Write the replayed history there as a snapshot; for one setting and one file only
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
     pub(crate) output: Option<PathBuf>,
 
@@ -102,9 +102,9 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// A snapshot with history
-    #[arg(value_name = "SNAPSHOT")]
-    pub(crate) file: PathBuf,
+    /// Snapshots with history; `-` is standard input
+    #[arg(required = true, value_name = "SNAPSHOT")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// What every question about snapshots takes.

@@ -4,7 +4,9 @@ use std::{
     fmt::Display,
     fs::{File, Metadata},
     io::{self, ErrorKind, Read, Write},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
@@ -90,6 +92,25 @@ fn is_stdin(path: &Path) -> bool {
 pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     let _waiting = Waiting::new(format!("reading {}", name(path)));
     Ok(Opened { name: name(path), snapshot: load(path)? })
+}
+
+/// Reads two snapshots, side by side; a failure has the name of its file.
+pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
+    let named = |path: &Path| {
+        open(path).map_err(|failure| match failure {
+            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(path))),
+            write @ Failure::Write(_) => write,
+        })
+    };
+    let (before, after) = thread::scope(|scope| {
+        let before = scope.spawn(|| named(before));
+        let after = named(after);
+        (before.join(), after)
+    });
+    match before {
+        Ok(before) => Ok([before?, after?]),
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {

@@ -29,7 +29,7 @@ use exit::Exit;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let done = match &args.command {
         Command::At(options) => commands::at::run(options, &mut out),
         Command::Churn(options) => commands::churn::run(options, &mut out),

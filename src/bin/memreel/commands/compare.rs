@@ -17,7 +17,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     folded,
-    input::{Failure, open},
+    input::{Failure, open_both},
     table::Table,
 };
 
@@ -48,17 +48,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    let mut opened = Vec::new();
-    for path in [&options.before, &options.after] {
-        match open(path) {
-            Ok(found) => opened.push(found.snapshot),
-            Err(Failure::Told(exit, what)) => {
-                eprintln!("memreel: {}: {what}", crate::input::name(path));
-                return Ok(exit);
-            }
-            Err(Failure::Write(error)) => return Err(error),
+    let opened = match open_both(&options.before, &options.after) {
+        Ok(opened) => opened.map(|opened| opened.snapshot),
+        Err(Failure::Write(error)) => return Err(error),
+        Err(Failure::Told(exit, what)) => {
+            eprintln!("memreel: {what}");
+            return Ok(exit);
         }
-    }
+    };
     let comparison = compare(&opened[0], &opened[1]);
     let sides =
         [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];

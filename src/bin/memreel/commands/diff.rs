@@ -18,7 +18,7 @@ use crate::{
     args::{Devices, device},
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, Opened, name, open},
+    input::{Failure, Opened, open_both},
     moment::{self, At},
     sites::{Sites, warnings},
 };
@@ -73,13 +73,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 }
 
 fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
-    let named = |path: &PathBuf| {
-        open(path).map_err(|failure| match failure {
-            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(path))),
-            write @ Failure::Write(_) => write,
-        })
-    };
-    let (before, after) = (named(&options.before)?, named(&options.after)?);
+    let [before, after] = open_both(&options.before, &options.after)?;
     let mut devices = before.devices(options.device).unwrap_or_default();
     devices.extend(after.devices(options.device)?);
     devices.sort_unstable();

@@ -16,46 +16,40 @@ use crate::{
     args::{Devices, Replay},
     bytes::Bytes,
     exit::Exit,
+    input::{Opened, each_file},
     progress::Progress,
     table::Table,
 };
 
-/// Answers for every device and setting.
+/// Answers for every file, device and setting.
 pub(crate) fn run(options: &Replay, out: &mut impl Write) -> io::Result<Exit> {
-    if options.output.is_some() && options.conf.len() > 1 {
-        eprintln!("memreel: --output takes the history of one setting; give one --conf");
+    if options.output.is_some() && (options.conf.len() > 1 || options.files.len() > 1) {
+        eprintln!("memreel: --output takes the history of one setting; give one --conf and one file");
         return Ok(Exit::Usage);
     }
-    match answered(options) {
-        Ok(answered) => answered.print(options, out).map(|()| Exit::Fine),
-        Err(error) => {
-            eprintln!("memreel: {}: {error}", options.file.display());
-            Ok(exit(&error))
+    // A wrong setting is told before a large file is read.
+    for conf in &options.conf {
+        if let Err(error) = conf.parse::<memreel::allocator::Settings>() {
+            eprintln!("memreel: {error}");
+            return Ok(Exit::Usage);
         }
     }
-}
-
-fn exit(error: &Error) -> Exit {
-    if error.is_history() {
-        Exit::Broken
-    } else if error.is_invalid_option() || error.is_misuse() {
-        Exit::Usage
-    } else {
-        Exit::Unreadable
-    }
+    each_file(&options.files, |opened| {
+        answered(options, opened)?.print(options, out)?;
+        Ok(Exit::Fine)
+    })
 }
 
 /// A snapshot with the answers of each of its devices.
-struct Answered {
-    snapshot: Snapshot,
+struct Answered<'a> {
+    name: &'a str,
+    snapshot: &'a Snapshot,
     devices: Vec<(Requests, Vec<Answer>)>,
 }
 
-fn answered(options: &Replay) -> Result<Answered, Error> {
-    // A wrong setting is told before a large file is read.
-    options.conf.iter().try_for_each(|conf| conf.parse::<memreel::allocator::Settings>().map(drop))?;
-    let snapshot = pickle::load(&options.file)?;
-    let requests = devices(options.device, &snapshot)?;
+fn answered<'a>(options: &Replay, opened: &'a Opened) -> Result<Answered<'a>, Error> {
+    let snapshot = &opened.snapshot;
+    let requests = devices(options.device, snapshot)?;
     let questions: Vec<Vec<Question>> =
         requests.iter().map(|requests| questions(options, requests)).collect();
     let n_runs: usize =
@@ -67,7 +61,7 @@ fn answered(options: &Replay) -> Result<Answered, Error> {
         devices.push((requests, answers));
     }
     drop(progress);
-    let answered = Answered { snapshot, devices };
+    let answered = Answered { name: &opened.name, snapshot, devices };
     if let Some(path) = &options.output {
         answered.write(path, &questions[0][0])?;
     }
@@ -107,12 +101,12 @@ fn questions(options: &Replay, requests: &Requests) -> Vec<Question> {
     confs.into_iter().map(|conf| Question { conf, limit_bytes: options.limit }).collect()
 }
 
-impl Answered {
+impl Answered<'_> {
     fn write(&self, path: &Path, question: &Question) -> Result<(), Error> {
         // Every device has the same question, or its own recorded setting; a
         // snapshot holds one setting, so that of the first is it.
         let requests: Vec<&Requests> = self.devices.iter().map(|(requests, _)| requests).collect();
-        pickle::save(&replayed(&self.snapshot, &requests, question)?, path)
+        pickle::save(&replayed(self.snapshot, &requests, question)?, path)
     }
 
     fn print(&self, options: &Replay, out: &mut impl Write) -> io::Result<()> {
@@ -136,6 +130,7 @@ impl Answered {
             json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
         });
         json!({
+            "file": self.name,
             "conf": answer.conf,
             "device": answer.device.0,
             "reserved_peak_bytes": outcome.reserved_peak_bytes,
@@ -173,7 +168,7 @@ impl Answered {
         writeln!(
             out,
             "{}, device {}: {} requests, recorded under {} with a peak of {} reserved and {} out-of-memory errors",
-            options.file.display(),
+            self.name,
             requests.device(),
             requests.len(),
             name(recorded.conf()),

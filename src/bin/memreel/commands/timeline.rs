@@ -125,20 +125,49 @@ fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Res
     } else {
         file.into()
     };
-    let device = history.device();
+    let prefix = format!("{file},{},", history.device());
+    let mut line = Vec::new();
+    // Numbers by hand: a million lines of eight through `fmt` take longer than all the rest.
     for (moment, totals) in history.totals() {
-        let (event, time_us, action) = match moment.entry() {
-            None => (String::new(), String::new(), "start"),
+        line.clear();
+        line.extend_from_slice(prefix.as_bytes());
+        match moment.entry() {
+            None => line.extend_from_slice(b",,start"),
             Some(at) => {
                 let entry = &history.entries()[at];
-                (at.to_string(), entry.time_us.to_string(), entry.action.map_or("", |action| action.name()))
+                push(&mut line, at as u64);
+                line.push(b',');
+                if entry.time_us < 0 {
+                    line.push(b'-');
+                }
+                push(&mut line, entry.time_us.unsigned_abs());
+                line.push(b',');
+                line.extend_from_slice(entry.action.map_or("", |action| action.name()).as_bytes());
             }
-        };
-        let [allocated, active, reserved] =
-            [totals.allocated_bytes, totals.active_bytes, totals.reserved_bytes];
-        writeln!(out, "{file},{device},{event},{time_us},{action},{allocated},{active},{reserved}")?;
+        }
+        for bytes in [totals.allocated_bytes, totals.active_bytes, totals.reserved_bytes] {
+            line.push(b',');
+            push(&mut line, bytes);
+        }
+        line.push(b'\n');
+        out.write_all(&line)?;
     }
     Ok(())
+}
+
+/// A number in decimal.
+fn push(line: &mut Vec<u8>, number: u64) {
+    let mut digits = [b'0'; 20];
+    let (mut at, mut rest) = (digits.len(), number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at..]);
 }
 
 /// `plot.svg`, then `plot.1.svg` and so on.

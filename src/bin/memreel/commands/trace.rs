@@ -1,13 +1,18 @@
 //! `memreel trace`: every event under short names.
 
-use std::io::{self, Write};
+use std::{
+    fmt,
+    io::{self, Write},
+};
 
 use memreel::{
-    Action, DeviceId,
+    Action, BlockState, DeviceId,
     analysis::{
+        request::requested_bytes,
         state::DeviceHistory,
         trace::{Home, Line, Naming, lines},
     },
+    snapshot::Segment,
 };
 use serde_json::json;
 
@@ -73,11 +78,22 @@ fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Wri
     if options.pytorch {
         write!(out, "TOTAL MEM: {}", TorchSize::of_sum(pytorch_total(entries)))?;
     } else {
-        let history = DeviceHistory::of(&opened.snapshot, device);
-        let total = history.totals_at(history.end());
-        writeln!(out, "TOTAL MEM: {}", TorchSize::of(total.active_bytes))?;
+        writeln!(out, "TOTAL MEM: {}", TorchSize::of(active_bytes(opened, device)))?;
     }
     Ok(())
+}
+
+/// What is in use at the end: the segments say it, and without them the history.
+fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
+    let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+    let mut segments = opened.snapshot.segments.iter().filter(is_of).peekable();
+    if segments.peek().is_none() {
+        let history = DeviceHistory::of(&opened.snapshot, device);
+        return history.totals_at(history.end()).active_bytes;
+    }
+    let active = segments.flat_map(|segment| &segment.blocks);
+    let active = active.filter(|block| block.state.is_some_and(BlockState::is_active));
+    active.map(|block| requested_bytes(&opened.snapshot, block)).fold(0, u64::saturating_add)
 }
 
 /// The tool's sum is the index of the last entry, with that entry's size.
@@ -90,10 +106,22 @@ fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
     }
 }
 
+/// A name, or the address where there is none.
+struct Called<'a>(&'a Line<'a>);
+
+impl fmt::Display for Called<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.name {
+            Some(name) => name.fmt(f),
+            None => self.0.entry.address.fmt(f),
+        }
+    }
+}
+
 fn print(opened: &Opened, line: &Line<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
     let entry = line.entry;
     let size = TorchSize::of(entry.size);
-    let name = line.name.map_or_else(|| entry.address.to_string(), |name| name.to_string());
+    let name = Called(line);
     match entry.action {
         Some(Action::Alloc) => match line.home {
             Home::Traced(segment, offset) => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
