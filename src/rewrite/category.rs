@@ -3,7 +3,7 @@
 use super::change::Changes;
 use crate::{
     event::Action,
-    snapshot::{Field, Shape, ShapeId, Slot, Snapshot, TraceEntry, Value},
+    snapshot::{Field, Shape, Slot, Snapshot, TraceEntry, Value},
 };
 
 const CATEGORY: &str = "category";
@@ -12,10 +12,14 @@ const UNKNOWN: &str = "unknown";
 /// Names what has no category `"unknown"`, which is how the viewer draws it
 /// anyway; where every entry has one, a marker that draws nothing takes the name.
 pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
-    let traced: Vec<ShapeId> = snapshot.device_traces.iter().flatten().map(|entry| entry.shape).collect();
-    let category = |shape: ShapeId| snapshot.shapes.get(shape).text(CATEGORY);
-    let is_unknown = |shape: &ShapeId| category(*shape) == Some(UNKNOWN);
-    if !traced.iter().any(|shape| category(*shape).is_some()) || traced.iter().any(is_unknown) {
+    let entries = || snapshot.device_traces.iter().flatten();
+    let categories: Vec<Option<bool>> = snapshot
+        .shapes
+        .iter()
+        .map(|(_, shape)| shape.text(CATEGORY).map(|category| category == UNKNOWN))
+        .collect();
+    let has = |is_unknown: bool| entries().any(|entry| categories[entry.shape.index()] == Some(is_unknown));
+    if !categories.contains(&Some(false)) || !has(false) || has(true) {
         return;
     }
     let mut named = vec![None; snapshot.shapes.len()];

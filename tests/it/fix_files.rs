@@ -166,6 +166,8 @@ fn what_the_viewer_refuses_is_repaired() {
         let text = String::from_utf8(done.stdout).unwrap();
         assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]), "{name}: {text}");
         assert!(text.contains(told), "{name}: {text}");
+        let is_smaller = fs::metadata(&output).unwrap().len() < bytes.len() as u64;
+        assert_eq!(text.contains(" instead of "), is_smaller, "{name}: {text}");
         assert_eq!(fs::read(&input).unwrap(), *bytes, "{name}: the input stays as it was");
         let inspection = pickle::inspect(&output).unwrap();
         let snapshot = inspection.snapshot.unwrap();

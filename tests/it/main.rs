@@ -21,6 +21,7 @@
 //! - `merge`: ranks in one file, devices in several.
 //! - `convert`: snapshots in other tools' formats, read again.
 //! - `bad_input`: files that no honest recorder wrote, at the command line.
+//! - `rewrite_commands`: `memreel slim`, `merge`, `split` and `convert`.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -73,6 +74,8 @@ mod reel;
 mod replay;
 #[cfg(feature = "cli")]
 mod replay_command;
+#[cfg(feature = "cli")]
+mod rewrite_commands;
 mod scenario;
 mod schema;
 mod settings;

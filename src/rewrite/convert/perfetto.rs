@@ -8,6 +8,7 @@
 use std::{
     fmt,
     io::{self, Write},
+    rc::Rc,
 };
 
 use rustc_hash::FxHashMap;
@@ -16,7 +17,7 @@ use crate::{
     event::Action,
     inventory::BlockState,
     rewrite::at::segments_at,
-    snapshot::{Segment, Snapshot, StackIndex, TraceEntry},
+    snapshot::{Segment, Snapshot, StackIndex, Stacks, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
@@ -26,6 +27,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
         sink,
         is_first: true,
         n_slices: 0,
+        labels: vec![None; snapshot.stacks.len()],
         begin_us: times.clone().min().unwrap_or(0),
         end_us: times.max().unwrap_or(0),
     };
@@ -61,11 +63,19 @@ struct Open {
     stack: Option<StackIndex>,
 }
 
+/// What a stack's slices are called, and where they come from; as JSON.
+struct Label {
+    name: String,
+    place: String,
+}
+
 struct Writer<'a, W> {
     snapshot: &'a Snapshot,
     sink: &'a mut W,
     is_first: bool,
     n_slices: u64,
+    /// By the number of the stack.
+    labels: Vec<Option<Rc<Label>>>,
     begin_us: i64,
     end_us: i64,
 }
@@ -145,8 +155,15 @@ impl<W: Write> Writer<'_, W> {
         self.event('C', device, time_us, format_args!("\"name\":\"bytes\",\"args\":{{{values}}}"))
     }
 
-    fn name(&self, stack: Option<StackIndex>) -> Quoted<'_> {
-        Quoted(self.snapshot.frames(stack).next().map_or("block", |frame| &frame.name))
+    fn label(&mut self, stack: Option<StackIndex>) -> Rc<Label> {
+        let stack = stack.unwrap_or(Stacks::EMPTY);
+        let label = self.labels[stack.index()].get_or_insert_with(|| {
+            let frame = self.snapshot.stacks.frames(stack).next();
+            let name = Quoted(frame.map_or("block", |frame| &frame.name)).to_string();
+            let place = frame.map(|frame| format!("{}:{}", frame.filename, frame.line)).unwrap_or_default();
+            Rc::new(Label { name, place: Quoted(&place).to_string() })
+        });
+        label.clone()
     }
 
     fn begin(
@@ -158,10 +175,9 @@ impl<W: Write> Writer<'_, W> {
         stack: Option<StackIndex>,
     ) -> io::Result<Open> {
         self.n_slices += 1;
-        let (slice, name) = (self.n_slices, self.name(stack).to_string());
-        let place = self.snapshot.frames(stack).next();
-        let place = place.map(|frame| format!("{}:{}", frame.filename, frame.line)).unwrap_or_default();
-        let args = format_args!("\"address\":\"{address:#x}\",\"bytes\":{bytes},\"from\":{}", Quoted(&place));
+        let (slice, label) = (self.n_slices, self.label(stack));
+        let Label { name, place } = &*label;
+        let args = format_args!("\"address\":\"{address:#x}\",\"bytes\":{bytes},\"from\":{place}");
         self.event(
             'b',
             device,
@@ -172,8 +188,8 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn end(&mut self, device: usize, time_us: i64, open: Open) -> io::Result<()> {
-        let name = self.name(open.stack).to_string();
-        let slice = open.slice;
+        let (slice, label) = (open.slice, self.label(open.stack));
+        let name = &label.name;
         self.event('e', device, time_us, format_args!("\"cat\":\"block\",\"id\":{slice},\"name\":{name}"))
     }
 

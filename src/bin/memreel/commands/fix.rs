@@ -13,6 +13,7 @@ use memreel::{
 use serde_json::json;
 
 use crate::{
+    bytes::Bytes,
     exit::Exit,
     input::{Failure, name, open, piped},
     output::{Output, told},
@@ -114,11 +115,22 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
         writeln!(out, "{file}: left: {finding}")?;
     }
     match &report.written {
-        Some(path) => writeln!(out, "{file}: written to {}", path.display()),
+        Some(path) => writeln!(out, "{file}: written to {}{}", path.display(), sizes(path, file)),
         None if report.bytes.is_empty() && report.changes.is_empty() => {
             writeln!(out, "{file}: nothing to repair")
         }
         None => writeln!(out, "{file}: nothing is written without -o"),
+    }
+}
+
+/// What sharing stacks and texts saved, where both files can be weighed.
+fn sizes(written: &Path, file: &str) -> String {
+    let weigh = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    match (weigh(written), weigh(Path::new(file))) {
+        (Some(now), Some(before)) if now.len() < before.len() => {
+            format!(", {} instead of {}", Bytes(now.len()), Bytes(before.len()))
+        }
+        _ => String::new(),
     }
 }
 

@@ -1,0 +1,152 @@
+//! `memreel slim`, `merge`, `split` and `convert`, as their users meet them.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use memreel::{Snapshot, pickle};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::recorded::recorded;
+
+/// A folder to run in, with recordings in it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn with(names: &[&str]) -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        for (seed, name) in (1..).zip(names) {
+            pickle::save(&recorded(seed, 200), folder.path(name)).unwrap();
+        }
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn load(&self, name: &str) -> Snapshot {
+        pickle::load(self.path(name)).unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_memreel")).args(arguments).current_dir(&self.0).output().unwrap()
+    }
+
+    /// What is printed where all goes well.
+    fn says(&self, arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.run(arguments);
+        assert_eq!((status.code(), &*String::from_utf8_lossy(&stderr)), (Some(0), ""), "{arguments:?}");
+        String::from_utf8(stdout).unwrap()
+    }
+
+    /// What is said to a user who asks for what there is not.
+    fn refuses(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn slim_writes_the_window_and_leaves_the_input() {
+    let folder = Folder::with(&["a.pickle"]);
+    let before = fs::read(folder.path("a.pickle")).unwrap();
+    let said = folder.says(&["slim", "--events", "20..50", "--device", "0", "a.pickle", "-o", "b.pickle"]);
+    assert!(said.contains("written to b.pickle"), "{said}");
+    assert_eq!(folder.load("b.pickle").device_traces[0].len(), 30);
+    assert_eq!(fs::read(folder.path("a.pickle")).unwrap(), before);
+    let said = folder.says(&["slim", "--time", "0s..", "a.pickle"]);
+    assert!(said.ends_with("nothing is written without -o\n"), "{said}");
+    let line = folder.says(&["slim", "--depth", "1", "--json", "a.pickle"]);
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["n_events"][0], line["n_events"][1]);
+    assert!(line["n_frames"][1].as_u64() < line["n_frames"][0].as_u64(), "{line}");
+    let bytes = folder.run(&["slim", "--anonymise", "a.pickle", "-o", "-"]).stdout;
+    let anonymous = pickle::from_slice(&bytes).unwrap();
+    assert!(anonymous.stacks.all_frames().all(|frame| frame.name.starts_with("function")));
+}
+
+#[test]
+fn slim_takes_several_files_and_a_scope() {
+    let folder = Folder::with(&["a.pickle", "b.pickle"]);
+    fs::create_dir(folder.path("small")).unwrap();
+    folder.says(&["slim", "--scope", "forward", "--nth", "0", "a.pickle", "b.pickle", "-o", "small"]);
+    for name in ["a.pickle", "b.pickle"] {
+        let (small, whole) = (folder.load(&format!("small/{name}")), folder.load(name));
+        assert!(small.n_events() < whole.n_events());
+    }
+    assert!(
+        folder.refuses(&["slim", "--scope", "none", "a.pickle"]).contains("no event is in a scope \"none\"")
+    );
+    assert!(folder.refuses(&["slim", "--events", "9..3", "a.pickle"]).contains("ends before it begins"));
+    assert!(
+        folder
+            .refuses(&["slim", "--events", "1..3", "--time", "1s..", "a.pickle"])
+            .contains("cannot be used")
+    );
+    let several = folder.refuses(&["slim", "a.pickle", "b.pickle", "-o", "one.pickle"]);
+    assert!(several.contains("several files need a folder"), "{several}");
+}
+
+#[test]
+fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
+    let folder = Folder::with(&["whole.pickle"]);
+    let said = folder.says(&["split", "whole.pickle"]);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let one = folder.load("whole.device0.pickle");
+    pickle::save(&one, folder.path("rank10.pickle")).unwrap();
+    pickle::save(&one, folder.path("rank2.pickle")).unwrap();
+    let merge = ["merge", "rank10.pickle", "rank2.pickle", "-o", "all.pickle"];
+    let said = folder.says(&merge);
+    assert!(said.starts_with("2 files, ") && said.contains("devices 2, 10, written to all.pickle"), "{said}");
+    let all = folder.load("all.pickle");
+    assert_eq!(all.device_traces[10].len(), one.device_traces[0].len());
+    let line = folder.says(&["merge", "--in-order", "--json", "rank10.pickle", "rank2.pickle"]);
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&line["devices"], &line["files"]), (&json!([0, 1]), &json!(2)));
+    let again = ["merge", "whole.device0.pickle", "whole.device1.pickle", "-o", "again.pickle"];
+    folder.says(&again);
+    let [again, whole] = ["again.pickle", "whole.pickle"].map(|name| folder.load(name));
+    assert_eq!(again.n_events(), whole.n_events());
+    fs::create_dir(folder.path("x")).unwrap();
+    fs::copy(folder.path("rank2.pickle"), folder.path("x/rank2.pickle")).unwrap();
+    let twice = folder.refuses(&["merge", "rank2.pickle", "x/rank2.pickle"]);
+    assert!(twice.contains("two files have the rank 2"), "{twice}");
+}
+
+#[test]
+fn convert_goes_by_the_ending_and_back() {
+    let folder = Folder::with(&["a.pickle"]);
+    for name in ["a.json", "a.csv", "a.pb", "a.folded"] {
+        folder.says(&["convert", "a.pickle", "-o", name]);
+        assert!(fs::metadata(folder.path(name)).unwrap().len() > 100, "{name}");
+    }
+    folder.says(&["convert", "a.json", "-o", "b.pickle"]);
+    let [a, b] = ["a.pickle", "b.pickle"].map(|name| serde_json::to_value(folder.load(name)).unwrap());
+    assert!(a == b, "JSON and back is the same");
+    let csv = folder.says(&["convert", "--to", "csv", "a.pickle"]);
+    assert_eq!(csv, fs::read_to_string(folder.path("a.csv")).unwrap());
+    let trace: Value =
+        serde_json::from_str(&folder.says(&["convert", "--to", "perfetto", "a.pickle"])).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
+    folder.says(&["convert", "--to", "perfetto", "a.pickle", "-o", "."]);
+    assert!(folder.path("a.perfetto.json").exists());
+    assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains("several files need a folder"));
+    assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
+    let nowhere = folder.run(&["convert", "a.pickle", "-o", "missing/a.csv"]);
+    assert_eq!(nowhere.status.code(), Some(3));
+}
+
+#[test]
+fn help_has_an_example_and_the_exit_statuses() {
+    let folder = Folder::with(&[]);
+    for command in ["fix", "slim", "merge", "split", "convert"] {
+        let help = folder.says(&[command, "--help"]);
+        assert!(help.contains(&format!("Example:\n  memreel {command} ")), "{help}");
+        assert!(help.contains("Exit status: 0 done"), "{help}");
+    }
+}
