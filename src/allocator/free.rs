@@ -62,7 +62,8 @@ impl Heap {
     /// goes through them in the order of their pointers' hashes, which nobody
     /// can reproduce; here it is the order of the frees.
     fn take_up_deferred(&mut self, stack: StackId) -> Result<()> {
-        for id in std::mem::take(&mut self.deferred) {
+        let mut ids = std::mem::take(&mut self.deferred).into_iter();
+        while let Some(id) = ids.next() {
             let meanwhile = self.uses_while_routing.remove(&id).unwrap_or_default();
             if let Some(uses) = &mut self.blocks[id].stream_uses {
                 for key in meanwhile {
@@ -72,7 +73,12 @@ impl Heap {
             if !self.blocks[id].has_stream_uses() {
                 self.complete_late(id, stack);
             } else {
-                self.wait_for_streams(id)?;
+                let waits = self.wait_for_streams(id);
+                if waits.is_err() {
+                    // That one is lost; the others are taken up the next time.
+                    self.deferred = ids.collect();
+                    return waits;
+                }
             }
         }
         Ok(())
@@ -123,21 +129,26 @@ impl Heap {
         }
         let streams: Vec<StreamKey> = self.waiting.keys().collect();
         for key in streams {
-            let Some(marks) = self.waiting.get_mut(key) else { continue };
-            let is_of = |(_, id): &(Mark, BlockId)| pools.contains(&self.blocks[*id].pool);
-            let (ours, others): (VecDeque<_>, VecDeque<_>) =
-                std::mem::take(marks).into_iter().partition(is_of);
-            *marks = others;
-            if marks.is_empty() {
-                self.waiting.remove(key);
-            }
-            for (mark, id) in ours {
+            // Each leaves the queue when it is passed: if the device fails, the rest still waits.
+            while let Some((place, mark, id)) = self.first_of(key, pools) {
                 self.segments.device().wait(mark)?;
+                self.waiting.get_mut(key).and_then(|marks| marks.remove(place));
                 self.pass(id, stack);
                 self.segments.device().forget(mark);
             }
+            if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
+                self.waiting.remove(key);
+            }
         }
         Ok(())
+    }
+
+    /// The oldest mark on a stream for a block of these pools, and its place in the queue.
+    fn first_of(&mut self, key: StreamKey, pools: [PoolIndex; 2]) -> Option<(usize, Mark, BlockId)> {
+        let marks = self.waiting.get_mut(key)?;
+        let place = marks.iter().position(|(_, id)| pools.contains(&self.blocks[*id].pool))?;
+        let (mark, id) = marks[place];
+        Some((place, mark, id))
     }
 
     fn complete_while(

@@ -17,7 +17,8 @@ impl Guard {
     /// The guard, or `None` while this thread holds it or is ending.
     pub(super) fn enter() -> Option<Guard> {
         let was = RECORDING.try_with(|recording| recording.replace(true)).unwrap_or(true);
-        (!was).then_some(Guard(()))
+        // Made only if it is given out: one that is dropped here would end the first.
+        (!was).then(|| Guard(()))
     }
 }
 
@@ -45,7 +46,10 @@ mod tests {
         let first = Guard::enter();
         assert!(first.is_some());
         assert!(Guard::enter().is_none());
+        assert!(Guard::enter().is_none(), "a refusal does not end the first");
+        assert!(Guard::is_held());
         drop(first);
+        assert!(!Guard::is_held());
         let panicked = std::panic::catch_unwind(|| {
             let _guard = Guard::enter();
             panic!("while recording");

@@ -55,7 +55,7 @@ pub(super) fn current(recorder: u64) -> ScopeId {
 #[cold]
 fn current_of_several(recorder: u64) -> ScopeId {
     let innermost = |open: &RefCell<Vec<Open>>| {
-        open.borrow().iter().rev().find(|open| open.recorder == recorder).map(|open| open.scope)
+        open.try_borrow().ok()?.iter().rev().find(|open| open.recorder == recorder).map(|open| open.scope)
     };
     OPEN.try_with(innermost).ok().flatten().unwrap_or_default()
 }

@@ -25,6 +25,8 @@ pub(super) struct Tape {
     life: AtomicU64,
     /// The last moment given out under the allocator's lock.
     last: AtomicU64,
+    /// Events of signal handlers that interrupted one: they can take no lock.
+    n_interrupted: AtomicU64,
     books: Mutex<Books>,
 }
 
@@ -80,7 +82,12 @@ impl Tape {
             horizon: 0,
             n_dropped: 0,
         };
-        Tape { life: AtomicU64::new(new_life()), last: AtomicU64::new(0), books: Mutex::new(books) }
+        Tape {
+            life: AtomicU64::new(new_life()),
+            last: AtomicU64::new(0),
+            n_interrupted: AtomicU64::new(0),
+            books: Mutex::new(books),
+        }
     }
 
     /// Which chunks are of this tape now.
@@ -130,6 +137,12 @@ impl Tape {
         lock(&self.books).n_dropped += 1;
     }
 
+    /// Counts an event that came in the middle of another on the same thread.
+    #[cold]
+    pub(super) fn count_interrupted(&self) {
+        self.n_interrupted.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Changes how many events are kept, and forgets them all if asked to.
     pub(super) fn reset(&self, capacity: usize, erase: bool) {
         let _guard = Guard::enter();
@@ -143,6 +156,7 @@ impl Tape {
                 horizon: 0,
                 n_dropped: 0,
             };
+            self.n_interrupted.store(0, Ordering::Relaxed);
             self.life.store(new_life(), Ordering::Relaxed);
         } else if books.capacity != capacity {
             // What the smaller of the two does not hold must not come back.
@@ -163,7 +177,9 @@ impl Tape {
         let books = lock(&self.books);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
         fence(Ordering::SeqCst);
-        books.cut((until << ACTION_BITS) | ((1 << ACTION_BITS) - 1), books.capacity)
+        let mut cut = books.cut((until << ACTION_BITS) | ((1 << ACTION_BITS) - 1), books.capacity);
+        cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);
+        cut
     }
 }
 

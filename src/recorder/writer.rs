@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     event::Event,
-    sync::{fence, thread_local},
+    sync::{settle_loads, thread_local},
 };
 
 /// Who puts the events of a tape in order.
@@ -64,9 +64,10 @@ thread_local! {
 #[inline(always)]
 pub(super) fn write(shared: &Shared, tape: &Arc<Tape>, note: Note<'_>) {
     let written = WRITERS.try_with(|writers| {
-        // Borrowed already: the recorder's own doing, which it does not record.
-        if let Ok(mut writers) = writers.try_borrow_mut() {
-            writers.get_or_insert_default().write(shared, tape, note);
+        match writers.try_borrow_mut() {
+            Ok(mut writers) => writers.get_or_insert_default().write(shared, tape, note),
+            // A signal came in the middle of an event, and its handler has one too.
+            Err(_) => tape.count_interrupted(),
         }
     });
     if written.is_err() {
@@ -121,13 +122,22 @@ impl Writer {
         else {
             return tape.count_lost();
         };
+        if !self.write_here(shared, tape, note, context) && self.turn(shared, tape) {
+            // Another moment too: the next chunk may be one that was left behind just now.
+            self.write_here(shared, tape, note, context);
+        }
+    }
+
+    /// Whether the chunk had room.
+    #[inline(always)]
+    fn write_here(&mut self, shared: &Shared, tape: &Tape, note: Note<'_>, context: ContextId) -> bool {
         let at = self.moment(shared, tape, note);
-        let words = log::words(note.event, at, context);
-        if self.chunk.write(self.len, words) || (self.turn(shared, tape) && self.chunk.write(self.len, words))
-        {
+        let has_room = self.chunk.write(self.len, log::words(note.event, at, context));
+        if has_room {
             self.len += 1;
             self.last = at;
         }
+        has_room
     }
 
     #[inline]
@@ -137,7 +147,7 @@ impl Writer {
         }
         // Reading the counter must not overtake the load that brought the
         // address here, or a free could get an earlier time than its alloc.
-        fence(std::sync::atomic::Ordering::SeqCst);
+        settle_loads();
         Ticks(shared.clock.now().0.max(self.last.0 + 1))
     }
 

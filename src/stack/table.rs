@@ -114,19 +114,39 @@ impl StackTable {
         }
     }
 
+    /// The number of these addresses, and of what the source says now, if they were met before.
+    #[inline]
+    pub(super) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
+        match self.source.get() {
+            None => self.known(Key { hash: finish(hash), native, source: &[] }),
+            Some(source) => {
+                let mut words = [0; MAX_DEPTH];
+                self.known(with_source(&**source, native, hash, &mut words))
+            }
+        }
+    }
+
+    /// Whether it is the number of a stack that is kept, and not that of a full table.
+    #[inline]
+    pub(super) fn is_kept(&self, stack: StackId) -> bool {
+        self.full.load(Ordering::Relaxed) != stack.0
+    }
+
     #[inline(never)]
     fn intern_with(&self, source: &dyn FrameSource, native: &[usize], hash: u64) -> StackId {
         let mut words = [0; MAX_DEPTH];
-        let n = source.capture(&mut words).min(MAX_DEPTH);
-        let hash =
-            words[..n].iter().enumerate().fold(finish(hash), |hash, (i, word)| prefix_hash(hash, i, *word));
-        self.number_of(Key { hash: finish(hash), native, source: &words[..n] })
+        self.number_of(with_source(source, native, hash, &mut words))
     }
 
     fn number_of(&self, key: Key<'_>) -> StackId {
+        self.known(key).unwrap_or_else(|| self.insert(key))
+    }
+
+    #[inline]
+    fn known(&self, key: Key<'_>) -> Option<StackId> {
         // SAFETY: `inserter` owns the index and drops none before itself.
         let index = unsafe { &*self.index.load(Ordering::Acquire) };
-        index.find(key).map_or_else(|| self.insert(key), Record::stack)
+        index.find(key).map(Record::stack)
     }
 
     #[cold]
@@ -178,6 +198,19 @@ impl Default for StackTable {
     fn default() -> StackTable {
         StackTable::new(DEFAULT_LIMIT)
     }
+}
+
+/// The key of a stack with what the source says of it now.
+fn with_source<'a>(
+    source: &dyn FrameSource,
+    native: &'a [usize],
+    hash: u64,
+    words: &'a mut [usize; MAX_DEPTH],
+) -> Key<'a> {
+    let n = source.capture(words).min(MAX_DEPTH);
+    let words = &words[..n];
+    let hash = words.iter().enumerate().fold(finish(hash), |hash, (i, word)| prefix_hash(hash, i, *word));
+    Key { hash: finish(hash), native, source: words }
 }
 
 /// The hash of a stack's words up to the one at `index`, given that of those before it.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
 };
@@ -130,6 +130,54 @@ fn sixty_four_threads_of_one_allocator_leave_valid_snapshots() {
     });
     let trace = &reel.snapshot().device_traces[0];
     assert!(trace.len() > 1000, "they did record");
+}
+
+/// One thread records allocations and hands their addresses over, the other records the frees.
+#[test]
+fn a_free_by_another_thread_stands_behind_its_allocation() {
+    const N_EVENTS: u64 = 300_000;
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().context(Context::None));
+    let handed_over = AtomicU64::new(0);
+    let note = |track: &Track, n: u64, action: Action| {
+        track.record_unlocked(Event {
+            action,
+            address: Address(n << 9),
+            stream: StreamId(0),
+            ..nth_event(0, 0)
+        });
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let track = recorder.track(DEVICE);
+            for n in 1..=N_EVENTS {
+                note(&track, n, Action::Alloc);
+                handed_over.store(n, Ordering::Release);
+            }
+        });
+        scope.spawn(|| {
+            let (track, mut n_freed) = (recorder.track(DEVICE), 0);
+            while n_freed < N_EVENTS {
+                let n = handed_over.load(Ordering::Acquire);
+                if n > n_freed {
+                    note(&track, n, Action::FreeCompleted);
+                    n_freed = n;
+                }
+            }
+        });
+    });
+    let (mut allocated, mut n_frees) = (0, 0);
+    for entry in &snapshot(&recorder).device_traces[0] {
+        match entry.action {
+            Some(Action::Alloc) => allocated = entry.address >> 9,
+            _ => {
+                assert!(entry.address >> 9 <= allocated, "a free before its allocation");
+                n_frees += 1;
+            }
+        }
+    }
+    assert_eq!(allocated, N_EVENTS);
+    assert!(n_frees > 0);
 }
 
 /// Each thread takes a chunk and leaves it, nearly empty, to the next.

@@ -2,6 +2,11 @@
 
 use std::{mem::MaybeUninit, ops::Range, ptr};
 
+/// Without a limit on its size (`ulimit -s unlimited`) the main thread's stack
+/// is said to begin where the heap ends, and the stacks of coroutines would lie
+/// in it. Below this a capture is left to the portable walk.
+const DEEPEST_BYTES: usize = 1 << 30;
+
 /// The addresses of this thread's stack; empty if the system does not tell.
 ///
 /// Slow, 30 us on the main thread, and it may allocate: ask once a thread.
@@ -21,8 +26,8 @@ pub(super) fn stack_of_this_thread() -> Range<usize> {
         }
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
     }
-    let lowest = lowest.addr();
-    lowest..lowest.saturating_add(n_bytes)
+    let end = lowest.addr().saturating_add(n_bytes);
+    end - n_bytes.min(DEEPEST_BYTES)..end
 }
 
 #[cfg(test)]

@@ -53,7 +53,14 @@ impl Module {
     /// The file that holds an address of code that is running on this thread's stack.
     pub(super) fn of(address: usize) -> Option<Module> {
         let find = FIND_OBJECT.load(Ordering::Relaxed);
-        if find.is_null() { by_iteration(address) } else { by_find_object(find, address) }
+        if find.is_null() {
+            return by_iteration(address);
+        }
+        match by_find_object(find, address) {
+            Found::Module(module) => Some(module),
+            Found::Nothing => None,
+            Found::Unreadable => by_iteration(address),
+        }
     }
 
     /// The bytes from an address to the end of the segment that holds it.
@@ -104,7 +111,16 @@ impl Module {
     }
 }
 
-fn by_find_object(find: *mut c_void, address: usize) -> Option<Module> {
+/// What the loader says of an address.
+enum Found {
+    Module(Module),
+    /// No code of any file.
+    Nothing,
+    /// A file whose program headers are not in its first page, where linkers put them.
+    Unreadable,
+}
+
+fn by_find_object(find: *mut c_void, address: usize) -> Found {
     // SAFETY: `prepare` stored what `dlsym` found under this name, whose type
     // `dlfcn.h` gives so; null was ruled out by the caller.
     let find = unsafe { mem::transmute::<*mut c_void, FindObject>(find) };
@@ -119,25 +135,24 @@ fn by_find_object(find: *mut c_void, address: usize) -> Option<Module> {
     // SAFETY: the answer has the size that glibc writes, reserved words included.
     let status = unsafe { find(ptr::without_provenance(address), &mut found) };
     if status != 0 || found.eh_frame.is_null() || found.link_map.is_null() {
-        return None;
+        return Found::Nothing;
     }
     // SAFETY: a loaded file's `link_map` begins with its load bias, and its
     // mapping is at least a page.
     let (bias, header) = unsafe { (*found.link_map, &*found.map_start.cast::<Elf64_Ehdr>()) };
-    // Linkers put the header into the first segment; a file where they did not
-    // is left to the portable walk.
     let is_elf =
         header.e_ident.starts_with(b"\x7fELF") && header.e_phentsize as usize == size_of::<Elf64_Phdr>();
     let (start, end) = (found.map_start.expose_provenance(), found.map_end.addr());
-    let past_phdrs =
-        (header.e_phoff as usize).checked_add(usize::from(header.e_phnum) * size_of::<Elf64_Phdr>())?;
+    let phdrs_bytes = usize::from(header.e_phnum) * size_of::<Elf64_Phdr>();
+    let past_phdrs = (header.e_phoff as usize).saturating_add(phdrs_bytes);
     if !is_elf || header.e_phoff % 8 != 0 || past_phdrs > 4096 || past_phdrs > end - start {
-        return None;
+        return Found::Unreadable;
     }
     // SAFETY: the program headers are within the first page of the mapping, as checked above.
     let phdrs = unsafe { found.map_start.add(header.e_phoff as usize).cast() };
     let n_phdrs = usize::from(header.e_phnum);
-    Some(Module { start, end, eh_frame_hdr: found.eh_frame.expose_provenance(), bias, phdrs, n_phdrs })
+    let eh_frame_hdr = found.eh_frame.expose_provenance();
+    Found::Module(Module { start, end, eh_frame_hdr, bias, phdrs, n_phdrs })
 }
 
 fn by_iteration(address: usize) -> Option<Module> {
@@ -197,7 +212,7 @@ mod tests {
             assert!((slow.start..slow.end).contains(&address));
             assert!(slow.bytes_from(slow.eh_frame_hdr).is_some_and(|bytes| bytes[0] == 1), "version 1");
             if !find.is_null() {
-                let fast = by_find_object(find, address).expect("a loaded address");
+                let Found::Module(fast) = by_find_object(find, address) else { panic!("a loaded address") };
                 assert_eq!(
                     (fast.eh_frame_hdr, fast.bias, fast.n_phdrs),
                     (slow.eh_frame_hdr, slow.bias, slow.n_phdrs)

@@ -16,6 +16,7 @@ use std::{
     cell::{Cell, UnsafeCell},
     mem::MaybeUninit,
     ops::Range,
+    sync::atomic::{Ordering, compiler_fence},
 };
 
 use super::{capture::MAX_DEPTH, method::StackMethod, table::StackTable};
@@ -47,17 +48,39 @@ pub(super) fn prepare() -> Option<StackMethod> {
 #[inline(never)]
 pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId> {
     let start = Registers::here();
-    with_last(start, method, |last| {
+    with_last(start, method, |last, walk_again| {
         let has_source = table.has_source();
         if !has_source && let Some(stack) = last.stack_in(table.number()) {
-            return stack;
+            return Some(stack);
         }
-        let stack = table.intern_native(last.words(), last.hash());
-        if !has_source {
+        let known = table.find_native(last.words(), last.hash());
+        let stack = known.or_else(|| number_new(table, last, walk_again))?;
+        // The number of a full table is asked for each time, because each time counts.
+        if !has_source && table.is_kept(stack) {
             last.set_stack(table.number(), stack);
         }
-        stack
+        Some(stack)
     })
+}
+
+/// Numbers a stack that was never met.
+///
+/// A walk that went astray by the rules of a library that is gone looks new,
+/// and what is new goes to the loader in any case: so its files are looked at
+/// once more.
+#[cold]
+#[inline(never)]
+fn number_new(table: &StackTable, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {
+    match learn::recheck(last.words()) {
+        Verdict::Sound => {}
+        Verdict::Unsettled => return None,
+        Verdict::Forgotten => {
+            if !walk_again(last) {
+                return None;
+            }
+        }
+    }
+    Some(table.intern_native(last.words(), last.hash()))
 }
 
 #[cfg(test)]
@@ -65,12 +88,12 @@ pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId>
 #[inline(never)]
 pub(super) fn capture(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Option<usize> {
     let start = Registers::here();
-    with_last(start, method, |last| {
+    with_last(start, method, |last, _| {
         let captured = last.words();
         for (word, from) in words.iter_mut().zip(captured.iter().rev()) {
             *word = *from;
         }
-        captured.len()
+        Some(captured.len())
     })
 }
 
@@ -96,20 +119,35 @@ thread_local! {
     };
 }
 
+/// Walks a stack again, all the way, by rules that were looked at; whether it could.
+type WalkAgain<'a> = &'a dyn Fn(&mut Last) -> bool;
+
 /// Brings the thread's last capture up to date and shows it.
 #[inline(always)]
-fn with_last<T>(start: Registers, method: StackMethod, show: impl FnOnce(&mut Last) -> T) -> Option<T> {
+fn with_last<T>(
+    start: Registers,
+    method: StackMethod,
+    show: impl FnOnce(&mut Last, WalkAgain<'_>) -> Option<T>,
+) -> Option<T> {
     THREAD.with(|thread| {
         // A signal may have come in the middle of a capture, and capture too.
         if thread.is_busy.replace(true) {
             return None;
         }
+        // The handler runs on this thread: the processor keeps the order, the compiler has to be told.
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: `is_busy` was false, so no other reference into this cell is
         // alive, and it is true until these two are gone: nothing below
         // hands them out, and a panic in `show` leaves it true for ever.
         let (stack, last) = unsafe { (&mut *thread.stack.get(), &mut *thread.last.get()) };
         let is_made = update(stack, &thread.ends, last, start, method);
-        let shown = is_made.then(|| show(last));
+        let shown = if is_made {
+            let live = start.sp..stack.end;
+            show(last, &|last| walk_anew::<false>(last, start, &live) != End::Unfit)
+        } else {
+            None
+        };
+        compiler_fence(Ordering::SeqCst);
         thread.is_busy.set(false);
         shown
     })
@@ -147,6 +185,10 @@ fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
     if stack.end == 0 {
         *stack = bounds::stack_of_this_thread();
         stack.end &= !7;
+        if stack.end == 0 {
+            // The system does not tell, and is not asked again.
+            *stack = 8..8;
+        }
     }
     stack.contains(&sp)
 }
