@@ -133,7 +133,11 @@ fn a_failed_request_has_its_reason() {
 fn only_what_grows_is_a_leak() {
     let base = 32 * MIB;
     let mut entries: Vec<E> = vec![("segment_alloc", base, 64 * MIB, 0), ("alloc", base, 16 * MIB, 1)];
+    // Several weights, all early.
+    let weights = (0..4).map(|n| (base + (50 + n) * MIB, MIB, 5));
+    entries.extend(weights.clone().map(|(at, size, line)| ("alloc", at, size, line)));
     let mut blocks = vec![(base, 16 * MIB, 1)];
+    blocks.extend(weights);
     for step in 1..=8 {
         let at = base + 16 * MIB + step * MIB;
         entries.push(("alloc", at, 4096, 2));
@@ -142,12 +146,13 @@ fn only_what_grows_is_a_leak() {
         entries.push(("free_completed", base + 40 * MIB, MIB, 4));
         blocks.push((at, 4096, 2));
     }
+    blocks.sort_unstable();
     let snapshot = snapshot(&entries, &[(base, 64 * MIB, &blocks)]);
     let history = DeviceHistory::of(&snapshot, DeviceId(0));
     let found = leaks(&history);
     let told: Vec<_> =
         found.iter().map(|site| (lines(&snapshot, &site.site), site.is_growing(), site.n_live)).collect();
-    assert_eq!(told, [(2, true, 8), (1, false, 1)]);
+    assert_eq!(told, [(2, true, 8), (1, false, 1), (5, false, 4)]);
     let busiest = &churn(&history)[0];
     assert_eq!((lines(&snapshot, &busiest.site), busiest.n_cycles, busiest.size_bytes), (3, 8, MIB));
     assert_eq!((busiest.bytes, busiest.mean_life_entries), (8 * MIB, 2));

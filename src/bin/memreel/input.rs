@@ -4,9 +4,7 @@ use std::{
     fmt::Display,
     fs::{File, Metadata},
     io::{self, ErrorKind, Read, Write},
-    panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
 };
 
 use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
@@ -94,7 +92,10 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     Ok(Opened { name: name(path), snapshot: load(path)? })
 }
 
-/// Reads two snapshots, side by side; a failure has the name of its file.
+/// Reads two snapshots; a failure has the name of its file.
+///
+/// One after the other: read side by side they took two thirds of the time, and with both files
+/// mapped at once half as much memory again.
 pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
     let named = |path: &Path| {
         open(path).map_err(|failure| match failure {
@@ -102,15 +103,7 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
             write @ Failure::Write(_) => write,
         })
     };
-    let (before, after) = thread::scope(|scope| {
-        let before = scope.spawn(|| named(before));
-        let after = named(after);
-        (before.join(), after)
-    });
-    match before {
-        Ok(before) => Ok([before?, after?]),
-        Err(panic) => resume_unwind(panic),
-    }
+    Ok([named(before)?, named(after)?])
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {
