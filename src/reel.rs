@@ -15,7 +15,7 @@ use crate::{
     inventory::Inventory,
     pickle,
     recorder::{History, Recorder, Scope},
-    snapshot::{self, Dialect, Snapshot},
+    snapshot::{self, Dialect, Recorded, Snapshot},
 };
 
 /// A recorder and one caching allocator for each device. Clones are the same reel.
@@ -117,15 +117,15 @@ impl Reel {
     /// What is known now, of all devices: segments, blocks and the events so far.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.snapshot()
+        self.shared.recorded().into_snapshot()
     }
 
-    /// Writes [`Reel::snapshot`] to a file, whole or not at all.
+    /// Writes [`Reel::snapshot`] to a file, whole or not at all. It takes no memory for the events.
     ///
     /// # Errors
     /// [`Error::is_io`]; a file that stood there before is then untouched.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        pickle::save(&self.snapshot(), path.as_ref())
+        pickle::save(&self.shared.recorded(), path.as_ref())
     }
 
     /// From now on a failed request writes a snapshot before its error is returned.
@@ -155,17 +155,17 @@ impl Reel {
 
 fn save_before_error(reel: &Weak<Shared>, path: &Path, figures: &mut OutOfMemory) {
     let Some(reel) = reel.upgrade() else { return };
-    match pickle::save(&reel.snapshot(), path) {
+    match pickle::save(&reel.recorded(), path) {
         Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path.into()), None),
         Err(error) => figures.snapshot_failure = Some(error.to_string()),
     }
 }
 
 impl Shared {
-    fn snapshot(&self) -> Snapshot {
+    fn recorded(&self) -> Recorded {
         let inventories: Vec<&dyn Inventory> =
             self.allocators.iter().map(|allocator| allocator as &dyn Inventory).collect();
-        snapshot::collect(&self.recorder, &inventories, self.dialect)
+        snapshot::hold(&self.recorder, &inventories, self.dialect)
     }
 }
 

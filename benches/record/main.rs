@@ -19,7 +19,7 @@
 //! | `stack20_inner4` | the innermost four frames others each time |
 //! | `stack20_other` | all of them others each time |
 //! | `pair_off`, `pair_none`, `pair_native` | an allocation and its free, 20 frames deep, recording off, without stacks, with |
-//! | `export_1m` | a million events with 2,000 stacks, named before, into a file; its parts beside it |
+//! | `export_1m` | a million events with 2,000 stacks, named before, into a file; beside it the same by way of a `Snapshot`, in two parts |
 //! | `symbolise_2000` | the names of 2,000 addresses that were never named |
 //!
 //! What others take stands beside it, for the stack alone: `backtrace::trace`

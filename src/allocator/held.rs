@@ -13,7 +13,7 @@ use crate::{
 
 impl CachingAllocator {
     /// As [`CachingAllocator::alloc`]; the block is held until [`CachingAllocator::free_held`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alloc_held(&self, bytes: u64, stream: StreamId) -> Result<Address> {
         self.shared.serve(bytes, stream, |heap, grant, _| {
             heap.held.insert(grant.address, grant.id);
@@ -22,7 +22,7 @@ impl CachingAllocator {
     }
 
     /// Takes a held block back; `None` when the address is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_held(&self, address: Address) -> Option<Result<()>> {
         // Whether the filters left the block out is known under the lock; its free then drops this stack.
         let stack = self.shared.track.stack_of_free(StackId::NONE);

@@ -14,12 +14,14 @@ thread_local! {
 }
 
 /// Runs a call; a panic becomes an error like any other.
+#[inline(always)]
 pub(super) fn cross<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err(Error::misuse("memreel has a bug: it panicked; the text stands above")))
 }
 
 /// As [`cross`], with 0 for success and -1 for a failure.
+#[inline(always)]
 pub(super) fn status(call: impl FnOnce() -> Result<()>) -> c_int {
     cross(call).map_or_else(
         |error| {

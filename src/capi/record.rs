@@ -21,7 +21,7 @@ use crate::{
     inventory::Inventory,
     pickle,
     recorder::{History, Ledger, Scope},
-    snapshot::{self, Dialect, Snapshot},
+    snapshot::{self, Dialect, Recorded},
 };
 
 /// Switches recording. `options` is JSON, `{"enabled": "all"}`; null is everything.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn memreel_record(options: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memreel_dump(path: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| pickle::save(&state()?.snapshot(), Path::new(unsafe { text("the path", path)? })))
+    status(|| pickle::save(&state()?.recorded(), Path::new(unsafe { text("the path", path)? })))
 }
 
 /// From now on a failed request writes a snapshot there before its error is returned or thrown.
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// All devices, each with its allocator and its ledger.
-    fn snapshot(&self) -> Snapshot {
+    fn recorded(&self) -> Recorded {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id().0);
         let devices: BTreeSet<u16> = own.chain(ledgers.keys().copied()).collect();
@@ -195,6 +195,6 @@ impl State {
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
         let inventories: Vec<&dyn Inventory> =
             inventories.iter().map(|both| both as &dyn Inventory).collect();
-        snapshot::collect(self.reel.recorder(), &inventories, Dialect::default())
+        snapshot::hold(self.reel.recorder(), &inventories, Dialect::default())
     }
 }

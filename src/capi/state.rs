@@ -88,14 +88,17 @@ impl State {
     }
 
     /// A new block, which is the caller's until [`State::free`].
-    #[inline]
+    ///
+    /// Inlined, as all is between the border and the walk of the stack: each
+    /// frame in between would be walked at every call.
+    #[inline(always)]
     pub(super) fn alloc(&self, bytes: u64, device: c_int, stream: StreamId) -> Result<Address> {
         self.allocator(device)?.alloc_held(bytes, stream)
     }
 
     /// Takes a block back, by its address alone; the device that the caller
     /// names is only where to look first. Addresses are one space over all devices.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free(&self, address: Address, device: c_int) -> Result<()> {
         let named = self.allocator(device).ok();
         named

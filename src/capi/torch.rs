@@ -16,6 +16,7 @@ use crate::{
     inventory::Inventory,
 };
 
+#[inline(always)]
 fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
     if size == 0 { Ok(Address(0)) } else { state()?.alloc(size as u64, device, stream) }
 }
@@ -54,6 +55,7 @@ pub extern "C" fn memreel_free(address: *mut c_void, _size: usize, device: c_int
 }
 
 /// Takes a block back; what is none of ours leaves its text for `memreel_error`.
+#[inline(always)]
 pub(super) fn free(address: *mut c_void, device: c_int) {
     if !address.is_null() {
         status(|| state()?.free(Address(address.addr() as u64), device));

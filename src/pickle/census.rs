@@ -8,7 +8,7 @@ use super::out::Short;
 use crate::{
     event::Action,
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Segment, Shape, Slot, Snapshot, StackIndex, Stacks, TraceEntry, Value},
+    snapshot::{Block, Document, Segment, Shape, Slot, StackIndex, Stacks, TraceEntry, Value},
 };
 
 /// Numbers that take one byte.
@@ -62,7 +62,8 @@ pub(super) struct Census<'a> {
 
 impl<'a> Census<'a> {
     /// Counts a snapshot and gives the short numbers away.
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn of(document: &'a dyn Document) -> Self {
+        let snapshot = document.head();
         let mut census = Census {
             texts: Vec::new(),
             words: Vec::new(),
@@ -78,7 +79,7 @@ impl<'a> Census<'a> {
         census.actions = Action::ALL.map(|action| census.text(action.name(), 0));
         census.states = BlockState::ALL.map(|state| census.text(state.name(), 0));
         census.kinds = [PoolKind::Small, PoolKind::Large].map(|kind| census.text(kind.name(), 0));
-        census.count(snapshot);
+        census.count(document);
         census.give_short_numbers();
         census
     }
@@ -99,13 +100,12 @@ impl<'a> Census<'a> {
         place
     }
 
-    fn count(&mut self, snapshot: &'a Snapshot) {
-        snapshot
-            .device_traces
-            .iter()
-            .chain([&snapshot.host_traces])
-            .flatten()
-            .for_each(|entry| self.entry(entry));
+    fn count(&mut self, document: &'a dyn Document) {
+        let snapshot = document.head();
+        for device in 0..document.n_traces() {
+            document.for_each_entry(device, &mut |entry| self.entry(entry));
+        }
+        snapshot.host_traces.iter().for_each(|entry| self.entry(entry));
         snapshot.segments.iter().chain(&snapshot.host_segments).for_each(|segment| self.segment(segment));
         for annotation in &snapshot.external_annotations {
             self.shapes[annotation.shape.index()] += 1;

@@ -55,7 +55,7 @@ use std::{io, path::Path};
 use crate::{
     error::Result,
     snapshot::{
-        Snapshot,
+        Document, Snapshot,
         validate::{Finding, validate},
     },
 };
@@ -92,7 +92,7 @@ pub struct Inspection {
 /// assert_eq!(pickle::load(&path)?.n_events(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn save(snapshot: &Snapshot, path: impl AsRef<Path>) -> Result<()> {
+pub fn save(snapshot: &impl Document, path: impl AsRef<Path>) -> Result<()> {
     file::replace(path.as_ref(), |sink| write(snapshot, sink))
 }
 
@@ -110,13 +110,13 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
 ///
 /// # Errors
 /// The first error of the writer.
-pub fn write(snapshot: &Snapshot, sink: impl io::Write) -> io::Result<()> {
+pub fn write(snapshot: &impl Document, sink: impl io::Write) -> io::Result<()> {
     write::write(snapshot, sink)
 }
 
 /// A snapshot's bytes.
 #[must_use]
-pub fn to_vec(snapshot: &Snapshot) -> Vec<u8> {
+pub fn to_vec(snapshot: &impl Document) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(snapshot, &mut bytes).expect("a vector takes every byte");
     bytes

@@ -28,18 +28,20 @@ use super::{
     row::Row,
 };
 use crate::snapshot::{
-    Annotation, Block, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks,
-    Text, TraceEntry, Value,
+    Annotation, Block, Document, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot,
+    StackIndex, Stacks, Text, TraceEntry, Value,
 };
 
 /// The largest batch that the viewer takes for sure, and what CPython writes.
 const BATCH: usize = 1000;
 
 /// Writes a snapshot.
-pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
+pub(super) fn write(document: &dyn Document, sink: impl Write) -> io::Result<()> {
+    let snapshot = document.head();
     let mut writer = Writer {
+        document,
         snapshot,
-        census: Census::of(snapshot),
+        census: Census::of(document),
         values: FxHashMap::default(),
         templates: vec![None; snapshot.shapes.len()],
         rows: (0..snapshot.shapes.len()).map(|_| None).collect(),
@@ -55,6 +57,8 @@ pub(super) fn write(snapshot: &Snapshot, sink: impl Write) -> io::Result<()> {
 }
 
 struct Writer<'a, W> {
+    document: &'a dyn Document,
+    /// Its head.
     snapshot: &'a Snapshot,
     census: Census<'a>,
     /// Containers that stand in a shape, with their numbers.
@@ -103,7 +107,8 @@ impl<'a, W: Write> Writer<'a, W> {
                 Slot::Field(Field::Segments) => self.list(&snapshot.segments, Self::segment),
                 Slot::Field(Field::HostSegments) => self.list(&snapshot.host_segments, Self::segment),
                 Slot::Field(Field::DeviceTraces) => {
-                    self.list(&snapshot.device_traces, |writer, trace| writer.list(trace, Self::entry));
+                    let devices: Vec<usize> = (0..self.document.n_traces()).collect();
+                    self.list(&devices, |writer, device| writer.trace(*device));
                 }
                 Slot::Field(Field::HostTraces) => self.list(&snapshot.host_traces, Self::entry),
                 Slot::Field(_) => self.list(&snapshot.external_annotations, Self::annotation),
@@ -113,7 +118,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// A list in batches.
-    fn list<T>(&mut self, all: &'a [T], each: impl Fn(&mut Self, &'a T)) {
+    fn list<'l, T>(&mut self, all: &'l [T], each: impl Fn(&mut Self, &'l T)) {
         self.out.op(op::EMPTY_LIST);
         for batch in all.chunks(BATCH) {
             self.out.op(op::MARK);
@@ -127,8 +132,33 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
+    /// As [`Writer::list`], of events that may stand in no list.
+    fn trace(&mut self, device: usize) {
+        self.out.op(op::EMPTY_LIST);
+        let mut n_in_batch = 0;
+        let mut goes_on = true;
+        self.document.for_each_entry(device, &mut |entry| {
+            if !goes_on {
+                return;
+            }
+            if n_in_batch == BATCH {
+                self.out.op(op::APPENDS);
+                n_in_batch = 0;
+            }
+            if n_in_batch == 0 {
+                self.out.op(op::MARK);
+            }
+            self.entry(entry);
+            n_in_batch += 1;
+            goes_on = self.out.spill();
+        });
+        if n_in_batch > 0 {
+            self.out.op(op::APPENDS);
+        }
+    }
+
     #[inline]
-    fn entry(&mut self, entry: &'a TraceEntry) {
+    fn entry(&mut self, entry: &TraceEntry) {
         if let Some(row) = &mut self.rows[entry.shape.index()]
             && row.write(entry, &self.census, &mut self.out).is_some()
         {

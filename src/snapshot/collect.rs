@@ -4,12 +4,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{
     Annotation, Block, Field, Form, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
-    Stacks, Text, TraceEntry, Value,
+    Stacks, Text, Value,
+    recorded::{EntryShapes, Named, Recorded},
 };
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
-    recorder::{ContextId, Cut, Entry, Key, Log, Recorder, ScopeId, stack_method},
+    recorder::{Cut, Entry, Key, Log, Recorder, ScopeId, stack_method},
     stack::{Symbol, Symbolizer},
 };
 
@@ -35,25 +36,38 @@ struct Take {
 /// Both are read under the inventory's lock, so that they agree; then a
 /// `snapshot` event is recorded, which this snapshot does not contain and the
 /// next one does (snapshot-format.md 2.7). Names are looked up afterwards,
-/// outside every lock.
+/// outside every lock. To write the snapshot and not to look at it,
+/// [`hold`] takes less memory.
 #[must_use]
 pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
+    hold(recorder, inventories, dialect).into_snapshot()
+}
+
+/// As [`collect`], but the events stay where they were recorded until they are written.
+#[must_use]
+pub fn hold(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Recorded {
     let takes: Vec<Take> = inventories.iter().map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.key();
     let mut collector = Collector::new(recorder, &takes, dialect);
     let n_devices = takes.iter().map(|take| take.device + 1).max().unwrap_or(1);
     collector.snapshot.device_traces.resize_with(n_devices, Vec::new);
+    let mut shapes = EntryShapes::new(key.n_contexts());
     for take in &takes {
         collector.segments(take);
-        collector.trace(take, &key);
+        collector.shapes(take, &key, &mut shapes);
     }
     // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(recorder);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
     collector.top(&settings, recorder, n_lost);
-    collector.snapshot
+    let mut logs: Vec<Vec<Log>> = Vec::new();
+    logs.resize_with(n_devices, Vec::new);
+    for take in takes {
+        logs[take.device].push(take.log);
+    }
+    Recorded::new(collector.snapshot, logs, key, collector.stacks, shapes)
 }
 
 fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
@@ -143,31 +157,15 @@ impl Collector {
         }
     }
 
-    fn trace(&mut self, take: &Take, key: &Key) {
-        let mut trace = Vec::with_capacity(take.log.len());
-        let mut shapes = EntryShapes::new(key.n_contexts());
+    /// The shapes of a device's entries.
+    fn shapes(&mut self, take: &Take, key: &Key, shapes: &mut EntryShapes) {
         // From within, because a loop from without asks at each entry which chunk it is in.
-        take.log.entries(key).for_each(|Entry { event, time_us, scope, context }| {
-            let stack = self.stack(event.stack);
-            let shape = *shapes
-                .of(context, event.action == Action::Oom, stack.is_some())
-                .get_or_insert_with(|| self.entry_shape(&event, scope, stack.is_some()));
-            trace.push(TraceEntry {
-                address: event.address.0,
-                size: event.size_bytes,
-                stream: event.stream.0.cast_signed(),
-                time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
-                stack,
-                shape,
-                action: Some(event.action),
-            });
+        take.log.entries(key).for_each(|Entry { event, scope, context, .. }| {
+            let has_stack = event.stack.is_some();
+            shapes
+                .of_mut(context, event.action == Action::Oom, has_stack)
+                .get_or_insert_with(|| self.entry_shape(&event, scope, has_stack));
         });
-        let of_device = &mut self.snapshot.device_traces[take.device];
-        if of_device.is_empty() {
-            *of_device = trace;
-        } else {
-            of_device.append(&mut trace);
-        }
     }
 
     fn entry_shape(&mut self, event: &Event, scope: ScopeId, has_stack: bool) -> ShapeId {
@@ -216,45 +214,14 @@ impl Collector {
 /// What was named stays named: the next snapshot asks for little that is new.
 static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
 
-/// What stacks are called in a snapshot, by their numbers in the recorder.
-#[derive(Default)]
-struct Named(Vec<Option<StackIndex>>);
-
-impl Named {
-    fn get(&self, stack: StackId) -> Option<StackIndex> {
-        *self.0.get(stack.0 as usize)?
-    }
-
-    /// Those that are used, rising; each has [`Stacks::EMPTY`] for a name until it gets its own.
-    fn used(takes: &[Take]) -> (Named, Vec<StackId>) {
-        let mut named = Named::default();
-        takes.iter().for_each(|take| {
-            take.log.stacks().for_each(|stack| named.note(stack));
-            stacks_of(&take.segments).for_each(|stack| named.note(stack));
-        });
-        let is_used = |(number, name): (usize, &Option<StackIndex>)| {
-            name.and_then(|_| u32::try_from(number).ok()).map(StackId)
-        };
-        let used = named.0.iter().enumerate().filter_map(is_used).collect();
-        (named, used)
-    }
-
-    fn note(&mut self, stack: StackId) {
-        if !stack.is_some() {
-            return;
-        }
-        // Numbers are given from 0 upward, so this is as long as the table.
-        let number = stack.0 as usize;
-        if number >= self.0.len() {
-            self.0.resize(number + 1, None);
-        }
-        self.0[number] = Some(Stacks::EMPTY);
-    }
-}
-
 /// Gives every stack in use its frames; each distinct address is named once.
 fn name_stacks(recorder: &Recorder, takes: &[Take], snapshot: &mut Snapshot) -> Named {
-    let (mut named, used) = Named::used(takes);
+    let mut named = Named::default();
+    for take in takes {
+        take.log.stacks().for_each(|stack| named.note(stack));
+        stacks_of(&take.segments).for_each(|stack| named.note(stack));
+    }
+    let used = named.used();
     let frame_shape = snapshot.shapes.intern(Shape::of(&[
         ("name", Field::Name),
         ("filename", Field::Filename),
@@ -275,7 +242,7 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], snapshot: &mut Snapshot) -> 
             snapshot.stacks.intern_frame(frame)
         };
         let members: Vec<FrameIndex> = symbols.into_iter().map(intern).collect();
-        named.0[stack.0 as usize] = Some(snapshot.stacks.intern_stack(&members));
+        named.set(stack, snapshot.stacks.intern_stack(&members));
     }
     named
 }
@@ -291,20 +258,6 @@ fn source_frames(recorder: &Recorder, words: &[usize]) -> Vec<Symbol> {
 
 fn stacks_of(segments: &[inventory::Segment]) -> impl Iterator<Item = StackId> {
     segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
-}
-
-/// The shapes of entries, which differ by context, by being an `oom`, and by having frames.
-struct EntryShapes(Vec<[Option<ShapeId>; 4]>);
-
-impl EntryShapes {
-    fn new(n_contexts: usize) -> EntryShapes {
-        EntryShapes(vec![[None; 4]; n_contexts.max(1)])
-    }
-
-    fn of(&mut self, context: ContextId, is_oom: bool, has_stack: bool) -> &mut Option<ShapeId> {
-        let last = self.0.len() - 1;
-        &mut self.0[(context.0 as usize).min(last)][usize::from(is_oom) * 2 + usize::from(has_stack)]
-    }
 }
 
 /// The keys of an entry (snapshot-format.md 1.5).

@@ -9,6 +9,7 @@
 mod build;
 mod collect;
 mod json;
+mod recorded;
 mod records;
 mod shape;
 mod stacks;
@@ -16,7 +17,8 @@ pub mod validate;
 mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
-pub use collect::{Dialect, collect};
+pub use collect::{Dialect, collect, hold};
+pub use recorded::{Document, Recorded};
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
 pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};

@@ -1,0 +1,181 @@
+//! A snapshot whose events are still where they were recorded: it takes no memory for them.
+
+use super::{ShapeId, Snapshot, StackIndex, Stacks, TraceEntry};
+use crate::{
+    event::{Action, StackId},
+    recorder::{ContextId, Entry, Key, Log},
+};
+
+/// What can be written as a snapshot file: all but the events of devices, and these one after the other.
+pub trait Document {
+    /// Everything but the devices' events; its `device_traces` are not looked at.
+    fn head(&self) -> &Snapshot;
+
+    /// How many devices have events, or could have.
+    fn n_traces(&self) -> usize;
+
+    /// Calls `look` with each event of a device, oldest first, the same ones every time.
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry));
+}
+
+impl Document for Snapshot {
+    fn head(&self) -> &Snapshot {
+        self
+    }
+
+    fn n_traces(&self) -> usize {
+        self.device_traces.len()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        self.device_traces[device].iter().for_each(look);
+    }
+}
+
+/// What [`hold`](super::hold) gives: segments, names, and the events as 32 bytes each on their tapes.
+///
+/// A process that is out of memory can write it: a million events take a
+/// hundredth of what a [`Snapshot`] takes.
+///
+/// ```
+/// use memreel::{DeviceId, pickle, recorder::{History, Recorder}, snapshot};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let recorded = snapshot::hold(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+/// let mut file = Vec::new();
+/// pickle::write(&recorded, &mut file)?;
+/// assert_eq!(file, pickle::to_vec(&recorded.into_snapshot()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Recorded {
+    head: Snapshot,
+    /// By device; inventories may share one.
+    logs: Vec<Vec<Log>>,
+    key: Key,
+    stacks: Named,
+    shapes: EntryShapes,
+}
+
+impl Recorded {
+    pub(super) fn new(
+        head: Snapshot,
+        logs: Vec<Vec<Log>>,
+        key: Key,
+        stacks: Named,
+        shapes: EntryShapes,
+    ) -> Recorded {
+        Recorded { head, logs, key, stacks, shapes }
+    }
+
+    /// The snapshot with all its events.
+    #[must_use]
+    pub fn into_snapshot(mut self) -> Snapshot {
+        let trace = |device: usize| {
+            let mut trace = Vec::with_capacity(self.logs[device].iter().map(Log::len).sum());
+            self.for_each_entry(device, &mut |entry| trace.push(*entry));
+            trace
+        };
+        self.head.device_traces = (0..self.logs.len()).map(trace).collect();
+        self.head
+    }
+
+    #[inline]
+    fn entry(&self, Entry { event, time_us, context, .. }: Entry) -> TraceEntry {
+        let stack = self.stacks.get(event.stack);
+        TraceEntry {
+            address: event.address.0,
+            size: event.size_bytes,
+            stream: event.stream.0.cast_signed(),
+            time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
+            stack,
+            shape: self.shapes.of(context, event.action == Action::Oom, stack.is_some()),
+            action: Some(event.action),
+        }
+    }
+}
+
+impl Document for Recorded {
+    fn head(&self) -> &Snapshot {
+        &self.head
+    }
+
+    fn n_traces(&self) -> usize {
+        self.logs.len()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        for log in &self.logs[device] {
+            log.entries(&self.key).for_each(|entry| look(&self.entry(entry)));
+        }
+    }
+}
+
+/// What stacks are called in a snapshot, by their numbers in the recorder.
+#[derive(Debug, Default)]
+pub(super) struct Named(Vec<Option<StackIndex>>);
+
+impl Named {
+    pub(super) fn get(&self, stack: StackId) -> Option<StackIndex> {
+        *self.0.get(stack.0 as usize)?
+    }
+
+    /// Has [`Stacks::EMPTY`] for a name until it gets its own.
+    pub(super) fn note(&mut self, stack: StackId) {
+        if !stack.is_some() {
+            return;
+        }
+        // Numbers are given from 0 upward, so this is as long as the table.
+        let number = stack.0 as usize;
+        if number >= self.0.len() {
+            self.0.resize(number + 1, None);
+        }
+        self.0[number] = Some(Stacks::EMPTY);
+    }
+
+    /// Those that were noted, rising.
+    pub(super) fn used(&self) -> Vec<StackId> {
+        let number = |(number, name): (usize, &Option<StackIndex>)| {
+            name.and_then(|_| u32::try_from(number).ok()).map(StackId)
+        };
+        self.0.iter().enumerate().filter_map(number).collect()
+    }
+
+    pub(super) fn set(&mut self, stack: StackId, name: StackIndex) {
+        self.0[stack.0 as usize] = Some(name);
+    }
+}
+
+/// The shapes of entries, which differ by context, by being an `oom`, and by having frames.
+#[derive(Debug)]
+pub(super) struct EntryShapes(Vec<[Option<ShapeId>; 4]>);
+
+impl EntryShapes {
+    pub(super) fn new(n_contexts: usize) -> EntryShapes {
+        EntryShapes(vec![[None; 4]; n_contexts.max(1)])
+    }
+
+    pub(super) fn of_mut(
+        &mut self,
+        context: ContextId,
+        is_oom: bool,
+        has_stack: bool,
+    ) -> &mut Option<ShapeId> {
+        let place = self.place(context);
+        &mut self.0[place][index(is_oom, has_stack)]
+    }
+
+    fn of(&self, context: ContextId, is_oom: bool, has_stack: bool) -> ShapeId {
+        self.0[self.place(context)][index(is_oom, has_stack)].unwrap_or(ShapeId(0))
+    }
+
+    /// A context that was numbered later is of no event that is kept.
+    fn place(&self, context: ContextId) -> usize {
+        (context.0 as usize).min(self.0.len() - 1)
+    }
+}
+
+fn index(is_oom: bool, has_stack: bool) -> usize {
+    usize::from(is_oom) * 2 + usize::from(has_stack)
+}
