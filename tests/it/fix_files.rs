@@ -134,7 +134,7 @@ fn protocol_5() -> Vec<u8> {
 fn without_unknown() -> Vec<u8> {
     let mut json = serde_json::to_value(recorded(8, 60)).unwrap();
     json["device_traces"][0][2]["category"] = json!("parameter");
-    pickle::to_vec(&serde_json::from_value(json).unwrap())
+    pickle::to_vec(&serde_json::from_value::<Snapshot>(json).unwrap())
 }
 
 fn broken(name: &str, bytes: &[u8]) -> PathBuf {
