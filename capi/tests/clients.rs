@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::OnceLock,
 };
 
 use reel::{Action, pickle, snapshot::validate};
@@ -11,12 +12,24 @@ use reel::{Action, pickle, snapshot::validate};
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");
 
-/// The shared library that was built with this test.
+/// The shared library, built here: cargo does not build it for a test, which cannot link it.
 fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap();
-    let places = [folder.join("libmemreel.so"), folder.parent().unwrap().join("libmemreel.so")];
-    places.into_iter().find(|place| place.exists()).expect("cargo builds libmemreel.so beside the test")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let test = std::env::current_exe().unwrap();
+        // Tests lie in `deps`, below the folder of their profile.
+        let folder = test.parent().unwrap().parent().unwrap();
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+            .arg("--target-dir")
+            .arg(folder.parent().unwrap())
+            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        folder.join("libmemreel.so")
+    };
+    BUILT.get_or_init(build).clone()
 }
 
 /// Runs a compiler; there must be one, as for the linking of this test.
