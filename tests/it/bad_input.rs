@@ -80,6 +80,42 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
     refused(&folder.path().join("missing"), "check the path and your permissions", &folder);
 }
 
+/// A checkpoint is a dictionary too; a gate must not pass it.
+#[test]
+fn a_dictionary_of_something_else_is_no_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in
+        [("checkpoint.pickle", &b"\x80\x04}\x8c\x05epochK\x03s."[..]), ("other.json", b"{\"epoch\": 3}")]
+    {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        let questions: [&[&str]; 3] = [&["gate", "--max-peak", "1"], &["top"], &["stats"]];
+        for command in questions.into_iter().chain(COMMANDS.iter().copied().filter(|c| *c != ["validate"])) {
+            refused_by(command, &file, "no snapshot");
+        }
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is written");
+}
+
+/// A window without an event would be a picture of nothing.
+#[test]
+fn a_window_that_is_not_there_is_wrong_usage() {
+    let file = path("synthetic/valid.pickle");
+    for window in [["--time", "12s..10s"], ["--time", "1000s..2000s"], ["--events", "5000..6000"]] {
+        let ran = run(&["slim", window[0], window[1]], &file);
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{window:?}: {told}");
+        assert!(told.contains("window"), "{window:?}: {told}");
+    }
+}
+
+fn refused_by(command: &[&str], file: &Path, told: &str) {
+    let ran = run(command, file);
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(3), "{command:?}: {stderr}");
+    assert!(stderr.contains(told), "{command:?}: {stderr}");
+}
+
 fn refused(file: &Path, told: &str, folder: &TempDir) {
     let n_files = fs::read_dir(folder).unwrap().count();
     for command in COMMANDS {

@@ -7,7 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
+use memreel::{
+    DeviceId, Error, Snapshot,
+    analysis::state::devices,
+    pickle,
+    snapshot::{Field, Form, Slot},
+};
 
 use crate::{
     args::{Devices, Input},
@@ -107,10 +112,21 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {
-    match piped(path)? {
-        Some(bytes) => parse(&bytes),
-        None => Ok(pickle::load(path)?),
+    let snapshot = match piped(path)? {
+        Some(bytes) => parse(&bytes)?,
+        None => pickle::load(path)?,
+    };
+    is_snapshot(snapshot)
+}
+
+/// Refuses a dictionary of something else, such as a checkpoint: every limit holds for nothing.
+pub(crate) fn is_snapshot(snapshot: Snapshot) -> Result<Snapshot, Failure> {
+    let has = |slot: &Slot| matches!(slot, Slot::Field(Field::Segments | Field::DeviceTraces));
+    if snapshot.form == Form::SegmentList || snapshot.shape.slots.iter().any(|(_, slot)| has(slot)) {
+        return Ok(snapshot);
     }
+    let what = "no snapshot: it has neither \"segments\" nor \"device_traces\"";
+    Err(Failure::Told(Exit::Unreadable, what.to_owned()))
 }
 
 /// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, name, open, piped},
+    input::{Failure, is_snapshot, name, open, parse, piped},
     output::{Output, told},
 };
 
@@ -85,13 +85,18 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
 }
 
 fn read(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
+    let (snapshot, findings) = inspect(file)?;
+    Ok((is_snapshot(snapshot)?, findings))
+}
+
+fn inspect(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
     match piped(file)? {
         Some(bytes) if pickle::from_slice(&bytes).is_ok() => {
             let inspection = pickle::inspect_slice(&bytes);
             Ok((inspection.snapshot?, inspection.findings))
         }
         // A text: standard input has been read, so it is taken from there.
-        Some(bytes) => Ok((crate::input::parse(&bytes)?, Vec::new())),
+        Some(bytes) => Ok((parse(&bytes)?, Vec::new())),
         None if file.is_file() => {
             let inspection = pickle::inspect(file)?;
             Ok((inspection.snapshot?, inspection.findings))

@@ -143,7 +143,18 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let before = &opened.snapshot;
-    let after = options.slim(before).apply(before.clone())?;
+    let slim = options.slim(before);
+    if let Some(Window::Time(times)) = &slim.window
+        && times.start > times.end
+    {
+        return Err(Failure::usage("the window of --time ends before it begins"));
+    }
+    // A scope in which nothing was allocated is there all the same.
+    let has_window = matches!(slim.window, Some(Window::Time(_) | Window::Events { .. }));
+    let after = slim.apply(before.clone())?;
+    if has_window && after.n_events() == 0 {
+        return Err(Failure::usage(format!("the window holds no event; {}", span(before))));
+    }
     let written = options.output.save(&after, &opened.name, out)?;
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
@@ -166,6 +177,18 @@ fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result
         None => writeln!(out, "; nothing is written without -o")?,
     }
     Ok(Exit::Fine)
+}
+
+/// How long the history is, for whoever missed it.
+fn span(snapshot: &Snapshot) -> String {
+    let times = || snapshot.device_traces.iter().flatten().map(|entry| entry.time_us);
+    match (times().min(), times().max()) {
+        (Some(first), Some(last)) => {
+            let ms = last.saturating_sub(first) / 1000;
+            format!("the history has {} events in {ms} ms", snapshot.n_events())
+        }
+        _ => "no history was recorded".to_owned(),
+    }
 }
 
 impl Options {

@@ -47,6 +47,10 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
     for (device, part) in split(opened.snapshot.clone()) {
         let path = folder.join(format!("{stem}.device{device}.pickle"));
+        if options.output.is_none() && path.exists() {
+            let what = format!("{} is there already; say -o FOLDER to write anyway", path.display());
+            return Err(Failure::usage(what));
+        }
         pickle::save(&part, &path)?;
         let (n_events, path) = (part.n_events(), path.display().to_string());
         if options.json {
