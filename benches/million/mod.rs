@@ -124,27 +124,8 @@ fn make_segments(
     segment_stacks: &[StackIndex],
     live: &[(u64, u64, StackIndex)],
 ) -> Vec<Segment> {
-    let block_shape = snapshot.shapes.intern(Shape::of(&[
-        ("address", Field::Address),
-        ("size", Field::Size),
-        ("requested_size", Field::RequestedSize),
-        ("state", Field::State),
-        ("frames", Field::Frames),
-    ]));
-    let shape = snapshot.shapes.intern(Shape::of(&[
-        ("device", Field::Device),
-        ("address", Field::Address),
-        ("total_size", Field::TotalSize),
-        ("allocated_size", Field::AllocatedSize),
-        ("active_size", Field::ActiveSize),
-        ("requested_size", Field::RequestedSize),
-        ("stream", Field::Stream),
-        ("segment_type", Field::SegmentType),
-        ("segment_pool_id", Field::SegmentPoolId),
-        ("is_expandable", Field::IsExpandable),
-        ("blocks", Field::Blocks),
-        ("frames", Field::Frames),
-    ]));
+    let block_shape = snapshot.shapes.intern(Shape::block());
+    let shape = snapshot.shapes.intern(Shape::segment(true));
     let per_segment = usize::try_from(N_SEGMENTS).expect("a small number");
     let segment = |(at, stack): (usize, &StackIndex)| {
         let address = BASE + at as u64 * SEGMENT_BYTES;

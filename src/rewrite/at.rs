@@ -12,12 +12,11 @@ use rustc_hash::FxHashMap;
 use super::{
     finals::Finals,
     ranges::{Origin, Ranges, Span},
-    structure::block_shape,
 };
 use crate::{
     event::{Action, PoolId},
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Field, Segment, Shape, ShapeId, Shapes, Stacks, TraceEntry, Value},
+    snapshot::{Block, Segment, Shape, ShapeId, Shapes, Stacks, TraceEntry, Value},
 };
 
 /// What PyTorch rounds requests to (caching-allocator.md 2.1).
@@ -43,7 +42,7 @@ pub(super) fn segments_at(
     if n_events >= trace.len() {
         return own().map(|(_, segment)| segment.clone()).collect();
     }
-    let shape = shapes.intern(block_shape());
+    let shape = shapes.intern(Shape::block());
     let mut undone = Undone::new(&Finals::of(own()), own(), shape);
     trace.iter().enumerate().skip(n_events).rev().for_each(|(index, entry)| undone.undo(index, entry));
     undone.find_births(&trace[..n_events]);
@@ -264,7 +263,7 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
         pool,
         is_expandable,
         stack,
-        shape: shapes.intern(segment_shape(stack != Some(Stacks::EMPTY))),
+        shape: shapes.intern(Shape::segment(stack != Some(Stacks::EMPTY))),
         ..Segment::default()
     }
 }
@@ -273,26 +272,4 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
 fn pool(entry: &Shape) -> Option<PoolId> {
     let [Value::Int(first), Value::Int(second)] = entry.value("pool_id")?.as_elements()? else { return None };
     Some(PoolId(u64::try_from(*first).ok()?, u64::try_from(*second).ok()?))
-}
-
-/// The keys of a segment; its frames come last if there are any (snapshot-format.md 1.2).
-fn segment_shape(has_stack: bool) -> Shape {
-    let mut fields = vec![
-        ("device", Field::Device),
-        ("address", Field::Address),
-        ("total_size", Field::TotalSize),
-        ("allocated_size", Field::AllocatedSize),
-        ("active_size", Field::ActiveSize),
-        ("requested_size", Field::RequestedSize),
-        ("stream", Field::Stream),
-        ("segment_type", Field::SegmentType),
-        ("segment_pool_id", Field::SegmentPoolId),
-        ("is_expandable", Field::IsExpandable),
-        ("frames", Field::Frames),
-        ("blocks", Field::Blocks),
-    ];
-    if has_stack {
-        fields.swap(10, 11);
-    }
-    Shape::of(&fields)
 }

@@ -77,7 +77,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
             segment.total_size = filled;
             changes.add("segments", "made a segment as large as its blocks", 1);
         } else if filled < segment.total_size {
-            let shape = *filler.get_or_insert_with(|| snapshot.shapes.intern(block_shape()));
+            let shape = *filler.get_or_insert_with(|| snapshot.shapes.intern(Shape::block()));
             segment.blocks.push(Block {
                 address: segment.address.saturating_add(filled),
                 size: segment.total_size - filled,
@@ -137,15 +137,4 @@ fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes)
             block.shape = shapes.intern(fixed);
         }
     }
-}
-
-/// The keys of a block.
-pub(super) fn block_shape() -> Shape {
-    Shape::of(&[
-        ("address", Field::Address),
-        ("size", Field::Size),
-        ("requested_size", Field::RequestedSize),
-        ("state", Field::State),
-        ("frames", Field::Frames),
-    ])
 }

@@ -104,14 +104,8 @@ impl Collector {
     fn new(recorder: &Recorder, takes: &[Take], dialect: Dialect) -> Collector {
         let mut snapshot = Snapshot { form: Form::Dictionary, ..Snapshot::default() };
         let stacks = name_stacks(recorder, takes, &mut snapshot);
-        let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(segment_shape(has_stack)));
-        let block_shape = snapshot.shapes.intern(Shape::of(&[
-            ("address", Field::Address),
-            ("size", Field::Size),
-            ("requested_size", Field::RequestedSize),
-            ("state", Field::State),
-            ("frames", Field::Frames),
-        ]));
+        let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
+        let block_shape = snapshot.shapes.intern(Shape::block());
         Collector { snapshot, dialect, stacks, scopes: recorder.scope_paths(), segment_shapes, block_shape }
     }
 
@@ -281,27 +275,6 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
         shape.slots.push(("frames".into(), Slot::Field(Field::Frames)));
     }
     shape
-}
-
-/// The keys of a segment; `frames` come last where there is a stack (snapshot-format.md 1.2).
-fn segment_shape(has_stack: bool) -> Shape {
-    let frames = ("frames", Field::Frames);
-    let blocks = ("blocks", Field::Blocks);
-    let [second_last, last] = if has_stack { [blocks, frames] } else { [frames, blocks] };
-    Shape::of(&[
-        ("device", Field::Device),
-        ("address", Field::Address),
-        ("total_size", Field::TotalSize),
-        ("allocated_size", Field::AllocatedSize),
-        ("active_size", Field::ActiveSize),
-        ("requested_size", Field::RequestedSize),
-        ("stream", Field::Stream),
-        ("segment_type", Field::SegmentType),
-        ("segment_pool_id", Field::SegmentPoolId),
-        ("is_expandable", Field::IsExpandable),
-        second_last,
-        last,
-    ])
 }
 
 /// `allocator_settings` in PyTorch's order (snapshot-format.md 1.6). Before the

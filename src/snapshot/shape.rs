@@ -66,6 +66,41 @@ impl Shape {
         Shape { slots: fields.iter().map(|(key, field)| ((*key).into(), Slot::Field(*field))).collect() }
     }
 
+    /// The keys of a segment in PyTorch's order; `frames` come last where there is a stack
+    /// (snapshot-format.md 1.2).
+    #[must_use]
+    pub fn segment(has_stack: bool) -> Shape {
+        let frames = ("frames", Field::Frames);
+        let blocks = ("blocks", Field::Blocks);
+        let [second_last, last] = if has_stack { [blocks, frames] } else { [frames, blocks] };
+        Shape::of(&[
+            ("device", Field::Device),
+            ("address", Field::Address),
+            ("total_size", Field::TotalSize),
+            ("allocated_size", Field::AllocatedSize),
+            ("active_size", Field::ActiveSize),
+            ("requested_size", Field::RequestedSize),
+            ("stream", Field::Stream),
+            ("segment_type", Field::SegmentType),
+            ("segment_pool_id", Field::SegmentPoolId),
+            ("is_expandable", Field::IsExpandable),
+            second_last,
+            last,
+        ])
+    }
+
+    /// The keys of a block in PyTorch's order (snapshot-format.md 1.3).
+    #[must_use]
+    pub fn block() -> Shape {
+        Shape::of(&[
+            ("address", Field::Address),
+            ("size", Field::Size),
+            ("requested_size", Field::RequestedSize),
+            ("state", Field::State),
+            ("frames", Field::Frames),
+        ])
+    }
+
     /// Whether the file had this key with a value of the right type.
     #[must_use]
     pub fn has(&self, field: Field) -> bool {

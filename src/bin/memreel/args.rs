@@ -123,6 +123,18 @@ pub(crate) struct Input {
     pub(crate) json: bool,
 }
 
+/// How much of a list of stacks is printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listing {
+    /// How many to print
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) n: usize,
+
+    /// How many calls of a stack to print
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    pub(crate) frames: usize,
+}
+
 /// Which devices of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Devices {

@@ -9,7 +9,7 @@ use memreel::analysis::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
+    args::{Input, Listing},
     bytes::Bytes,
     exit::Exit,
     input::each_device,
@@ -29,23 +29,19 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// How many to print
-    #[arg(short, value_name = "COUNT", default_value_t = 10)]
-    n: usize,
-
-    /// How many calls of a stack to print
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    frames: usize,
+    #[command(flatten)]
+    listing: Listing,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
-        let sites = Sites::new(&opened.snapshot, options.frames);
+        let sites = Sites::new(&opened.snapshot, options.listing.frames);
         let found = churn(&history);
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
-            let all: Vec<Value> = found.iter().take(options.n).map(|site| object(site, &sites)).collect();
+            let all: Vec<Value> =
+                found.iter().take(options.listing.n).map(|site| object(site, &sites)).collect();
             let warnings = history.certainty().warnings();
             let object = json!({
                 "file": opened.name, "device": device.0, "cycles": n_cycles, "sites": all, "warnings": warnings,
@@ -59,7 +55,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
             found.len()
         )?;
         warnings(&history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-        for site in found.iter().take(options.n) {
+        for site in found.iter().take(options.listing.n) {
             let (size, n, life) = (Bytes(site.size_bytes).to_string(), site.n_cycles, site.mean_life_entries);
             writeln!(
                 out,

@@ -15,7 +15,7 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
+    args::{Input, Listing},
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
@@ -45,19 +45,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "EVENTS")]
     older_than: Option<usize>,
 
-    /// How many to print
-    #[arg(short, value_name = "COUNT", default_value_t = 10)]
-    n: usize,
-
-    /// How many calls of a stack to print
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    frames: usize,
+    #[command(flatten)]
+    listing: Listing,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
-        let sites = Sites::new(&opened.snapshot, options.frames);
+        let sites = Sites::new(&opened.snapshot, options.listing.frames);
         match some(options, &history)? {
             Some(groups) => print_groups(options, opened, device, &history, &groups, &sites, out)?,
             None => print_sites(options, opened, device, &history, &sites, out)?,
@@ -92,7 +87,8 @@ fn print_groups(
     let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
     let n: usize = groups.iter().map(|group| group.n_blocks).sum();
     if options.input.json {
-        let groups: Vec<Value> = groups.iter().take(options.n).map(|group| sites.group_json(group)).collect();
+        let groups: Vec<Value> =
+            groups.iter().take(options.listing.n).map(|group| sites.group_json(group)).collect();
         let warnings = history.certainty().warnings();
         let object = json!({
             "file": opened.name, "device": device.0, "bytes": bytes, "blocks": n, "groups": groups, "warnings": warnings,
@@ -106,7 +102,7 @@ fn print_groups(
     };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-    groups.iter().take(options.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
+    groups.iter().take(options.listing.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
 }
 
 fn print_sites(
@@ -137,7 +133,7 @@ fn print_sites(
             }
             object
         };
-        let all: Vec<Value> = found.iter().take(options.n).map(site).collect();
+        let all: Vec<Value> = found.iter().take(options.listing.n).map(site).collect();
         let object = json!({
             "file": opened.name,
             "device": device.0,
@@ -156,7 +152,7 @@ fn print_sites(
         growing.len()
     )?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-    for site in found.iter().take(options.n) {
+    for site in found.iter().take(options.listing.n) {
         let mark = if site.is_growing() { '+' } else { ' ' };
         let figures = format!(
             "{mark}{} {:>11} {:>5} live, {} of {} freed",

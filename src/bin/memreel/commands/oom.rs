@@ -17,7 +17,7 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
+    args::{Input, Listing},
     bytes::Bytes,
     colour::red,
     exit::Exit,
@@ -41,13 +41,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// How many stacks to print
-    #[arg(short, value_name = "COUNT", default_value_t = 10)]
-    n: usize,
-
-    /// How many calls of a stack to print
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    frames: usize,
+    #[command(flatten)]
+    listing: Listing,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
@@ -61,7 +56,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
             }
             return Ok(Exit::Fine);
         };
-        let sites = Sites::new(&opened.snapshot, options.frames);
+        let sites = Sites::new(&opened.snapshot, options.listing.frames);
         if options.input.json {
             writeln!(out, "{}", object(options, opened, device, &history, &report, &sites))?;
         } else {
@@ -170,7 +165,7 @@ fn print(
         count(report.totals.n_blocks, "live block"),
         Bytes(report.totals.active_bytes)
     )?;
-    for group in groups.iter().take(options.n) {
+    for group in groups.iter().take(options.listing.n) {
         writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;
     }
     if let Some(advice) = advice(report, opened) {
@@ -221,7 +216,7 @@ fn object(
 ) -> Value {
     let groups: Vec<Value> = top(history, report.moment, By::Stack)
         .iter()
-        .take(options.n)
+        .take(options.listing.n)
         .map(|group| sites.group_json(group))
         .collect();
     json!({

@@ -14,7 +14,7 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
+    args::{Input, Listing},
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
@@ -50,13 +50,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "by")]
     tree: bool,
 
-    /// How many to print
-    #[arg(short, value_name = "COUNT", default_value_t = 10)]
-    n: usize,
-
-    /// How many calls of a stack to print
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    frames: usize,
+    #[command(flatten)]
+    listing: Listing,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -86,7 +81,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let moment = options.at.of(&history)?;
-        let sites = Sites::new(&opened.snapshot, options.frames);
+        let sites = Sites::new(&opened.snapshot, options.listing.frames);
         if options.input.json {
             let object = object(options, opened, device, &history, moment, &sites);
             writeln!(out, "{object}")?;
@@ -109,7 +104,7 @@ fn object(
     let totals = history.totals_at(moment);
     let groups: Vec<Value> = top(history, moment, options.by.by())
         .iter()
-        .take(options.n)
+        .take(options.listing.n)
         .map(|group| sites.group_json(group))
         .collect();
     json!({
@@ -160,14 +155,14 @@ fn body(
     }
     let groups = top(history, moment, options.by.by());
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
-    for group in groups.iter().take(options.n) {
+    for group in groups.iter().take(options.listing.n) {
         if has_totals {
             writeln!(out, "{}", with_total(group, all_bytes, sites))?;
         } else {
             writeln!(out, "{}", sites.group(group, all_bytes))?;
         }
     }
-    if let Some(rest) = groups.get(options.n..).filter(|rest| !rest.is_empty()) {
+    if let Some(rest) = groups.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
         let bytes = rest.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
         let n = rest.len();
         writeln!(out, "{} {:>11}         in {n} more", percent(bytes, all_bytes), Bytes(bytes).to_string())?;
