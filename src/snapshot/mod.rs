@@ -8,6 +8,7 @@
 
 mod build;
 mod collect;
+mod document;
 mod json;
 mod recorded;
 mod records;
@@ -18,7 +19,8 @@ mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
 pub use collect::{Dialect, collect, hold};
-pub use recorded::{Document, Recorded};
+pub use document::Document;
+pub use recorded::Recorded;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
 pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};
