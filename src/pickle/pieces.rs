@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::node::number;
-use crate::snapshot::TraceEntry;
+use crate::snapshot::{TraceEntry, Uses};
 
 /// What has become of the entries that were decoded so far, numbered in the order of the file.
 #[derive(Debug)]
@@ -37,7 +37,10 @@ impl Entries {
     pub(super) fn push(&mut self, entry: TraceEntry, begin: usize, end: usize) {
         match self {
             Entries::Held(all) => all.push(entry),
-            Entries::Left(pieces) => pieces.push(begin, end),
+            Entries::Left(pieces) => {
+                pieces.uses.add(&entry);
+                pieces.push(begin, end);
+            }
         }
     }
 
@@ -45,7 +48,10 @@ impl Entries {
     pub(super) fn keep(&mut self, entry: TraceEntry) {
         match self {
             Entries::Held(all) => all.push(entry),
-            Entries::Left(pieces) => pieces.keep(entry),
+            Entries::Left(pieces) => {
+                pieces.uses.add(&entry);
+                pieces.keep(entry);
+            }
         }
     }
 }
@@ -68,6 +74,8 @@ pub(super) struct Pieces {
     /// Where the run that is open ends: an entry that begins there goes on with it.
     end: Option<usize>,
     n_in_run: usize,
+    /// Counted while they are decoded for the first time.
+    pub(super) uses: Uses,
 }
 
 /// A longer run is cut, so that one entry of it is found without decoding all before.
@@ -89,6 +97,10 @@ impl Pieces {
         self.all.push((self.n_entries, Piece::Kept(entry)));
         self.end = None;
         self.n_entries += 1;
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.n_entries
     }
 
     /// The piece that an entry is in, with the numbers of the piece's entries.

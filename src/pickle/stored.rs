@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    snapshot::{Document, Snapshot, TraceEntry},
+    snapshot::{Document, Snapshot, TraceEntry, Uses, counted},
 };
 
 /// How many events are looked at before their bytes may leave the memory.
@@ -61,6 +61,8 @@ enum Content<'a> {
 struct Left<'a> {
     head: Snapshot,
     traces: Vec<Trace>,
+    /// If all entries of the file are in the traces, once and in their order.
+    uses: Option<Uses>,
     bytes: &'a [u8],
     machine: RefCell<Machine<'a>>,
     /// Whether an event was something else when it was decoded again.
@@ -138,7 +140,8 @@ impl<'a> Left<'a> {
         machine.road.entries = Entries::Left(Pieces::default());
         let head = Self::head(&mut machine).ok()?;
         let traces = std::mem::take(&mut machine.made.traces);
-        Some(Left { head, traces, bytes, machine: RefCell::new(machine), is_changed: Cell::new(false) })
+        let uses = uses(&traces, &mut machine.road.entries);
+        Some(Left { head, traces, uses, bytes, machine: RefCell::new(machine), is_changed: Cell::new(false) })
     }
 
     fn head(machine: &mut Machine<'a>) -> Step<Snapshot> {
@@ -181,6 +184,19 @@ impl<'a> Left<'a> {
     }
 }
 
+/// What was counted while reading, if that is of the traces and of nothing else.
+fn uses(traces: &[Trace], entries: &mut Entries) -> Option<Uses> {
+    let Entries::Left(pieces) = entries else { return None };
+    let mut next = 0;
+    for part in traces.iter().flat_map(|trace| &trace.parts) {
+        match part {
+            Part::Left(numbers) if numbers.start == next => next = numbers.end,
+            _ => return None,
+        }
+    }
+    (next == pieces.len()).then(|| std::mem::take(&mut pieces.uses))
+}
+
 impl Document for Stored<'_> {
     fn head(&self) -> &Snapshot {
         match &self.content {
@@ -216,6 +232,13 @@ impl Document for Stored<'_> {
         for from in (range.start..end).step_by(AT_ONCE) {
             left.look(device, from..end.min(from + AT_ONCE), look);
             self.forget();
+        }
+    }
+
+    fn uses(&self) -> Uses {
+        match &self.content {
+            Content::Whole(snapshot) => snapshot.uses(),
+            Content::Left(left) => left.uses.clone().unwrap_or_else(|| counted(self)),
         }
     }
 

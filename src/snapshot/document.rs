@@ -2,7 +2,7 @@
 
 use std::{io, ops::Range};
 
-use super::{Snapshot, TraceEntry};
+use super::{Snapshot, TraceEntry, Uses};
 
 /// What can be written as a snapshot file: all but the events of devices, and these one after the other.
 ///
@@ -46,6 +46,11 @@ pub trait Document {
         });
     }
 
+    /// What the events of all devices use, those of the first device first.
+    fn uses(&self) -> Uses {
+        counted(self)
+    }
+
     /// Whether all events came that are there; asked after they were looked at.
     ///
     /// # Errors
@@ -65,17 +70,30 @@ pub trait Document {
     /// # Errors
     /// As [`Document::check`].
     fn to_snapshot(&self) -> io::Result<Snapshot> {
-        let trace = |device: usize| {
-            let mut trace = Vec::with_capacity(self.n_entries(device));
-            self.for_each_entry(device, &mut |entry| trace.push(*entry));
-            trace
-        };
-        let device_traces = (0..self.n_traces()).map(trace).collect();
-        self.check()?;
-        let mut snapshot = self.head().without_traces();
-        snapshot.device_traces = device_traces;
-        Ok(snapshot)
+        let snapshot = collected(self);
+        self.check().map(|()| snapshot)
     }
+}
+
+/// [`Document::uses`] by a look at every event.
+pub(crate) fn counted<D: Document + ?Sized>(document: &D) -> Uses {
+    let mut uses = Uses::default();
+    for device in 0..document.n_traces() {
+        document.for_each_entry(device, &mut |entry| uses.add(entry));
+    }
+    uses
+}
+
+/// All that a document hands out.
+pub(crate) fn collected<D: Document + ?Sized>(document: &D) -> Snapshot {
+    let trace = |device: usize| {
+        let mut trace = Vec::with_capacity(document.n_entries(device));
+        document.for_each_entry(device, &mut |entry| trace.push(*entry));
+        trace
+    };
+    let mut snapshot = document.head().without_traces();
+    snapshot.device_traces = (0..document.n_traces()).map(trace).collect();
+    snapshot
 }
 
 impl Document for Snapshot {
@@ -121,6 +139,10 @@ impl<D: Document + ?Sized> Document for &D {
 
     fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         (**self).for_each_entry_in(device, range, look);
+    }
+
+    fn uses(&self) -> Uses {
+        (**self).uses()
     }
 
     fn check(&self) -> io::Result<()> {
