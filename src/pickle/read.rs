@@ -37,13 +37,8 @@ pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
 }
 
 fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
-        return (Err(Error::malformed(MAX_FILE_BYTES, what)), Findings::default());
-    }
-    if bytes.starts_with(ZIP) {
-        let what = "the file is a ZIP archive, as torch.save writes it; give the file of _dump_snapshot";
-        return (Err(Error::malformed(0, what)), Findings::default());
+    if let Some(error) = refusal(bytes) {
+        return (Err(error), Findings::default());
     }
     let (snapshot, findings) = match attempt(bytes, true) {
         (Err(Halt::Unusual), _) => attempt(bytes, false),
@@ -54,6 +49,16 @@ fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
         Halt::Unusual => Error::malformed(0, "a part of a trace stands where no snapshot has one"),
     });
     (snapshot, findings)
+}
+
+/// Why a file is not even begun with.
+pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
+        return Some(Error::malformed(MAX_FILE_BYTES, what));
+    }
+    let what = "the file is a ZIP archive, as torch.save writes it; give the file of _dump_snapshot";
+    bytes.starts_with(ZIP).then(|| Error::malformed(0, what))
 }
 
 fn attempt(bytes: &[u8], is_fast: bool) -> (Step<Snapshot>, Findings) {

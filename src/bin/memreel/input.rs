@@ -11,7 +11,7 @@ use memreel::{
     DeviceId, Error, Snapshot,
     analysis::state::devices,
     pickle,
-    snapshot::{Field, Form, Slot},
+    snapshot::{Document, Field, Form, Slot},
 };
 
 use crate::{
@@ -119,11 +119,16 @@ fn load(path: &Path) -> Result<Snapshot, Failure> {
     is_snapshot(snapshot)
 }
 
-/// Refuses a dictionary of something else, such as a checkpoint: every limit holds for nothing.
 pub(crate) fn is_snapshot(snapshot: Snapshot) -> Result<Snapshot, Failure> {
+    check(&snapshot).map(|()| snapshot)
+}
+
+/// Refuses a dictionary of something else, such as a checkpoint: every limit holds for nothing.
+pub(crate) fn check(document: &impl Document) -> Result<(), Failure> {
     let has = |slot: &Slot| matches!(slot, Slot::Field(Field::Segments | Field::DeviceTraces));
-    if snapshot.form == Form::SegmentList || snapshot.shape.slots.iter().any(|(_, slot)| has(slot)) {
-        return Ok(snapshot);
+    let head = document.head();
+    if head.form == Form::SegmentList || head.shape.slots.iter().any(|(_, slot)| has(slot)) {
+        return Ok(());
     }
     let what = "no snapshot: it has neither \"segments\" nor \"device_traces\"";
     Err(Failure::Told(Exit::Unreadable, what.to_owned()))
@@ -169,7 +174,7 @@ fn is_pipe(found: &Metadata) -> bool {
 }
 
 /// No pickle begins with a brace, a bracket or a space: those are no opcodes that begin anything.
-fn is_json(bytes: &[u8]) -> bool {
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n'))
 }
 
@@ -187,9 +192,17 @@ pub(crate) fn each_file(
     files: &[PathBuf],
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> io::Result<Exit> {
+    each_path(files, |path| open(path).and_then(|opened| answer(&opened)))
+}
+
+/// As [`each_file`], for whoever opens files another way.
+pub(crate) fn each_path(
+    files: &[PathBuf],
+    mut answer: impl FnMut(&Path) -> Result<Exit, Failure>,
+) -> io::Result<Exit> {
     let mut worst = Exit::Fine;
     for path in files {
-        let exit = match open(path).and_then(|opened| answer(&opened)) {
+        let exit = match answer(path) {
             Ok(exit) => exit,
             Err(Failure::Told(exit, what)) => {
                 eprintln!("memreel: {}: {what}", name(path));

@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod pytorch;
 mod sites;
+mod stored;
 mod table;
 
 use std::{
