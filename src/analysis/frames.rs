@@ -38,6 +38,14 @@ pub fn is_shown(name: &str, filename: &str) -> bool {
         && !HIDDEN_FILES.iter().any(|part| filename.contains(part))
 }
 
+/// Whether it is a call that every allocation passes through and that only passes it on.
+#[must_use]
+pub fn is_wrapper(frame: &Frame) -> bool {
+    matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
+        || frame.name.contains("CUDACachingAllocator")
+        || frame.name.starts_with("at::detail::empty_")
+}
+
 /// The part of a path after its last slash.
 #[must_use]
 pub fn base_name(filename: &str) -> &str {
@@ -68,6 +76,22 @@ impl<'a> ShownFrames<'a> {
     /// A stack's shown frames, innermost first.
     pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.members(stack).map(|frame| self.stacks.frame(frame))
+    }
+
+    /// The calls that tell whose memory it is, innermost first: of the shown frames those that do more
+    /// than to pass a request on, and only those of Python where there are any, because the native ones
+    /// below them are the same for every allocation. Where nothing else is left, all shown frames.
+    #[must_use]
+    pub fn calls(&self, stack: StackIndex) -> Vec<&'a Frame> {
+        let all: Vec<&Frame> = self.frames(stack).collect();
+        let told: Vec<&Frame> = all.iter().copied().filter(|frame| !is_wrapper(frame)).collect();
+        let python: Vec<&Frame> =
+            told.iter().copied().filter(|frame| frame.filename.ends_with(".py")).collect();
+        match (python.is_empty(), told.is_empty()) {
+            (false, _) => python,
+            (true, false) => told,
+            (true, true) => all,
+        }
     }
 
     /// Whether a stack has frames at all, hidden ones included.

@@ -32,25 +32,11 @@ impl<'a> Sites<'a> {
         Sites { shown: ShownFrames::of(snapshot), n_frames }
     }
 
-    /// The frames worth a line, innermost first.
-    fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        let all: Vec<&Frame> = self.shown.frames(stack).collect();
-        let told: Vec<&Frame> = all.iter().copied().filter(|frame| !is_wrapper(frame)).collect();
-        let python: Vec<&Frame> =
-            told.iter().copied().filter(|frame| frame.filename.ends_with(".py")).collect();
-        // Native frames below those of Python are the same for every allocation.
-        match (python.is_empty(), told.is_empty()) {
-            (false, _) => python,
-            (true, false) => told,
-            (true, true) => all,
-        }
-    }
-
     /// The innermost call, or what is known instead.
     pub(crate) fn first(&self, site: &Site) -> String {
         match site {
             Site::Stack(stack) => {
-                let frames = self.frames(*stack);
+                let frames = self.shown.calls(*stack);
                 frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| call(frame))
             }
             Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
@@ -66,7 +52,7 @@ impl<'a> Sites<'a> {
     /// The callers of the innermost call, in one line; `None` if there are none to tell.
     pub(crate) fn callers(&self, site: &Site) -> Option<String> {
         let Site::Stack(stack) = site else { return None };
-        let frames = self.frames(*stack);
+        let frames = self.shown.calls(*stack);
         let callers = frames.get(1..).unwrap_or_default();
         let told: Vec<String> =
             callers.iter().take(self.n_frames.saturating_sub(1)).map(|frame| call(frame)).collect();
@@ -124,13 +110,6 @@ fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
         .frames(stack)
         .map(|frame| json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line}))
         .collect()
-}
-
-/// Calls that every allocation passes through and that only pass it on.
-pub(crate) fn is_wrapper(frame: &Frame) -> bool {
-    matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
-        || frame.name.contains("CUDACachingAllocator")
-        || frame.name.starts_with("at::detail::empty_")
 }
 
 /// A call as a text: function, file and line.

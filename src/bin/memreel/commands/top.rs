@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use memreel::{
     DeviceId, Snapshot,
     analysis::{
+        frames::is_wrapper,
         life::Moment,
         state::DeviceHistory,
         top::{Branch, By, Group, Site, top, tree},
@@ -19,7 +20,7 @@ use crate::{
     exit::Exit,
     input::{Failure, Opened, each_device},
     moment::{self, At},
-    sites::{Sites, call, count, is_wrapper, percent, warnings},
+    sites::{Sites, call, count, percent, warnings},
 };
 
 #[derive(Debug, clap::Args)]
