@@ -77,7 +77,7 @@ impl<'a> Machine<'a> {
             nodes: Nodes::default(),
             words: Words::default(),
             findings: Findings::default(),
-            snapshot: Snapshot::default(),
+            snapshot: Snapshot::without_keys(),
             is_fast,
             road: Road::default(),
             made: Made::default(),

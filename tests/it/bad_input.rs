@@ -91,7 +91,11 @@ fn a_dictionary_of_something_else_is_no_snapshot() {
         fs::write(&file, bytes).unwrap();
         let questions: [&[&str]; 3] = [&["gate", "--max-peak", "1"], &["top"], &["stats"]];
         for command in questions.into_iter().chain(COMMANDS.iter().copied().filter(|c| *c != ["validate"])) {
-            refused_by(command, &file, "no snapshot");
+            refused_by(
+                command,
+                &file,
+                "no memory snapshot: neither segments nor device_traces; it holds \"epoch\"",
+            );
         }
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is written");

@@ -7,12 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{
-    DeviceId, Error, Snapshot,
-    analysis::state::devices,
-    pickle,
-    snapshot::{Field, Form, Slot},
-};
+use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
+
+use serde_json::error::Category;
 
 use crate::{
     args::{Devices, Input},
@@ -112,21 +109,10 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {
-    let snapshot = match piped(path)? {
-        Some(bytes) => parse(&bytes)?,
-        None => pickle::load(path)?,
-    };
-    is_snapshot(snapshot)
-}
-
-/// Refuses a dictionary of something else, such as a checkpoint: every limit holds for nothing.
-pub(crate) fn is_snapshot(snapshot: Snapshot) -> Result<Snapshot, Failure> {
-    let has = |slot: &Slot| matches!(slot, Slot::Field(Field::Segments | Field::DeviceTraces));
-    if snapshot.form == Form::SegmentList || snapshot.shape.slots.iter().any(|(_, slot)| has(slot)) {
-        return Ok(snapshot);
+    match piped(path)? {
+        Some(bytes) => parse(&bytes),
+        None => Ok(pickle::load(path)?),
     }
-    let what = "no snapshot: it has neither \"segments\" nor \"device_traces\"";
-    Err(Failure::Told(Exit::Unreadable, what.to_owned()))
 }
 
 /// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,
@@ -178,8 +164,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Failure::Told(Exit::Unreadable, format!("not a readable snapshot: {error}")))
+    let why = |error: serde_json::Error| match error.classify() {
+        // Its own words, and no line of the text is to blame.
+        Category::Data => error.to_string(),
+        _ => format!("not a readable snapshot: {error}"),
+    };
+    serde_json::from_slice(bytes).map_err(|error| Failure::Told(Exit::Unreadable, why(error)))
 }
 
 /// Answers for every file; one that fails is told, and the worst of them makes the exit status.

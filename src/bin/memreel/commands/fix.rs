@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, is_snapshot, name, open, parse, piped},
+    input::{Failure, name, open, parse, piped},
     output::{Output, told},
 };
 
@@ -68,7 +68,7 @@ struct Report {
 }
 
 fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let (snapshot, mut bytes) = read(file)?;
+    let (snapshot, mut bytes) = inspect(file)?;
     let fixed = fix(snapshot);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     let left: Vec<Finding> = validate(&fixed.snapshot).into_iter().filter(is_error).collect();
@@ -82,11 +82,6 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
         print(&report, &name(file), options.json, out)?;
     }
     Ok(exit)
-}
-
-fn read(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
-    let (snapshot, findings) = inspect(file)?;
-    Ok((is_snapshot(snapshot)?, findings))
 }
 
 fn inspect(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
