@@ -37,6 +37,8 @@ mod value;
 
 mod findings;
 
+mod foreign;
+
 mod integers;
 
 mod read;

@@ -184,7 +184,7 @@ fn standard_input_and_json_are_snapshots_too() {
     };
     let bytes = fs::read(&path).unwrap();
     assert_eq!(piped(&bytes, "top"), from_file);
-    assert_eq!(piped(&bytes, "validate"), "-: fine\n");
+    assert_eq!(piped(&bytes, "validate"), "standard input: fine\n");
     let snapshot = memreel::pickle::from_slice(&bytes).unwrap();
     let json = serde_json::to_vec(&snapshot).unwrap();
     assert_eq!(piped(&json, "top"), from_file);

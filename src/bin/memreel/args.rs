@@ -158,6 +158,8 @@ picture. P: only differs from what PyTorch writes.
 Example:
   memreel validate --severity w snapshot.pickle
 
+JSON as the viewer loads it is read too; what is said of a pickle's bytes (rules 3 and 5) it cannot break.
+
 Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is no
 snapshot; of several files the highest.")]
 pub(crate) struct Validate {

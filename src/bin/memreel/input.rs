@@ -1,13 +1,19 @@
 //! Snapshots as the command line names them: files, pipes and standard input, one after the other.
 
 use std::{
+    error::Error as _,
     fmt::Display,
     fs::{File, Metadata},
     io::{self, ErrorKind, Read, Write},
     path::{Path, PathBuf},
 };
 
-use memreel::{DeviceId, Error, Snapshot, analysis::state::devices, pickle};
+use memreel::{
+    DeviceId, Error, Snapshot,
+    analysis::state::devices,
+    pickle::{self, Inspection},
+    snapshot::validate::Finding,
+};
 
 use serde_json::error::Category;
 
@@ -111,15 +117,23 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
 fn load(path: &Path) -> Result<Snapshot, Failure> {
     match piped(path)? {
         Some(bytes) => parse(&bytes),
-        None => Ok(pickle::load(path)?),
+        None => pickle::load(path).map_err(unread),
+    }
+}
+
+/// A failure to read, without the path: whoever tells it begins with that.
+fn unread(error: Error) -> Failure {
+    match error.source() {
+        Some(cause) if error.is_io() => Failure::Told(Exit::Unreadable, format!("cannot be read: {cause}")),
+        _ => error.into(),
     }
 }
 
 /// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,
 /// also for one that cannot be read: whoever opens it next says why.
-pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut bytes = Vec::new();
-    let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot read: {error}"));
+    let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot be read: {error}"));
     if is_stdin(path) {
         io::stdin().lock().read_to_end(&mut bytes).map_err(told)?;
         return Ok(Some(bytes));
@@ -154,22 +168,51 @@ fn is_pipe(found: &Metadata) -> bool {
     false
 }
 
-/// No pickle begins with a brace, a bracket or a space: those are no opcodes that begin anything.
+/// How texts from Windows may begin.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// No pickle begins with a brace, a bracket, a space or a mark: those are no opcodes that begin anything.
 fn is_json(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n'))
+    matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' | 0xef))
 }
 
 /// A snapshot from a pickle's bytes, or from a text.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }
     let why = |error: serde_json::Error| match error.classify() {
         // Its own words, and no line of the text is to blame.
         Category::Data => error.to_string(),
-        _ => format!("not a readable snapshot: {error}"),
+        Category::Eof => format!("not a readable snapshot: the JSON was cut off: {error}"),
+        _ => format!("not a readable snapshot: it begins as JSON does and is none: {error}"),
     };
-    serde_json::from_slice(bytes).map_err(|error| Failure::Told(Exit::Unreadable, why(error)))
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    serde_json::from_slice(text).map_err(|error| Failure::Told(Exit::Unreadable, why(error)))
+}
+
+/// A snapshot, or why there is none, and what else is wrong with the bytes; of a text's nothing is.
+///
+/// # Errors
+/// Only where there are no bytes.
+pub(crate) fn inspect(path: &Path) -> Result<(Result<Snapshot, String>, Vec<Finding>), Failure> {
+    let _waiting = Waiting::new(format!("reading {}", name(path)));
+    let Inspection { snapshot, mut findings, .. } = match piped(path)? {
+        Some(bytes) if is_json(&bytes) => {
+            return match parse(&bytes) {
+                Ok(snapshot) => Ok((Ok(snapshot), Vec::new())),
+                Err(Failure::Told(_, why)) => Ok((Err(why), Vec::new())),
+                Err(failure) => Err(failure),
+            };
+        }
+        Some(bytes) => pickle::inspect_slice(&bytes),
+        None => pickle::inspect(path).map_err(unread)?,
+    };
+    let snapshot = snapshot.map_err(|error| error.to_string());
+    if let Err(why) = &snapshot {
+        findings.retain(|finding| finding.what != *why);
+    }
+    Ok((snapshot, findings))
 }
 
 /// Answers for every file; one that fails is told, and the worst of them makes the exit status.

@@ -6,7 +6,6 @@ use std::{
 };
 
 use memreel::{
-    Snapshot, pickle,
     rewrite::{Change, fix},
     snapshot::validate::{Finding, Severity, validate},
 };
@@ -15,7 +14,7 @@ use serde_json::json;
 use crate::{
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, name, open, parse, piped},
+    input::{Failure, inspect, name},
     output::{Output, told},
 };
 
@@ -69,7 +68,7 @@ struct Report {
 
 fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let (snapshot, mut bytes) = inspect(file)?;
-    let fixed = fix(snapshot);
+    let fixed = fix(snapshot.map_err(|why| Failure::Told(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     let left: Vec<Finding> = validate(&fixed.snapshot).into_iter().filter(is_error).collect();
     bytes.retain(|finding| {
@@ -82,22 +81,6 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
         print(&report, &name(file), options.json, out)?;
     }
     Ok(exit)
-}
-
-fn inspect(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
-    match piped(file)? {
-        Some(bytes) if pickle::from_slice(&bytes).is_ok() => {
-            let inspection = pickle::inspect_slice(&bytes);
-            Ok((inspection.snapshot?, inspection.findings))
-        }
-        // A text: standard input has been read, so it is taken from there.
-        Some(bytes) => Ok((parse(&bytes)?, Vec::new())),
-        None if file.is_file() => {
-            let inspection = pickle::inspect(file)?;
-            Ok((inspection.snapshot?, inspection.findings))
-        }
-        None => Ok((open(file)?.snapshot, Vec::new())),
-    }
 }
 
 fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
