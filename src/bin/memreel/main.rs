@@ -10,6 +10,7 @@ mod exit;
 mod folded;
 mod input;
 mod moment;
+mod names;
 mod plot;
 mod output;
 mod progress;
