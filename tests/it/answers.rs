@@ -282,6 +282,52 @@ fn a_gate_has_its_own_status_and_report() {
 }
 
 #[test]
+fn sizes_are_what_they_say() {
+    let file = "torch-2.11/snapshots/oom_fragment.pickle";
+    // 1.84 GiB are 1.98 GB.
+    let status = |most: &str| run(&["gate", "--max-peak", most, file]).status.code();
+    assert_eq!(["1.9GiB", "1.9G", "1.9GB", "2GB"].map(status), [Some(0), Some(0), Some(4), Some(0)]);
+    for command in ["gate", "replay"] {
+        assert!(answer(&[command, "--help"]).contains("kB, MB, GB count in 1000s"), "{command}");
+    }
+}
+
+#[test]
+fn a_difference_says_between_which_moments() {
+    let [before, after] =
+        ["torch-2.11/snapshots/no_history.pickle", "torch-2.11/snapshots/pending_free.pickle"];
+    let text = answer(&["diff", "--at", "peak", before, after]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with(&format!("{before}: ")) && lines[0].contains(" at the end (no history), "));
+    assert!(lines[1].contains(" in use at the end (event 8), "), "{text}");
+    let object: Value =
+        serde_json::from_str(&answer(&["diff", "--json", "--at", "3", after, after])).unwrap();
+    assert_eq!((&object["before_event"], &object["after_event"]), (&3.into(), &3.into()));
+    assert_eq!(object["before_peak_bytes"], object["after_peak_bytes"]);
+}
+
+#[test]
+fn one_is_no_plural() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.pickle");
+    let mut snapshot = memreel::pickle::load(fixtures().join("synthetic/valid.pickle")).unwrap();
+    snapshot.device_traces[0].truncate(1);
+    memreel::pickle::save(&snapshot, &file).unwrap();
+    let file = file.to_str().unwrap();
+    let commands: &[&[&str]] =
+        &[&["merge"], &["slim"], &["trace"], &["churn"], &["leaks"], &["timeline"], &["at", "end"], &["top"]];
+    let things = ["file", "event", "entrie", "site", "frame", "segment", "block", "cycle", "device"];
+    for command in commands {
+        let text = answer(&[command, &[file][..]].concat());
+        let words: Vec<&str> =
+            text.split_whitespace().map(|word| word.trim_end_matches([',', ';', ':'])).collect();
+        let is_odd =
+            |pair: &&[&str]| pair[0] == "1" && things.iter().any(|thing| pair[1] == format!("{thing}s"));
+        assert_eq!(words.windows(2).find(is_odd), None, "{command:?}: {text}");
+    }
+}
+
+#[test]
 fn pictures_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let file = "torch-2.11/snapshots/resnet18_python_stacks.pickle";

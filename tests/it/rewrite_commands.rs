@@ -2,8 +2,10 @@
 
 use std::{
     fs,
+    os::fd::{FromRawFd, OwnedFd},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    ptr,
 };
 
 use memreel::{Snapshot, pickle};
@@ -139,6 +141,39 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
     let nowhere = folder.run(&["convert", "a.pickle", "-o", "missing/a.csv"]);
     assert_eq!(nowhere.status.code(), Some(3));
+}
+
+/// Both ends of a terminal of its own.
+fn terminal() -> [OwnedFd; 2] {
+    let mut ends = [0; 2];
+    let [near, far] = &mut ends;
+    let null = ptr::null_mut;
+    // SAFETY: the two numbers are there to be written, and nothing else is asked for.
+    assert_eq!(unsafe { libc::openpty(near, far, null(), ptr::null(), ptr::null()) }, 0);
+    // SAFETY: the call succeeded, so both are open and nobody else's.
+    ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) })
+}
+
+#[test]
+fn nothing_binary_is_written_to_a_terminal() {
+    let folder = Folder::with(&["a.pickle"]);
+    let binary: &[&[&str]] = &[
+        &["convert", "--to", "pprof", "a.pickle"],
+        &["convert", "--to", "pickle", "a.pickle"],
+        &["slim", "--depth", "3", "a.pickle", "-o", "-"],
+        &["fix", "a.pickle", "-o", "-"],
+        &["merge", "a.pickle", "-o", "-"],
+    ];
+    for arguments in binary {
+        let [_near, far] = terminal();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        let output = command.args(*arguments).current_dir(&folder.0).stdout(far).stderr(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains("say -o FILE, or pipe it on"), "{arguments:?}: {told}");
+        assert!(!folder.run(arguments).stdout.is_empty(), "a pipe takes it");
+    }
 }
 
 #[test]

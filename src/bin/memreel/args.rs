@@ -71,6 +71,9 @@ The requests of the recorded history run through an allocator that does what PyT
 each setting. Best fit breaks ties by address, so every setting runs with rising and with falling
 addresses; the table shows the lowest and the highest peak where they differ.
 
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
+64 MiB); kB, MB, GB count in 1000s.
+
 Example:
   memreel replay --conf expandable_segments:True --conf max_split_size_mb:128 snapshot.pickle
   memreel replay --sweep --limit 24GiB snapshot.pickle

@@ -154,7 +154,8 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// A number of things.
-pub(crate) fn count(n: usize, thing: &str) -> String {
+pub(crate) fn count(n: impl TryInto<u64>, thing: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 

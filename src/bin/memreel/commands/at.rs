@@ -136,7 +136,7 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
     table.print(out)?;
     match sorted.len().saturating_sub(N_SEGMENTS) {
         0 => Ok(()),
-        n => writeln!(out, "and {n} smaller segments; --json has them all"),
+        n => writeln!(out, "and {}; --json has them all", count(n, "smaller segment")),
     }
 }
 

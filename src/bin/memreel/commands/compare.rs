@@ -17,7 +17,8 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     folded,
-    input::{Failure, open_both},
+    input::{Failure, name, open_both},
+    sites::count,
     table::Table,
 };
 
@@ -69,6 +70,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     } else if options.json {
         writeln!(out, "{}", object(&comparison, &opened[0], &opened[1]))?;
     } else {
+        head(&comparison, &opened, [&options.before, &options.after].map(|path| name(path)), out)?;
         for (side, snapshot, segments) in sides {
             print(side, snapshot, segments, out)?;
         }
@@ -94,11 +96,28 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
     })
 }
 
+/// What each file holds: a snapshot's segments are those of its end, whatever its history says.
+fn head(
+    comparison: &Comparison,
+    opened: &[Snapshot; 2],
+    names: [String; 2],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let bytes = |segments: &[Segment]| {
+        Bytes(segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size)))
+    };
+    for (name, snapshot) in names.into_iter().zip(opened) {
+        let (n, bytes) = (snapshot.segments.len(), bytes(&snapshot.segments));
+        writeln!(out, "{name}: {} at the end, {bytes}", count(n, "segment"))?;
+    }
+    let n_same = opened[0].segments.len().saturating_sub(comparison.only_before.len());
+    writeln!(out, "in both: {}", count(n_same, "segment"))
+}
+
 fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut impl Write) -> io::Result<()> {
     let segments: Vec<&Segment> = segments.iter().map(|index| &snapshot.segments[*index]).collect();
     let bytes = segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size));
-    let word = if segments.len() == 1 { "segment" } else { "segments" };
-    writeln!(out, "only {side}: {} {word}, {}", segments.len(), Bytes(bytes))?;
+    writeln!(out, "only {side}: {}, {}", count(segments.len(), "segment"), Bytes(bytes))?;
     if segments.is_empty() {
         return Ok(());
     }

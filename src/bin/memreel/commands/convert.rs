@@ -15,7 +15,7 @@ use memreel::{
 use crate::{
     exit::Exit,
     input::{Failure, Opened, each_file},
-    output::told,
+    output::{not_to_a_terminal, told},
 };
 
 #[derive(Debug, clap::Args)]
@@ -101,6 +101,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     let to = options.to.or_else(|| To::of_path(output?)).unwrap_or(To::Json);
     each_file(&options.files, |opened| {
         let Some(output) = output else {
+            if matches!(to, To::Pickle | To::Pprof) {
+                not_to_a_terminal("this format")?;
+            }
             to.write(&opened.snapshot, &mut *out)?;
             return Ok(Exit::Fine);
         };

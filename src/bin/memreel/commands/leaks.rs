@@ -97,7 +97,7 @@ fn print_groups(
     }
     let what = match (&options.between[..], options.older_than) {
         ([first, second], _) => format!("that came between {first} and {second} and stayed"),
-        (_, Some(age)) => format!("held at the end for {age} events or more"),
+        (_, Some(age)) => format!("held at the end for {} or more", count(age, "event")),
         _ => String::new(),
     };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
@@ -146,9 +146,9 @@ fn print_sites(
     }
     writeln!(
         out,
-        "{} held at the end from {} sites; {} of them grew all along",
+        "{} held at the end from {}; {} of them grew all along",
         Bytes(held),
-        found.len(),
+        count(found.len(), "site"),
         growing.len()
     )?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;

@@ -12,6 +12,7 @@ use crate::{
     exit::Exit,
     input::{Failure, name, open},
     output::{Output, told},
+    sites::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +75,9 @@ fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure>
         return Ok(Exit::Fine);
     }
     let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
-    write!(out, "{n_files} files, {} events, devices {}", whole.n_events(), devices.join(", "))?;
+    let (files, events) = (count(n_files, "file"), count(whole.n_events(), "event"));
+    let word = if devices.len() == 1 { "device" } else { "devices" };
+    write!(out, "{files}, {events}, {word} {}", devices.join(", "))?;
     match written {
         Some(path) => writeln!(out, ", written to {}", path.display())?,
         None => writeln!(out, "; nothing is written without -o")?,

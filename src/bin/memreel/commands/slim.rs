@@ -17,6 +17,7 @@ use crate::{
     exit::Exit,
     input::{Failure, Opened, each_file},
     output::{Output, told},
+    sites::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -171,7 +172,14 @@ fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result
         )?;
         return Ok(Exit::Fine);
     }
-    write!(out, "{name}: {} of {} events, {} frames of {}", events[1], events[0], frames[1], frames[0])?;
+    write!(
+        out,
+        "{name}: {} of {}, {} of {}",
+        events[1],
+        count(events[0], "event"),
+        frames[1],
+        count(frames[0], "frame")
+    )?;
     match written {
         Some(path) => writeln!(out, ", written to {}", path.display())?,
         None => writeln!(out, "; nothing is written without -o")?,
@@ -185,7 +193,7 @@ fn span(snapshot: &Snapshot) -> String {
     match (times().min(), times().max()) {
         (Some(first), Some(last)) => {
             let ms = last.saturating_sub(first) / 1000;
-            format!("the history has {} events in {ms} ms", snapshot.n_events())
+            format!("the history has {} in {ms} ms", count(snapshot.n_events(), "event"))
         }
         _ => "no history was recorded".to_owned(),
     }

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     input::{Failure, Opened, each_file},
+    sites::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
                 json!({"file": name, "device": device.0, "n_events": n_events, "written": path})
             )?;
         } else {
-            writeln!(out, "{name}: device {device}, {n_events} events, written to {path}")?;
+            writeln!(out, "{name}: device {device}, {}, written to {path}", count(n_events, "event"))?;
         }
     }
     Ok(Exit::Fine)
