@@ -120,8 +120,8 @@ fn merged(runs: &[Run]) -> Vec<Run> {
     all.chunks(Chunk::N_ENTRIES)
         .map(|events| {
             let chunk = Chunk::default();
-            for (index, words) in events.iter().enumerate() {
-                chunk.write(index, *words);
+            for words in events {
+                chunk.push(*words);
             }
             Run { chunk: Arc::new(chunk), range: 0..events.len() }
         })
