@@ -39,6 +39,7 @@
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
+//! - `commands`: every command takes several files, `-`, `--device` and `--json`, or says why not.
 //! - `cli`: the program, its output and its exit status.
 
 #[cfg(feature = "cli")]
@@ -47,6 +48,8 @@ mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod commands;
 mod convert;
 mod device_contract;
 mod fix;

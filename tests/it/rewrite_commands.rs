@@ -143,6 +143,38 @@ fn convert_goes_by_the_ending_and_back() {
     assert_eq!(nowhere.status.code(), Some(3));
 }
 
+#[test]
+fn one_device_of_several_is_taken() {
+    let folder = Folder::with(&["a.pickle"]);
+    let said = folder.says(&["split", "--device", "1", "--json", "a.pickle"]);
+    let line: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("a.device1.pickle")));
+    assert!(!folder.path("a.device0.pickle").exists());
+    for format in ["csv", "folded", "json", "perfetto"] {
+        let [part, whole, of_part] =
+            [&["--device", "1", "a.pickle"][..], &["a.pickle"], &["a.device1.pickle"]]
+                .map(|arguments| folder.says(&[&["convert", "--to", format], arguments].concat()));
+        assert!(part == of_part && part != whole, "{format}");
+    }
+    let said = folder.says(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
+    let line: Value = serde_json::from_str(&said).unwrap();
+    let n_events = folder.load("a.pickle").device_traces[0].len();
+    assert_eq!((&line["format"], &line["n_events"]), (&json!("csv"), &json!(n_events)));
+    assert!(folder.refuses(&["convert", "--json", "a.pickle"]).contains("--output"));
+    assert!(
+        folder
+            .refuses(&["convert", "--json", "a.pickle", "-o", "-"])
+            .contains("--json needs a file behind -o")
+    );
+    let compared = folder.says(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
+    assert!(
+        compared.contains("only before: 0 segments") && compared.contains("only after: 0 segments"),
+        "{compared}"
+    );
+    let compared = folder.says(&["compare", "a.pickle", "a.device1.pickle"]);
+    assert!(!compared.contains("only before: 0 segments"), "{compared}");
+}
+
 /// Both ends of a terminal of its own.
 fn terminal() -> [OwnedFd; 2] {
     let mut ends = [0; 2];

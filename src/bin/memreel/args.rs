@@ -162,6 +162,7 @@ Example:
   memreel validate --severity w snapshot.pickle
 
 JSON as the viewer loads it is read too; what is said of a pickle's bytes (rules 3 and 5) it cannot break.
+A viewer takes a file as a whole or not at all, so there is no --device.
 
 Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is no
 snapshot; of several files the highest.")]

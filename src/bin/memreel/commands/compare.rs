@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use super::segments::pool;
 use crate::{
+    args::{Devices, device},
     bytes::Bytes,
     exit::Exit,
     folded,
-    input::{Failure, name, open_both},
+    input::{Failure, Opened, name, open_both},
     sites::count,
     table::Table,
 };
@@ -37,6 +38,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pytorch: bool,
 
+    /// The device to look at, or all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
+    device: Devices,
+
     /// One JSON object
     #[arg(long, conflicts_with = "pytorch")]
     json: bool,
@@ -49,14 +54,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    let opened = match open_both(&options.before, &options.after) {
-        Ok(opened) => opened.map(|opened| opened.snapshot),
-        Err(Failure::Write(error)) => return Err(error),
-        Err(Failure::Told(exit, what)) => {
-            eprintln!("memreel: {what}");
-            return Ok(exit);
-        }
-    };
+    let opened =
+        match open_both(&options.before, &options.after).and_then(|both| of_device(both, options.device)) {
+            Ok(opened) => opened,
+            Err(Failure::Write(error)) => return Err(error),
+            Err(Failure::Told(exit, what)) => {
+                eprintln!("memreel: {what}");
+                return Ok(exit);
+            }
+        };
     let comparison = compare(&opened[0], &opened[1]);
     let sides =
         [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];
@@ -76,6 +82,18 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Both snapshots, without the segments of other devices than the one that was named.
+fn of_device(both: [Opened; 2], which: Devices) -> Result<[Snapshot; 2], Failure> {
+    if let Devices::One(device) = which {
+        both[0].devices(which).or_else(|_| both[1].devices(which))?;
+        return Ok(both.map(|mut opened| {
+            opened.snapshot.segments.retain(|segment| segment.device == i64::from(device));
+            opened.snapshot
+        }));
+    }
+    Ok(both.map(|opened| opened.snapshot))
 }
 
 fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value {

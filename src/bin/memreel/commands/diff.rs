@@ -75,8 +75,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
     let [before, after] = open_both(&options.before, &options.after)?;
-    let mut devices = before.devices(options.device).unwrap_or_default();
-    devices.extend(after.devices(options.device)?);
+    // A device may have come or gone; one that neither file has is a mistake.
+    let mut devices = match (before.devices(options.device), after.devices(options.device)) {
+        (Err(failure), Err(_)) => return Err(failure),
+        (one, other) => [one.unwrap_or_default(), other.unwrap_or_default()].concat(),
+    };
     devices.sort_unstable();
     devices.dedup();
     let has_several = devices.len() > 1;

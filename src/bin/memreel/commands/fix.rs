@@ -22,7 +22,8 @@ use crate::{
 #[command(after_help = "\
 Says what it changes, a line each. Whatever the input is, what is written is protocol 4 in small
 batches with shared stacks, which every viewer takes. Missing events are added at the latest place
-where they can have been; events that contradict the segments go. Without -o it only tells.
+where they can have been; events that contradict the segments go. Without -o it only tells. A file is
+repaired as a whole: there is no --device, but `memreel split`.
 
 Example:
   memreel fix snapshot.pickle -o fixed.pickle

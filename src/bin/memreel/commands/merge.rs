@@ -19,7 +19,8 @@ use crate::{
 #[command(after_help = "\
 The number of a rank is read from the file's name (rank3, rank_3, rank-3), if every file has one; the
 viewer's menu of devices then picks the rank. Otherwise devices keep their numbers, or where two files
-have the same, are numbered in the order of the files.
+have the same, are numbered in the order of the files. To leave devices out, use `memreel split --device`
+first.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle

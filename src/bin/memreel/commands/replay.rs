@@ -38,6 +38,7 @@ pub(crate) fn run(options: &Replay, out: &mut impl Write) -> io::Result<Exit> {
         }
     }
     each_file(&options.files, |opened| {
+        opened.devices(options.device)?;
         answered(options, opened)?.print(options, out)?;
         Ok(Exit::Fine)
     })

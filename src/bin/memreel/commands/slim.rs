@@ -23,7 +23,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A window keeps the state right: its end becomes the file's end, and what lived when it began is there
-without an alloc, as after a ring that wrapped. Without -o it only says what would be left.
+without an alloc, as after a ring that wrapped. Without -o it only says what would be left. Every device
+stays; `memreel split --device` takes one out.
 
 Example:
   memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle

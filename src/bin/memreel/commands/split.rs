@@ -9,6 +9,7 @@ use memreel::{pickle, rewrite::split};
 use serde_json::json;
 
 use crate::{
+    args::{Devices, device},
     exit::Exit,
     input::{Failure, Opened, each_file},
     sites::count,
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
+    /// The device whose file is wanted, or all
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
     /// One JSON object a line, for each file that is written
     #[arg(long)]
     json: bool,
@@ -46,7 +51,11 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let input = Path::new(name);
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
+    let wanted = opened.devices(options.device)?;
     for (device, part) in split(opened.snapshot.clone()) {
+        if !wanted.contains(&device) {
+            continue;
+        }
         let path = folder.join(format!("{stem}.device{device}.pickle"));
         if options.output.is_none() && path.exists() {
             let what = format!("{} is there already; say -o FOLDER to write anyway", path.display());
