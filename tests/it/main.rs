@@ -40,6 +40,7 @@
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
 //! - `commands`: every command takes several files, `-`, `--device` and `--json`, or says why not.
+//! - `windows`: what `memreel slim` cuts against `memreel at` of the whole.
 //! - `cli`: the program, its output and its exit status.
 
 #[cfg(feature = "cli")]
@@ -90,6 +91,8 @@ mod stress;
 mod tape;
 mod validate;
 mod whatif;
+#[cfg(feature = "cli")]
+mod windows;
 mod worked;
 
 /// Prints a line that is wanted on every run, past the harness's capture.
