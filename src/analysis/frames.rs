@@ -44,11 +44,40 @@ pub fn base_name(filename: &str) -> &str {
     filename.rsplit('/').next().unwrap_or(filename)
 }
 
+/// How much a frame tells of who allocated, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Telling {
+    Hidden,
+    /// Every allocation passes through it.
+    PassesOn,
+    /// Below Python it is the same for every allocation.
+    Native,
+    Python,
+}
+
+impl Telling {
+    fn of(frame: &Frame) -> Telling {
+        let Frame { name, filename, .. } = frame;
+        let is_module =
+            matches!(&**name, "_call_impl" | "_wrapped_call_impl") && filename.ends_with("module.py");
+        if !is_shown(name, filename) {
+            Telling::Hidden
+        } else if is_module || name.contains("CUDACachingAllocator") || name.starts_with("at::detail::empty_")
+        {
+            Telling::PassesOn
+        } else if filename.ends_with(".py") || filename.starts_with('<') && filename.ends_with('>') {
+            Telling::Python
+        } else {
+            Telling::Native
+        }
+    }
+}
+
 /// The shown frames of one snapshot, found once.
 #[derive(Debug)]
 pub struct ShownFrames<'a> {
     stacks: &'a Stacks,
-    is_shown: Vec<bool>,
+    telling: Vec<Telling>,
 }
 
 impl<'a> ShownFrames<'a> {
@@ -56,13 +85,21 @@ impl<'a> ShownFrames<'a> {
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> ShownFrames<'a> {
         let stacks = &snapshot.stacks;
-        let is_shown = stacks.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect();
-        ShownFrames { stacks, is_shown }
+        ShownFrames { stacks, telling: stacks.all_frames().map(Telling::of).collect() }
     }
 
     /// The numbers of a stack's shown frames, innermost first.
     pub fn members(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        self.stacks.members(stack).iter().copied().filter(|frame| self.is_shown[frame.index()])
+        let is_shown = |frame: &FrameIndex| self.telling[frame.index()] > Telling::Hidden;
+        self.stacks.members(stack).iter().copied().filter(is_shown)
+    }
+
+    /// Of a stack's shown frames those that tell who allocated, innermost first: Python's where there are any, or
+    /// those that do more than pass an allocation on, or all. Where one frame is shown, one tells.
+    pub fn telling(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        let kind = |frame: &FrameIndex| self.telling[frame.index()];
+        let most = self.members(stack).map(|frame| kind(&frame)).max();
+        self.members(stack).filter(move |frame| Some(kind(frame)) == most)
     }
 
     /// A stack's shown frames, innermost first.

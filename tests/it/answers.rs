@@ -83,6 +83,8 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("top-scope", &["top", "--by", "scope", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-tree", &["top", "--tree", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-native", &["top", "-n", "4", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
+    ("top-native-function", &["top", "--by", "function", "-n", "6", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
+    ("top-native-tree", &["top", "--tree", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
     ("top-wrapped", &["top", "torch-2.11/snapshots/expandable_wrapped_ring.pickle"]),
     ("top-no-history", &["top", "torch-2.11/snapshots/no_history.pickle"]),
     ("top-segment-list", &["top", "synthetic/torch-2.11-segment-list.pickle"]),
@@ -304,6 +306,28 @@ fn a_difference_says_between_which_moments() {
         serde_json::from_str(&answer(&["diff", "--json", "--at", "3", after, after])).unwrap();
     assert_eq!((&object["before_event"], &object["after_event"]), (&3.into(), &3.into()));
     assert_eq!(object["before_peak_bytes"], object["after_peak_bytes"]);
+}
+
+#[test]
+fn who_begins_in_the_wrong_order_is_told_the_right_one() {
+    let file = "torch-2.11/snapshots/oom.pickle";
+    let refused = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = refused(&[file]);
+    assert!(told.ends_with(&format!("to begin with: memreel top {file}\n")), "{told}");
+    assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
+    assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
+    assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
+    assert!(refused(&["convert", file, "-o", "x.svg"]).contains(".svg says no format; say --to"));
+    let folder = tempfile::tempdir().unwrap();
+    let scoped = folder.path().join("scoped.pickle");
+    memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
+    let told = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
+    assert!(told.contains("no scope \"a\" in the history of device 0; there are "), "{told}");
+    assert!(told.contains("forward") && told.contains("backward"), "{told}");
 }
 
 #[test]

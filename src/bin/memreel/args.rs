@@ -7,9 +7,20 @@ use memreel::snapshot::validate::Severity;
 
 use crate::{bytes, commands};
 
-/// A flight recorder for GPU and host memory.
+/// Answers questions about memory snapshots of PyTorch and memreel.
 #[derive(Debug, Parser)]
-#[command(name = "memreel", version)]
+#[command(
+    name = "memreel",
+    version,
+    after_help = "\
+A snapshot is what torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or memreel::dump_snapshot writes.
+
+Example:
+  memreel top snapshot.pickle         who holds the memory at the peak
+  memreel oom snapshot.pickle         why it ran out
+  memreel timeline snapshot.pickle    how it went
+  memreel help top                    a page for each command"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -21,27 +21,19 @@ use crate::{
 
 /// How sites of one snapshot are printed.
 pub(crate) struct Sites<'a> {
+    snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
     n_frames: usize,
 }
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
-        Sites { shown: ShownFrames::of(snapshot), n_frames }
+        Sites { snapshot, shown: ShownFrames::of(snapshot), n_frames }
     }
 
     /// The frames worth a line, innermost first.
     fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        let all: Vec<&Frame> = self.shown.frames(stack).collect();
-        let told: Vec<&Frame> = all.iter().copied().filter(|frame| !is_wrapper(frame)).collect();
-        let python: Vec<&Frame> =
-            told.iter().copied().filter(|frame| frame.filename.ends_with(".py")).collect();
-        // Native frames below those of Python are the same for every allocation.
-        match (python.is_empty(), told.is_empty()) {
-            (false, _) => python,
-            (true, false) => told,
-            (true, true) => all,
-        }
+        self.shown.telling(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
     }
 
     /// The innermost call, or what is known instead.
@@ -86,6 +78,12 @@ impl<'a> Sites<'a> {
         row
     }
 
+    /// What the columns of [`Sites::group`] are.
+    pub(crate) fn heading() -> String {
+        let faint = faint();
+        format!("{faint}{:>7} {:>11} {:>6}  allocated by ← called by{faint:#}", "share", "bytes", "blocks")
+    }
+
     /// Share, bytes and count of a group, and where it comes from.
     pub(crate) fn group(&self, group: &Group, of_bytes: u64) -> String {
         let figures = format!(
@@ -127,13 +125,6 @@ fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
         .collect()
 }
 
-/// Calls that every allocation passes through and that only pass it on.
-pub(crate) fn is_wrapper(frame: &Frame) -> bool {
-    matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
-        || frame.name.contains("CUDACachingAllocator")
-        || frame.name.starts_with("at::detail::empty_")
-}
-
 /// A call as a text: function, file and line.
 pub(crate) fn call(frame: &Frame) -> String {
     let file = clean(base_name(&frame.filename));
@@ -151,6 +142,11 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(text)
     }
+}
+
+/// A stream's handle: an address, but for the default stream.
+pub(crate) fn stream(handle: i64) -> String {
+    if handle == 0 { "0".to_owned() } else { format!("{handle:#x}") }
 }
 
 /// A number of things.

@@ -68,14 +68,21 @@ enum To {
 }
 
 impl To {
-    fn of_path(path: &Path) -> Option<To> {
-        Some(match path.extension()?.to_str()? {
-            "json" => To::Json,
+    /// What a file's ending says; without one, JSON.
+    fn of_path(path: &Path) -> Result<To, Failure> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        Ok(match &*ending {
+            _ if path.is_dir() => To::Json,
+            "json" | "" => To::Json,
             "pickle" | "pkl" => To::Pickle,
             "pb" | "pprof" => To::Pprof,
             "folded" => To::Folded,
             "csv" => To::Csv,
-            _ => return None,
+            _ => {
+                return Err(Failure::usage(format!(
+                    ".{ending} says no format; say --to with one of those in --help"
+                )));
+            }
         })
     }
 
@@ -109,7 +116,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         let what = "several files need a folder behind -o, which must be there";
         return told(Err(Failure::usage(what)));
     }
-    let to = options.to.or_else(|| To::of_path(output?)).unwrap_or(To::Json);
+    let to = match (options.to, output) {
+        (Some(to), _) => to,
+        (None, None) => To::Json,
+        (None, Some(path)) => match To::of_path(path) {
+            Ok(to) => to,
+            Err(failure) => return told(Err(failure)),
+        },
+    };
     if options.json && output.is_none() {
         return told(Err(Failure::usage(
             "standard output is taken by what is converted; --json needs a file behind -o",

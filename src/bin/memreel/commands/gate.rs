@@ -184,7 +184,7 @@ fn print(
     let moment = if over.what == "live" { history.end() } else { figures.peak };
     let all_bytes = history.totals_at(moment).active_bytes;
     let sites = Sites::new(history.snapshot(), 4);
-    writeln!(out, "the biggest {}:", crate::moment::words(history, moment))?;
+    writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
     let groups = top(history, moment, By::Stack);
     groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
 }

@@ -19,7 +19,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
-    sites::{Sites, count, percent, warnings},
+    sites::{Sites, clean, count, percent, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -66,13 +66,25 @@ fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Gro
     if let [first, second] = &options.between[..] {
         let scopes = Scopes::of(history.snapshot(), history.device());
         let end = |name: &str| -> Result<Moment, Failure> {
-            let none =
-                || Failure::usage(format!("no scope {name:?} in the history of device {}", history.device()));
+            let none = || {
+                let what = format!("no scope {name:?} in the history of device {}", history.device());
+                Failure::usage(what + &known(&scopes.paths()))
+            };
             scopes.end_of(name).ok_or_else(none)
         };
         return Ok(Some(grown_between(history, end(first)?, end(second)?)));
     }
     Ok(options.older_than.map(|n| older_than(history, n)))
+}
+
+/// What could have been said instead.
+fn known(scopes: &[&str]) -> String {
+    const N: usize = 8;
+    let more = if scopes.len() > N { ", …" } else { "" };
+    match scopes {
+        [] => ": no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
+        _ => format!("; there are {}{more}", clean(&scopes[..scopes.len().min(N)].join(", "))),
+    }
 }
 
 fn print_groups(

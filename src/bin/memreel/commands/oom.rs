@@ -160,9 +160,10 @@ fn print(
     let groups = top(history, report.moment, By::Stack);
     writeln!(
         out,
-        "\nthe biggest of {}, {}:",
+        "\nthe biggest of {}, {}:\n{}",
         count(report.totals.n_blocks, "live block"),
-        Bytes(report.totals.active_bytes)
+        Bytes(report.totals.active_bytes),
+        Sites::heading()
     )?;
     for group in groups.iter().take(options.listing.n) {
         writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;
