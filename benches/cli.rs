@@ -1,15 +1,19 @@
-//! Every question of the program on a snapshot of 1,000,000 entries, beside CPython and PyTorch's tool.
+//! Every command of the program on a snapshot of 1,000,000 entries, beside CPython and PyTorch's tool.
 //!
 //! ```text
-//! cargo bench --bench cli              a table
-//! cargo bench --bench cli -- --json    one JSON object a line
+//! cargo bench --bench cli                             a table
+//! cargo bench --bench cli -- --json                   one JSON object a line
+//! cargo bench --bench cli -- --ten-million [--json]   10,000,000 entries, memreel's own layout alone
+//! cargo bench --bench cli -- slim merge               the commands of these names alone
 //! ```
 //!
-//! Each figure is the median of three runs of the program as its users start it, output thrown away.
-//! `layout` is `shared` for the file that memreel writes and `unshared` for the same snapshot as
-//! PyTorch lays it out. `cpu_seconds` is less moved by other work on the machine. `peak_rss_bytes` is all that was resident at once, the mapped file included.
+//! Each figure is the median of three runs of the program as its users start it. Answers are thrown
+//! away, and so is what `convert` writes; snapshots go to a temporary folder, flushed to its disk.
+//! `layout` is `shared` for the file that memreel writes (`shared10m` for the larger one) and `unshared`
+//! for the same snapshot as PyTorch lays it out. `cpu_seconds` is less moved by other work on the
+//! machine. `peak_rss_bytes` is all that was resident at once, the mapped file included.
 //! The unshared file and CPython's `pickle.load` need a python3; `_memory_viz.py`'s own figures need
-//! `MEMREEL_MEMORY_VIZ` to name it. On 2 cores of 4.5 GHz expect two minutes.
+//! `MEMREEL_MEMORY_VIZ` to name it. On 2 cores of 4.5 GHz expect five minutes.
 
 use std::{
     path::Path,
@@ -27,8 +31,9 @@ const N_RUNS: usize = 3;
 /// Makes the unshared file when it is asked for no runs.
 const PYTHON: &str = include_str!("pickle.py");
 
-/// What is asked, after which the file follows, twice for those that compare.
-const QUESTIONS: &[(&[&str], usize)] = &[
+/// Commands, after which the file follows, twice for those that compare or join. `OUT` is a file in the
+/// temporary folder, `FOLDER` that folder.
+const COMMANDS: &[(&[&str], usize)] = &[
     (&["stats"], 1),
     (&["trace"], 1),
     (&["trace", "--pytorch"], 1),
@@ -48,26 +53,59 @@ const QUESTIONS: &[(&[&str], usize)] = &[
     (&["diff"], 2),
     (&["compare"], 2),
     (&["validate"], 1),
+    (&["fix", "-o", OUT], 1),
+    (&["slim", "--depth", "8", "-o", OUT], 1),
+    (&["slim", "--events", "400000..600000", "-o", OUT], 1),
+    (&["slim", "--time", "3s..4s", "-o", OUT], 1),
+    (&["slim", "--min-size", "200KiB", "-o", OUT], 1),
+    (&["slim", "--anonymise", "-o", OUT], 1),
+    (&["split", "-o", FOLDER], 1),
+    (&["merge", "--in-order", "-o", OUT], 2),
+    (&["convert", "--to", "json"], 1),
+    (&["convert", "--to", "pickle", "-o", OUT], 1),
+    (&["convert", "--to", "pprof"], 1),
+    (&["convert", "--to", "perfetto"], 1),
+    (&["convert", "--to", "folded"], 1),
+    (&["convert", "--to", "csv"], 1),
 ];
 
+const OUT: &str = "OUT";
+const FOLDER: &str = "FOLDER";
+
 fn main() {
-    let is_json = std::env::args().any(|argument| argument == "--json");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    let (is_json, is_large) = (has("--json"), has("--ten-million"));
+    let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let is_asked = |command: &[&str]| names.is_empty() || names.iter().any(|name| *name == command[0]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [shared, unshared] = ["shared.pickle", "unshared.pickle"].map(|name| folder.path().join(name));
-    pickle::save(&million::synthetic(), &shared).expect("the temporary folder takes it");
-    let mut files = vec![("shared", shared.as_path())];
-    if make_unshared(&shared, &unshared) {
+    let n_events = if is_large { 10 * million::N_EVENTS } else { million::N_EVENTS };
+    pickle::save(&million::synthetic_of(n_events), &shared).expect("the temporary folder takes it");
+    let mut files = vec![(if is_large { "shared10m" } else { "shared" }, shared.as_path())];
+    if is_large {
+        // CPython would need 20 GB to make the other layout, and it is beyond what a file may have.
+    } else if make_unshared(&shared, &unshared) {
         files.push(("unshared", unshared.as_path()));
     } else {
         eprintln!("skipped: there is no python3, so neither CPython's figures nor the unshared layout");
     }
     for (layout, file) in &files {
-        for (arguments, n_files) in QUESTIONS {
+        for (words, n_files) in COMMANDS.iter().filter(|(words, _)| is_asked(words)) {
             let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
-            command.args(*arguments).args(vec![file; *n_files]);
-            print(&arguments.join(" "), "memreel", layout, &mut command, is_json);
+            for word in *words {
+                match *word {
+                    OUT => command.arg(folder.path().join("out.pickle")),
+                    FOLDER => command.arg(folder.path()),
+                    word => command.arg(word),
+                };
+            }
+            command.args(vec![file; *n_files]);
+            let told: Vec<&str> =
+                words.iter().copied().filter(|word| !["-o", OUT, FOLDER].contains(word)).collect();
+            print(&told.join(" "), "memreel", layout, &mut command, is_json);
         }
-        if files.len() == 2 {
+        if files.len() == 2 && names.is_empty() {
             python(layout, file, is_json);
         }
     }
@@ -114,7 +152,7 @@ fn print(question: &str, tool: &str, layout: &str, command: &mut Command, is_jso
             r#"{{"question":"{question}","tool":"{tool}","layout":"{layout}","seconds":{median:.4},"cpu_seconds":{cpu:.4},"peak_rss_bytes":{peak}}}"#
         );
     } else {
-        println!("{question:22} {tool:10} {layout:9} {median:8.3} s {cpu:8.3} s cpu {megabytes:8.1} MB");
+        println!("{question:28} {tool:10} {layout:9} {median:8.3} s {cpu:8.3} s cpu {megabytes:8.1} MB");
     }
 }
 

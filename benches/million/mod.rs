@@ -1,4 +1,4 @@
-//! The snapshot of 1,000,000 entries that benches read, write and ask.
+//! The snapshot of 1,000,000 entries that benches read, write and ask, and the same with more.
 
 use memreel::{
     Action, BlockState, PoolKind,
@@ -18,14 +18,20 @@ const BASE: u64 = 0x7f12_0000_0000;
 const SEGMENT_BYTES: u64 = 32 << 20;
 const BLOCK_BYTES: u64 = 256 << 10;
 
+/// The snapshot of [`N_EVENTS`] entries.
+#[allow(dead_code)]
+pub(crate) fn synthetic() -> Snapshot {
+    synthetic_of(N_EVENTS)
+}
+
 /// A snapshot whose trace and blocks agree: blocks of one size are handed out,
 /// given back and handed out again, each time with other stacks and requested sizes.
-pub(crate) fn synthetic() -> Snapshot {
+pub(crate) fn synthetic_of(n_events: usize) -> Snapshot {
     let mut snapshot = Snapshot::default();
     let stacks = make_stacks(&mut snapshot);
     let shapes = EventShapes::new(&mut snapshot);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut events = Events { trace: Vec::with_capacity(N_EVENTS), shapes, time_us: 1_700_000_000_000_000 };
+    let mut events = Events { trace: Vec::with_capacity(n_events), shapes, time_us: 1_700_000_000_000_000 };
     let segment_stacks: Vec<_> = (0..N_SEGMENTS).map(|_| random.of(&stacks)).collect();
     for (segment, stack) in (0..).zip(&segment_stacks) {
         events.add(Action::SegmentAlloc, BASE + segment * SEGMENT_BYTES, SEGMENT_BYTES, *stack);
@@ -36,7 +42,7 @@ pub(crate) fn synthetic() -> Snapshot {
         events.add(Action::Alloc, block.0, block.1, block.2);
         blocks.push(block);
     }
-    while events.trace.len() + 3 <= N_EVENTS {
+    while events.trace.len() + 3 <= n_events {
         let at = usize::try_from(random.below(N_BLOCKS)).expect("a small number");
         let free_stack = random.of(&stacks);
         events.add(Action::FreeRequested, blocks[at].0, blocks[at].1, free_stack);
@@ -45,7 +51,7 @@ pub(crate) fn synthetic() -> Snapshot {
         events.add(Action::Alloc, blocks[at].0, blocks[at].1, blocks[at].2);
     }
     let spare = BASE + N_SEGMENTS * SEGMENT_BYTES;
-    for action in [Action::SegmentAlloc, Action::SegmentFree].into_iter().take(N_EVENTS - events.trace.len())
+    for action in [Action::SegmentAlloc, Action::SegmentFree].into_iter().take(n_events - events.trace.len())
     {
         events.add(action, spare, SEGMENT_BYTES, segment_stacks[0]);
     }

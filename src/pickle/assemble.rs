@@ -6,7 +6,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     machine::{Halt, Machine, Step},
-    node::{Item, Key, Kind, NodeId, TextId, number},
+    node::{Item, Key, Kind, NodeId, TextId},
+    pieces::Entries,
+    stored::{Part, Trace},
 };
 use crate::{
     error::Error,
@@ -33,6 +35,8 @@ pub(super) struct Made {
     pub(super) lists: FxHashSet<NodeId>,
     /// Entries of the fast road already placed in a trace.
     pub(super) placed: Vec<bool>,
+    /// Where the entries of each device stand, if they are left in the file.
+    pub(super) traces: Vec<Trace>,
     /// Values that stand in the file once and in the snapshot again.
     pub(super) n_repeated: u64,
 }
@@ -84,11 +88,15 @@ impl Machine<'_> {
                 let lists: Option<Vec<_>> =
                     self.nodes.get(list).items.iter().map(|trace| self.list(*trace)).collect();
                 let Some(lists) = lists else { return Ok(None) };
-                self.snapshot.device_traces = lists
-                    .into_iter()
-                    .enumerate()
-                    .map(|(device, trace)| self.entries(trace, &format!("device_traces[{device}]")))
-                    .collect::<Result<_, _>>()?;
+                let lists = lists.into_iter().enumerate();
+                let named = lists.map(|(device, trace)| (trace, format!("device_traces[{device}]")));
+                if self.is_read_again {
+                    let traces = named.map(|(trace, name)| self.places(trace, &name));
+                    self.made.traces = traces.collect::<Result<_, _>>()?;
+                } else {
+                    let traces = named.map(|(trace, name)| self.entries(trace, &name));
+                    self.snapshot.device_traces = traces.collect::<Result<_, _>>()?;
+                }
                 Field::DeviceTraces
             }
             "host_traces" => {
@@ -171,18 +179,39 @@ impl Machine<'_> {
         for item in items {
             if let Item::Entries(from, to) = item {
                 self.place(from, to, entries.len(), trace)?;
-                // The last trace, which is often the only one, takes the entries as they are.
-                if entries.is_empty() && to as usize == self.road.entries.len() {
-                    let all = &mut self.road.entries;
-                    entries = if from == 0 { std::mem::take(all) } else { all.split_off(from as usize) };
-                } else {
-                    entries.extend_from_slice(&self.road.entries[from as usize..to as usize]);
-                }
+                self.take_entries(from, to, &mut entries)?;
             } else {
                 entries.push(self.trace_entry(item, list, &|| format!("{trace}[{}]", entries.len()))?);
             }
         }
         Ok(entries)
+    }
+
+    fn take_entries(&mut self, from: u32, to: u32, entries: &mut Vec<TraceEntry>) -> Step<()> {
+        match &mut self.road.entries {
+            // The last trace, which is often the only one, takes the entries as they are.
+            Entries::Held(all) if entries.is_empty() && to as usize == all.len() => {
+                *entries = if from == 0 { std::mem::take(all) } else { all.split_off(from as usize) };
+            }
+            Entries::Held(all) => entries.extend_from_slice(&all[from as usize..to as usize]),
+            Entries::Left(_) => {
+                let is_same = self.again(from..to, &mut |entry| entries.push(*entry));
+                return if is_same { Ok(()) } else { Err(Halt::Unusual) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the entries of a trace stand that are left in the file.
+    fn places(&mut self, list: NodeId, name: &str) -> Step<Trace> {
+        let mut trace = Trace::default();
+        for (at, item) in self.elements(list)?.into_iter().enumerate() {
+            trace.push(match item {
+                Item::Entries(from, to) => Part::Left(from..to),
+                item => Part::Kept(self.trace_entry(item, list, &|| format!("{name}[{at}]"))?),
+            });
+        }
+        Ok(trace)
     }
 
     /// Marks entries of the fast road as standing in a trace; tells those that stand in one already.
@@ -192,7 +221,7 @@ impl Machine<'_> {
             placed.resize(to as usize, false);
         }
         // What a trace took with it is gone; the general road will find it.
-        if to as usize > self.road.entries.len() {
+        if to > self.road.entries.len() {
             return Err(Halt::Unusual);
         }
         for (n, placed) in placed[from as usize..to as usize].iter_mut().enumerate() {
@@ -233,9 +262,9 @@ impl Machine<'_> {
             let node = self.nodes.get_mut(id);
             (node.is_record, node.is_frozen) = (true, true);
             if let Some(top) = self.stack.last_mut() {
-                *top = Item::Entry(number(self.road.entries.len()));
+                *top = Item::Entry(self.road.entries.len());
             }
-            self.road.entries.push(entry);
+            self.road.entries.keep(entry);
         }
     }
 

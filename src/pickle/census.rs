@@ -102,8 +102,11 @@ impl<'a> Census<'a> {
 
     fn count(&mut self, document: &'a dyn Document) {
         let snapshot = document.head();
-        for device in 0..document.n_traces() {
-            document.for_each_entry(device, &mut |entry| self.entry(entry));
+        let uses = document.uses();
+        uses.shapes().for_each(|(shape, n_uses)| self.shapes[shape.index()] += n_uses);
+        uses.stacks().for_each(|(stack, n_uses)| self.stacks[stack.index()].n_uses += n_uses);
+        for (action, n_uses) in uses.actions() {
+            self.texts[self.actions[action as usize]].n_uses += n_uses;
         }
         snapshot.host_traces.iter().for_each(|entry| self.entry(entry));
         snapshot.segments.iter().chain(&snapshot.host_segments).for_each(|segment| self.segment(segment));

@@ -8,14 +8,17 @@
 
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::{
     cursor::{Cursor, Prefix},
     frames::BEGINNING,
-    machine::{Machine, Step},
-    node::{Item, Key, TextId, number},
+    machine::{Halt, Machine, Step},
+    node::{Item, Key, TextId},
     op,
+    pieces::{Entries, Piece},
 };
 use crate::snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry};
 
@@ -26,7 +29,7 @@ const MAX_KEYS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Road<'a> {
     /// The entries, in the order of the file.
-    pub(super) entries: Vec<TraceEntry>,
+    pub(super) entries: Entries,
     /// Lists of memo numbers, as they stand in the file, whose stack is known.
     pub(super) stacks: FxHashMap<&'a [u8], StackIndex>,
     /// The last of them for each beginning, because two comparisons cost less
@@ -66,14 +69,27 @@ impl Road<'_> {
 impl<'a> Machine<'a> {
     /// Decodes the dictionary that begins before `pos`, if it is an ordinary entry.
     pub(super) fn entry(&mut self) -> Step<bool> {
-        let start = Cursor { bytes: self.bytes, pos: self.pos };
+        let start = self.pos;
+        let Some((entry, end)) = self.decoded(start)? else {
+            self.pos = start;
+            return Ok(false);
+        };
+        self.pos = end;
+        self.stack.push(Item::Entry(self.road.entries.len()));
+        self.road.entries.push(entry, start - 1, end);
+        Ok(true)
+    }
+
+    /// An ordinary entry, from behind the byte that begins it to its end; `None` if it is none.
+    #[inline(always)]
+    fn decoded(&mut self, start: usize) -> Step<Option<(TraceEntry, usize)>> {
+        let start = Cursor { bytes: self.bytes, pos: start };
         self.memo.begin();
         if let Some(shape) = self.road.plan_shape {
             let mut c = start;
             let mut entry = TraceEntry { shape, ..TraceEntry::default() };
             if self.planned_entry(&mut c, &mut entry).is_some() {
-                self.push_entry(entry, c);
-                return Ok(true);
+                return Ok(Some((entry, c.pos)));
             }
             self.memo.rewind();
         }
@@ -81,26 +97,53 @@ impl<'a> Machine<'a> {
         if let Some(entry) = self.ordinary_entry(&mut c) {
             let shape = self.entry_shape()?;
             self.road.plan_shape = (self.road.plan.len() == self.road.pairs.len()).then_some(shape);
-            self.push_entry(TraceEntry { shape, ..entry }, c);
-            return Ok(true);
+            return Ok(Some((TraceEntry { shape, ..entry }, c.pos)));
         }
         self.memo.rewind();
-        self.pos = start.pos;
-        Ok(false)
+        Ok(None)
     }
 
-    #[inline]
-    fn push_entry(&mut self, entry: TraceEntry, end: Cursor<'a>) {
-        self.pos = end.pos;
-        self.stack.push(Item::Entry(number(self.road.entries.len())));
-        self.road.entries.push(entry);
+    /// The entry that begins at a byte where one was decoded before, and where it ends. `None` if the
+    /// bytes are others now.
+    #[inline(always)]
+    pub(super) fn entry_again(&mut self, at: usize) -> Option<(TraceEntry, usize)> {
+        if self.bytes.get(at) != Some(&op::EMPTY_DICT) {
+            return None;
+        }
+        self.decoded(at + 1).ok()?
+    }
+
+    /// Decodes entries of these numbers again. False if the bytes are others now.
+    pub(super) fn again(&mut self, entries: Range<u32>, look: &mut dyn FnMut(&TraceEntry)) -> bool {
+        let mut next = entries.start;
+        while next < entries.end {
+            let Entries::Left(pieces) = &self.road.entries else { return false };
+            match pieces.of(next) {
+                Some((_, Piece::Kept(entry))) => {
+                    look(&entry);
+                    next += 1;
+                }
+                Some((numbers, Piece::Run(mut at))) => {
+                    for number in numbers.start..numbers.end.min(entries.end) {
+                        let Some((entry, end)) = self.entry_again(at) else { return false };
+                        if number >= next {
+                            look(&entry);
+                        }
+                        at = end;
+                    }
+                    next = numbers.end;
+                }
+                None => return false,
+            }
+        }
+        true
     }
 
     /// Decodes an entry that stands like the last one: the same keys from the
     /// same places, and the same values of those that are no fields.
     #[inline(always)]
     fn planned_entry(&mut self, c: &mut Cursor<'a>, entry: &mut TraceEntry) -> Option<()> {
-        self.memoize(c, Item::Entry(number(self.road.entries.len())))?;
+        self.memoize(c, Item::Entry(self.road.entries.len()))?;
         c.expect(op::MARK)?;
         for at in 0..self.road.plan.len() {
             let Planned { key, bytes, value } = self.road.plan[at];
@@ -143,7 +186,7 @@ impl<'a> Machine<'a> {
     }
 
     fn ordinary_entry(&mut self, c: &mut Cursor<'a>) -> Option<TraceEntry> {
-        self.memoize(c, Item::Entry(number(self.road.entries.len())))?;
+        self.memoize(c, Item::Entry(self.road.entries.len()))?;
         c.expect(op::MARK)?;
         self.road.pairs.clear();
         self.road.plan.clear();
@@ -254,6 +297,8 @@ impl<'a> Machine<'a> {
                 Some(item)
             }
             op => match self.fetched_or_written(c, op)? {
+                // What may turn out to be a stack is something else when it is decoded again.
+                Item::Node(id) if self.is_read_again && self.nodes.get(id).could_be_stack() => None,
                 Item::Node(id) => {
                     self.nodes.get_mut(id).is_frozen = true;
                     Some(Item::Node(id))
@@ -267,6 +312,10 @@ impl<'a> Machine<'a> {
     /// Puts an item in the memo if the next opcode says so.
     #[inline(always)]
     pub(super) fn memoize(&mut self, c: &mut Cursor<'a>, item: Item) -> Option<()> {
+        if self.memo.is_closed() {
+            c.skip_memo_opcode();
+            return Some(());
+        }
         let op = *c.bytes.get(c.pos)?;
         let index = match op {
             op::MEMOIZE => {
@@ -301,6 +350,9 @@ impl<'a> Machine<'a> {
     }
 
     fn new_shape(&mut self) -> Step<ShapeId> {
+        if self.memo.is_closed() {
+            return Err(Halt::Unusual);
+        }
         let pairs: Box<[Pair]> = self.road.pairs.as_slice().into();
         let mut shape = Shape::default();
         for (id, item) in &pairs {

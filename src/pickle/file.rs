@@ -86,9 +86,23 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 }
 
 /// The bytes of a file.
+#[derive(Debug)]
 pub(super) enum Bytes {
     Mapped(Mmap),
     Read(Vec<u8>),
+}
+
+impl Bytes {
+    /// Lets the kernel take the pages back that were read; who reads on gets them again.
+    pub(super) fn forget(&self) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(map) = self {
+            // SAFETY: the map is read only, so that it has no page that is not in the file, from where
+            // each comes back with the same bytes: nobody changes the file while it is mapped (see
+            // `bytes_of`). That it could not be done costs memory alone.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
 }
 
 impl Deref for Bytes {
@@ -102,8 +116,17 @@ impl Deref for Bytes {
     }
 }
 
-/// A file's bytes, without a copy if it is large.
+/// A file's bytes, without a copy if it is large; all of them are about to be read.
 pub(super) fn bytes(path: &Path) -> Result<Bytes> {
+    bytes_of(path, MmapOptions::new().populate())
+}
+
+/// A file's bytes, in memory as far as they have been read.
+pub(super) fn bytes_piecemeal(path: &Path) -> Result<Bytes> {
+    bytes_of(path, &MmapOptions::new())
+}
+
+fn bytes_of(path: &Path, options: &MmapOptions) -> Result<Bytes> {
     let read = || {
         let mut file = File::open(path)?;
         let found = file.metadata()?;
@@ -119,14 +142,12 @@ pub(super) fn bytes(path: &Path) -> Result<Bytes> {
             file.read_to_end(&mut bytes)?;
             return Ok(Bytes::Read(bytes));
         }
-        let mut options = MmapOptions::new();
         // What is refused for its size need not come from the disk first.
-        if found.len() <= u64::from(u32::MAX) {
-            options.populate();
-        }
+        let piecemeal = MmapOptions::new();
+        let options = if found.len() <= u64::from(u32::MAX) { options } else { &piecemeal };
         // SAFETY: the map is private and read only, and lives no longer than
-        // one call of `load`, `inspect` or `check`, whose documentation asks
-        // that nobody changes the file meanwhile. memreel itself never writes
+        // one call of `load`, `inspect` or `check` or than an `OpenFile`, whose
+        // documentation asks that nobody changes the file meanwhile. memreel itself never writes
         // into a file in place: `replace` gives the name to another file.
         let map = unsafe { options.map(&file)? };
         Ok(Bytes::Mapped(map))

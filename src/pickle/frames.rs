@@ -114,6 +114,9 @@ impl<'a> Machine<'a> {
 
     /// The stack of frames given as opcodes that fetch them.
     pub(super) fn stack_of_numbers(&mut self, raw: &'a [u8]) -> Option<StackIndex> {
+        if self.memo.is_closed() {
+            return None;
+        }
         let mut frames = Vec::new();
         let mut rest = raw;
         while let Some((op, after)) = rest.split_first() {

@@ -59,6 +59,8 @@ pub(super) struct Machine<'a> {
     pub(super) snapshot: Snapshot,
     /// Whether trace entries take the fast road.
     is_fast: bool,
+    /// Whether entries stay in the file and are decoded there again.
+    pub(super) is_read_again: bool,
     pub(super) road: Road<'a>,
     pub(super) made: Made,
     pub(super) memoizes: bool,
@@ -79,6 +81,7 @@ impl<'a> Machine<'a> {
             findings: Findings::default(),
             snapshot: Snapshot::without_keys(),
             is_fast,
+            is_read_again: false,
             road: Road::default(),
             made: Made::default(),
             memoizes: false,
@@ -96,6 +99,11 @@ impl<'a> Machine<'a> {
             }
             self.step(op, start)?;
         }
+    }
+
+    /// Ends the reading, so that entries can be decoded again with what every number stands for.
+    pub(super) fn close(&mut self) -> Step<()> {
+        if self.memo.close() { Ok(()) } else { Err(Halt::Unusual) }
     }
 
     fn result(&mut self, start: usize) -> Result<Item> {

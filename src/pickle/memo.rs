@@ -18,6 +18,10 @@ pub(super) struct Memo {
     n_taken: u32,
     /// What an attempt has put, for [`Memo::rewind`].
     attempt: Vec<u32>,
+    /// Whether a number was given a second time, so that what it stands for depends on the place.
+    is_retaken: bool,
+    /// Whether nothing is put any more.
+    is_closed: bool,
 }
 
 impl Memo {
@@ -37,6 +41,7 @@ impl Memo {
     /// Puts an item; returns whether the number was taken before.
     pub(super) fn put(&mut self, index: u32, item: Item) -> bool {
         let was_taken = self.get(index) != Item::Absent;
+        self.is_retaken |= was_taken;
         self.n_taken += u32::from(!was_taken);
         if self.is_near(index) {
             self.grow(index);
@@ -47,9 +52,24 @@ impl Memo {
         was_taken
     }
 
+    /// Closes the memo behind the file's last byte: bytes that were read are read again with it, and
+    /// find under every number what they found. False if a number was given a second time.
+    pub(super) fn close(&mut self) -> bool {
+        self.is_closed = true;
+        !self.is_retaken
+    }
+
+    #[inline(always)]
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Puts an item where nothing is yet, in a way that [`Memo::rewind`] can undo.
     #[inline]
     pub(super) fn attempt(&mut self, index: u32, item: Item) -> Option<()> {
+        if self.is_closed {
+            return Some(());
+        }
         if index as usize == self.near.len() && self.far.is_empty() {
             self.near.push(item);
         } else if self.near.get(index as usize) == Some(&Item::Absent) && self.far.is_empty() {

@@ -39,6 +39,8 @@ mod findings;
 
 mod foreign;
 
+mod pieces;
+
 mod integers;
 
 mod read;
@@ -52,6 +54,8 @@ mod write;
 
 mod file;
 
+mod stored;
+
 use std::{io, path::Path};
 
 use crate::{
@@ -61,6 +65,8 @@ use crate::{
         validate::{Finding, validate},
     },
 };
+
+pub use stored::Stored;
 
 /// What a file holds, and what is wrong with its bytes.
 #[derive(Debug)]
@@ -118,16 +124,19 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
 /// Writes a snapshot's bytes, with a small buffer of its own.
 ///
 /// # Errors
-/// The first error of the writer.
+/// The first error of the writer, and that of [`Document::check`].
 pub fn write(snapshot: &impl Document, sink: impl io::Write) -> io::Result<()> {
     write::write(snapshot, sink)
 }
 
 /// A snapshot's bytes.
+///
+/// # Panics
+/// If not all of it is there to be written ([`Document::check`]): a file that was changed while it is open.
 #[must_use]
 pub fn to_vec(snapshot: &impl Document) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(snapshot, &mut bytes).expect("a vector takes every byte");
+    write(snapshot, &mut bytes).expect("a vector takes every byte, and nothing is missing");
     bytes
 }
 
@@ -145,6 +154,51 @@ pub fn to_vec(snapshot: &impl Document) -> Vec<u8> {
 /// ```
 pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
     read::read(bytes).0
+}
+
+/// Reads all of a snapshot but its devices' events, which stay in the bytes.
+///
+/// # Errors
+/// As [`from_slice`].
+pub fn stored(bytes: &[u8]) -> Result<Stored<'_>> {
+    Stored::read(bytes, None)
+}
+
+/// Opens a snapshot file for [`OpenFile::stored`]. It must not be changed as long as it is open.
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
+///
+/// # Examples
+/// A file of any size is written anew in little memory:
+/// ```
+/// # use memreel::snapshot::Snapshot;
+/// use memreel::pickle;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let [path, other] = ["a.pickle", "b.pickle"].map(|name| folder.path().join(name));
+/// # pickle::save(&Snapshot::default(), &path)?;
+/// let file = pickle::open(&path)?;
+/// pickle::save(&file.stored()?, &other)?;
+/// # assert_eq!(std::fs::read(path)?, std::fs::read(other)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
+    Ok(OpenFile(file::bytes_piecemeal(path.as_ref())?))
+}
+
+/// A snapshot file that is open; mapped into memory if it is large.
+#[derive(Debug)]
+pub struct OpenFile(file::Bytes);
+
+impl OpenFile {
+    /// Reads all of the snapshot but its devices' events.
+    ///
+    /// # Errors
+    /// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset if it is no snapshot.
+    pub fn stored(&self) -> Result<Stored<'_>> {
+        Stored::read(&self.0, Some(&self.0))
+    }
 }
 
 /// Reads a file, and says what is wrong with its bytes.

@@ -78,6 +78,11 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Whether it may be a list of frames; a first look, before its dictionaries are.
+    pub(super) fn could_be_stack(&self) -> bool {
+        self.kind == Kind::List && self.items.iter().all(|item| matches!(item, Item::Node(_)))
+    }
+
     /// Adds items to a list, entries side by side as one.
     pub(super) fn add_entries(&mut self, items: &[Item]) {
         for item in items {

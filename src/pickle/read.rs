@@ -34,14 +34,12 @@ pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
 }
 
 fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
-    let (snapshot, findings) = if bytes.len() as u64 > MAX_FILE_BYTES {
-        let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
-        (Err(Error::malformed(MAX_FILE_BYTES, what).into()), Findings::default())
-    } else {
-        match attempt(bytes, true) {
+    let (snapshot, findings) = match refusal(bytes) {
+        Some(error) => (Err(error.into()), Findings::default()),
+        None => match attempt(bytes, true) {
             (Err(Halt::Unusual), _) => attempt(bytes, false),
             done => done,
-        }
+        },
     };
     if snapshot.is_err()
         && let Some(kind) = foreign::kind(bytes)
@@ -54,6 +52,12 @@ fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
         Halt::Unusual => Error::malformed(0, "a part of a trace stands where no snapshot has one"),
     });
     (snapshot, findings)
+}
+
+/// Why a file is not even begun with.
+pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
+    let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
+    (bytes.len() as u64 > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
 }
 
 fn attempt(bytes: &[u8], is_fast: bool) -> (Step<Snapshot>, Findings) {

@@ -53,7 +53,8 @@ pub(super) fn write(document: &dyn Document, sink: impl Write) -> io::Result<()>
         Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
     }
     writer.out.op(op::STOP);
-    writer.out.finish()
+    writer.out.finish()?;
+    document.check()
 }
 
 struct Writer<'a, W> {

@@ -1,9 +1,13 @@
 //! The segments of a device as they were after an event, reconstructed from those at the end.
 //!
-//! What happened later is undone, entry by entry. A block that was freed
-//! meanwhile is known by its free, with the bytes asked for: its rounding is
-//! taken for PyTorch's multiple of 512, as far as there is room. Its stack is
-//! that of its alloc, if the trace has it.
+//! What happened later is undone. A block that was freed meanwhile is known by
+//! its free, with the bytes asked for: its rounding is taken for PyTorch's
+//! multiple of 512, as far as there is room. Its stack is that of its alloc, if
+//! the trace has it.
+//!
+//! Entries come oldest first and are not kept, although undoing begins with the
+//! youngest: what an address held is decided by the first entries that come to
+//! it. Segments, of which there are few, are kept and undone from their end.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::{
     finals::Finals,
     ranges::{Origin, Ranges, Span},
+    trace::Trace,
 };
 use crate::{
     event::{Action, PoolId},
@@ -34,7 +39,7 @@ const LARGE_PAGE_BYTES: u64 = 20 << 20;
 pub(super) fn segments_at(
     segments: &[Segment],
     device: i64,
-    trace: &[TraceEntry],
+    trace: Trace<'_>,
     n_events: usize,
     shapes: &mut Shapes,
 ) -> Vec<Segment> {
@@ -44,9 +49,9 @@ pub(super) fn segments_at(
     }
     let shape = shapes.intern(Shape::block());
     let mut undone = Undone::new(&Finals::of(own()), own(), shape);
-    trace.iter().enumerate().skip(n_events).rev().for_each(|(index, entry)| undone.undo(index, entry));
-    undone.find_births(&trace[..n_events]);
-    undone.segments(segments, device, trace, shapes)
+    undone.undo(trace, n_events);
+    undone.find_births(trace, n_events);
+    undone.segments(segments, device, shapes)
 }
 
 /// A block in use; the size is the requested one where the rounding is not known.
@@ -56,11 +61,45 @@ struct Held {
     is_rounded: bool,
 }
 
+/// What the first entries that come to an address tell of what it held before them.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// A block in use, which later entries will tell more of; here is the last request to free it.
+    Asked(TraceEntry),
+    /// A block whose freeing was under way, or was still to be asked for.
+    Held(TraceEntry, BlockState),
+    /// Nothing.
+    Free,
+}
+
+impl Before {
+    /// The first entry of an address.
+    fn first(entry: &TraceEntry) -> Before {
+        match entry.action {
+            Some(Action::FreeRequested) => Before::Asked(*entry),
+            Some(Action::FreeCompleted) => Before::Held(*entry, BlockState::ActivePendingFree),
+            _ => Before::Free,
+        }
+    }
+
+    /// One that comes later.
+    fn add(&mut self, entry: &TraceEntry) {
+        let Before::Asked(asked) = *self else { return };
+        *self = match entry.action {
+            Some(Action::FreeRequested) => Before::Asked(*entry),
+            Some(Action::FreeCompleted) => Before::Held(*entry, BlockState::ActiveAllocated),
+            _ => Before::Held(asked, BlockState::ActiveAllocated),
+        };
+    }
+}
+
 struct Undone {
     ranges: Ranges,
     held: BTreeMap<u64, Held>,
+    /// The segment events that were undone; ranges have their numbers.
+    of_segments: Vec<TraceEntry>,
     /// The alloc or segment_alloc of what is not in the file's segments any more.
-    births: FxHashMap<(bool, u64), Option<usize>>,
+    births: FxHashMap<(bool, u64), Option<TraceEntry>>,
     block_shape: ShapeId,
 }
 
@@ -83,20 +122,40 @@ impl Undone {
                 ranges.insert_apart(start, span);
             }
         }
-        Undone { ranges, held: held.collect(), births: FxHashMap::default(), block_shape }
+        let (of_segments, births) = (Vec::new(), FxHashMap::default());
+        Undone { ranges, held: held.collect(), of_segments, births, block_shape }
     }
 
-    fn undo(&mut self, index: usize, entry: &TraceEntry) {
+    fn undo(&mut self, trace: Trace<'_>, n_events: usize) {
+        let mut before: FxHashMap<u64, Before> = FxHashMap::default();
+        let of_segments = &mut self.of_segments;
+        trace.each(n_events..usize::MAX, |entry| match entry.action {
+            Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
+                let first = || Before::first(entry);
+                before.entry(entry.address).and_modify(|before| before.add(entry)).or_insert_with(first);
+            }
+            Some(Action::SegmentAlloc | Action::SegmentFree | Action::SegmentMap | Action::SegmentUnmap) => {
+                of_segments.push(*entry);
+            }
+            _ => {}
+        });
+        for (address, before) in before {
+            match before {
+                Before::Free => drop(self.held.remove(&address)),
+                Before::Held(entry, state) => self.hold(&entry, state),
+                Before::Asked(entry) => match self.held.get_mut(&address) {
+                    Some(held) => held.block.state = Some(BlockState::ActiveAllocated),
+                    None => self.hold(&entry, BlockState::ActiveAllocated),
+                },
+            }
+        }
+        (0..self.of_segments.len()).rev().for_each(|index| self.undo_segment(index));
+    }
+
+    fn undo_segment(&mut self, index: usize) {
+        let entry = &self.of_segments[index];
         let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
         match entry.action {
-            Some(Action::Alloc) => {
-                self.held.remove(&start);
-            }
-            Some(Action::FreeCompleted) => self.hold(entry, BlockState::ActivePendingFree),
-            Some(Action::FreeRequested) => match self.held.get_mut(&start) {
-                Some(held) => held.block.state = Some(BlockState::ActiveAllocated),
-                None => self.hold(entry, BlockState::ActiveAllocated),
-            },
             Some(Action::SegmentAlloc) if self.ranges.get(start).is_some_and(|span| span.end == end) => {
                 self.ranges.remove(start);
             }
@@ -127,33 +186,30 @@ impl Undone {
     }
 
     /// Looks for the beginnings of what was gone at the end.
-    fn find_births(&mut self, before: &[TraceEntry]) {
+    fn find_births(&mut self, trace: Trace<'_>, n_events: usize) {
         let blocks = self.held.values().filter(|held| !held.is_rounded);
         self.births = blocks.map(|held| ((false, held.block.address), None)).collect();
         let ranges = self.ranges.iter().filter(|(_, span)| matches!(span.origin, Origin::Entry(_)));
         self.births.extend(ranges.map(|(start, _)| ((true, start), None)));
-        for (index, entry) in before.iter().enumerate() {
+        if self.births.is_empty() {
+            return;
+        }
+        trace.each(0..n_events, |entry| {
             let is_segment = match entry.action {
                 Some(Action::Alloc) => false,
                 Some(Action::SegmentAlloc | Action::SegmentMap) => true,
-                _ => continue,
+                _ => return,
             };
             if let Some(birth) = self.births.get_mut(&(is_segment, entry.address)) {
-                *birth = Some(index);
+                *birth = Some(*entry);
             }
-        }
+        });
     }
 
-    fn segments(
-        mut self,
-        segments: &[Segment],
-        device: i64,
-        trace: &[TraceEntry],
-        shapes: &mut Shapes,
-    ) -> Vec<Segment> {
+    fn segments(mut self, segments: &[Segment], device: i64, shapes: &mut Shapes) -> Vec<Segment> {
         let mut out = Vec::new();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {
-            let blocks = self.blocks(start, span.end, trace);
+            let blocks = self.blocks(start, span.end);
             if let Origin::Segment(number) = span.origin {
                 let original = &segments[number];
                 if original.address == start
@@ -168,7 +224,7 @@ impl Undone {
                 Origin::Segment(number) => segments[number].clone(),
                 Origin::Entry(index) => {
                     let birth = self.births.get(&(true, start)).copied().flatten();
-                    new_segment(&trace[index], birth.map(|birth| &trace[birth]), shapes)
+                    new_segment(&self.of_segments[index], birth.as_ref(), shapes)
                 }
             };
             let mut segment = Segment { device, address: start, total_size: span.end - start, ..pattern };
@@ -180,7 +236,7 @@ impl Undone {
     }
 
     /// The blocks in use in a range, with their stacks and a rounding that fits.
-    fn blocks(&self, start: u64, end: u64, trace: &[TraceEntry]) -> Vec<Block> {
+    fn blocks(&self, start: u64, end: u64) -> Vec<Block> {
         let inside: Vec<&Held> = self.held.range(start..end).map(|(_, held)| held).collect();
         let mut blocks = Vec::with_capacity(inside.len());
         for (nth, held) in inside.iter().enumerate() {
@@ -190,7 +246,7 @@ impl Undone {
                 let rounded = block.size.max(1).checked_next_multiple_of(ROUNDING_BYTES);
                 block.size = rounded.unwrap_or(block.size);
                 let birth = self.births.get(&(false, block.address)).copied().flatten();
-                block.stack = birth.and_then(|birth| trace[birth].stack).or(block.stack);
+                block.stack = birth.and_then(|birth| birth.stack).or(block.stack);
             }
             block.size = block.size.min(room);
             block.requested_size = block.requested_size.min(block.size);

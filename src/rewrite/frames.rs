@@ -1,38 +1,93 @@
 //! Stacks with other frames: fewer, with shorter paths, or without names.
 
+use std::{io, ops::Range};
+
 use rustc_hash::FxHashMap;
 
 use super::slim::Slim;
 use crate::snapshot::{
-    Frame, FrameIndex, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text, TraceEntry,
-    Value,
+    Document, Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text,
+    TraceEntry, Uses, Value,
 };
 
-/// Rewrites every stack that is in use; those that are not vanish.
-pub(super) fn rewrite(snapshot: &mut Snapshot, slim: &Slim) {
-    let old = std::mem::take(&mut snapshot.stacks);
-    let (n_frames, n_stacks) = (old.all_frames().len(), old.len());
-    let mut rewriting = Rewriting {
-        slim,
-        old,
-        frames: vec![None; n_frames],
-        stacks: vec![None; n_stacks],
-        new: Stacks::default(),
-        names: Names::default(),
-        members: Vec::new(),
-    };
-    let Snapshot { segments, device_traces, host_segments, host_traces, shapes, .. } = snapshot;
-    let entries = device_traces.iter_mut().flatten().chain(host_traces.iter_mut());
-    entries.for_each(|entry: &mut TraceEntry| rewriting.replace(&mut entry.stack, shapes));
-    for segment in segments.iter_mut().chain(host_segments.iter_mut()) {
-        let segment: &mut Segment = segment;
-        rewriting.replace(&mut segment.stack, shapes);
-        segment.blocks.iter_mut().for_each(|block| rewriting.replace(&mut block.stack, shapes));
+/// A document whose stacks are others. Those that are not in use vanish.
+pub(super) struct Reframed<'a> {
+    base: Box<dyn Document + 'a>,
+    head: Snapshot,
+    /// By the old number.
+    stacks: Vec<Option<StackIndex>>,
+    /// By the old number; empty where shapes stay.
+    shapes: Vec<Option<ShapeId>>,
+    uses: Uses,
+}
+
+impl<'a> Reframed<'a> {
+    pub(super) fn of(base: Box<dyn Document + 'a>, slim: &Slim) -> Reframed<'a> {
+        let mut head = base.head().without_traces();
+        let old = std::mem::take(&mut head.stacks);
+        let mut rewriting = Rewriting::new(old, slim);
+        let of_base = base.uses();
+        for (stack, _) in of_base.stacks() {
+            rewriting.stack(stack, &mut head.shapes);
+        }
+        let Snapshot { segments, host_segments, host_traces, shapes, .. } = &mut head;
+        host_traces.iter_mut().for_each(|entry| rewriting.replace(&mut entry.stack, shapes));
+        for segment in segments.iter_mut().chain(host_segments) {
+            rewriting.replace(&mut segment.stack, shapes);
+            segment.blocks.iter_mut().for_each(|block| rewriting.replace(&mut block.stack, shapes));
+        }
+        let Rewriting { new, mut names, stacks, .. } = rewriting;
+        head.stacks = new;
+        let shapes =
+            if slim.anonymise { anonymise_texts(&mut head, &of_base, &mut names) } else { Vec::new() };
+        let mut reframed = Reframed { base, head, stacks, shapes, uses: Uses::default() };
+        let mut uses = Uses::default();
+        uses.extend(&of_base, |stack| reframed.stack(stack), |shape| reframed.shape(shape));
+        reframed.uses = uses;
+        reframed
     }
-    let Rewriting { new, mut names, .. } = rewriting;
-    snapshot.stacks = new;
-    if slim.anonymise {
-        anonymise_texts(snapshot, &mut names);
+
+    fn stack(&self, stack: StackIndex) -> StackIndex {
+        self.stacks[stack.index()].unwrap_or(Stacks::EMPTY)
+    }
+
+    fn shape(&self, shape: ShapeId) -> ShapeId {
+        self.shapes.get(shape.index()).copied().flatten().unwrap_or(shape)
+    }
+
+    fn entry(&self, entry: &TraceEntry) -> TraceEntry {
+        let stack = entry.stack.map(|stack| self.stack(stack));
+        TraceEntry { stack, shape: self.shape(entry.shape), ..*entry }
+    }
+}
+
+impl Document for Reframed<'_> {
+    fn head(&self) -> &Snapshot {
+        &self.head
+    }
+
+    fn n_traces(&self) -> usize {
+        self.base.n_traces()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        self.base.for_each_entry(device, &mut |entry| look(&self.entry(entry)));
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.base.n_entries(device)
+    }
+
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        self.base.for_each_entry_in(device, range, &mut |entry| look(&self.entry(entry)));
+    }
+
+    fn uses(&self) -> Uses {
+        self.uses.clone()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.base.check()
     }
 }
 
@@ -48,6 +103,19 @@ struct Rewriting<'a> {
 }
 
 impl Rewriting<'_> {
+    fn new(old: Stacks, slim: &Slim) -> Rewriting<'_> {
+        let (n_frames, n_stacks) = (old.all_frames().len(), old.len());
+        Rewriting {
+            slim,
+            frames: vec![None; n_frames],
+            stacks: vec![None; n_stacks],
+            old,
+            new: Stacks::default(),
+            names: Names::default(),
+            members: Vec::new(),
+        }
+    }
+
     fn replace(&mut self, stack: &mut Option<StackIndex>, shapes: &mut Shapes) {
         if let Some(old) = *stack {
             *stack = Some(self.stack(old, shapes));
@@ -135,23 +203,15 @@ impl Names {
 /// Texts that say nothing.
 const EMPTY_TEXTS: &[&str] = &["", "N/A", "unknown"];
 
-/// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields.
-fn anonymise_texts(snapshot: &mut Snapshot, names: &mut Names) {
+/// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields. Gives
+/// the new shapes by the old ones' numbers.
+fn anonymise_texts(snapshot: &mut Snapshot, of_entries: &Uses, names: &mut Names) -> Vec<Option<ShapeId>> {
     for annotation in &mut snapshot.external_annotations {
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
     }
-    let n_shapes = snapshot.shapes.len();
-    let mut hidden: Vec<Option<ShapeId>> = vec![None; n_shapes];
-    let Snapshot {
-        segments,
-        device_traces,
-        host_segments,
-        host_traces,
-        external_annotations,
-        shapes,
-        shape: top,
-        ..
-    } = snapshot;
+    let mut hidden: Vec<Option<ShapeId>> = vec![None; snapshot.shapes.len()];
+    let Snapshot { segments, host_segments, host_traces, external_annotations, shapes, shape: top, .. } =
+        snapshot;
     let mut hide = |id: &mut ShapeId| {
         let new = match hidden[id.index()] {
             Some(new) => new,
@@ -165,8 +225,8 @@ fn anonymise_texts(snapshot: &mut Snapshot, names: &mut Names) {
         hidden[id.index()] = Some(new);
         *id = new;
     };
-    let entries = device_traces.iter_mut().flatten().chain(host_traces.iter_mut());
-    entries.for_each(|entry| hide(&mut entry.shape));
+    of_entries.shapes().for_each(|(mut shape, _)| hide(&mut shape));
+    host_traces.iter_mut().for_each(|entry| hide(&mut entry.shape));
     for segment in segments.iter_mut().chain(host_segments.iter_mut()) {
         hide(&mut segment.shape);
         segment.blocks.iter_mut().for_each(|block| hide(&mut block.shape));
@@ -174,6 +234,7 @@ fn anonymise_texts(snapshot: &mut Snapshot, names: &mut Names) {
     external_annotations.iter_mut().for_each(|annotation| hide(&mut annotation.shape));
     let is_known = |key: &Text, slot: &Slot| matches!(slot, Slot::Field(_)) || &**key == "allocator_settings";
     top.slots.retain(|(key, slot)| is_known(key, slot));
+    hidden
 }
 
 /// A key without what it says: texts become numbers, containers of anything go.

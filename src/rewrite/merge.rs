@@ -1,9 +1,16 @@
 //! Several snapshots become one, and one becomes several: by device.
 
+use std::{io, ops::Range};
+
+use rustc_hash::FxHashSet;
+
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    snapshot::{Annotation, Field, FrameIndex, Segment, ShapeId, Slot, Snapshot, StackIndex, TraceEntry},
+    snapshot::{
+        Annotation, Document, Field, FrameIndex, Segment, ShapeId, Slot, Snapshot, StackIndex, TraceEntry,
+        Uses, counted,
+    },
 };
 
 /// More devices than any menu shows.
@@ -11,9 +18,9 @@ const MAX_DEVICES: usize = 1 << 16;
 
 /// One file of several that become one.
 #[derive(Debug)]
-pub struct Part {
-    /// What it holds.
-    pub snapshot: Snapshot,
+pub struct Part<D = Snapshot> {
+    /// What it holds: a [`Snapshot`], or another [`Document`].
+    pub snapshot: D,
     /// Its number among the processes of a run, where that is known.
     pub rank: Option<usize>,
 }
@@ -27,38 +34,167 @@ pub struct Part {
 /// several devices get as many numbers each as the largest needs. Settings
 /// and unknown keys of the top level are those of the first file that has them.
 ///
+/// For files that are too large to be in memory together there is [`Merged`].
+///
 /// # Errors
 /// [`is_misuse`](crate::Error::is_misuse) if two files have the same rank, or
 /// the numbers become too large.
 pub fn merge(parts: impl IntoIterator<Item = Part>) -> Result<Snapshot> {
-    let parts: Vec<Part> = parts.into_iter().collect();
-    let places = places(&parts)?;
-    let mut whole = Snapshot::default();
-    for (part, place) in parts.into_iter().zip(places) {
-        add(&mut whole, part.snapshot, &place);
+    let Merged { mut head, mut parts, tables, traces } = Merged::of(parts)?;
+    let trace = |source: Option<(usize, usize)>| {
+        let Some((part, device)) = source else { return Vec::new() };
+        let mut trace = std::mem::take(&mut parts[part].device_traces[device]);
+        trace.iter_mut().for_each(|entry| tables[part].entry(entry));
+        trace
+    };
+    head.device_traces = traces.into_iter().map(trace).collect();
+    Ok(head)
+}
+
+/// What [`merge`] makes of its parts, without their events: those are handed on as they are looked at.
+///
+/// ```
+/// use memreel::{pickle, rewrite::{Merged, Part}, snapshot::Snapshot};
+/// # let files = [0, 1].map(|_| pickle::to_vec(&Snapshot::default()));
+/// let mut parts = Vec::new();
+/// for (rank, bytes) in files.iter().enumerate() {
+///     parts.push(Part { snapshot: pickle::stored(bytes)?, rank: Some(rank) });
+/// }
+/// pickle::write(&Merged::of(parts)?, std::io::sink())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Merged<D> {
+    head: Snapshot,
+    parts: Vec<D>,
+    tables: Vec<Tables>,
+    /// Of each device: the part that it is in, and the number that it has there.
+    traces: Vec<Option<(usize, usize)>>,
+}
+
+impl<D: Document> Merged<D> {
+    /// Joins all but the events.
+    ///
+    /// # Errors
+    /// As [`merge`].
+    pub fn of(parts: impl IntoIterator<Item = Part<D>>) -> Result<Merged<D>> {
+        let parts: Vec<Part<D>> = parts.into_iter().collect();
+        let places = places(&parts)?;
+        let mut merged =
+            Merged { head: Snapshot::default(), parts: Vec::new(), tables: Vec::new(), traces: Vec::new() };
+        for (part, places) in parts.into_iter().zip(places) {
+            merged.add(part.snapshot, &places);
+        }
+        let Merged { head, traces, .. } = &mut merged;
+        for (key, field) in [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)] {
+            head.shape.set(key.into(), Slot::Field(field));
+        }
+        if traces.is_empty() {
+            traces.push(None);
+        }
+        head.segments.sort_by_key(|segment| segment.device);
+        Ok(merged)
     }
-    for (key, field) in [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)] {
-        whole.shape.set(key.into(), Slot::Field(field));
+
+    fn add(&mut self, part: D, places: &[(usize, usize)]) {
+        let place = |device: i64| {
+            let found = places.iter().find(|(from, _)| i64::try_from(*from) == Ok(device));
+            // A scope may have begun on a device without memory: it goes with its file's first.
+            found.or(places.first()).map_or(device, |(_, to)| i64::try_from(*to).unwrap_or(device))
+        };
+        let (whole, head) = (&mut self.head, part.head());
+        let tables = Tables::of(whole, head);
+        let segment = |segment: &Segment| tables.segment(segment);
+        whole
+            .segments
+            .extend(head.segments.iter().map(segment).map(|s| Segment { device: place(s.device), ..s }));
+        whole.host_segments.extend(head.host_segments.iter().map(segment));
+        whole.host_traces.extend(head.host_traces.iter().map(|entry| {
+            let mut entry = *entry;
+            tables.entry(&mut entry);
+            entry
+        }));
+        whole.external_annotations.extend(head.external_annotations.iter().map(|annotation| Annotation {
+            shape: tables.shapes[annotation.shape.index()],
+            device: place(annotation.device),
+            ..annotation.clone()
+        }));
+        for (key, slot) in &head.shape.slots {
+            if whole.shape.slot(key).is_none() {
+                whole.shape.set(key.clone(), slot.clone());
+            }
+        }
+        let last = places.iter().map(|(_, to)| to + 1).max().unwrap_or(0);
+        self.traces.resize(self.traces.len().max(last), None);
+        for (from, to) in places.iter().filter(|(from, _)| *from < part.n_traces()) {
+            self.traces[*to] = Some((self.parts.len(), *from));
+        }
+        self.parts.push(part);
+        self.tables.push(tables);
     }
-    if whole.device_traces.is_empty() {
-        whole.device_traces.push(Vec::new());
+}
+
+impl<D: Document> Document for Merged<D> {
+    fn head(&self) -> &Snapshot {
+        &self.head
     }
-    whole.segments.sort_by_key(|segment| segment.device);
-    Ok(whole)
+
+    fn n_traces(&self) -> usize {
+        self.traces.len()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        self.for_each_entry_in(device, 0..usize::MAX, look);
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.traces[device].map_or(0, |(part, device)| self.parts[part].n_entries(device))
+    }
+
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let Some((part, device)) = self.traces[device] else { return };
+        let tables = &self.tables[part];
+        self.parts[part].for_each_entry_in(device, range, &mut |entry| {
+            let mut entry = *entry;
+            tables.entry(&mut entry);
+            look(&entry);
+        });
+    }
+
+    fn uses(&self) -> Uses {
+        let mut parts: Vec<usize> = self.traces.iter().flatten().map(|(part, _)| *part).collect();
+        parts.dedup();
+        let is_in_turn = parts.iter().collect::<FxHashSet<_>>().len() == parts.len();
+        if !is_in_turn {
+            return counted(self);
+        }
+        let mut uses = Uses::default();
+        for part in parts {
+            let Tables { stacks, shapes } = &self.tables[part];
+            let of_part = self.parts[part].uses();
+            uses.extend(&of_part, |stack| stacks[stack.index()], |shape| shapes[shape.index()]);
+        }
+        uses
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.parts.iter().try_for_each(Document::check)
+    }
 }
 
 /// The devices that have events or segments.
-fn devices(snapshot: &Snapshot) -> Vec<usize> {
-    let traced = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
-    let mut devices: Vec<usize> = traced.map(|(device, _)| device).collect();
-    devices.extend(snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok()));
+fn devices(document: &impl Document) -> Vec<usize> {
+    let mut devices: Vec<usize> =
+        (0..document.n_traces()).filter(|device| document.n_entries(*device) > 0).collect();
+    let segments = &document.head().segments;
+    devices.extend(segments.iter().filter_map(|segment| usize::try_from(segment.device).ok()));
     devices.sort_unstable();
     devices.dedup();
     devices
 }
 
 /// The new number of every device, by file.
-fn places(parts: &[Part]) -> Result<Vec<Vec<(usize, usize)>>> {
+fn places(parts: &[Part<impl Document>]) -> Result<Vec<Vec<(usize, usize)>>> {
     let found: Vec<Vec<usize>> = parts.iter().map(|part| devices(&part.snapshot)).collect();
     let stride = found.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let ranks: Option<Vec<usize>> = parts.iter().map(|part| part.rank).collect();
@@ -90,6 +226,7 @@ fn places(parts: &[Part]) -> Result<Vec<Vec<(usize, usize)>>> {
 }
 
 /// Numbers of one snapshot's tables in another's.
+#[derive(Debug)]
 struct Tables {
     stacks: Vec<StackIndex>,
     shapes: Vec<ShapeId>,
@@ -126,48 +263,15 @@ impl Tables {
         entry.shape = self.shapes[entry.shape.index()];
     }
 
-    fn segment(&self, segment: &mut Segment) {
+    fn segment(&self, segment: &Segment) -> Segment {
+        let mut segment = segment.clone();
         self.stack(&mut segment.stack);
         segment.shape = self.shapes[segment.shape.index()];
         for block in &mut segment.blocks {
             self.stack(&mut block.stack);
             block.shape = self.shapes[block.shape.index()];
         }
-    }
-}
-
-fn add(whole: &mut Snapshot, mut part: Snapshot, places: &[(usize, usize)]) {
-    let place = |device: i64| {
-        let found = places.iter().find(|(from, _)| i64::try_from(*from) == Ok(device));
-        // A scope may have begun on a device without memory: it goes with its file's first.
-        found.or(places.first()).map_or(device, |(_, to)| i64::try_from(*to).unwrap_or(device))
-    };
-    let tables = Tables::of(whole, &part);
-    part.segments.iter_mut().chain(&mut part.host_segments).for_each(|segment| tables.segment(segment));
-    part.segments.iter_mut().for_each(|segment| segment.device = place(segment.device));
-    for (from, to) in places {
-        let Some(trace) = part.device_traces.get_mut(*from) else { continue };
-        trace.iter_mut().for_each(|entry| tables.entry(entry));
-        if whole.device_traces.len() <= *to {
-            whole.device_traces.resize_with(to + 1, Vec::new);
-        }
-        whole.device_traces[*to] = std::mem::take(trace);
-    }
-    let last = places.iter().map(|(_, to)| to + 1).max().unwrap_or(0);
-    whole.device_traces.resize_with(whole.device_traces.len().max(last), Vec::new);
-    part.host_traces.iter_mut().for_each(|entry| tables.entry(entry));
-    for annotation in &mut part.external_annotations {
-        annotation.shape = tables.shapes[annotation.shape.index()];
-        annotation.device = place(annotation.device);
-    }
-    whole.segments.append(&mut part.segments);
-    whole.host_segments.append(&mut part.host_segments);
-    whole.host_traces.append(&mut part.host_traces);
-    whole.external_annotations.append(&mut part.external_annotations);
-    for (key, slot) in part.shape.slots {
-        if whole.shape.slot(&key).is_none() {
-            whole.shape.set(key, slot);
-        }
+        segment
     }
 }
 

@@ -25,11 +25,12 @@ mod rewind;
 mod slim;
 mod small;
 mod structure;
+mod trace;
 mod window;
 
 pub use change::Change;
 pub use convert::{Format, convert};
 pub use fix::{Fixed, fix};
-pub use merge::{Part, merge, split};
-pub use slim::Slim;
+pub use merge::{Merged, Part, merge, split};
+pub use slim::{Slim, Slimmed};
 pub use window::Window;

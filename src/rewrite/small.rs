@@ -6,53 +6,120 @@ use super::at::count;
 use crate::{
     event::Action,
     inventory::BlockState,
-    snapshot::{Block, Segment, Snapshot, Stacks, TraceEntry},
+    snapshot::{Block, Document, Segment, Snapshot, Stacks, TraceEntry, Uses},
 };
 
-/// Drops the blocks for which less was asked than so many bytes.
+/// A document without the blocks for which less was asked than so many bytes.
 ///
 /// Their memory is free then, so that markers that say how much was in use
 /// (action `snapshot`) would be wrong and go too.
-pub(super) fn drop_small(snapshot: &mut Snapshot, min_bytes: u64) {
-    let Snapshot { segments, device_traces, host_segments, host_traces, .. } = snapshot;
-    for (device, trace) in (0i64..).zip(device_traces) {
-        let of_device = segments.iter_mut().filter(|segment| segment.device == device);
-        drop_in(trace, of_device, min_bytes);
-    }
-    drop_in(host_traces, host_segments.iter_mut(), min_bytes);
+pub(super) struct Large<'a> {
+    base: Box<dyn Document + 'a>,
+    head: Snapshot,
+    n_entries: Vec<usize>,
+    uses: Uses,
+    min_bytes: u64,
 }
 
-fn drop_in<'a>(trace: &mut Vec<TraceEntry>, segments: impl Iterator<Item = &'a mut Segment>, min_bytes: u64) {
-    // Whether the life that an address is in is kept: its first event decides.
-    let mut open: FxHashMap<u64, bool> = FxHashMap::default();
-    trace.retain(|entry| {
-        let is_large = entry.size >= min_bytes;
+impl<'a> Large<'a> {
+    pub(super) fn of(base: Box<dyn Document + 'a>, min_bytes: u64) -> Large<'a> {
+        let mut head = base.head().without_traces();
+        let (mut n_entries, mut uses) = (Vec::new(), Uses::default());
+        for device in 0..base.n_traces() {
+            let (mut lives, mut n_kept) = (Lives::new(min_bytes), 0);
+            base.for_each_entry(device, &mut |entry| {
+                if lives.keep(entry) {
+                    n_kept += 1;
+                    uses.add(entry);
+                }
+            });
+            n_entries.push(n_kept);
+            let is_own = |segment: &&mut Segment| usize::try_from(segment.device) == Ok(device);
+            lives.clear(head.segments.iter_mut().filter(is_own));
+        }
+        let mut lives = Lives::new(min_bytes);
+        head.host_traces.retain(|entry| lives.keep(entry));
+        lives.clear(head.host_segments.iter_mut());
+        Large { base, head, n_entries, uses, min_bytes }
+    }
+}
+
+impl Document for Large<'_> {
+    fn head(&self) -> &Snapshot {
+        &self.head
+    }
+
+    fn n_traces(&self) -> usize {
+        self.base.n_traces()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        let mut lives = Lives::new(self.min_bytes);
+        self.base.for_each_entry(device, &mut |entry| {
+            if lives.keep(entry) {
+                look(entry);
+            }
+        });
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.n_entries[device]
+    }
+
+    fn uses(&self) -> Uses {
+        self.uses.clone()
+    }
+
+    fn check(&self) -> std::io::Result<()> {
+        self.base.check()
+    }
+}
+
+/// Which lives of blocks are kept, as their events come.
+struct Lives {
+    /// Whether the life that an address is in is kept: its first event decides.
+    open: FxHashMap<u64, bool>,
+    min_bytes: u64,
+}
+
+impl Lives {
+    fn new(min_bytes: u64) -> Lives {
+        Lives { open: FxHashMap::default(), min_bytes }
+    }
+
+    fn keep(&mut self, entry: &TraceEntry) -> bool {
+        let is_large = entry.size >= self.min_bytes;
         match entry.action {
             Some(Action::Alloc) => {
-                open.insert(entry.address, is_large);
+                self.open.insert(entry.address, is_large);
                 is_large
             }
-            Some(Action::FreeRequested) => *open.entry(entry.address).or_insert(is_large),
-            Some(Action::FreeCompleted) => open.remove(&entry.address).unwrap_or(is_large),
-            Some(Action::Annotate) => open.get(&entry.address).copied().unwrap_or(is_large),
+            Some(Action::FreeRequested) => *self.open.entry(entry.address).or_insert(is_large),
+            Some(Action::FreeCompleted) => self.open.remove(&entry.address).unwrap_or(is_large),
+            Some(Action::Annotate) => self.open.get(&entry.address).copied().unwrap_or(is_large),
             Some(Action::Snapshot) => false,
             _ => true,
         }
-    });
-    for segment in segments {
-        let (mut address, mut n_dropped) = (segment.address, 0);
-        for block in &mut segment.blocks {
-            let is_large = open.get(&address).copied().unwrap_or(block.requested_size >= min_bytes);
-            if block.state.is_some_and(BlockState::is_active) && !is_large {
-                block.state = Some(BlockState::Inactive);
-                block.stack = block.stack.and(Some(Stacks::EMPTY));
-                n_dropped += 1;
+    }
+
+    /// Frees the small blocks of segments, as they are behind the last event.
+    fn clear<'s>(&self, segments: impl Iterator<Item = &'s mut Segment>) {
+        for segment in segments {
+            let (mut address, mut n_dropped) = (segment.address, 0);
+            for block in &mut segment.blocks {
+                let is_kept = self.open.get(&address).copied();
+                let is_large = is_kept.unwrap_or(block.requested_size >= self.min_bytes);
+                if block.state.is_some_and(BlockState::is_active) && !is_large {
+                    block.state = Some(BlockState::Inactive);
+                    block.stack = block.stack.and(Some(Stacks::EMPTY));
+                    n_dropped += 1;
+                }
+                address = address.saturating_add(block.size);
             }
-            address = address.saturating_add(block.size);
-        }
-        if n_dropped > 0 {
-            segment.blocks.dedup_by(|next, block| join(next, block));
-            count(segment);
+            if n_dropped > 0 {
+                segment.blocks.dedup_by(|next, block| join(next, block));
+                count(segment);
+            }
         }
     }
 }

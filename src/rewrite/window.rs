@@ -1,14 +1,14 @@
 //! A piece of the history, with the state that it begins and ends with.
 
-use std::ops::Range;
+use std::{io, ops::Range};
 
 use rustc_hash::FxHashMap;
 
-use super::at::segments_at;
+use super::{at::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    snapshot::{Annotation, Snapshot, Text, TraceEntry},
+    snapshot::{Annotation, Document, Snapshot, Text, TraceEntry},
 };
 
 /// Which piece of the history to keep.
@@ -22,7 +22,8 @@ pub enum Window {
         /// Which events.
         range: Range<usize>,
     },
-    /// Events from a time on and before another, in microseconds since the Unix epoch.
+    /// Events from a time on and before another, in microseconds since the Unix epoch; in a trace that
+    /// is not in the order of its times, from the first such event to the last.
     Time(Range<i64>),
     /// From the beginning of a scope to its end.
     Scope {
@@ -33,93 +34,140 @@ pub enum Window {
     },
 }
 
-/// Keeps a window: its events, and the segments as they were at its end.
+/// A window of a document: its events, and the segments as they were at its end.
 ///
 /// What lived when it began needs no event: a viewer finds it in the segments
 /// or at its free, as after a ring that wrapped.
-pub(super) fn cut(snapshot: &mut Snapshot, window: &Window) -> Result<()> {
-    let ranges = ranges(snapshot, window)?;
-    let kept = ranges.iter().zip(&snapshot.device_traces);
-    let times = kept.filter_map(|(range, trace)| times(&trace[range.clone()]));
-    let times = times.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
-    let n_devices = i64::try_from(ranges.len()).unwrap_or(i64::MAX);
-    let mut segments = Vec::new();
-    for (device, range) in (0..).zip(&ranges) {
-        let trace = &mut snapshot.device_traces[usize::try_from(device).unwrap_or_default()];
-        segments.extend(segments_at(&snapshot.segments, device, trace, range.end, &mut snapshot.shapes));
-        keep(trace, range.clone());
+pub(super) struct Cut<'a> {
+    base: Box<dyn Document + 'a>,
+    head: Snapshot,
+    /// The events that are kept, by device.
+    ranges: Vec<Range<usize>>,
+}
+
+impl<'a> Cut<'a> {
+    pub(super) fn of(base: Box<dyn Document + 'a>, window: &Window) -> Result<Cut<'a>> {
+        let ranges = ranges(&*base, window)?;
+        let traces = || (0..ranges.len()).map(|device| Trace::Of(&*base, device));
+        let times = traces().zip(&ranges).filter_map(|(trace, range)| times(trace, range));
+        let times = times.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
+        let mut head = base.head().without_traces();
+        let whole = std::mem::take(&mut head.segments);
+        for ((device, trace), range) in (0..).zip(traces()).zip(&ranges) {
+            let segments = segments_at(&whole, device, trace, range.end, &mut head.shapes);
+            head.segments.extend(segments);
+        }
+        // Segments of devices without a trace have no history to cut.
+        let n_devices = i64::try_from(ranges.len()).unwrap_or(i64::MAX);
+        head.segments.extend(whole.into_iter().filter(|segment| !(0..n_devices).contains(&segment.device)));
+        if let Some(times) = times {
+            cut_host(&mut head, &times);
+            keep_annotations(&mut head.external_annotations, &times);
+        }
+        Ok(Cut { base, head, ranges })
     }
-    // Segments of devices without a trace have no history to cut.
-    segments.extend(
-        snapshot.segments.iter().filter(|segment| !(0..n_devices).contains(&segment.device)).cloned(),
-    );
-    snapshot.segments = segments;
-    let Some(times) = times else { return Ok(()) };
-    let host = between(&snapshot.host_traces, &times);
-    snapshot.host_segments = segments_at(
-        &snapshot.host_segments,
-        HOST_DEVICE,
-        &snapshot.host_traces,
-        host.end,
-        &mut snapshot.shapes,
-    );
-    keep(&mut snapshot.host_traces, host);
-    keep_annotations(&mut snapshot.external_annotations, &times);
-    Ok(())
+}
+
+fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
+    let trace = Trace::Held(&head.host_traces);
+    let range = between(trace, times);
+    head.host_segments = segments_at(&head.host_segments, HOST_DEVICE, trace, range.end, &mut head.shapes);
+    head.host_traces.truncate(range.end);
+    head.host_traces.drain(..range.start);
+}
+
+impl Document for Cut<'_> {
+    fn head(&self) -> &Snapshot {
+        &self.head
+    }
+
+    fn n_traces(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        self.base.for_each_entry_in(device, self.ranges[device].clone(), look);
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.ranges[device].len()
+    }
+
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let Range { start, end } = self.ranges[device];
+        let of_base = start.saturating_add(range.start)..start.saturating_add(range.end).min(end);
+        self.base.for_each_entry_in(device, of_base, look);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.base.check()
+    }
 }
 
 /// The device of pinned host memory (snapshot-format.md 1.8).
 const HOST_DEVICE: i64 = -1;
 
-fn keep(trace: &mut Vec<TraceEntry>, range: Range<usize>) {
-    trace.truncate(range.end);
-    trace.drain(..range.start);
-}
-
 /// The times of events, the last one's included.
-fn times(events: &[TraceEntry]) -> Option<Range<i64>> {
-    Some(events.first()?.time_us..events.last()?.time_us.saturating_add(1))
+fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
+    let last = range.end.checked_sub(1).filter(|last| range.contains(last))?;
+    Some(trace.time_us(range.start)?..trace.time_us(last)?.saturating_add(1))
 }
 
-/// Which events are of these times, in a trace that is in their order.
-fn between(trace: &[TraceEntry], times: &Range<i64>) -> Range<usize> {
-    let start = trace.partition_point(|entry| entry.time_us < times.start);
-    let end = trace.partition_point(|entry| entry.time_us < times.end);
+/// The events of these times: from the first that is not before them to the last that is not after.
+fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
+    let (mut number, mut start, mut end) = (0, None, 0);
+    trace.each(0..usize::MAX, |entry| {
+        if start.is_none() && entry.time_us >= times.start {
+            start = Some(number);
+        }
+        number += 1;
+        if entry.time_us < times.end {
+            end = number;
+        }
+    });
+    let start = start.unwrap_or(number);
     start..end.max(start)
 }
 
 /// The window's events of every device.
-fn ranges(snapshot: &Snapshot, window: &Window) -> Result<Vec<Range<usize>>> {
-    let traces = &snapshot.device_traces;
-    let of_times = |times: &Range<i64>| traces.iter().map(|trace| between(trace, times)).collect::<Vec<_>>();
+fn ranges(document: &dyn Document, window: &Window) -> Result<Vec<Range<usize>>> {
+    let devices = 0..document.n_traces();
     match window {
-        Window::Time(times) => Ok(of_times(times)),
-        Window::Events { device, range } => {
-            let longest =
-                || (0..traces.len()).max_by_key(|device| (traces[*device].len(), usize::MAX - device));
-            let device = device.map(DeviceId::index).or_else(longest).unwrap_or(0);
-            let trace = traces.get(device).ok_or_else(|| {
-                Error::misuse(format!("there is no device {device}: the file has {} traces", traces.len()))
-            })?;
-            let range =
-                range.start.min(trace.len())..range.end.min(trace.len()).max(range.start.min(trace.len()));
-            let mut ranges = match times(&trace[range.clone()]) {
-                Some(times) => of_times(&times),
-                // No event at all: the state alone, of the time of the next event.
-                None => {
-                    let time = trace.get(range.start).map_or(i64::MAX, |entry| entry.time_us);
-                    of_times(&(time..time))
-                }
-            };
-            ranges[device] = range;
-            Ok(ranges)
+        Window::Time(times) => {
+            Ok(devices.map(|device| between(Trace::Of(document, device), times)).collect())
         }
-        Window::Scope { name, nth } => scope(snapshot, name, *nth),
+        Window::Events { device, range } => {
+            let n_traces = devices.end;
+            let length = |device: &usize| (document.n_entries(*device), usize::MAX - device);
+            let device = device.map(DeviceId::index).or_else(|| devices.max_by_key(length)).unwrap_or(0);
+            if device >= n_traces {
+                let what = format!("there is no device {device}: the file has {n_traces} traces");
+                return Err(Error::misuse(what));
+            }
+            Ok(around(document, device, range))
+        }
+        Window::Scope { name, nth } => scope(document, name, *nth),
     }
 }
 
-fn scope(snapshot: &Snapshot, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
-    let spans: Vec<Range<i64>> = scopes(&snapshot.external_annotations)
+/// These events of a device, and what others did at their times.
+fn around(document: &dyn Document, device: usize, range: &Range<usize>) -> Vec<Range<usize>> {
+    let trace = Trace::Of(document, device);
+    let start = range.start.min(trace.len());
+    let range = start..range.end.min(trace.len()).max(start);
+    // Without an event it is the state alone, of the time of the next event.
+    let next = || trace.time_us(range.start).unwrap_or(i64::MAX);
+    let times = times(trace, &range).unwrap_or_else(|| next()..next());
+    let of = |other| match other == device {
+        true => range.clone(),
+        false => between(Trace::Of(document, other), &times),
+    };
+    (0..document.n_traces()).map(of).collect()
+}
+
+fn scope(document: &dyn Document, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
+    let head = document.head();
+    let spans: Vec<Range<i64>> = scopes(&head.external_annotations)
         .into_iter()
         .filter(|(annotation, _)| &*annotation.name == name)
         .map(|(_, times)| times)
@@ -131,12 +179,12 @@ fn scope(snapshot: &Snapshot, name: &str, nth: Option<usize>) -> Result<Vec<Rang
             })?,
             None => spans[0].start..spans.iter().map(|span| span.end).max().unwrap_or_default(),
         };
-        return ranges(snapshot, &Window::Time(span));
+        return ranges(document, &Window::Time(span));
     }
-    for (device, trace) in snapshot.device_traces.iter().enumerate() {
-        let in_scope: Vec<bool> =
-            snapshot.shapes.iter().map(|(_, shape)| shape.text("user_metadata") == Some(name)).collect();
-        let runs = runs(trace.iter().map(|entry| in_scope[entry.shape.index()]));
+    let in_scope: Vec<bool> =
+        head.shapes.iter().map(|(_, shape)| shape.text("user_metadata") == Some(name)).collect();
+    for device in 0..document.n_traces() {
+        let runs = runs(Trace::Of(document, device), |entry| in_scope[entry.shape.index()]);
         let Some(last) = runs.last() else { continue };
         let range = match nth {
             Some(nth) => runs.get(nth).cloned().ok_or_else(|| {
@@ -144,21 +192,24 @@ fn scope(snapshot: &Snapshot, name: &str, nth: Option<usize>) -> Result<Vec<Rang
             })?,
             None => runs[0].start..last.end,
         };
-        let device = u16::try_from(device).ok().map(DeviceId);
-        return ranges(snapshot, &Window::Events { device, range });
+        return Ok(around(document, device, &range));
     }
     Err(Error::misuse(format!("no event is in a scope {name:?}")))
 }
 
 /// Where a condition holds without a break.
-fn runs(all: impl Iterator<Item = bool>) -> Vec<Range<usize>> {
+fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for (index, _) in all.enumerate().filter(|(_, is_in)| *is_in) {
-        match runs.last_mut() {
-            Some(last) if last.end == index => last.end += 1,
-            _ => runs.push(index..index + 1),
+    let mut number = 0;
+    trace.each(0..usize::MAX, |entry| {
+        if holds(entry) {
+            match runs.last_mut() {
+                Some(last) if last.end == number => last.end += 1,
+                _ => runs.push(number..number + 1),
+            }
         }
-    }
+        number += 1;
+    });
     runs
 }
 

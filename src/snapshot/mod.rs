@@ -8,21 +8,26 @@
 
 mod build;
 mod collect;
+mod document;
 mod foreign;
 mod json;
 mod recorded;
 mod records;
 mod shape;
 mod stacks;
+mod uses;
 pub mod validate;
 mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
 pub use collect::{Dialect, collect, hold};
-pub use recorded::{Document, Recorded};
+pub use document::Document;
+pub(crate) use document::{collected, counted};
+pub use recorded::Recorded;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
 pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};
+pub use uses::Uses;
 pub use value::{Text, Value};
 
 /// A snapshot, whoever made it.

@@ -1,36 +1,10 @@
 //! A snapshot whose events are still where they were recorded: it takes no memory for them.
 
-use super::{ShapeId, Snapshot, StackIndex, Stacks, TraceEntry};
+use super::{Document, ShapeId, Snapshot, StackIndex, Stacks, TraceEntry};
 use crate::{
     event::{Action, StackId},
     recorder::{ContextId, Entry, Key, Log},
 };
-
-/// What can be written as a snapshot file: all but the events of devices, and these one after the other.
-pub trait Document {
-    /// Everything but the devices' events; its `device_traces` are not looked at.
-    fn head(&self) -> &Snapshot;
-
-    /// How many devices have events, or could have.
-    fn n_traces(&self) -> usize;
-
-    /// Calls `look` with each event of a device, oldest first, the same ones every time.
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry));
-}
-
-impl Document for Snapshot {
-    fn head(&self) -> &Snapshot {
-        self
-    }
-
-    fn n_traces(&self) -> usize {
-        self.device_traces.len()
-    }
-
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
-        self.device_traces[device].iter().for_each(look);
-    }
-}
 
 /// What [`hold`](super::hold) gives: segments, names, and the events as 32 bytes each on their tapes.
 ///
@@ -73,7 +47,7 @@ impl Recorded {
     #[must_use]
     pub fn into_snapshot(mut self) -> Snapshot {
         let trace = |device: usize| {
-            let mut trace = Vec::with_capacity(self.logs[device].iter().map(Log::len).sum());
+            let mut trace = Vec::with_capacity(self.n_entries(device));
             self.for_each_entry(device, &mut |entry| trace.push(*entry));
             trace
         };
@@ -109,6 +83,10 @@ impl Document for Recorded {
         for log in &self.logs[device] {
             log.entries(&self.key).for_each(|entry| look(&self.entry(entry)));
         }
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.logs[device].iter().map(Log::len).sum()
     }
 }
 

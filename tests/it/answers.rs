@@ -83,7 +83,10 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("top-scope", &["top", "--by", "scope", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-tree", &["top", "--tree", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-native", &["top", "-n", "4", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
-    ("top-native-function", &["top", "--by", "function", "-n", "6", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
+    (
+        "top-native-function",
+        &["top", "--by", "function", "-n", "6", "torch-2.11/snapshots/transformer_all_stacks.pickle"],
+    ),
     ("top-native-tree", &["top", "--tree", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
     ("top-wrapped", &["top", "torch-2.11/snapshots/expandable_wrapped_ring.pickle"]),
     ("top-no-history", &["top", "torch-2.11/snapshots/no_history.pickle"]),

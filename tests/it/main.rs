@@ -18,6 +18,7 @@
 //! - `fix`: broken snapshots, repaired.
 //! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
 //! - `slim`: windows, small blocks, frames left out.
+//! - `streamed`: rewriting with the events left in the file.
 //! - `merge`: ranks in one file, devices in several.
 //! - `convert`: snapshots in other tools' formats, read again.
 //! - `bad_input`: files that no honest recorder wrote, at the command line.
@@ -87,6 +88,7 @@ mod slim;
 mod stacks;
 mod state;
 mod stories;
+mod streamed;
 mod stress;
 mod tape;
 mod validate;

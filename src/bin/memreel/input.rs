@@ -122,7 +122,7 @@ fn load(path: &Path) -> Result<Snapshot, Failure> {
 }
 
 /// A failure to read, without the path: whoever tells it begins with that.
-fn unread(error: Error) -> Failure {
+pub(crate) fn unread(error: Error) -> Failure {
     match error.source() {
         Some(cause) if error.is_io() => Failure::Told(Exit::Unreadable, format!("cannot be read: {cause}")),
         _ => error.into(),
@@ -131,7 +131,7 @@ fn unread(error: Error) -> Failure {
 
 /// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,
 /// also for one that cannot be read: whoever opens it next says why.
-fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut bytes = Vec::new();
     let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot be read: {error}"));
     if is_stdin(path) {
@@ -172,12 +172,12 @@ fn is_pipe(found: &Metadata) -> bool {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// No pickle begins with a brace, a bracket, a space or a mark: those are no opcodes that begin anything.
-fn is_json(bytes: &[u8]) -> bool {
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' | 0xef))
 }
 
 /// A snapshot from a pickle's bytes, or from a text.
-fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }
@@ -220,9 +220,17 @@ pub(crate) fn each_file(
     files: &[PathBuf],
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> io::Result<Exit> {
+    each_path(files, |path| open(path).and_then(|opened| answer(&opened)))
+}
+
+/// As [`each_file`], for whoever opens files another way.
+pub(crate) fn each_path(
+    files: &[PathBuf],
+    mut answer: impl FnMut(&Path) -> Result<Exit, Failure>,
+) -> io::Result<Exit> {
     let mut worst = Exit::Fine;
     for path in files {
-        let exit = match open(path).and_then(|opened| answer(&opened)) {
+        let exit = match answer(path) {
             Ok(exit) => exit,
             Err(Failure::Told(exit, what)) => {
                 eprintln!("memreel: {}: {what}", name(path));

@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod pytorch;
 mod sites;
+mod stored;
 mod table;
 
 use std::{

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     event::Action,
     inventory::BlockState,
-    rewrite::at::segments_at,
+    rewrite::{at::segments_at, trace::Trace},
     snapshot::{Segment, Snapshot, StackIndex, Stacks, TraceEntry},
 };
 
@@ -92,7 +92,8 @@ impl<W: Write> Writer<'_, W> {
         let trace = &self.snapshot.device_traces[device];
         let number = i64::try_from(device).unwrap_or(i64::MAX);
         let mut shapes = self.snapshot.shapes.clone();
-        let start = segments_at(&self.snapshot.segments, number, trace, 0, &mut shapes);
+        let all = Trace::Of(self.snapshot, device);
+        let start = segments_at(&self.snapshot.segments, number, all, 0, &mut shapes);
         if trace.is_empty() && start.is_empty() {
             return Ok(());
         }

@@ -154,8 +154,9 @@ fn end_of(rule: Rule, sp: usize) -> End {
 #[inline(always)]
 fn twice(number: usize) -> (usize, usize) {
     let mut copy = number;
-    // SAFETY: no instruction at all.
-    unsafe { asm!("/* {} */", inout(reg) copy, options(pure, nomem, nostack, preserves_flags)) };
+    // SAFETY: no instruction at all. Not `pure`, or it would be moved behind the
+    // comparison, where the compiler knows another name for the number.
+    unsafe { asm!("/* {} */", inout(reg) copy, options(nomem, nostack, preserves_flags)) };
     (number, copy)
 }
 

@@ -5,14 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::rewrite::{Part, merge};
+use memreel::{
+    rewrite::{Merged, Part},
+    snapshot::Document,
+};
 use serde_json::json;
 
 use crate::{
     exit::Exit,
-    input::{Failure, name, open},
+    input::{Failure, name},
     output::{Output, told},
     sites::count,
+    stored::Source,
 };
 
 #[derive(Debug, clap::Args)]
@@ -52,22 +56,24 @@ fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure>
         true => (0..options.files.len()).map(Some).collect(),
         false => options.files.iter().map(|file| rank(file)).collect(),
     };
+    let of_file = |file: &Path, failure| match failure {
+        Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
+        failure => failure,
+    };
+    let open = |file: &PathBuf| Source::open(file).map_err(|failure| of_file(file, failure));
+    let sources = options.files.iter().map(open).collect::<Result<Vec<Source>, _>>()?;
     let mut parts = Vec::new();
-    for (file, rank) in options.files.iter().zip(ranks) {
-        let opened = open(file).map_err(|failure| match failure {
-            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
-            failure => failure,
-        })?;
-        parts.push(Part { snapshot: opened.snapshot, rank });
+    for ((file, source), rank) in options.files.iter().zip(&sources).zip(ranks) {
+        let snapshot = source.stored().map_err(|failure| of_file(file, failure))?;
+        parts.push(Part { snapshot, rank });
     }
     let n_files = parts.len();
-    let whole = merge(parts)?;
+    let whole = Merged::of(parts)?;
     let written = options.output.save(&whole, "merged.pickle", out)?;
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
     }
-    let traced = whole.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
-    let devices: Vec<usize> = traced.map(|(device, _)| device).collect();
+    let devices: Vec<usize> = (0..whole.n_traces()).filter(|device| whole.n_entries(*device) > 0).collect();
     if options.json {
         let written = written.map(|path| path.display().to_string());
         let line =

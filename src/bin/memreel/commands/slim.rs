@@ -7,17 +7,20 @@ use std::{
 };
 
 use memreel::{
-    DeviceId, Snapshot,
+    DeviceId,
+    pickle::Stored,
     rewrite::{Slim, Window},
+    snapshot::Document,
 };
 use serde_json::json;
 
 use crate::{
     bytes,
     exit::Exit,
-    input::{Failure, Opened, each_file},
+    input::Failure,
     output::{Output, told},
     sites::count,
+    stored::each_stored,
 };
 
 #[derive(Debug, clap::Args)]
@@ -140,11 +143,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     if let Err(failure) = options.output.fits(options.files.len()) {
         return told(Err(failure));
     }
-    each_file(&options.files, |opened| slim_file(opened, options, out))
+    each_stored(&options.files, |name, stored| slim_file(name, stored, options, out))
 }
 
-fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let before = &opened.snapshot;
+fn slim_file(
+    name: &str,
+    before: &Stored<'_>,
+    options: &Options,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
     let slim = options.slim(before);
     if let Some(Window::Time(times)) = &slim.window
         && times.start > times.end
@@ -153,17 +160,17 @@ fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result
     }
     // A scope in which nothing was allocated is there all the same.
     let has_window = matches!(slim.window, Some(Window::Time(_) | Window::Events { .. }));
-    let after = slim.apply(before.clone())?;
+    let after = slim.over(before)?;
     if has_window && after.n_events() == 0 {
         return Err(Failure::usage(format!("the window holds no event; {}", span(before))));
     }
-    let written = options.output.save(&after, &opened.name, out)?;
+    let written = options.output.save(&after, name, out)?;
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
     }
-    let name = &opened.name;
-    let n_frames = |snapshot: &Snapshot| snapshot.stacks.all_frames().len();
-    let (events, frames) = ([before, &after].map(Snapshot::n_events), [before, &after].map(n_frames));
+    let documents: [&dyn Document; 2] = [before, &after];
+    let events = documents.map(Document::n_events);
+    let frames = documents.map(|document| document.head().stacks.all_frames().len());
     if options.json {
         let written = written.map(|path| path.display().to_string());
         writeln!(
@@ -189,21 +196,27 @@ fn slim_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result
 }
 
 /// How long the history is, for whoever missed it.
-fn span(snapshot: &Snapshot) -> String {
-    let times = || snapshot.device_traces.iter().flatten().map(|entry| entry.time_us);
-    match (times().min(), times().max()) {
-        (Some(first), Some(last)) => {
+fn span(document: &impl Document) -> String {
+    let mut times: Option<(i64, i64)> = None;
+    for device in 0..document.n_traces() {
+        document.for_each_entry(device, &mut |entry| {
+            let (first, last) = times.unwrap_or((entry.time_us, entry.time_us));
+            times = Some((first.min(entry.time_us), last.max(entry.time_us)));
+        });
+    }
+    match times {
+        Some((first, last)) => {
             let ms = last.saturating_sub(first) / 1000;
-            format!("the history has {} in {ms} ms", count(snapshot.n_events(), "event"))
+            format!("the history has {} in {ms} ms", count(document.n_events(), "event"))
         }
-        _ => "no history was recorded".to_owned(),
+        None => "no history was recorded".to_owned(),
     }
 }
 
 impl Options {
-    fn slim(&self, snapshot: &Snapshot) -> Slim {
+    fn slim(&self, document: &impl Document) -> Slim {
         let mut slim = Slim::default();
-        slim.window = self.window(snapshot);
+        slim.window = self.window(document);
         slim.min_bytes = self.min_size.unwrap_or(0);
         slim.depth = self.depth;
         slim.drop_paths.clone_from(&self.drop_path);
@@ -212,7 +225,7 @@ impl Options {
         slim
     }
 
-    fn window(&self, snapshot: &Snapshot) -> Option<Window> {
+    fn window(&self, document: &impl Document) -> Option<Window> {
         if let Some(range) = &self.events {
             return Some(Window::Events { device: self.device.map(DeviceId), range: range.clone() });
         }
@@ -220,7 +233,12 @@ impl Options {
             return Some(Window::Scope { name: name.clone(), nth: self.nth });
         }
         let times = self.time.as_ref()?;
-        let first = snapshot.device_traces.iter().filter_map(|trace| Some(trace.first()?.time_us)).min();
+        let mut first: Option<i64> = None;
+        for device in 0..document.n_traces() {
+            document.for_each_entry_in(device, 0..1, &mut |entry| {
+                first = Some(first.map_or(entry.time_us, |time| time.min(entry.time_us)));
+            });
+        }
         let absolute = |instant| match instant {
             Instant::After(after) => first.unwrap_or(0).saturating_add(after),
             Instant::Since1970(time) => time,

@@ -1,0 +1,168 @@
+//! What a snapshot file can be written from: a model in memory, or whatever hands its events out one by one.
+
+use std::{io, ops::Range};
+
+use super::{Snapshot, TraceEntry, Uses};
+
+/// What can be written as a snapshot file: all but the events of devices, and these one after the other.
+///
+/// Whoever implements it holds as much in memory as it wants to: a [`Snapshot`] everything, a
+/// [`Recorded`](super::Recorded) the tapes, a file that was opened for reading almost nothing.
+pub trait Document {
+    /// Everything but the devices' events; its `device_traces` are not looked at.
+    fn head(&self) -> &Snapshot;
+
+    /// How many devices have events, or could have.
+    fn n_traces(&self) -> usize;
+
+    /// Calls `look` with each event of a device, oldest first, the same ones every time.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry));
+
+    /// How many events a device has.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    fn n_entries(&self, device: usize) -> usize {
+        let mut n_entries = 0;
+        self.for_each_entry(device, &mut |_| n_entries += 1);
+        n_entries
+    }
+
+    /// [`Document::for_each_entry`] for the events whose numbers, from 0, are in a range; its end may
+    /// lie beyond the last.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let mut number = 0;
+        self.for_each_entry(device, &mut |entry| {
+            if range.contains(&number) {
+                look(entry);
+            }
+            number += 1;
+        });
+    }
+
+    /// What the events of all devices use, those of the first device first.
+    fn uses(&self) -> Uses {
+        counted(self)
+    }
+
+    /// Whether all events came that are there; asked after they were looked at.
+    ///
+    /// # Errors
+    /// Why some did not, such as a file that was changed meanwhile.
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// How many events there are in all, those of pinned host memory included.
+    fn n_events(&self) -> usize {
+        let of_devices: usize = (0..self.n_traces()).map(|device| self.n_entries(device)).sum();
+        of_devices + self.head().host_traces.len()
+    }
+
+    /// All of it in memory.
+    ///
+    /// # Errors
+    /// As [`Document::check`].
+    fn to_snapshot(&self) -> io::Result<Snapshot> {
+        let snapshot = collected(self);
+        self.check().map(|()| snapshot)
+    }
+}
+
+/// [`Document::uses`] by a look at every event.
+pub(crate) fn counted<D: Document + ?Sized>(document: &D) -> Uses {
+    let mut uses = Uses::default();
+    for device in 0..document.n_traces() {
+        document.for_each_entry(device, &mut |entry| uses.add(entry));
+    }
+    uses
+}
+
+/// All that a document hands out.
+pub(crate) fn collected<D: Document + ?Sized>(document: &D) -> Snapshot {
+    let trace = |device: usize| {
+        let mut trace = Vec::with_capacity(document.n_entries(device));
+        document.for_each_entry(device, &mut |entry| trace.push(*entry));
+        trace
+    };
+    let mut snapshot = document.head().without_traces();
+    snapshot.device_traces = (0..document.n_traces()).map(trace).collect();
+    snapshot
+}
+
+impl Document for Snapshot {
+    fn head(&self) -> &Snapshot {
+        self
+    }
+
+    fn n_traces(&self) -> usize {
+        self.device_traces.len()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        self.device_traces[device].iter().for_each(look);
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        self.device_traces[device].len()
+    }
+
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let trace = &self.device_traces[device];
+        let end = range.end.min(trace.len());
+        trace[range.start.min(end)..end].iter().for_each(look);
+    }
+}
+
+impl<D: Document + ?Sized> Document for &D {
+    fn head(&self) -> &Snapshot {
+        (**self).head()
+    }
+
+    fn n_traces(&self) -> usize {
+        (**self).n_traces()
+    }
+
+    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+        (**self).for_each_entry(device, look);
+    }
+
+    fn n_entries(&self, device: usize) -> usize {
+        (**self).n_entries(device)
+    }
+
+    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        (**self).for_each_entry_in(device, range, look);
+    }
+
+    fn uses(&self) -> Uses {
+        (**self).uses()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        (**self).check()
+    }
+}
+
+impl Snapshot {
+    /// A copy of all but the devices' events.
+    pub(crate) fn without_traces(&self) -> Snapshot {
+        Snapshot {
+            segments: self.segments.clone(),
+            device_traces: Vec::new(),
+            host_segments: self.host_segments.clone(),
+            host_traces: self.host_traces.clone(),
+            external_annotations: self.external_annotations.clone(),
+            stacks: self.stacks.clone(),
+            shapes: self.shapes.clone(),
+            shape: self.shape.clone(),
+            form: self.form,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Rewriting with the events left in the file gives the bytes that rewriting in memory gives.
+
+use std::{fs, path::Path};
+
+use memreel::{
+    Snapshot, pickle,
+    rewrite::{Merged, Part, Slim, Window, merge},
+    snapshot::{Document, Uses},
+};
+
+use crate::recorded::{Random, recorded};
+
+/// Files of every PyTorch, of oddities, and of random recordings.
+fn files() -> Vec<(String, Vec<u8>)> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut files = Vec::new();
+    for folder in ["synthetic", "torch-2.11/snapshots"] {
+        for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            files.push((path.display().to_string(), fs::read(path).unwrap()));
+        }
+    }
+    files.extend((0..20).map(|seed| (format!("seed {seed}"), pickle::to_vec(&recorded(seed, 250)))));
+    files
+}
+
+/// What is counted beforehand is what is there.
+fn assert_counts(document: &dyn Document, name: &str) {
+    let mut uses = Uses::default();
+    for device in 0..document.n_traces() {
+        let mut n_entries = 0;
+        document.for_each_entry(device, &mut |entry| {
+            uses.add(entry);
+            n_entries += 1;
+        });
+        assert_eq!(document.n_entries(device), n_entries, "{name}");
+        let (mut all, mut parts) = (Vec::new(), Vec::new());
+        document.for_each_entry(device, &mut |entry| all.push(*entry));
+        for range in [0..3, 3..n_entries / 2, n_entries / 2..usize::MAX] {
+            let start = range.start.min(n_entries / 2);
+            document.for_each_entry_in(device, start..range.end.max(start), &mut |entry| parts.push(*entry));
+        }
+        assert!(n_entries < 6 || parts == all, "{name}: ranges of events");
+    }
+    assert!(document.uses() == uses, "{name}: uses");
+}
+
+/// A random choice of what to leave out.
+fn some_slim(random: &mut Random, snapshot: &Snapshot) -> Slim {
+    let mut slim = Slim::default();
+    let longest = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
+    let times: Vec<i64> = snapshot.device_traces.iter().flatten().map(|entry| entry.time_us).collect();
+    let from = random.below(longest + 1);
+    slim.window = match random.below(5) {
+        0 => Some(Window::Events { device: None, range: from..from + random.below(longest + 1) }),
+        1 if !times.is_empty() => {
+            let [one, other] = [0; 2].map(|_| times[random.below(times.len())]);
+            Some(Window::Time(one.min(other)..one.max(other)))
+        }
+        2 => Some(Window::Scope { name: "forward".into(), nth: [None, Some(0)][random.below(2)] }),
+        _ => None,
+    };
+    slim.min_bytes = [0, 0, 1000, 1_000_000][random.below(4)];
+    slim.depth = [None, None, Some(0), Some(3)][random.below(4)];
+    slim.drop_paths = [vec![], vec!["/torch/".to_owned(), ".cpp".to_owned()]][random.below(2)].clone();
+    slim.strip_prefixes = [vec![], vec!["/usr".to_owned(), "/".to_owned()]][random.below(2)].clone();
+    slim.anonymise = random.below(3) == 0;
+    slim
+}
+
+#[test]
+fn slim_over_a_file_is_slim_in_memory() {
+    let mut random = Random::new(7);
+    let mut n_refused = 0;
+    for (name, bytes) in files() {
+        let whole = pickle::from_slice(&bytes).unwrap();
+        let stored = pickle::stored(&bytes).unwrap();
+        for _ in 0..12 {
+            let slim = some_slim(&mut random, &whole);
+            let name = format!("{name}: {slim:?}");
+            match (slim.apply(whole.clone()), slim.over(&stored)) {
+                (Ok(held), Ok(streamed)) => {
+                    assert_counts(&streamed, &name);
+                    assert!(pickle::to_vec(&streamed) == pickle::to_vec(&held), "{name}");
+                }
+                (held, streamed) => {
+                    assert_eq!(held.unwrap_err().to_string(), streamed.unwrap_err().to_string(), "{name}");
+                    n_refused += 1;
+                }
+            }
+        }
+    }
+    assert!(n_refused > 5, "no window was refused");
+}
+
+#[test]
+fn merged_files_are_merged_snapshots() {
+    let mut random = Random::new(3);
+    let files = files();
+    let mut n_merged = 0;
+    for n in 0..120 {
+        let mut names = Vec::new();
+        let (mut held, mut streamed) = (Vec::new(), Vec::new());
+        for nth in 0..1 + random.below(4) {
+            let (name, bytes) = &files[random.below(files.len())];
+            let rank = [None, Some(3 * nth), Some(7 - nth)][n % 3];
+            names.push((name, rank));
+            held.push(Part { snapshot: pickle::from_slice(bytes).unwrap(), rank });
+            streamed.push(Part { snapshot: pickle::stored(bytes).unwrap(), rank });
+        }
+        let name = format!("{names:?}");
+        let (held, streamed) = (merge(held).unwrap(), Merged::of(streamed).unwrap());
+        assert_counts(&streamed, &name);
+        assert!(pickle::to_vec(&streamed) == pickle::to_vec(&held), "{name}");
+        n_merged += held.n_events();
+    }
+    assert!(n_merged > 10_000);
+}
+
+#[test]
+fn a_window_of_times_out_of_order_goes_from_the_first_to_the_last() {
+    let mut whole = recorded(1, 100);
+    whole.device_traces.truncate(1);
+    let trace = &mut whole.device_traces[0];
+    trace.truncate(8);
+    for (entry, time) in trace.iter_mut().zip([10, 20, 15, 40, 30, 25, 60, 50]) {
+        entry.time_us = time;
+    }
+    for (times, expected) in
+        [(15..31, &[20, 15, 40, 30, 25][..]), (0..11, &[10]), (55..99, &[60, 50]), (90..99, &[])]
+    {
+        let mut slim = Slim::default();
+        slim.window = Some(Window::Time(times.clone()));
+        let cut = slim.apply(whole.clone()).unwrap();
+        let kept: Vec<i64> = cut.device_traces[0].iter().map(|entry| entry.time_us).collect();
+        assert_eq!(kept, expected, "{times:?}");
+    }
+}
