@@ -73,6 +73,7 @@ pub(super) struct Writer {
 struct Writers {
     /// The one used last.
     latest: Option<Box<Writer>>,
+    #[expect(clippy::vec_box, reason = "changing places with the latest moves a pointer, not 400 bytes")]
     others: Vec<Box<Writer>>,
 }
 
