@@ -37,6 +37,8 @@ mod value;
 
 mod findings;
 
+mod foreign;
+
 mod pieces;
 
 mod integers;
@@ -109,7 +111,14 @@ pub fn save(snapshot: &impl Document, path: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read,
 /// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset
-/// if it is no snapshot.
+/// if it is no snapshot, a dictionary of something else included.
+///
+/// # Examples
+/// ```
+/// let checkpoint = b"\x80\x04}\x8c\x05epochK\x03s.";
+/// let error = memreel::pickle::from_slice(checkpoint).unwrap_err();
+/// assert!(error.to_string().starts_with("no memory snapshot: neither segments nor device_traces"));
+/// ```
 pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
     from_slice(&file::bytes(path.as_ref())?)
 }

@@ -41,6 +41,8 @@
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
+//! - `commands`: every command takes several files, `-`, `--device` and `--json`, or says why not.
+//! - `windows`: what `memreel slim` cuts against `memreel at` of the whole.
 //! - `cli`: the program, its output and its exit status.
 
 #[cfg(feature = "cli")]
@@ -49,6 +51,8 @@ mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod commands;
 mod convert;
 mod device_contract;
 mod failures;
@@ -91,6 +95,8 @@ mod stress;
 mod tape;
 mod validate;
 mod whatif;
+#[cfg(feature = "cli")]
+mod windows;
 mod worked;
 
 /// Prints a line that is wanted on every run, past the harness's capture.
