@@ -32,6 +32,8 @@ enum Kind {
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("not a readable snapshot: {what} (at byte {offset})")]
     Malformed { offset: u64, what: String },
+    #[error("{0}")]
+    Foreign(String),
     #[error("device {device}: {what}")]
     Device { device: String, what: String },
     #[error("the history of device {device}{}: {what}", at_entry(*entry))]
@@ -211,6 +213,12 @@ impl Error {
         Error(Box::new(Kind::Malformed { offset, what: what.into() }))
     }
 
+    /// The bytes are sound, or something else's: no byte of them is to blame.
+    #[cold]
+    pub(crate) fn foreign(what: impl Into<String>) -> Error {
+        Error(Box::new(Kind::Foreign(what.into())))
+    }
+
     #[cold]
     pub(crate) fn device(device: &str, what: impl Into<String>) -> Error {
         Error(Box::new(Kind::Device { device: device.into(), what: what.into() }))
@@ -269,14 +277,15 @@ impl Error {
     /// Whether a file's bytes are not a snapshot.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
-        matches!(*self.0, Kind::Malformed { .. })
+        matches!(*self.0, Kind::Malformed { .. } | Kind::Foreign(_))
     }
 
-    /// Where in the file the bytes stop making sense.
+    /// Where in the file the bytes stop making sense; 0 where the file is something else as a whole.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         match *self.0 {
             Kind::Malformed { offset, .. } => Some(offset),
+            Kind::Foreign(_) => Some(0),
             _ => None,
         }
     }

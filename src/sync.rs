@@ -35,15 +35,31 @@ pub(crate) use loom_thread_local as thread_local;
 /// next tells a later time. A fence orders memory, and the counter is not in it.
 #[inline(always)]
 pub(crate) fn settle_loads() {
-    fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // On x86-64 loads keep their order among themselves, and `lfence` waits for
+    // them; a fence before it would wait for this thread's stores as well.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     // SAFETY: every x86-64 processor has the instruction.
     unsafe {
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         std::arch::x86_64::_mm_lfence();
     }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+    fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: it touches neither memory nor registers.
     unsafe {
         std::arch::asm!("isb", options(nostack, preserves_flags));
     }
+}
+
+/// The processor's own counter, where one instruction reads it; 0 elsewhere.
+/// Whether it runs evenly is the caller's question.
+#[inline(always)]
+pub(crate) fn counter() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it unless
+    // they ask it not to.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    0
 }

@@ -50,7 +50,7 @@ fn export(teller: &Teller) {
 }
 
 fn write(document: &impl Document, path: &Path) {
-    pickle::write(document, File::create(path).expect("a new file")).expect("space");
+    pickle::write_file(document, &File::create(path).expect("a new file")).expect("space");
 }
 
 fn seconds(work: impl FnOnce()) -> f64 {

@@ -7,7 +7,7 @@ use super::{block::BlockId, heap::Heap, pool::PoolIndex, stream_table::StreamKey
 use crate::{
     device::Mark,
     error::Result,
-    event::{Action, Event, StackId, StreamId},
+    event::{Action, StackId, StreamId},
     inventory::{BlockState, PoolKind},
 };
 
@@ -35,14 +35,19 @@ impl Heap {
         let event = block.event(Action::FreeRequested, self.pools[block.pool].id, stack);
         self.stats.allocation.subtract(kind, 1);
         self.stats.allocated_bytes.subtract(kind, bytes);
-        self.track.record(event);
+        // A free is recorded before the block can be handed out again.
+        if has_stream_uses {
+            self.track.record(event);
+        } else {
+            self.track.record_free(event);
+        }
         if self.settings.is_oversize(bytes) {
             self.stats.oversize_allocations.change(-1);
         }
         if has_stream_uses {
             return self.put_off(id);
         }
-        self.complete(id, bytes, kind, event);
+        self.complete(id, bytes, kind, event.size_bytes);
         Ok(())
     }
 
@@ -192,17 +197,17 @@ impl Heap {
         let block = &self.blocks[id];
         let (bytes, kind, stack) = (block.bytes, block.pool.kind(), stack.of_free(block.stack));
         let event = block.event(Action::FreeCompleted, self.pools[block.pool].id, stack);
-        self.complete(id, bytes, kind, event);
+        self.track.record(event);
+        self.complete(id, bytes, kind, event.size_bytes);
     }
 
-    /// Nobody uses the block any more: it merges with free neighbours and can
-    /// be handed out again. The freed block is the one that lives on.
+    /// Nobody uses the block any more, which is recorded: it merges with free
+    /// neighbours and can be handed out again. The freed block is the one that lives on.
     #[inline(always)]
-    fn complete(&mut self, id: BlockId, bytes: u64, kind: PoolKind, event: Event) {
-        self.track.record(Event { action: Action::FreeCompleted, ..event });
+    fn complete(&mut self, id: BlockId, bytes: u64, kind: PoolKind, requested_bytes: u64) {
         self.stats.active.subtract(kind, 1);
         self.stats.active_bytes.subtract(kind, bytes);
-        self.stats.requested_bytes.subtract(kind, event.size_bytes);
+        self.stats.requested_bytes.subtract(kind, requested_bytes);
         if !self.uses_while_routing.is_empty() {
             self.uses_while_routing.remove(&id);
         }

@@ -38,25 +38,46 @@ pub fn is_shown(name: &str, filename: &str) -> bool {
         && !HIDDEN_FILES.iter().any(|part| filename.contains(part))
 }
 
-/// Whether it is a call that every allocation passes through and that only passes it on.
-#[must_use]
-pub fn is_wrapper(frame: &Frame) -> bool {
-    matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl") && frame.filename.ends_with("module.py")
-        || frame.name.contains("CUDACachingAllocator")
-        || frame.name.starts_with("at::detail::empty_")
-}
-
 /// The part of a path after its last slash.
 #[must_use]
 pub fn base_name(filename: &str) -> &str {
     filename.rsplit('/').next().unwrap_or(filename)
 }
 
+/// How much a frame tells of who allocated, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Telling {
+    Hidden,
+    /// Every allocation passes through it.
+    PassesOn,
+    /// Below Python it is the same for every allocation.
+    Native,
+    Python,
+}
+
+impl Telling {
+    fn of(frame: &Frame) -> Telling {
+        let Frame { name, filename, .. } = frame;
+        let is_module =
+            matches!(&**name, "_call_impl" | "_wrapped_call_impl") && filename.ends_with("module.py");
+        if !is_shown(name, filename) {
+            Telling::Hidden
+        } else if is_module || name.contains("CUDACachingAllocator") || name.starts_with("at::detail::empty_")
+        {
+            Telling::PassesOn
+        } else if filename.ends_with(".py") || filename.starts_with('<') && filename.ends_with('>') {
+            Telling::Python
+        } else {
+            Telling::Native
+        }
+    }
+}
+
 /// The shown frames of one snapshot, found once.
 #[derive(Debug)]
 pub struct ShownFrames<'a> {
     stacks: &'a Stacks,
-    is_shown: Vec<bool>,
+    telling: Vec<Telling>,
 }
 
 impl<'a> ShownFrames<'a> {
@@ -64,34 +85,26 @@ impl<'a> ShownFrames<'a> {
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> ShownFrames<'a> {
         let stacks = &snapshot.stacks;
-        let is_shown = stacks.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect();
-        ShownFrames { stacks, is_shown }
+        ShownFrames { stacks, telling: stacks.all_frames().map(Telling::of).collect() }
     }
 
     /// The numbers of a stack's shown frames, innermost first.
     pub fn members(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        self.stacks.members(stack).iter().copied().filter(|frame| self.is_shown[frame.index()])
+        let is_shown = |frame: &FrameIndex| self.telling[frame.index()] > Telling::Hidden;
+        self.stacks.members(stack).iter().copied().filter(is_shown)
+    }
+
+    /// Of a stack's shown frames those that tell who allocated, innermost first: Python's where there are any, or
+    /// those that do more than pass an allocation on, or all. Where one frame is shown, one tells.
+    pub fn telling(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        let kind = |frame: &FrameIndex| self.telling[frame.index()];
+        let most = self.members(stack).map(|frame| kind(&frame)).max();
+        self.members(stack).filter(move |frame| Some(kind(frame)) == most)
     }
 
     /// A stack's shown frames, innermost first.
     pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.members(stack).map(|frame| self.stacks.frame(frame))
-    }
-
-    /// The calls that tell whose memory it is, innermost first: of the shown frames those that do more
-    /// than to pass a request on, and only those of Python where there are any, because the native ones
-    /// below them are the same for every allocation. Where nothing else is left, all shown frames.
-    #[must_use]
-    pub fn calls(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        let all: Vec<&Frame> = self.frames(stack).collect();
-        let told: Vec<&Frame> = all.iter().copied().filter(|frame| !is_wrapper(frame)).collect();
-        let python: Vec<&Frame> =
-            told.iter().copied().filter(|frame| frame.filename.ends_with(".py")).collect();
-        match (python.is_empty(), told.is_empty()) {
-            (false, _) => python,
-            (true, false) => told,
-            (true, true) => all,
-        }
     }
 
     /// Whether a stack has frames at all, hidden ones included.

@@ -82,6 +82,13 @@ impl OomReport {
         if self.is_limited() { 0 } else { self.device_free_bytes }
     }
 
+    /// What the process could hold at that moment: what it had reserved, and what the device had free
+    /// for it. A limit for `whatif`.
+    #[must_use]
+    pub fn could_hold_bytes(&self) -> u64 {
+        self.totals.reserved_bytes.saturating_add(self.usable_device_bytes())
+    }
+
     /// Everything that was free and could be had, in segments and on the device.
     #[must_use]
     pub fn all_free_bytes(&self) -> u64 {

@@ -3,6 +3,8 @@
 //! `user_metadata` says it entry by entry. Where no entry has any, the
 //! annotations do, by time: a scope is open from its START to its END.
 
+use rustc_hash::FxHashSet;
+
 use super::life::{Life, Moment};
 use crate::{
     event::DeviceId,
@@ -37,6 +39,15 @@ impl<'a> Scopes<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_metadata && self.open.is_empty()
+    }
+
+    /// The paths of scopes, each once, in the order in which they were first seen.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&str> {
+        let annotated = self.open.iter().map(|(_, path)| path.as_str());
+        let recorded = self.entries.iter().map(|entry| self.of_entry(entry));
+        let mut seen = FxHashSet::default();
+        annotated.chain(recorded).filter(|path| !path.is_empty() && seen.insert(*path)).collect()
     }
 
     /// The scope a block was allocated in: empty outside any, `None` before the history.

@@ -70,8 +70,8 @@ pub struct Group {
 
 /// The groups of the blocks in use at a moment, the largest first.
 ///
-/// A function's own bytes are those of the innermost shown frame
-/// ([`ShownFrames`]); its total counts each block once, however often the
+/// A function's own bytes are those of the innermost frame that tells who
+/// allocated ([`ShownFrames::telling`]); its total counts each block once, however often the
 /// function is on the stack.
 #[must_use]
 pub fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
@@ -138,7 +138,7 @@ fn by_frame(
     for of_stack in grouped(history.lives_at(moment), Site::of) {
         sites.clear();
         if let Site::Stack(stack) = of_stack.site {
-            sites.extend(shown.members(stack).map(|frame| site(snapshot, frame)));
+            sites.extend(shown.telling(stack).map(|frame| site(snapshot, frame)));
         }
         let own = sites.first().cloned().unwrap_or(Site::NoStack);
         let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
@@ -170,7 +170,7 @@ pub struct Branch {
     pub continues: bool,
 }
 
-/// The calls above the blocks in use at a moment, from the outermost inward, the largest first;
+/// The telling calls above the blocks in use at a moment, from the outermost inward, the largest first;
 /// those of fewer than `least_bytes` are left out.
 #[must_use]
 pub fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Branch> {
@@ -179,7 +179,7 @@ pub fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Ve
     let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
     for group in grouped(history.lives_at(moment), Site::of) {
         let frames: Vec<Option<FrameIndex>> = match group.site {
-            Site::Stack(stack) => shown.members(stack).rev().map(Some).collect(),
+            Site::Stack(stack) => shown.telling(stack).rev().map(Some).collect(),
             _ => vec![None],
         };
         let mut node = 0;

@@ -56,7 +56,8 @@ impl Machine<'_> {
                 return Err(Error::malformed(self.pos as u64 - 1, what).into());
             }
         }
-        Ok(std::mem::take(&mut self.snapshot))
+        let snapshot = std::mem::take(&mut self.snapshot).unless_foreign();
+        Ok(snapshot.map_err(Error::foreign)?)
     }
 
     fn top(&mut self, id: NodeId) -> Step<()> {

@@ -32,19 +32,29 @@ fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) 
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
+    // A folder that is missing is told in the system's words.
+    fs::metadata(folder)?;
     let before = fs::metadata(&target).ok();
-    let mut temporary = builder().tempfile_in(folder)?;
+    let mut temporary = builder().tempfile_in(folder).map_err(without_temporary_name)?;
     fill(temporary.as_file_mut())?;
     temporary.flush()?;
     if let Some(before) = before {
         temporary.as_file().set_permissions(before.permissions())?;
     }
     temporary.as_file().sync_all()?;
-    temporary.persist(&target).map_err(|error| error.error)?;
+    temporary.persist(&target).map_err(|error| without_temporary_name(error.error))?;
     // The new name itself is on the disk only with its folder. Where a folder
     // cannot be opened or synced, the file is complete all the same.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
+}
+
+/// A temporary name tells nobody anything, and `tempfile` puts it into the system's error.
+fn without_temporary_name(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Other => error,
+        kind => kind.into(),
+    }
 }
 
 /// Where the file really is: a link stays a link, and only a file is replaced.
@@ -121,14 +131,20 @@ fn bytes_of(path: &Path, options: &MmapOptions) -> Result<Bytes> {
         let mut file = File::open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
-            let what = "not a file: give the path of a saved snapshot";
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
+            let what = match found.is_dir() {
+                true => "it is a folder; give the path of a snapshot file in it",
+                false => "it is a device or a pipe, not a file",
+            };
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         if found.len() < WORTH_MAPPING_BYTES {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             return Ok(Bytes::Read(bytes));
         }
+        // What is refused for its size need not come from the disk first.
+        let piecemeal = MmapOptions::new();
+        let options = if found.len() <= u64::from(u32::MAX) { options } else { &piecemeal };
         // SAFETY: the map is private and read only, and lives no longer than
         // one call of `load`, `inspect` or `check` or than an `OpenFile`, whose
         // documentation asks that nobody changes the file meanwhile. memreel itself never writes

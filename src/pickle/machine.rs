@@ -80,7 +80,7 @@ impl<'a> Machine<'a> {
             nodes: Nodes::default(),
             words: Words::default(),
             findings: Findings::default(),
-            snapshot: Snapshot::default(),
+            snapshot: Snapshot::without_keys(),
             is_fast,
             rest: (usize::MAX, None),
             road: Road::default(),

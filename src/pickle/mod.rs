@@ -37,6 +37,8 @@ mod value;
 
 mod findings;
 
+mod foreign;
+
 mod pieces;
 
 mod integers;
@@ -50,11 +52,13 @@ mod out;
 
 mod write;
 
+mod ahead;
+
 mod file;
 
 mod stored;
 
-use std::{io, path::Path};
+use std::{fs::File, io, path::Path};
 
 use crate::{
     error::Result,
@@ -99,7 +103,7 @@ pub struct Inspection {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn save(snapshot: &impl Document, path: impl AsRef<Path>) -> Result<()> {
-    file::replace(path.as_ref(), |sink| write(snapshot, sink))
+    file::replace(path.as_ref(), |file| write_file(snapshot, file))
 }
 
 /// Reads a snapshot from a file, which must not be changed meanwhile.
@@ -107,7 +111,14 @@ pub fn save(snapshot: &impl Document, path: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read,
 /// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset
-/// if it is no snapshot.
+/// if it is no snapshot, a dictionary of something else included.
+///
+/// # Examples
+/// ```
+/// let checkpoint = b"\x80\x04}\x8c\x05epochK\x03s.";
+/// let error = memreel::pickle::from_slice(checkpoint).unwrap_err();
+/// assert!(error.to_string().starts_with("no memory snapshot: neither segments nor device_traces"));
+/// ```
 pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
     from_slice(&file::bytes(path.as_ref())?)
 }
@@ -119,6 +130,20 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
 pub fn write(snapshot: &impl Document, sink: impl io::Write) -> io::Result<()> {
     write::write(snapshot, sink)
 }
+
+/// As [`write()`], into a file: of a large snapshot, a thread hands the bytes to the system while the next are made.
+///
+/// # Errors
+/// The first error of the file, and that of [`Document::check`].
+pub fn write_file(snapshot: &impl Document, file: &File) -> io::Result<()> {
+    if snapshot.n_events() < WORTH_A_THREAD {
+        return write(snapshot, file);
+    }
+    ahead::write_ahead(file, |sink| write(snapshot, sink))
+}
+
+/// Events that take longer to write than a thread takes to start.
+const WORTH_A_THREAD: usize = 10_000;
 
 /// A snapshot's bytes.
 ///

@@ -110,7 +110,6 @@ pub(super) fn refusal(op: u8) -> String {
         Some(name) => {
             format!("the opcode {name} is no part of a snapshot; write the file with pickle protocol 2 to 4")
         }
-        None if op == 0x1f => "the file is compressed (gzip); decompress it first".into(),
         None => format!("{op:#04x} is no opcode of a pickle; is this a snapshot file?"),
     }
 }

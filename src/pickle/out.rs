@@ -22,6 +22,9 @@ pub(super) struct Out<W> {
     error: Option<io::Error>,
 }
 
+/// Where a short thing fits behind any number that a byte can hold, so that nothing has to be asked.
+pub(super) type Room = [u8; 256 + 16];
+
 /// A few bytes with their number: what an opcode and its argument take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short {
@@ -61,15 +64,15 @@ impl<W: Write> Out<W> {
         self.n_bytes += usize::from(short.n_bytes);
     }
 
-    /// Room for a number of short things, if the buffer has it; what is put there counts after [`Out::advance`].
+    /// Room for up to 256 bytes, if the buffer has it; what is put there counts after [`Out::advance`].
     #[inline(always)]
-    pub(super) fn free(&mut self, n_shorts: usize) -> Option<&mut [u8]> {
-        self.buffer.get_mut(self.n_bytes..self.n_bytes + 16 * n_shorts)
+    pub(super) fn room(&mut self) -> Option<&mut Room> {
+        self.buffer.get_mut(self.n_bytes..)?.first_chunk_mut()
     }
 
     #[inline(always)]
-    pub(super) fn advance(&mut self, n_bytes: usize) {
-        self.n_bytes += n_bytes;
+    pub(super) fn advance(&mut self, n_bytes: u8) {
+        self.n_bytes += usize::from(n_bytes);
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
@@ -209,11 +212,12 @@ impl Short {
         Short::numbered(op::BINGET, op::LONG_BINGET, id)
     }
 
-    /// Copies it to a place; gives the place after it.
+    /// Copies it to a place; gives the place after it. For things that are 255 bytes together.
     #[inline(always)]
-    pub(super) fn copy_to(&self, free: &mut [u8], at: usize) -> usize {
-        free[at..at + 16].copy_from_slice(&self.bytes);
-        at + usize::from(self.n_bytes)
+    pub(super) fn copy_to(&self, room: &mut Room, at: u8) -> u8 {
+        let from = usize::from(at);
+        room[from..from + 16].copy_from_slice(&self.bytes);
+        at.wrapping_add(self.n_bytes)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 
 use super::{
     findings::Findings,
-    integers,
+    foreign, integers,
     machine::{Halt, Machine, Step},
 };
 use crate::{
@@ -17,9 +17,6 @@ use crate::{
 
 /// Containers and texts are numbered with 32 bits.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-
-/// How ZIP archives begin. To a pickle reader `P` is an opcode that reaches outside the file.
-const ZIP: &[u8] = b"PK\x03\x04";
 
 /// A snapshot, if the bytes hold one, and what is wrong with the bytes.
 pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
@@ -37,13 +34,19 @@ pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
 }
 
 fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
-    if let Some(error) = refusal(bytes) {
-        return (Err(error), Findings::default());
-    }
-    let (snapshot, findings) = match attempt(bytes, true) {
-        (Err(Halt::Unusual), _) => attempt(bytes, false),
-        done => done,
+    let (snapshot, findings) = match refusal(bytes) {
+        Some(error) => (Err(error.into()), Findings::default()),
+        None => match attempt(bytes, true) {
+            (Err(Halt::Unusual), _) => attempt(bytes, false),
+            done => done,
+        },
     };
+    if snapshot.is_err()
+        && let Some(kind) = foreign::kind(bytes)
+    {
+        // What the machine found on its way through something else tells nothing.
+        return (Err(Error::foreign(format!("no memory snapshot: the file is {kind}"))), Findings::default());
+    }
     let snapshot = snapshot.map_err(|halt| match halt {
         Halt::Malformed(error) => error,
         Halt::Unusual => Error::malformed(0, "a part of a trace stands where no snapshot has one"),
@@ -53,12 +56,8 @@ fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
 
 /// Why a file is not even begun with.
 pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
-        return Some(Error::malformed(MAX_FILE_BYTES, what));
-    }
-    let what = "the file is a ZIP archive, as torch.save writes it; give the file of _dump_snapshot";
-    bytes.starts_with(ZIP).then(|| Error::malformed(0, what))
+    let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
+    (bytes.len() as u64 > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
 }
 
 fn attempt(bytes: &[u8], is_fast: bool) -> (Step<Snapshot>, Findings) {

@@ -34,9 +34,6 @@ pub(super) struct Row {
     stream: i64,
 }
 
-/// What one entry may take: ten short things.
-const N_SHORTS: usize = 10;
-
 impl Row {
     /// If the fields of the template stand in the usual order, with little between them.
     pub(super) fn of(template: &Template) -> Option<Row> {
@@ -101,7 +98,8 @@ impl Row {
         if entry.stream != self.stream {
             self.change_stream(entry.stream)?;
         }
-        let free = out.free(N_SHORTS)?;
+        let free = out.room()?;
+        // Ten short things, so 160 bytes at most.
         let mut at = head.copy_to(free, 0);
         at = Short::int(i64::try_from(entry.address).ok()?).copy_to(free, at);
         at = self.before_size.copy_to(free, at);

@@ -27,22 +27,25 @@ struct Line([Slot; N_IN_LINE]);
 #[repr(align(128))]
 pub(super) struct Chunk {
     len: AtomicUsize,
-    lines: Box<[Line]>,
+    lines: Box<[Line; N_LINES]>,
 }
 
 impl Default for Chunk {
     fn default() -> Chunk {
-        let lines = std::iter::repeat_with(Line::default).take(N_LINES);
-        Chunk { len: AtomicUsize::new(0), lines: lines.collect() }
+        // By way of the heap: a thread's stack may have no room for a chunk.
+        let lines: Box<[Line]> = std::iter::repeat_with(Line::default).take(N_LINES).collect();
+        let Ok(lines) = lines.try_into() else { unreachable!("as many as were taken") };
+        Chunk { len: AtomicUsize::new(0), lines }
     }
 }
 
 impl Chunk {
     pub(super) const N_ENTRIES: usize = N_LINES * N_IN_LINE;
 
-    /// Writes the event of that number, or says that there is no room.
-    #[inline]
-    pub(super) fn write(&self, index: usize, words: [u64; N_WORDS]) -> bool {
+    /// Writes another event, or says that there is no room. For the one thread that writes here.
+    #[inline(always)]
+    pub(super) fn push(&self, words: [u64; N_WORDS]) -> bool {
+        let index = self.len.load(Ordering::Relaxed);
         let Some(line) = self.lines.get(index / N_IN_LINE) else { return false };
         let slot = &line.0[index % N_IN_LINE];
         for (place, word) in slot.iter().zip(words) {
@@ -77,10 +80,10 @@ mod tests {
     fn a_chunk_takes_its_number_of_events_in_32_bytes_each() {
         let chunk = Chunk::default();
         for index in 0..Chunk::N_ENTRIES {
-            assert!(chunk.write(index, [index as u64; N_WORDS]));
+            assert!(chunk.push([index as u64; N_WORDS]));
             assert_eq!((chunk.len(), chunk.read(index)), (index + 1, [index as u64; N_WORDS]));
         }
-        assert!(!chunk.write(Chunk::N_ENTRIES, [0; N_WORDS]));
+        assert!(!chunk.push([0; N_WORDS]));
         assert_eq!(size_of_val(&*chunk.lines), 32 * Chunk::N_ENTRIES);
     }
 }

@@ -56,12 +56,14 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    #[inline]
-    pub(super) fn get(&mut self, context: Context) -> Option<ContextId> {
+    /// Of the one used last.
+    #[inline(always)]
+    pub(super) fn latest(&self, context: Context) -> Option<ContextId> {
         let (known, id) = self.latest;
-        if known == context {
-            return Some(id);
-        }
+        (known == context).then_some(id)
+    }
+
+    pub(super) fn get(&mut self, context: Context) -> Option<ContextId> {
         let (known, id) = self.others[Self::place(context)];
         (known == context).then(|| {
             self.latest = (known, id);

@@ -211,10 +211,10 @@ impl Mode {
         self.0 == 0
     }
 
-    /// Whether an event is kept.
+    /// Whether an event of that action is kept, if recording is not off.
     #[inline(always)]
     pub(super) fn keeps(self, action: Action) -> bool {
-        self.0 & Mode::ON != 0 && self.0 & skip_bit(action) == 0
+        self.0 & skip_bit(action) == 0
     }
 
     /// Whether an allocation's size decides if it is kept.

@@ -7,9 +7,10 @@ use super::{
     chunk::{Chunk, N_WORDS},
     clock::{Scale, Ticks},
     context::{Context, ContextId},
+    tally::Tally,
     tape::ACTION_BITS,
 };
-use crate::event::{Action, Address, Event, StackId};
+use crate::event::{Action, Address, Event, PoolId, StackId};
 
 /// An event with what the recorder knows of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,9 +67,18 @@ impl Cut {
         let n_all: usize = self.chunks.iter().map(|(len, _)| len).sum();
         // Those behind the cut are not lost: the next one has them.
         let n_later: usize = self.chunks.iter().map(|(len, chunk)| n_behind(chunk, *len, self.until)).sum();
-        let mut runs: Vec<Run> =
-            self.chunks.iter().flat_map(|(len, chunk)| self.inside(chunk, *len)).collect();
-        if !runs.iter().flat_map(Run::keys).is_sorted() {
+        let (mut runs, mut is_sorted) = (Vec::new(), true);
+        for (len, chunk) in &self.chunks {
+            is_sorted &= if keys(chunk, 0..*len).is_sorted() {
+                self.inside_of_sorted(chunk, *len, &mut runs);
+                true
+            } else {
+                self.inside(chunk, *len, &mut runs);
+                false
+            };
+        }
+        let ends = |run: &Run| (key(&run.chunk, run.range.start), key(&run.chunk, run.range.end - 1));
+        if !is_sorted || !runs.iter().map(ends).is_sorted_by(|(_, before), (next, _)| before <= next) {
             runs = merged(&runs);
         }
         keep_last(&mut runs, self.capacity);
@@ -76,18 +86,37 @@ impl Cut {
         Log { n_lost: self.n_dropped + (n_all - n_later - log.len()) as u64, ..log }
     }
 
+    /// What of a chunk in order is in the cut.
+    fn inside_of_sorted(&self, chunk: &Arc<Chunk>, len: usize, runs: &mut Vec<Run>) {
+        let first_beyond = |limit: u64| {
+            let (mut low, mut high) = (0, len);
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                if key(chunk, middle) <= limit { low = middle + 1 } else { high = middle }
+            }
+            low
+        };
+        let range = first_beyond(self.after)..first_beyond(self.until);
+        if !range.is_empty() {
+            runs.push(Run { chunk: chunk.clone(), range });
+        }
+    }
+
     /// What of a chunk is in the cut. A thread's events rise in time, save that
     /// those of one moment may stand in any order: so there can be several runs.
-    fn inside(&self, chunk: &Arc<Chunk>, len: usize) -> Vec<Run> {
+    fn inside(&self, chunk: &Arc<Chunk>, len: usize, runs: &mut Vec<Run>) {
+        let mut last: Option<Range<usize>> = None;
         let is_inside = |index: usize| key(chunk, index) > self.after && key(chunk, index) <= self.until;
-        let mut runs: Vec<Run> = Vec::new();
         for index in (0..len).filter(|index| is_inside(*index)) {
-            match runs.last_mut() {
-                Some(run) if run.range.end == index => run.range.end += 1,
-                _ => runs.push(Run { chunk: chunk.clone(), range: index..index + 1 }),
+            match &mut last {
+                Some(range) if range.end == index => range.end += 1,
+                _ => {
+                    let before = last.replace(index..index + 1);
+                    runs.extend(before.map(|range| Run { chunk: chunk.clone(), range }));
+                }
             }
         }
-        runs
+        runs.extend(last.map(|range| Run { chunk: chunk.clone(), range }));
     }
 
     pub(crate) fn count(self) -> Count {
@@ -107,6 +136,10 @@ fn key(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
 }
 
+fn keys(chunk: &Chunk, range: Range<usize>) -> impl Iterator<Item = u64> {
+    range.map(|index| key(chunk, index))
+}
+
 /// How many of a chunk's events are behind a moment.
 fn n_behind(chunk: &Chunk, len: usize, until: u64) -> usize {
     (0..len).rev().take_while(|index| key(chunk, *index) > until).count()
@@ -120,8 +153,8 @@ fn merged(runs: &[Run]) -> Vec<Run> {
     all.chunks(Chunk::N_ENTRIES)
         .map(|events| {
             let chunk = Chunk::default();
-            for (index, words) in events.iter().enumerate() {
-                chunk.write(index, *words);
+            for words in events {
+                chunk.push(*words);
             }
             Run { chunk: Arc::new(chunk), range: 0..events.len() }
         })
@@ -150,10 +183,6 @@ impl Run {
     fn events(&self) -> impl Iterator<Item = Words> {
         self.range.clone().map(|index| self.chunk.read(index))
     }
-
-    fn keys(&self) -> impl Iterator<Item = u64> {
-        self.range.clone().map(|index| key(&self.chunk, index))
-    }
 }
 
 /// The events of a tape at one moment.
@@ -174,6 +203,19 @@ impl Key {
     pub(crate) fn n_contexts(&self) -> usize {
         self.contexts.len()
     }
+
+    /// Pool and scope of a context.
+    pub(crate) fn place(&self, context: ContextId) -> (PoolId, ScopeId) {
+        let Context { pool, scope, .. } = self.context(context);
+        (pool, scope)
+    }
+
+    /// A context that was numbered after the table was read can only be of an
+    /// event behind the cut.
+    #[inline(always)]
+    fn context(&self, context: ContextId) -> Context {
+        self.contexts.get(context.0 as usize).copied().unwrap_or_default()
+    }
 }
 
 impl Log {
@@ -181,9 +223,12 @@ impl Log {
         self.runs.iter().map(|run| run.range.len()).sum()
     }
 
-    /// The stacks of its events, as often as they come.
-    pub(crate) fn stacks(&self) -> impl Iterator<Item = StackId> {
-        self.runs.iter().flat_map(Run::events).map(|words| stack_of(&words))
+    /// Counts what its events have, without making entries of them.
+    pub(crate) fn count_into(&self, tally: &mut Tally) {
+        self.runs.iter().flat_map(Run::events).for_each(|words| {
+            let (action, stack, context) = (action_of(&words), stack_of(&words), context_of(&words));
+            tally.add(action, stack, context);
+        });
     }
 
     /// Oldest first.
@@ -192,18 +237,27 @@ impl Log {
     }
 }
 
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation)] // The low half, as it was put there.
 fn stack_of(words: &Words) -> StackId {
     StackId(words[2] as u32)
 }
 
-#[allow(clippy::cast_possible_truncation)] // Four bits, and the high half.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation)] // Four bits.
+fn action_of(words: &Words) -> Action {
+    Action::ALL[words[1] as usize % (1 << ACTION_BITS) % Action::ALL.len()]
+}
+
+#[inline(always)]
+fn context_of(words: &Words) -> ContextId {
+    ContextId((words[2] >> 32) as u32)
+}
+
+#[inline(always)]
 fn entry(words: &Words, key: &Key) -> Entry {
-    let action = Action::ALL[words[1] as usize % (1 << ACTION_BITS) % Action::ALL.len()];
-    let context = ContextId((words[2] >> 32) as u32);
-    // A context that was numbered after the table was read can only be of an
-    // event behind the cut.
-    let Context { stream, pool, scope } = key.contexts.get(context.0 as usize).copied().unwrap_or_default();
+    let (action, context) = (action_of(words), context_of(words));
+    let Context { stream, pool, scope } = key.context(context);
     let event = Event {
         action,
         address: Address(words[0]),

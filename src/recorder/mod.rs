@@ -16,6 +16,7 @@ mod chunk;
 mod tape;
 mod writer;
 mod log;
+mod tally;
 mod ring;
 mod track;
 mod ledger;
@@ -39,6 +40,7 @@ pub(crate) use context::ContextId;
 pub(crate) use history::Gather;
 pub(crate) use log::{Cut, Entry, Key, Log};
 pub(crate) use scope::{Annotation, ScopeId};
+pub(crate) use tally::Tally;
 
 use crate::{
     event::{DeviceId, StackId},

@@ -56,8 +56,6 @@ struct Full {
 pub(super) struct Page {
     pub(super) life: u64,
     pub(super) chunk: Arc<Chunk>,
-    /// Where to go on, in events.
-    pub(super) len: usize,
     /// Its last event so far.
     pub(super) last: Ticks,
 }
@@ -122,7 +120,7 @@ impl Tape {
         books.open.push(chunk.clone());
         let len = chunk.len();
         let last = if len == 0 { Ticks(0) } else { Ticks(key_at(&chunk, len - 1) >> ACTION_BITS) };
-        Some(Page { life: self.life(), chunk, len, last })
+        Some(Page { life: self.life(), chunk, last })
     }
 
     /// A thread that ends leaves its chunk to the next.

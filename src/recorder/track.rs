@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::{
     Cut, Gather, Shared,
-    context::Context,
     guard::Guard,
-    scope,
+    history::Mode,
     tape::Tape,
-    writer::{self, Note, Order},
+    writer::{self, ByLock, ByTime, Moment, WithLast},
 };
 use crate::{
     event::{Action, DeviceId, Event, StackId},
@@ -85,7 +84,32 @@ impl Track {
     /// a thousand it takes no lock.
     #[inline]
     pub fn record(&self, event: Event) {
-        self.record_in(Order::Lock, event);
+        self.record_at::<ByLock>(event);
+    }
+
+    /// Records that a block came back and is free at once: [`Action::FreeRequested`],
+    /// as `requested` is, and the same as [`Action::FreeCompleted`] behind it.
+    ///
+    /// As two calls of [`Track::record`], but the time is asked for once.
+    #[inline]
+    pub fn record_free(&self, requested: Event) {
+        let mode = self.shared.mode();
+        if !mode.is_off() {
+            self.push_free(mode, requested);
+        }
+    }
+
+    #[inline(never)]
+    fn push_free(&self, mode: Mode, mut event: Event) {
+        event.action = Action::FreeRequested;
+        self.push::<ByLock>(mode, &mut event);
+        let is_first_kept = mode.keeps(Action::FreeRequested);
+        event.action = Action::FreeCompleted;
+        if is_first_kept {
+            self.push::<WithLast>(mode, &mut event);
+        } else {
+            self.push::<ByLock>(mode, &mut event);
+        }
     }
 
     /// As [`Track::record`], for sources that hold no lock: their events are
@@ -96,44 +120,45 @@ impl Track {
     /// its allocation.
     #[inline]
     pub fn record_unlocked(&self, event: Event) {
-        self.record_in(Order::Time, event);
+        self.record_at::<ByTime>(event);
     }
 
     #[inline]
-    fn record_in(&self, order: Order, event: Event) {
-        if !self.shared.mode().is_off() {
-            self.push(order, event);
+    fn record_at<M: Moment>(&self, mut event: Event) {
+        let mode = self.shared.mode();
+        if !mode.is_off() {
+            self.push::<M>(mode, &mut event);
         }
     }
 
     #[inline(never)]
-    fn push(&self, order: Order, mut event: Event) {
-        let mode = self.shared.mode();
+    fn push<M: Moment>(&self, mode: Mode, event: &mut Event) {
         if !mode.keeps(event.action) || Guard::is_held() {
             return;
         }
-        if event.stack.is_left_out() {
-            if is_filtered(event.action) {
-                return;
-            }
-            // A segment, or a failure, that a left-out allocation brought about.
-            event.stack = self.gather(Gather::Alloc);
+        if event.stack.is_left_out() && !self.brings_in(event) {
+            return;
         }
         if !mode.keeps_stacks() {
             event.stack = StackId::NONE;
         }
-        let scope = scope::current(self.shared.number);
-        let context = Context { stream: event.stream, pool: event.pool, scope };
-        writer::write(&self.shared, &self.tape, Note { event: &event, context, order });
+        writer::write::<M>(&self.shared, &self.tape, event);
+    }
+
+    /// Whether the filters leave in what a left-out allocation brought about:
+    /// a segment, or a failure, which then gets a stack of its own.
+    #[cold]
+    #[inline(never)]
+    fn brings_in(&self, event: &mut Event) -> bool {
+        if matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted) {
+            return false;
+        }
+        event.stack = self.gather(Gather::Alloc);
+        true
     }
 
     /// What is recorded, at this moment.
     pub(crate) fn cut(&self) -> Cut {
         self.tape.cut(self.shared.clock.now())
     }
-}
-
-/// Whether sizes decide if such events are kept.
-fn is_filtered(action: Action) -> bool {
-    matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted)
 }

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
+
 use super::{
     Annotation, Block, Field, Form, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
     Stacks, Text, Value,
@@ -10,7 +12,7 @@ use super::{
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::{self, Inventory, SettingsReport},
-    recorder::{Cut, Entry, Key, Log, Recorder, ScopeId, stack_method},
+    recorder::{ContextId, Cut, Key, Log, Recorder, Tally, stack_method},
     stack::{Symbol, Symbolizer},
 };
 
@@ -49,14 +51,16 @@ pub fn hold(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialec
     let takes: Vec<Take> = inventories.iter().map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.key();
-    let mut collector = Collector::new(recorder, &takes, dialect);
+    let mut tally = Tally::default();
+    takes.iter().for_each(|take| take.log.count_into(&mut tally));
+    let mut collector = Collector::new(recorder, &takes, &tally, dialect);
     let n_devices = takes.iter().map(|take| take.device + 1).max().unwrap_or(1);
     collector.snapshot.device_traces.resize_with(n_devices, Vec::new);
     let mut shapes = EntryShapes::new(key.n_contexts());
     for take in &takes {
         collector.segments(take);
-        collector.shapes(take, &key, &mut shapes);
     }
+    collector.shapes(&tally, &key, &mut shapes);
     // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(recorder);
@@ -67,7 +71,7 @@ pub fn hold(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialec
     for take in takes {
         logs[take.device].push(take.log);
     }
-    Recorded::new(collector.snapshot, logs, key, collector.stacks, shapes)
+    Recorded::new(collector.snapshot, logs, key, collector.stacks, shapes, tally)
 }
 
 fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
@@ -101,9 +105,9 @@ struct Collector {
 }
 
 impl Collector {
-    fn new(recorder: &Recorder, takes: &[Take], dialect: Dialect) -> Collector {
+    fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
         let mut snapshot = Snapshot { form: Form::Dictionary, ..Snapshot::default() };
-        let stacks = name_stacks(recorder, takes, &mut snapshot);
+        let stacks = name_stacks(recorder, takes, tally, &mut snapshot);
         let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
         let block_shape = snapshot.shapes.intern(Shape::block());
         Collector { snapshot, dialect, stacks, scopes: recorder.scope_paths(), segment_shapes, block_shape }
@@ -151,21 +155,19 @@ impl Collector {
         }
     }
 
-    /// The shapes of a device's entries.
-    fn shapes(&mut self, take: &Take, key: &Key, shapes: &mut EntryShapes) {
-        // From within, because a loop from without asks at each entry which chunk it is in.
-        take.log.entries(key).for_each(|Entry { event, scope, context, .. }| {
-            let has_stack = event.stack.is_some();
-            shapes
-                .of_mut(context, event.action == Action::Oom, has_stack)
-                .get_or_insert_with(|| self.entry_shape(&event, scope, has_stack));
-        });
-    }
-
-    fn entry_shape(&mut self, event: &Event, scope: ScopeId, has_stack: bool) -> ShapeId {
-        let metadata = self.scopes.get(scope.0 as usize).cloned().unwrap_or_default();
-        let is_oom = event.action == Action::Oom;
-        self.snapshot.shapes.intern(entry_shape(self.dialect, is_oom, has_stack, event.pool, metadata))
+    /// The shapes of the entries that there are.
+    fn shapes(&mut self, tally: &Tally, key: &Key, shapes: &mut EntryShapes) {
+        for (context, kinds) in (0..).map(ContextId).zip(&tally.contexts) {
+            for [is_oom, has_stack] in [[false, false], [false, true], [true, false], [true, true]] {
+                let kind = Tally::kind(is_oom, has_stack);
+                if kinds[kind] > 0 {
+                    let (pool, scope) = key.place(context);
+                    let metadata = self.scopes.get(scope.0 as usize).cloned().unwrap_or_default();
+                    let shape = entry_shape(self.dialect, is_oom, has_stack, pool, metadata);
+                    shapes.of_mut(context)[kind] = Some(self.snapshot.shapes.intern(shape));
+                }
+            }
+        }
     }
 
     fn annotations(&mut self, recorder: &Recorder) {
@@ -209,18 +211,14 @@ impl Collector {
 static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
 
 /// Gives every stack in use its frames; each distinct address is named once.
-fn name_stacks(recorder: &Recorder, takes: &[Take], snapshot: &mut Snapshot) -> Named {
-    let mut named = Named::default();
-    for take in takes {
-        take.log.stacks().for_each(|stack| named.note(stack));
-        stacks_of(&take.segments).for_each(|stack| named.note(stack));
-    }
-    let used = named.used();
-    let frame_shape = snapshot.shapes.intern(Shape::of(&[
+fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
+    let used = used_stacks(takes, tally);
+    let shape = snapshot.shapes.intern(Shape::of(&[
         ("name", Field::Name),
         ("filename", Field::Filename),
         ("line", Field::Line),
     ]));
+    let mut named = Named::default();
     let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
     if parts.is_empty() {
         return named;
@@ -228,17 +226,36 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], snapshot: &mut Snapshot) -> 
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let symbolizer = names.get_or_insert_default();
     symbolizer.prepare(parts.iter().flat_map(|(_, addresses)| addresses.iter().copied()));
-    for (stack, (words, addresses)) in used.into_iter().zip(parts) {
-        let mut symbols = source_frames(recorder, &words);
-        symbols.extend(symbolizer.frames(&addresses));
-        let intern = |Symbol { name, filename, line }| {
-            let frame = Frame { name, filename, line: u64::from(line), shape: frame_shape };
-            snapshot.stacks.intern_frame(frame)
-        };
-        let members: Vec<FrameIndex> = symbols.into_iter().map(intern).collect();
+    let stacks = &mut snapshot.stacks;
+    let mut intern = |symbol: &Symbol| {
+        let (name, filename) = (symbol.name.clone(), symbol.filename.clone());
+        stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
+    };
+    // A few thousand symbols make up all stacks: where one is in memory tells what it is.
+    let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
+    let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
+    for (words, addresses) in parts {
+        let mut frames: Vec<FrameIndex> = source_frames(recorder, &words).iter().map(&mut intern).collect();
+        symbolizer.for_each_frame(&addresses, |symbol| {
+            frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol)));
+        });
+        members.push(frames);
+    }
+    for (stack, members) in used.into_iter().zip(members) {
         named.set(stack, snapshot.stacks.intern_stack(&members));
     }
     named
+}
+
+/// The stacks of events and of what is held, rising.
+fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
+    let counted = (0..).map(StackId).zip(&tally.stacks);
+    let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
+    let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
+    used.extend(held.filter(|stack| stack.is_some()));
+    used.sort_unstable();
+    used.dedup();
+    used
 }
 
 /// What a second source of frames makes of its words.

@@ -46,7 +46,7 @@ pub trait Document {
         });
     }
 
-    /// What the events of all devices use, those of the first device first.
+    /// What the events of all devices use.
     fn uses(&self) -> Uses {
         counted(self)
     }

@@ -167,13 +167,14 @@ impl Snapshot {
     /// tuples of two numbers, lists of two numbers count.
     ///
     /// # Errors
-    /// A text that names the first part that is no snapshot.
+    /// A text that names the first part that is no snapshot, or says what the
+    /// value seems to be instead.
     pub fn from_value(value: &Value) -> Result<Snapshot, String> {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = Snapshot::without_keys();
         if let Value::List(list) = value {
             snapshot.form = Form::SegmentList;
             snapshot.segments = snapshot.segments_from(list)?;
-            return Ok(snapshot);
+            return snapshot.unless_foreign();
         }
         let pairs = build::text_pairs(value).ok_or("the top is neither a dict with text keys nor a list")?;
         for (key, value) in pairs {
@@ -183,7 +184,7 @@ impl Snapshot {
             };
             snapshot.shape.set(key.clone(), slot);
         }
-        Ok(snapshot)
+        snapshot.unless_foreign()
     }
 
     fn take(&mut self, key: &str, value: &Value) -> Result<Option<Field>, String> {

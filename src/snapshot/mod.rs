@@ -9,6 +9,7 @@
 mod build;
 mod collect;
 mod document;
+mod foreign;
 mod json;
 mod live;
 mod recorded;
@@ -33,7 +34,7 @@ pub(crate) use value::Hex;
 pub use value::{Text, Value};
 
 /// A snapshot, whoever made it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Every device's segments, in the order of the file.
     pub segments: Vec<Segment>,
@@ -65,7 +66,30 @@ pub enum Form {
     SegmentList,
 }
 
+impl Default for Snapshot {
+    /// Nothing held and nothing recorded: both lists are there, and empty.
+    fn default() -> Snapshot {
+        let shape = Shape::of(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
+        Snapshot { shape, ..Snapshot::without_keys() }
+    }
+}
+
 impl Snapshot {
+    /// What a reader begins with: the keys come from the file.
+    pub(crate) fn without_keys() -> Snapshot {
+        Snapshot {
+            segments: Vec::new(),
+            device_traces: Vec::new(),
+            host_segments: Vec::new(),
+            host_traces: Vec::new(),
+            external_annotations: Vec::new(),
+            stacks: Stacks::default(),
+            shapes: Shapes::default(),
+            shape: Shape::default(),
+            form: Form::Dictionary,
+        }
+    }
+
     /// The `allocator_settings`, if the file has them.
     #[must_use]
     pub fn allocator_settings(&self) -> Option<&Value> {

@@ -1,9 +1,9 @@
 //! A snapshot whose events are still where they were recorded: it takes no memory for them.
 
-use super::{Document, ShapeId, Snapshot, StackIndex, Stacks, TraceEntry};
+use super::{Document, ShapeId, Snapshot, StackIndex, TraceEntry, Uses};
 use crate::{
     event::{Action, StackId},
-    recorder::{ContextId, Entry, Key, Log},
+    recorder::{ContextId, Entry, Key, Log, Tally},
 };
 
 /// What [`hold`](super::hold) gives: segments, names, and the events as 32 bytes each on their tapes.
@@ -30,6 +30,8 @@ pub struct Recorded {
     key: Key,
     stacks: Named,
     shapes: EntryShapes,
+    /// Of all logs.
+    tally: Tally,
 }
 
 impl Recorded {
@@ -39,8 +41,9 @@ impl Recorded {
         key: Key,
         stacks: Named,
         shapes: EntryShapes,
+        tally: Tally,
     ) -> Recorded {
-        Recorded { head, logs, key, stacks, shapes }
+        Recorded { head, logs, key, stacks, shapes, tally }
     }
 
     /// The snapshot with all its events.
@@ -64,7 +67,7 @@ impl Recorded {
             stream: event.stream.0.cast_signed(),
             time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
             stack,
-            shape: self.shapes.of(context, event.action == Action::Oom, stack.is_some()),
+            shape: self.shapes.of(context, Tally::kind(event.action == Action::Oom, stack.is_some())),
             action: Some(event.action),
         }
     }
@@ -88,6 +91,21 @@ impl Document for Recorded {
     fn n_entries(&self, device: usize) -> usize {
         self.logs[device].iter().map(Log::len).sum()
     }
+
+    /// As they were counted when the events were looked at first; not in the order of first use.
+    fn uses(&self) -> Uses {
+        let mut uses = Uses::default();
+        Action::ALL.iter().zip(self.tally.actions).for_each(|(action, n)| uses.add_action(*action, n));
+        for (stack, n) in (0..).map(StackId).zip(&self.tally.stacks) {
+            if let Some(name) = self.stacks.get(stack) {
+                uses.add_stack(name, *n);
+            }
+        }
+        for (context, kinds) in (0..).map(ContextId).zip(&self.tally.contexts) {
+            (0..).zip(kinds).for_each(|(kind, n)| uses.add_shape(self.shapes.of(context, kind), *n));
+        }
+        uses
+    }
 }
 
 /// What stacks are called in a snapshot, by their numbers in the recorder.
@@ -95,33 +113,17 @@ impl Document for Recorded {
 pub(super) struct Named(Vec<Option<StackIndex>>);
 
 impl Named {
+    #[inline(always)]
     pub(super) fn get(&self, stack: StackId) -> Option<StackIndex> {
         *self.0.get(stack.0 as usize)?
     }
 
-    /// Has [`Stacks::EMPTY`] for a name until it gets its own.
-    pub(super) fn note(&mut self, stack: StackId) {
-        if !stack.is_some() {
-            return;
-        }
-        // Numbers are given from 0 upward, so this is as long as the table.
+    pub(super) fn set(&mut self, stack: StackId, name: StackIndex) {
         let number = stack.0 as usize;
         if number >= self.0.len() {
             self.0.resize(number + 1, None);
         }
-        self.0[number] = Some(Stacks::EMPTY);
-    }
-
-    /// Those that were noted, rising.
-    pub(super) fn used(&self) -> Vec<StackId> {
-        let number = |(number, name): (usize, &Option<StackIndex>)| {
-            name.and_then(|_| u32::try_from(number).ok()).map(StackId)
-        };
-        self.0.iter().enumerate().filter_map(number).collect()
-    }
-
-    pub(super) fn set(&mut self, stack: StackId, name: StackIndex) {
-        self.0[stack.0 as usize] = Some(name);
+        self.0[number] = Some(name);
     }
 }
 
@@ -134,26 +136,20 @@ impl EntryShapes {
         EntryShapes(vec![[None; 4]; n_contexts.max(1)])
     }
 
-    pub(super) fn of_mut(
-        &mut self,
-        context: ContextId,
-        is_oom: bool,
-        has_stack: bool,
-    ) -> &mut Option<ShapeId> {
+    /// The shapes of a context, by [`Tally::kind`].
+    pub(super) fn of_mut(&mut self, context: ContextId) -> &mut [Option<ShapeId>; 4] {
         let place = self.place(context);
-        &mut self.0[place][index(is_oom, has_stack)]
+        &mut self.0[place]
     }
 
-    fn of(&self, context: ContextId, is_oom: bool, has_stack: bool) -> ShapeId {
-        self.0[self.place(context)][index(is_oom, has_stack)].unwrap_or(ShapeId(0))
+    #[inline(always)]
+    fn of(&self, context: ContextId, kind: usize) -> ShapeId {
+        self.0[self.place(context)][kind].unwrap_or(ShapeId(0))
     }
 
     /// A context that was numbered later is of no event that is kept.
+    #[inline(always)]
     fn place(&self, context: ContextId) -> usize {
         (context.0 as usize).min(self.0.len() - 1)
     }
-}
-
-fn index(is_oom: bool, has_stack: bool) -> usize {
-    usize::from(is_oom) * 2 + usize::from(has_stack)
 }

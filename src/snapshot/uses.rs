@@ -60,6 +60,19 @@ impl Uses {
         self.shapes.add(entry.shape.0, 1);
     }
 
+    pub(super) fn add_action(&mut self, action: Action, n_uses: u32) {
+        let count = &mut self.actions[action as usize];
+        *count = count.saturating_add(n_uses);
+    }
+
+    pub(super) fn add_stack(&mut self, stack: StackIndex, n_uses: u32) {
+        self.stacks.add(stack.0, n_uses);
+    }
+
+    pub(super) fn add_shape(&mut self, shape: ShapeId, n_uses: u32) {
+        self.shapes.add(shape.0, n_uses);
+    }
+
     /// Every action that is used, with its uses.
     pub fn actions(&self) -> impl Iterator<Item = (Action, u32)> {
         Action::ALL.into_iter().zip(self.actions).filter(|(_, n_uses)| *n_uses > 0)

@@ -373,20 +373,23 @@ impl Reader<'_> {
         let mut warnings = Vec::new();
         let mut warn = |n: usize, what: &str| {
             if n > 0 {
-                warnings.push(format!("{n} {what}"));
+                warnings.push(format!("{what}: {n}"));
             }
         };
-        warn(n_missing, "blocks are live by the trace and not in the segments, or the reverse");
-        warn(self.n_unrequested, "frees were completed whose request was not recorded");
+        warn(n_missing, "blocks live by the trace and not in the segments, or the reverse");
+        warn(self.n_unrequested, "completed frees whose request was not recorded");
         if self.never_completes {
             let n = self.steps.iter().filter(|step| matches!(step, Step::Free { .. })).count();
-            warn(n, "frees were recorded without their completion, and are taken as completed at once");
+            warn(n, "frees recorded without their completion, and taken as completed at once");
         }
         let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
-        warn(n, "requests failed when they were recorded; where they are served now, they are freed at once");
+        warn(
+            n,
+            "requests that failed when they were recorded; where they are served now, they are freed at once",
+        );
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
-        warn(n, "requests went to private pools; they do so again, and the pools are held to the end");
+        warn(n, "requests to private pools; they go there again, and the pools are held to the end");
         Read {
             steps: self.steps,
             priors: self.priors,

@@ -83,6 +83,11 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("top-scope", &["top", "--by", "scope", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-tree", &["top", "--tree", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("top-native", &["top", "-n", "4", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
+    (
+        "top-native-function",
+        &["top", "--by", "function", "-n", "6", "torch-2.11/snapshots/transformer_all_stacks.pickle"],
+    ),
+    ("top-native-tree", &["top", "--tree", "torch-2.11/snapshots/transformer_all_stacks.pickle"]),
     ("top-wrapped", &["top", "torch-2.11/snapshots/expandable_wrapped_ring.pickle"]),
     ("top-no-history", &["top", "torch-2.11/snapshots/no_history.pickle"]),
     ("top-segment-list", &["top", "synthetic/torch-2.11-segment-list.pickle"]),
@@ -184,7 +189,7 @@ fn standard_input_and_json_are_snapshots_too() {
     };
     let bytes = fs::read(&path).unwrap();
     assert_eq!(piped(&bytes, "top"), from_file);
-    assert_eq!(piped(&bytes, "validate"), "-: fine\n");
+    assert_eq!(piped(&bytes, "validate"), "standard input: fine\n");
     let snapshot = memreel::pickle::from_slice(&bytes).unwrap();
     let json = serde_json::to_vec(&snapshot).unwrap();
     assert_eq!(piped(&json, "top"), from_file);
@@ -279,6 +284,74 @@ fn a_gate_has_its_own_status_and_report() {
     let wrapped = "torch-2.11/snapshots/expandable_wrapped_ring.pickle";
     assert_eq!(run(&["gate", "--max-peak", "9GiB", wrapped]).status.code(), Some(0));
     assert_eq!(run(&["gate", "--max-peak", "9GiB", "--strict", wrapped]).status.code(), Some(4));
+}
+
+#[test]
+fn sizes_are_what_they_say() {
+    let file = "torch-2.11/snapshots/oom_fragment.pickle";
+    // 1.84 GiB are 1.98 GB.
+    let status = |most: &str| run(&["gate", "--max-peak", most, file]).status.code();
+    assert_eq!(["1.9GiB", "1.9G", "1.9GB", "2GB"].map(status), [Some(0), Some(0), Some(4), Some(0)]);
+    for command in ["gate", "replay"] {
+        assert!(answer(&[command, "--help"]).contains("kB, MB, GB count in 1000s"), "{command}");
+    }
+}
+
+#[test]
+fn a_difference_says_between_which_moments() {
+    let [before, after] =
+        ["torch-2.11/snapshots/no_history.pickle", "torch-2.11/snapshots/pending_free.pickle"];
+    let text = answer(&["diff", "--at", "peak", before, after]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with(&format!("{before}: ")) && lines[0].contains(" at the end (no history), "));
+    assert!(lines[1].contains(" in use at the end (event 8), "), "{text}");
+    let object: Value =
+        serde_json::from_str(&answer(&["diff", "--json", "--at", "3", after, after])).unwrap();
+    assert_eq!((&object["before_event"], &object["after_event"]), (&3.into(), &3.into()));
+    assert_eq!(object["before_peak_bytes"], object["after_peak_bytes"]);
+}
+
+#[test]
+fn who_begins_in_the_wrong_order_is_told_the_right_one() {
+    let file = "torch-2.11/snapshots/oom.pickle";
+    let refused = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = refused(&[file]);
+    assert!(told.ends_with(&format!("to begin with: memreel top {file}\n")), "{told}");
+    assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
+    assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
+    assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
+    assert!(refused(&["convert", file, "-o", "x.svg"]).contains(".svg says no format; say --to"));
+    let folder = tempfile::tempdir().unwrap();
+    let scoped = folder.path().join("scoped.pickle");
+    memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
+    let told = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
+    assert!(told.contains("no scope \"a\" in the history of device 0; there are "), "{told}");
+    assert!(told.contains("forward") && told.contains("backward"), "{told}");
+}
+
+#[test]
+fn one_is_no_plural() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.pickle");
+    let mut snapshot = memreel::pickle::load(fixtures().join("synthetic/valid.pickle")).unwrap();
+    snapshot.device_traces[0].truncate(1);
+    memreel::pickle::save(&snapshot, &file).unwrap();
+    let file = file.to_str().unwrap();
+    let commands: &[&[&str]] =
+        &[&["merge"], &["slim"], &["trace"], &["churn"], &["leaks"], &["timeline"], &["at", "end"], &["top"]];
+    let things = ["file", "event", "entrie", "site", "frame", "segment", "block", "cycle", "device"];
+    for command in commands {
+        let text = answer(&[command, &[file][..]].concat());
+        let words: Vec<&str> =
+            text.split_whitespace().map(|word| word.trim_end_matches([',', ';', ':'])).collect();
+        let is_odd =
+            |pair: &&[&str]| pair[0] == "1" && things.iter().any(|thing| pair[1] == format!("{thing}s"));
+        assert_eq!(words.windows(2).find(is_odd), None, "{command:?}: {text}");
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn million_deep() -> Vec<u8> {
 fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
     let sound = fixture("synthetic/valid.pickle");
     let cut = &sound[..sound.len() / 2];
+    let legacy = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".as_slice();
     let rows: &[(&str, Vec<u8>, &str)] = &[
         ("global", b"\x80\x04cos\nsystem\n(\x8c\x02lstR.".to_vec(), "the opcode GLOBAL would run code"),
         (
@@ -58,13 +59,23 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
         ("bomb", memo_bomb(), "outgrow it many times over"),
         ("deep", million_deep(), "nest more than 100 deep"),
         ("length", b"\x80\x04X\xff\xff\xff\x7fabc".to_vec(), "the file ends"),
-        ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec(), "decompress it first"),
-        ("zip", b"PK\x03\x04\x00\x00".to_vec(), "ZIP archive"),
-        ("empty", Vec::new(), "the file ends"),
-        ("text", b"hello, this is no pickle".to_vec(), "not a readable snapshot"),
-        ("prose", b"What is this?".to_vec(), "is this a snapshot file?"),
+        ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec(), "gzip; decompress it first"),
+        ("zstd", b"\x28\xb5\x2f\xfd\x04\x00".to_vec(), "zstd; decompress it first"),
+        ("zip", b"PK\x03\x04\x00\x00".to_vec(), "a ZIP archive, as torch.save writes it"),
+        ("old", [legacy, b"\x80\x02M\xe9\x03."].concat(), "a file of torch.save, as PyTorch before 1.6"),
+        ("weights", [b"\x0b\0\0\0\0\0\0\0", &b"{\"w\": [0]}  "[..]].concat(), "a safetensors file"),
+        ("empty", Vec::new(), "no memory snapshot: the file is empty"),
+        (
+            "text",
+            b"hello, this is no pickle\n".to_vec(),
+            "the file is a text; give the file of _dump_snapshot",
+        ),
+        ("script", "import torch  # führt aus\n".repeat(200).into_bytes(), "the file is a text;"),
+        ("protocol 0", b"cos\nsystem\n(S'ls'\ntR.".to_vec(), "the opcode GLOBAL would run code"),
+        ("settings", b"[section]\nkey = 1\n".to_vec(), "it begins as JSON does and is none"),
+        ("odd", b"\x80\x04\x01".to_vec(), "is this a snapshot file?"),
         ("cut", cut.to_vec(), "the file ends"),
-        ("json", b"{\"segments\": [".to_vec(), "not a readable snapshot"),
+        ("json", b"{\"segments\": [".to_vec(), "the JSON was cut off"),
         ("number", b"\x80\x04K\x07.".to_vec(), "not a readable snapshot"),
     ];
     let folder = tempfile::tempdir().unwrap();
@@ -75,9 +86,9 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
     }
     let inner = folder.path().join("folder");
     fs::create_dir(&inner).unwrap();
-    refused(&inner, "give the path of a saved snapshot", &folder);
+    refused(&inner, "it is a folder; give the path of a snapshot file in it", &folder);
     fs::remove_dir(&inner).unwrap();
-    refused(&folder.path().join("missing"), "check the path and your permissions", &folder);
+    refused(&folder.path().join("missing"), "cannot be read: No such file", &folder);
 }
 
 /// A checkpoint is a dictionary too; a gate must not pass it.
@@ -91,10 +102,42 @@ fn a_dictionary_of_something_else_is_no_snapshot() {
         fs::write(&file, bytes).unwrap();
         let questions: [&[&str]; 3] = [&["gate", "--max-peak", "1"], &["top"], &["stats"]];
         for command in questions.into_iter().chain(COMMANDS.iter().copied().filter(|c| *c != ["validate"])) {
-            refused_by(command, &file, "no snapshot");
+            refused_by(
+                command,
+                &file,
+                "no memory snapshot: neither segments nor device_traces; it holds \"epoch\"",
+            );
         }
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is written");
+}
+
+#[test]
+fn what_cannot_be_written_is_told_without_names_of_ours() {
+    let file = path("synthetic/valid.pickle");
+    for command in [&["slim", "--depth", "3"][..], &["fix"], &["merge"], &["convert"], &["split"]] {
+        for output in ["/nonexistent/x.pickle", "/nonexistent/x.csv"] {
+            let ran = run(&[command, &["-o", output]].concat(), &file);
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(3), "{command:?}: {told}");
+            let is_plain = told.matches("/nonexistent").count() == 1 && !told.contains(".memreel-");
+            assert!(is_plain && told.contains("No such file"), "{command:?}: {told}");
+        }
+    }
+}
+
+/// Texts from Windows begin with a mark.
+#[test]
+fn json_may_begin_with_a_byte_order_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("marked.json");
+    let json = serde_json::to_vec(&pickle::load(path("synthetic/valid.pickle")).unwrap()).unwrap();
+    fs::write(&file, [b"\xef\xbb\xbf".as_slice(), &json].concat()).unwrap();
+    let [marked, plain] = [&file, &path("synthetic/valid.pickle")].map(|file| {
+        let output = run(&["validate"], file);
+        String::from_utf8(output.stdout).unwrap().replace(file.to_str().unwrap(), "")
+    });
+    assert_eq!(marked, plain);
 }
 
 /// A window without an event would be a picture of nothing.
@@ -121,9 +164,11 @@ fn refused(file: &Path, told: &str, folder: &TempDir) {
     for command in COMMANDS {
         let output = run(command, file);
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        let name = file.file_name().unwrap().to_str().unwrap();
+        let name = file.to_str().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command:?} {name}: {text}");
-        assert!(text.contains(told) && text.contains(name), "{command:?} {name}: {text}");
+        // One line, which names the file once and says why once.
+        let counts = [text.lines().count(), text.matches(name).count(), text.matches(told).count()];
+        assert_eq!(counts, [1, 1, 1], "{command:?} {name}, {told}: {text}");
         assert_eq!(text.lines().filter(|line| line.contains("panicked")).count(), 0);
     }
     assert_eq!(fs::read_dir(folder).unwrap().count(), n_files, "nothing was written");

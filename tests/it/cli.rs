@@ -79,10 +79,25 @@ fn json_is_an_object_a_line_and_a_summary() {
 fn what_cannot_be_read_makes_the_status_3() {
     let output = run(&["validate", BROKEN, "missing.pickle", CLEAN]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stdout(&output).contains("missing.pickle: refused: "));
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(told.starts_with("memreel: missing.pickle: cannot be read: No such file"), "{told}");
+    assert!(!stdout(&output).contains("missing.pickle"), "{}", stdout(&output));
     let output = run(&["validate", "generate.py"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stdout(&output).contains("generate.py: refused: not a readable snapshot"), "{}", stdout(&output));
+    assert!(stdout(&output).starts_with("generate.py: refused: no memory snapshot: the file is a text"));
+    assert_eq!(stdout(&output).lines().count(), 1, "{}", stdout(&output));
+}
+
+#[test]
+fn json_is_validated_as_the_pickle_of_the_same_is() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("broken.json");
+    let snapshot = memreel::pickle::load(folder().join(BROKEN)).unwrap();
+    std::fs::write(&file, serde_json::to_vec(&snapshot).unwrap()).unwrap();
+    let name = file.to_str().unwrap();
+    let output = run(&["validate", name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output).replace(name, BROKEN), stdout(&run(&["validate", BROKEN])));
 }
 
 #[test]

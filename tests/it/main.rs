@@ -24,6 +24,7 @@
 //! - `bad_input`: files that no honest recorder wrote, at the command line.
 //! - `rewrite_commands`: `memreel slim`, `merge`, `split` and `convert`.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
+//! - `failures`: a device that fails while frees wait for streams.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
@@ -40,6 +41,8 @@
 //! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
+//! - `commands`: every command takes several files, `-`, `--device` and `--json`, or says why not.
+//! - `windows`: what `memreel slim` cuts against `memreel at` of the whole.
 //! - `cli`: the program, its output and its exit status.
 
 #[cfg(feature = "cli")]
@@ -48,8 +51,11 @@ mod bad_input;
 mod buffer;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod commands;
 mod convert;
 mod device_contract;
+mod failures;
 mod fix;
 #[cfg(feature = "cli")]
 mod fix_files;
@@ -89,6 +95,8 @@ mod stress;
 mod tape;
 mod validate;
 mod whatif;
+#[cfg(feature = "cli")]
+mod windows;
 mod worked;
 
 /// Prints a line that is wanted on every run, past the harness's capture.

@@ -277,7 +277,7 @@ fn what_the_bytes_break_is_told_by_rule() {
 #[test]
 fn findings_are_bounded_and_the_rest_is_counted() {
     let many = b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f".repeat(5000);
-    let bytes = [b"\x80\x04}(\x8c\x01x](".as_slice(), &many, b"eu."].concat();
+    let bytes = [b"\x80\x04}(\x8c\x08segments]\x8c\x01x](".as_slice(), &many, b"eu."].concat();
     let findings = pickle::inspect_slice(&bytes).findings;
     assert_eq!(findings.len(), 101);
     assert!(findings[100].what.starts_with("and 4901 more"), "4,999 after the batch and 100 of them told");

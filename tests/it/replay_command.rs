@@ -71,6 +71,20 @@ fn without_a_setting_the_recorded_one_is_asked() {
 }
 
 #[test]
+fn a_limit_is_missed_where_the_recording_ran_out_of_memory() {
+    let warned = |arguments: &[&str]| {
+        let output = replay(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).unwrap().contains("try --limit 2145386496, which is what")
+    };
+    assert!(warned(&["oom_fragment.pickle"]) && warned(&["--json", "oom_fragment.pickle"]));
+    assert!(!warned(&["--limit", "2145386496", "oom_fragment.pickle"]));
+    let lines = lines(&replay(&["--json", "--limit", "2145386496", "oom_fragment.pickle"]));
+    assert_eq!((&lines[0]["num_ooms"], &lines[0]["recorded_num_ooms"]), (&json!(1), &json!(1)));
+    assert!(!warned(&["resnet18_python_stacks.pickle"]), "nothing failed");
+}
+
+#[test]
 fn an_out_of_memory_request_has_its_number_and_stack() {
     let output = replay(&["--json", "--conf", "", "--limit", "2GiB", "oom_fragment.pickle"]);
     let lines = lines(&output);

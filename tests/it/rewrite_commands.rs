@@ -2,8 +2,10 @@
 
 use std::{
     fs,
+    os::fd::{FromRawFd, OwnedFd},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    ptr,
 };
 
 use memreel::{Snapshot, pickle};
@@ -142,6 +144,71 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
     let nowhere = folder.run(&["convert", "a.pickle", "-o", "missing/a.csv"]);
     assert_eq!(nowhere.status.code(), Some(3));
+}
+
+#[test]
+fn one_device_of_several_is_taken() {
+    let folder = Folder::with(&["a.pickle"]);
+    let said = folder.says(&["split", "--device", "1", "--json", "a.pickle"]);
+    let line: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("a.device1.pickle")));
+    assert!(!folder.path("a.device0.pickle").exists());
+    for format in ["csv", "folded", "json", "perfetto"] {
+        let [part, whole, of_part] =
+            [&["--device", "1", "a.pickle"][..], &["a.pickle"], &["a.device1.pickle"]]
+                .map(|arguments| folder.says(&[&["convert", "--to", format], arguments].concat()));
+        assert!(part == of_part && part != whole, "{format}");
+    }
+    let said = folder.says(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
+    let line: Value = serde_json::from_str(&said).unwrap();
+    let n_events = folder.load("a.pickle").device_traces[0].len();
+    assert_eq!((&line["format"], &line["n_events"]), (&json!("csv"), &json!(n_events)));
+    assert!(folder.refuses(&["convert", "--json", "a.pickle"]).contains("--output"));
+    assert!(
+        folder
+            .refuses(&["convert", "--json", "a.pickle", "-o", "-"])
+            .contains("--json needs a file behind -o")
+    );
+    let compared = folder.says(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
+    assert!(
+        compared.contains("only before: 0 segments") && compared.contains("only after: 0 segments"),
+        "{compared}"
+    );
+    let compared = folder.says(&["compare", "a.pickle", "a.device1.pickle"]);
+    assert!(!compared.contains("only before: 0 segments"), "{compared}");
+}
+
+/// Both ends of a terminal of its own.
+fn terminal() -> [OwnedFd; 2] {
+    let mut ends = [0; 2];
+    let [near, far] = &mut ends;
+    let null = ptr::null_mut;
+    // SAFETY: the two numbers are there to be written, and nothing else is asked for.
+    assert_eq!(unsafe { libc::openpty(near, far, null(), ptr::null(), ptr::null()) }, 0);
+    // SAFETY: the call succeeded, so both are open and nobody else's.
+    ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) })
+}
+
+#[test]
+fn nothing_binary_is_written_to_a_terminal() {
+    let folder = Folder::with(&["a.pickle"]);
+    let binary: &[&[&str]] = &[
+        &["convert", "--to", "pprof", "a.pickle"],
+        &["convert", "--to", "pickle", "a.pickle"],
+        &["slim", "--depth", "3", "a.pickle", "-o", "-"],
+        &["fix", "a.pickle", "-o", "-"],
+        &["merge", "a.pickle", "-o", "-"],
+    ];
+    for arguments in binary {
+        let [_near, far] = terminal();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        let output = command.args(*arguments).current_dir(&folder.0).stdout(far).stderr(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains("say -o FILE, or pipe it on"), "{arguments:?}: {told}");
+        assert!(!folder.run(arguments).stdout.is_empty(), "a pipe takes it");
+    }
 }
 
 #[test]

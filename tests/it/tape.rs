@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use memreel::{
@@ -65,6 +66,41 @@ impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// The moment of a free's completion is that of its request, unless the request was left out.
+#[test]
+fn a_free_that_completes_at_once_is_two_events_whatever_is_skipped() {
+    use Action::{Alloc, FreeCompleted, FreeRequested};
+    for (skipped, expected) in [
+        (vec![], vec![Alloc, FreeRequested, FreeCompleted]),
+        (vec![FreeRequested], vec![Alloc, FreeCompleted]),
+        (vec![FreeCompleted], vec![Alloc, FreeRequested]),
+        (vec![FreeRequested, FreeCompleted], vec![Alloc]),
+    ] {
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all().skip_actions(skipped.clone()));
+        let track = recorder.track(DEVICE);
+        track.record(nth_event(0, 0));
+        thread::sleep(Duration::from_millis(5));
+        track.record_free(nth_event(0, 0));
+        let trace = &snapshot(&recorder).device_traces[0];
+        let actions: Vec<Action> = trace.iter().filter_map(|entry| entry.action).collect();
+        assert_eq!(actions, expected, "without {skipped:?}");
+        let since_alloc_us = trace.iter().map(|entry| entry.time_us - trace[0].time_us);
+        assert!(since_alloc_us.skip(1).all(|us| us >= 5000), "without {skipped:?}: {trace:?}");
+        let small = recorder_of_large_only();
+        let track = small.track(DEVICE);
+        let stack = track.stack_of_alloc(16);
+        track.record_free(Event { stack, ..nth_event(0, 0) });
+        assert_eq!(small.n_events(DEVICE), 0, "what the filters left out has no free");
+    }
+}
+
+fn recorder_of_large_only() -> Recorder {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().min_size(1 << 20));
+    recorder
 }
 
 #[test]

@@ -7,9 +7,20 @@ use memreel::snapshot::validate::Severity;
 
 use crate::{bytes, commands};
 
-/// A flight recorder for GPU and host memory.
+/// Answers questions about memory snapshots of PyTorch and memreel.
 #[derive(Debug, Parser)]
-#[command(name = "memreel", version)]
+#[command(
+    name = "memreel",
+    version,
+    after_help = "\
+A snapshot is what torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or memreel::dump_snapshot writes.
+
+Example:
+  memreel top snapshot.pickle         who holds the memory at the peak
+  memreel oom snapshot.pickle         why it ran out
+  memreel timeline snapshot.pickle    how it went
+  memreel help top                    a page for each command"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -70,6 +81,9 @@ pub(crate) enum Command {
 The requests of the recorded history run through an allocator that does what PyTorch's does, under
 each setting. Best fit breaks ties by address, so every setting runs with rising and with falling
 addresses; the table shows the lowest and the highest peak where they differ.
+
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
+64 MiB); kB, MB, GB count in 1000s.
 
 Example:
   memreel replay --conf expandable_segments:True --conf max_split_size_mb:128 snapshot.pickle
@@ -157,6 +171,9 @@ picture. P: only differs from what PyTorch writes.
 
 Example:
   memreel validate --severity w snapshot.pickle
+
+JSON as the viewer loads it is read too; what is said of a pickle's bytes (rules 3 and 5) it cannot break.
+A viewer takes a file as a whole or not at all, so there is no --device.
 
 Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is no
 snapshot; of several files the highest.")]

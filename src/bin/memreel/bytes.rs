@@ -5,18 +5,30 @@ use std::fmt;
 const UNITS: [(&str, u64); 5] =
     [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// Reads `24GiB`, `1.5 GiB`, `512M` or `1000000`. A K, M, G or T is binary, with `iB`, `B` or without;
-/// PyTorch's own tools count so.
+/// What people write, in small letters.
+const SPELLINGS: [(&str, u64); 14] = [
+    ("", 1),
+    ("b", 1),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+];
+
+/// Reads `24GiB`, `1.5 GiB`, `512M` or `1000000`, in 1024s; `24GB` in 1000s.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let refuse = || format!("{text:?} is no size; say 24GiB, 512MiB, 1.5GiB or a number of bytes");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..digits], text[digits..].trim());
-    let is_named = |name: &str| {
-        let letter = name.get(..1).unwrap_or("");
-        let spellings = [name.to_owned(), format!("{letter}B"), letter.to_owned()];
-        spellings.iter().any(|spelling| spelling.eq_ignore_ascii_case(unit))
-    };
-    let (_, factor) = UNITS.into_iter().find(|(name, _)| is_named(name)).ok_or_else(refuse)?;
+    let (number, unit) = (&text[..digits], text[digits..].trim().to_ascii_lowercase());
+    let (_, factor) = SPELLINGS.into_iter().find(|(spelling, _)| *spelling == unit).ok_or_else(refuse)?;
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor).filter(|bytes| *bytes > 0).ok_or_else(refuse);
     }
@@ -43,13 +55,17 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        let cases: [(&str, Option<u64>); 12] = [
+        let cases: [(&str, Option<u64>); 16] = [
             ("24GiB", Some(24 << 30)),
             ("512MiB", Some(512 << 20)),
             ("1.5GiB", Some(3 << 29)),
             ("1.5 gib", Some(3 << 29)),
             ("2G", Some(2 << 30)),
-            ("3kb", Some(3072)),
+            ("2g", Some(2 << 30)),
+            ("3kib", Some(3072)),
+            ("3kB", Some(3000)),
+            ("1GB", Some(1_000_000_000)),
+            ("1.5mb", Some(1_500_000)),
             ("1000", Some(1000)),
             ("1000B", Some(1000)),
             ("0", None),

@@ -1,6 +1,7 @@
 //! Snapshots as the command line names them: files, pipes and standard input, one after the other.
 
 use std::{
+    error::Error as _,
     fmt::Display,
     fs::{File, Metadata},
     io::{self, ErrorKind, Read, Write},
@@ -10,9 +11,11 @@ use std::{
 use memreel::{
     DeviceId, Error, Snapshot,
     analysis::state::devices,
-    pickle,
-    snapshot::{Document, Field, Form, Slot},
+    pickle::{self, Inspection},
+    snapshot::validate::Finding,
 };
+
+use serde_json::error::Category;
 
 use crate::{
     args::{Devices, Input},
@@ -112,33 +115,25 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {
-    let snapshot = match piped(path)? {
-        Some(bytes) => parse(&bytes)?,
-        None => pickle::load(path)?,
-    };
-    is_snapshot(snapshot)
-}
-
-pub(crate) fn is_snapshot(snapshot: Snapshot) -> Result<Snapshot, Failure> {
-    check(&snapshot).map(|()| snapshot)
-}
-
-/// Refuses a dictionary of something else, such as a checkpoint: every limit holds for nothing.
-pub(crate) fn check(document: &impl Document) -> Result<(), Failure> {
-    let has = |slot: &Slot| matches!(slot, Slot::Field(Field::Segments | Field::DeviceTraces));
-    let head = document.head();
-    if head.form == Form::SegmentList || head.shape.slots.iter().any(|(_, slot)| has(slot)) {
-        return Ok(());
+    match piped(path)? {
+        Some(bytes) => parse(&bytes),
+        None => pickle::load(path).map_err(unread),
     }
-    let what = "no snapshot: it has neither \"segments\" nor \"device_traces\"";
-    Err(Failure::Told(Exit::Unreadable, what.to_owned()))
+}
+
+/// A failure to read, without the path: whoever tells it begins with that.
+pub(crate) fn unread(error: Error) -> Failure {
+    match error.source() {
+        Some(cause) if error.is_io() => Failure::Told(Exit::Unreadable, format!("cannot be read: {cause}")),
+        _ => error.into(),
+    }
 }
 
 /// The bytes of what cannot be mapped: standard input, a pipe, a text. `None` for a file,
 /// also for one that cannot be read: whoever opens it next says why.
 pub(crate) fn piped(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut bytes = Vec::new();
-    let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot read: {error}"));
+    let told = |error: io::Error| Failure::Told(Exit::Unreadable, format!("cannot be read: {error}"));
     if is_stdin(path) {
         io::stdin().lock().read_to_end(&mut bytes).map_err(told)?;
         return Ok(Some(bytes));
@@ -173,9 +168,12 @@ fn is_pipe(found: &Metadata) -> bool {
     false
 }
 
-/// No pickle begins with a brace, a bracket or a space: those are no opcodes that begin anything.
+/// How texts from Windows may begin.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// No pickle begins with a brace, a bracket, a space or a mark: those are no opcodes that begin anything.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n'))
+    matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' | 0xef))
 }
 
 /// A snapshot from a pickle's bytes, or from a text.
@@ -183,8 +181,38 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Failure::Told(Exit::Unreadable, format!("not a readable snapshot: {error}")))
+    let why = |error: serde_json::Error| match error.classify() {
+        // Its own words, and no line of the text is to blame.
+        Category::Data => error.to_string(),
+        Category::Eof => format!("not a readable snapshot: the JSON was cut off: {error}"),
+        _ => format!("not a readable snapshot: it begins as JSON does and is none: {error}"),
+    };
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    serde_json::from_slice(text).map_err(|error| Failure::Told(Exit::Unreadable, why(error)))
+}
+
+/// A snapshot, or why there is none, and what else is wrong with the bytes; of a text's nothing is.
+///
+/// # Errors
+/// Only where there are no bytes.
+pub(crate) fn inspect(path: &Path) -> Result<(Result<Snapshot, String>, Vec<Finding>), Failure> {
+    let _waiting = Waiting::new(format!("reading {}", name(path)));
+    let Inspection { snapshot, mut findings, .. } = match piped(path)? {
+        Some(bytes) if is_json(&bytes) => {
+            return match parse(&bytes) {
+                Ok(snapshot) => Ok((Ok(snapshot), Vec::new())),
+                Err(Failure::Told(_, why)) => Ok((Err(why), Vec::new())),
+                Err(failure) => Err(failure),
+            };
+        }
+        Some(bytes) => pickle::inspect_slice(&bytes),
+        None => pickle::inspect(path).map_err(unread)?,
+    };
+    let snapshot = snapshot.map_err(|error| error.to_string());
+    if let Err(why) = &snapshot {
+        findings.retain(|finding| finding.what != *why);
+    }
+    Ok((snapshot, findings))
 }
 
 /// Answers for every file; one that fails is told, and the worst of them makes the exit status.

@@ -10,6 +10,7 @@ mod exit;
 mod folded;
 mod input;
 mod moment;
+mod names;
 mod plot;
 mod output;
 mod progress;
@@ -20,16 +21,20 @@ mod table;
 
 use std::{
     io::{self, ErrorKind, Write},
-    process::ExitCode,
+    path::Path,
+    process::{ExitCode, exit},
 };
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
 
 use args::{Args, Command};
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::try_parse().unwrap_or_else(|error| refused(&error));
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let done = match &args.command {
         Command::At(options) => commands::at::run(options, &mut out),
@@ -58,6 +63,18 @@ fn main() -> ExitCode {
     };
     let written = done.and_then(|exit| out.flush().map(|()| exit));
     written.unwrap_or_else(unwritten).into()
+}
+
+/// Tells what is wrong with the command line, or prints the help that it asks for.
+fn refused(error: &clap::Error) -> ! {
+    let said = error.get(ContextKind::InvalidSubcommand);
+    if let Some(ContextValue::String(said)) = said
+        && Path::new(said).exists()
+    {
+        eprintln!("memreel: {said} is a file, and a command comes first; to begin with: memreel top {said}");
+        exit(Exit::Usage as i32);
+    }
+    error.exit()
 }
 
 /// Who closes the pipe has read enough, which is no failure.

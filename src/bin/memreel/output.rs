@@ -1,7 +1,7 @@
 //! Where a rewritten snapshot goes: a file, a folder, or standard output.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -49,6 +49,7 @@ impl Output {
         out: &mut impl Write,
     ) -> Result<Option<PathBuf>, Failure> {
         if self.is_stdout() {
+            not_to_a_terminal("a snapshot")?;
             pickle::write(snapshot, &mut *out)?;
             return Ok(None);
         }
@@ -58,6 +59,16 @@ impl Output {
         }
         Ok(path)
     }
+}
+
+/// Refuses to fill a terminal with what is no text.
+pub(crate) fn not_to_a_terminal(what: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() {
+        return Err(Failure::usage(format!(
+            "{what} is binary and no text for a terminal; say -o FILE, or pipe it on"
+        )));
+    }
+    Ok(())
 }
 
 /// Runs what may fail as a whole and tells why it did.

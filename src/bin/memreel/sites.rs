@@ -16,31 +16,38 @@ use serde_json::{Value, json};
 use crate::{
     bytes::Bytes,
     colour::{bold, faint},
+    names::short,
 };
-
-/// Longer names of functions are cut: C++ templates fill screens.
-const NAME_WIDTH: usize = 60;
 
 /// How sites of one snapshot are printed.
 pub(crate) struct Sites<'a> {
+    snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
     n_frames: usize,
 }
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
-        Sites { shown: ShownFrames::of(snapshot), n_frames }
+        Sites { snapshot, shown: ShownFrames::of(snapshot), n_frames }
+    }
+
+    /// The frames worth a line, innermost first.
+    fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
+        self.shown.telling(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
     }
 
     /// The innermost call, or what is known instead.
     pub(crate) fn first(&self, site: &Site) -> String {
         match site {
             Site::Stack(stack) => {
-                let frames = self.shown.calls(*stack);
+                let frames = self.frames(*stack);
                 frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| call(frame))
             }
             Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-            Site::Function(name, file) => format!("{} ({})", short(name), clean(base_name(file))),
+            Site::Function(name, file) => match &**file {
+                "??" | "" => short(name),
+                file => format!("{} ({})", short(name), clean(base_name(file))),
+            },
             Site::File(file) => clean(file).into_owned(),
             Site::Scope(scope) if scope.is_empty() => "(no scope)".to_owned(),
             Site::Scope(scope) => clean(scope).into_owned(),
@@ -52,7 +59,7 @@ impl<'a> Sites<'a> {
     /// The callers of the innermost call, in one line; `None` if there are none to tell.
     pub(crate) fn callers(&self, site: &Site) -> Option<String> {
         let Site::Stack(stack) = site else { return None };
-        let frames = self.shown.calls(*stack);
+        let frames = self.frames(*stack);
         let callers = frames.get(1..).unwrap_or_default();
         let told: Vec<String> =
             callers.iter().take(self.n_frames.saturating_sub(1)).map(|frame| call(frame)).collect();
@@ -69,6 +76,12 @@ impl<'a> Sites<'a> {
             row += &format!("\n{:width$}  {faint}{callers}{faint:#}", "", width = figures.chars().count());
         }
         row
+    }
+
+    /// What the columns of [`Sites::group`] are.
+    pub(crate) fn heading() -> String {
+        let faint = faint();
+        format!("{faint}{:>7} {:>11} {:>6}  allocated by ← called by{faint:#}", "share", "bytes", "blocks")
     }
 
     /// Share, bytes and count of a group, and where it comes from.
@@ -122,19 +135,6 @@ pub(crate) fn call(frame: &Frame) -> String {
     }
 }
 
-/// A name without its arguments, cut where it is too long.
-fn short(name: &str) -> String {
-    let is_arguments = |at: &usize| {
-        *at > 0 && !name[..*at].ends_with("operator") && !name[*at..].starts_with("(anonymous namespace)")
-    };
-    let cut = name.match_indices('(').map(|(at, _)| at).find(is_arguments);
-    let name = clean(cut.map_or(name, |at| &name[..at]));
-    if name.chars().count() <= NAME_WIDTH {
-        return name.into_owned();
-    }
-    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
-}
-
 /// A text from a file, without what would move a terminal's cursor.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
@@ -144,8 +144,14 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A stream's handle: an address, but for the default stream.
+pub(crate) fn stream(handle: i64) -> String {
+    if handle == 0 { "0".to_owned() } else { format!("{handle:#x}") }
+}
+
 /// A number of things.
-pub(crate) fn count(n: usize, thing: &str) -> String {
+pub(crate) fn count(n: impl TryInto<u64>, thing: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
@@ -178,25 +184,4 @@ pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
         ));
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lose_their_arguments_and_their_length() {
-        let cases = [
-            ("forward", "forward"),
-            ("at::native::empty(c10::ArrayRef<long>, bool)", "at::native::empty"),
-            ("at::(anonymous namespace)::gemm(int)", "at::(anonymous namespace)::gemm"),
-            ("Functor::operator()(int)", "Functor::operator()"),
-            ("(anonymous)", "(anonymous)"),
-            ("a\u{1b}[2J", "a\u{fffd}[2J"),
-        ];
-        for (name, expected) in cases {
-            assert_eq!(short(name), expected);
-        }
-        assert_eq!(short(&"x".repeat(80)).chars().count(), NAME_WIDTH);
-    }
 }

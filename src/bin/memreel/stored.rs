@@ -6,7 +6,7 @@ use memreel::pickle::{self, OpenFile, Stored};
 
 use crate::{
     exit::Exit,
-    input::{Failure, check, is_json, name, parse, piped},
+    input::{Failure, is_json, name, parse, piped, unread},
     progress::Waiting,
 };
 
@@ -26,7 +26,7 @@ impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
         let content = match piped(path)? {
             Some(bytes) => Content::Bytes(bytes),
-            None => Content::File(pickle::open(path)?),
+            None => Content::File(pickle::open(path).map_err(unread)?),
         };
         Ok(Source { name: name(path), content })
     }
@@ -34,13 +34,11 @@ impl Source {
     /// All but the events; of a text all.
     pub(crate) fn stored(&self) -> Result<Stored<'_>, Failure> {
         let _waiting = Waiting::new(format!("reading {}", self.name));
-        let stored = match &self.content {
+        Ok(match &self.content {
             Content::File(file) => file.stored()?,
             Content::Bytes(bytes) if is_json(bytes) => parse(bytes)?.into(),
             Content::Bytes(bytes) => pickle::stored(bytes)?,
-        };
-        check(&stored)?;
-        Ok(stored)
+        })
     }
 }
 

@@ -76,7 +76,8 @@ impl<'a> Cells<'a> {
         let Some(stack) = stack else { return self.none.clone() };
         let (snapshot, shown, has_stacks) = (self.snapshot, &self.shown, self.has_stacks);
         let make = || {
-            let site = shown.calls(stack).first().map(|frame| text(frame)).unwrap_or_default();
+            let innermost = shown.telling(stack).next();
+            let site = innermost.map(|frame| text(snapshot.stacks.frame(frame))).unwrap_or_default();
             let mut cells = format!("{},{}", quoted(&site), stack.index());
             if has_stacks {
                 let frames: Vec<String> = snapshot.stacks.frames(stack).map(text).collect();

@@ -9,7 +9,7 @@ use super::{
     modules,
     target::{self, Key, Named, Target},
     texts::Texts,
-    trim,
+    trim::{self, Origin},
 };
 
 /// One call behind an address. An address has several where calls were inlined.
@@ -23,19 +23,35 @@ pub(crate) struct Symbol {
     pub(crate) line: u32,
 }
 
+/// A call behind an address, and whose code it is.
+#[derive(Debug)]
+struct Call {
+    symbol: Symbol,
+    origin: Origin,
+}
+
+/// The calls of one target, innermost first.
+#[derive(Clone, Debug)]
+struct Known {
+    calls: Arc<[Call]>,
+    is_trampoline: bool,
+}
+
 /// Names addresses and remembers them.
 ///
 /// It locks the map of modules for look-ups alone, and nothing of a recorder.
 #[derive(Debug)]
 pub(crate) struct Symbolizer {
-    known: FxHashMap<Key, Named>,
+    known: FxHashMap<Key, Known>,
     texts: Texts,
+    /// The file that the landmark is compiled in, once something was named.
+    walker: Option<Arc<str>>,
 }
 
 impl Default for Symbolizer {
     fn default() -> Symbolizer {
         modules::refresh();
-        Symbolizer { known: FxHashMap::default(), texts: Texts::default() }
+        Symbolizer { known: FxHashMap::default(), texts: Texts::default(), walker: None }
     }
 }
 
@@ -44,7 +60,7 @@ impl Default for Symbolizer {
 pub fn name_addresses(addresses: &[usize]) -> usize {
     let mut symbolizer = Symbolizer::default();
     symbolizer.prepare(addresses.iter().copied());
-    addresses.iter().map(|address| symbolizer.whole(&[*address]).len()).sum()
+    addresses.iter().map(|address| symbolizer.n_calls(*address)).sum()
 }
 
 impl Symbolizer {
@@ -61,22 +77,38 @@ impl Symbolizer {
         self.learn(unknown.collect());
     }
 
-    /// The frames of a stack, innermost first, without memreel's own at the top.
+    /// Looks at the frames of a stack, innermost first, without memreel's own at the top. What is
+    /// looked at stays where it is for as long as the symbolizer does.
     ///
     /// Give the stack whole, as it was noted: where libraries shared addresses
     /// one after another, the stack decides which is meant.
-    pub(crate) fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
-        let all = self.whole(addresses);
-        let walker = self.walker();
-        all[trim::n_ours(&all, &walker)..].to_vec()
+    pub(crate) fn for_each_frame(&mut self, addresses: &[usize], mut look: impl FnMut(&Symbol)) {
+        let known = self.named(addresses);
+        let calls = || known.iter().flat_map(|known| known.calls.iter());
+        let n_ours = trim::n_ours(calls().map(|call| (call.origin, &*call.symbol.name)));
+        calls().skip(n_ours).for_each(|call| look(&call.symbol));
+    }
+
+    fn n_calls(&mut self, address: usize) -> usize {
+        self.named(&[address]).iter().map(|known| known.calls.len()).sum()
     }
 
     /// The frames of a stack with memreel's own.
+    #[cfg(test)]
     pub(super) fn whole(&mut self, addresses: &[usize]) -> Vec<Symbol> {
-        self.named(addresses).iter().flat_map(|named| named.symbols.iter().cloned()).collect()
+        let known = self.named(addresses);
+        known.iter().flat_map(|known| known.calls.iter().map(|call| call.symbol.clone())).collect()
     }
 
-    fn named(&mut self, addresses: &[usize]) -> Vec<Named> {
+    /// As [`Symbolizer::for_each_frame`].
+    #[cfg(test)]
+    fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
+        let mut frames = Vec::new();
+        self.for_each_frame(addresses, |symbol| frames.push(symbol.clone()));
+        frames
+    }
+
+    fn named(&mut self, addresses: &[usize]) -> Vec<Known> {
         let owners = modules::owners(addresses);
         let mut targets: Vec<Target> = addresses.iter().copied().zip(owners).map(Target::of_call).collect();
         let mut named = self.all(&targets);
@@ -93,8 +125,8 @@ impl Symbolizer {
         named
     }
 
-    fn all(&mut self, targets: &[Target]) -> Vec<Named> {
-        let known = |symbolizer: &Symbolizer| -> Option<Vec<Named>> {
+    fn all(&mut self, targets: &[Target]) -> Vec<Known> {
+        let known = |symbolizer: &Symbolizer| -> Option<Vec<Known>> {
             targets.iter().map(|target| symbolizer.known.get(&target.key()).cloned()).collect()
         };
         known(self).unwrap_or_else(|| {
@@ -103,27 +135,44 @@ impl Symbolizer {
         })
     }
 
-    /// The file that the landmark is compiled in.
-    fn walker(&mut self) -> Arc<str> {
-        let named = self.named(&[landmark()]);
-        let outermost = named.first().and_then(|named| named.symbols.last());
-        outermost.map_or_else(|| self.texts.share("??"), |symbol| symbol.filename.clone())
-    }
-
     fn learn(&mut self, mut targets: Vec<Target>) {
+        if self.walker.is_none() {
+            targets.extend(target_of_landmark());
+        }
         targets.retain(|target| !self.known.contains_key(&target.key()));
         targets.sort_unstable_by_key(Target::key);
         targets.dedup();
-        for (target, named) in targets.iter().zip(target::name_all(&targets)) {
-            let symbols = named.symbols.iter().map(|symbol| Symbol {
-                name: self.texts.share(&symbol.name),
-                filename: self.texts.share(&symbol.filename),
-                line: symbol.line,
+        let named = target::name_all(&targets);
+        let walker = match &self.walker {
+            Some(walker) => walker.clone(),
+            None => self.walker.insert(file_of_landmark(&targets, &named)).clone(),
+        };
+        for (target, named) in targets.iter().zip(named) {
+            let calls = named.symbols.iter().map(|symbol| Call {
+                symbol: Symbol {
+                    name: self.texts.share(&symbol.name),
+                    filename: self.texts.share(&symbol.filename),
+                    line: symbol.line,
+                },
+                origin: Origin::of(symbol, &walker),
             });
-            let named = Named { symbols: symbols.collect(), is_trampoline: named.is_trampoline };
-            self.known.insert(target.key(), named);
+            let known = Known { calls: calls.collect(), is_trampoline: named.is_trampoline };
+            self.known.insert(target.key(), known);
         }
     }
+}
+
+fn target_of_landmark() -> Option<Target> {
+    let owners = modules::owners(&[landmark()]);
+    owners.into_iter().next().map(|owner| Target::of_call((landmark(), owner)))
+}
+
+/// A file of the room that walks stacks, as the line tables spell it.
+fn file_of_landmark(targets: &[Target], named: &[Named]) -> Arc<str> {
+    let landmark = target_of_landmark().map(|target| target.key());
+    let named = targets.iter().zip(named).find(|(target, _)| Some(target.key()) == landmark);
+    let outermost = named.and_then(|(_, named)| named.symbols.last());
+    outermost.map_or_else(|| "??".into(), |symbol| symbol.filename.clone())
 }
 
 /// The address that is looked up to know memreel's own files: one byte in, as if it were called from there.
@@ -137,7 +186,9 @@ mod tests {
 
     #[test]
     fn the_landmark_knows_its_own_file() {
-        let walker = Symbolizer::default().walker();
+        let mut symbolizer = Symbolizer::default();
+        symbolizer.prepare(std::iter::empty());
+        let walker = symbolizer.walker.unwrap();
         assert!(std::path::Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
     }
 
@@ -160,12 +211,10 @@ mod tests {
         let mut symbolizer = Symbolizer::default();
         symbolizer.prepare([a, b, a, 0x10, a, 0x10].into_iter());
         assert_eq!(symbolizer.known.len(), 3);
-        let before: Vec<*const Symbol> =
-            symbolizer.known.values().map(|named| named.symbols.as_ptr()).collect();
+        let before: Vec<*const Call> = symbolizer.known.values().map(|known| known.calls.as_ptr()).collect();
         symbolizer.frames(&[0x10, a, a, b]);
         symbolizer.prepare([b, 0x10].into_iter());
-        let after: Vec<*const Symbol> =
-            symbolizer.known.values().map(|named| named.symbols.as_ptr()).collect();
+        let after: Vec<*const Call> = symbolizer.known.values().map(|known| known.calls.as_ptr()).collect();
         assert_eq!(before, after, "nothing was named again");
         let neighbour = landmark as fn() -> usize as usize + 1;
         let files = [a, neighbour].map(|address| symbolizer.whole(&[address]).pop().unwrap().filename);

@@ -9,52 +9,58 @@ use std::{
 use super::Symbol;
 
 /// Whose code a frame is, as far as the top of a stack is concerned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// memreel's walk of the stack.
+    Walk,
     /// memreel's, or the library's working for it, such as the drop of a handle.
     Ours,
     Library,
     Program,
 }
 
-/// How many frames at the top are the recorder's own. `walker` is a file of the room that walks stacks.
+/// How many frames at the top are the recorder's own; each with its function's name.
 ///
 /// Above the walk stand only those that it calls. Between memreel's frames
 /// the standard library may stand (a closure handed to `Option::map`), and
 /// behind them too (the drop of a memreel handle). So the top ends with the
 /// last frame of ours before the first of the program's, and with the `drop`
 /// that the program called.
-pub(super) fn n_ours(frames: &[Symbol], walker: &str) -> usize {
-    let room = Path::new(walker).parent();
-    let is_walk = |frame: &Symbol| walker != "??" && Path::new(&*frame.filename).parent() == room;
-    let walk = frames.iter().position(is_walk);
+pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone) -> usize {
+    let walk = frames.clone().position(|(origin, _)| origin == Origin::Walk);
     let n_walk = walk.map_or(0, |index| index + 1);
-    let origins = frames[n_walk..].iter().map(|frame| origin(frame, walker));
-    let top = origins.take_while(|origin| *origin != Origin::Program).enumerate();
-    let n =
-        n_walk + top.filter(|(_, origin)| *origin == Origin::Ours).last().map_or(0, |(index, _)| index + 1);
-    n + frames[n..].iter().take_while(|frame| n > 0 && &*frame.name == "core::mem::drop").count()
+    let top = frames.clone().skip(n_walk).take_while(|(origin, _)| *origin != Origin::Program);
+    let is_ours = |(_, (origin, _)): &(usize, (Origin, &str))| matches!(origin, Origin::Walk | Origin::Ours);
+    let n = n_walk + top.enumerate().filter(is_ours).last().map_or(0, |(index, _)| index + 1);
+    n + frames.skip(n).take_while(|(_, name)| n > 0 && *name == "core::mem::drop").count()
 }
 
-/// The file decides where it is known: with line tables only, compilers give
-/// functions their bare names, `forward` for `train::forward`.
-fn origin(frame: &Symbol, walker: &str) -> Origin {
-    let has_file = &*frame.filename != "??";
-    let is_library = if has_file {
-        is_library_file(&frame.filename)
-    } else {
-        is_of(&frame.name, &["core", "alloc", "std"])
-    };
-    if is_library {
-        return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
+impl Origin {
+    /// The file decides where it is known: with line tables only, compilers give
+    /// functions their bare names, `forward` for `train::forward`. `walker` is a
+    /// file of the room that walks stacks.
+    pub(super) fn of(frame: &Symbol, walker: &str) -> Origin {
+        let file = (&*frame.filename != "??").then(|| Path::new(&*frame.filename));
+        let walker = (walker != "??").then(|| Path::new(walker));
+        if walker.is_some_and(|walker| Path::new(&*frame.filename).parent() == walker.parent()) {
+            return Origin::Walk;
+        }
+        let is_library = match file {
+            Some(_) => is_library_file(&frame.filename),
+            None => is_of(&frame.name, &["core", "alloc", "std"]),
+        };
+        if is_library {
+            return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
+        }
+        let is_ours = match (file, walker) {
+            // `walker` is a file of `stack` in the folder of memreel's sources.
+            (Some(file), Some(walker)) => {
+                walker.ancestors().nth(2).is_some_and(|root| file.starts_with(root))
+            }
+            _ => is_of(&frame.name, &["memreel", "backtrace"]),
+        };
+        if is_ours { Origin::Ours } else { Origin::Program }
     }
-    let is_ours = if has_file && walker != "??" {
-        // `walker` is a file of `stack` in the folder of memreel's sources.
-        Path::new(walker).ancestors().nth(2).is_some_and(|root| Path::new(&*frame.filename).starts_with(root))
-    } else {
-        is_of(&frame.name, &["memreel", "backtrace"])
-    };
-    if is_ours { Origin::Ours } else { Origin::Program }
 }
 
 /// Whether a source is the standard library's: `…/library/core/…`.
@@ -85,15 +91,19 @@ fn is_of(name: &str, crates: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    fn n_ours_by(frames: &[Symbol], walker: &str) -> usize {
+        n_ours(frames.iter().map(|frame| (Origin::of(frame, walker), &*frame.name)))
+    }
+
     fn n_ours_of(names: &[&str]) -> usize {
         let symbol = |name: &&str| Symbol { name: (*name).into(), filename: "??".into(), line: 0 };
-        n_ours(&names.iter().map(symbol).collect::<Vec<_>>(), "??")
+        n_ours_by(&names.iter().map(symbol).collect::<Vec<_>>(), "??")
     }
 
     fn n_ours_in(frames: &[(&str, &str)]) -> usize {
         let symbol =
             |(name, file): &(&str, &str)| Symbol { name: (*name).into(), filename: (*file).into(), line: 1 };
-        n_ours(&frames.iter().map(symbol).collect::<Vec<_>>(), "/memreel/src/stack/capture.rs")
+        n_ours_by(&frames.iter().map(symbol).collect::<Vec<_>>(), "/memreel/src/stack/capture.rs")
     }
 
     #[test]

@@ -37,20 +37,21 @@ fn tag_of(ip: usize) -> u64 {
     (ip as u64 >> SET_BITS) << Rule::BITS
 }
 
-/// The rule of a return address, if it is known.
+/// The rule of a return address, if it is the younger of its place.
 #[inline(always)]
 pub(super) fn lookup(ip: usize) -> Option<Rule> {
-    let (place, tag) = (place_of(ip), tag_of(ip));
-    // Where the tag is the same, what is left is the rule. A branch and no
-    // choice of the two: the walk goes on before the comparison is done.
-    let young = Rule::from_bits(YOUNG[place].load(Ordering::Relaxed) ^ tag);
-    if young.is_some() { young } else { lookup_old(place, tag) }
+    lookup_in(&YOUNG, ip)
 }
 
-#[inline(never)]
-fn lookup_old(place: usize, tag: u64) -> Option<Rule> {
-    let found = OLD[place].load(Ordering::Relaxed) ^ tag;
-    Rule::from_bits(found)
+/// The rule of a return address, if it is the elder of its place.
+pub(super) fn lookup_old(ip: usize) -> Option<Rule> {
+    lookup_in(&OLD, ip)
+}
+
+#[inline(always)]
+fn lookup_in(entries: &[AtomicU64; N_SETS], ip: usize) -> Option<Rule> {
+    // Where the tag is the same, what is left is the rule.
+    Rule::from_bits(entries[place_of(ip)].load(Ordering::Relaxed) ^ tag_of(ip))
 }
 
 /// How often everything was forgotten; what was learnt in another epoch than
@@ -105,6 +106,7 @@ mod tests {
         // No code of this process is here, so the other tests do not meet it.
         let at = |i: usize| 0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123;
         let rule = |i: usize| Rule::frame(Base::Sp, 8 + 8 * i as i64, None);
+        let lookup = |ip: usize| lookup(ip).or_else(|| lookup_old(ip));
         assert_eq!(place_of(at(0)), place_of(at(2)));
         let writer = loop {
             if let Some(writer) = Writer::try_take() {

@@ -18,8 +18,6 @@ use crate::event::StackId;
 /// What is known of a frame besides the return address into it.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// Where on the stack that return address stands.
-    slot: usize,
     /// `rbp` in this frame.
     bp: usize,
     /// Of the return addresses from the outermost to this one.
@@ -44,6 +42,9 @@ pub(super) struct Last {
     n_joinable: usize,
     n: usize,
     words: [usize; MAX_DEPTH],
+    /// Where on the stack the word of the frame before stands: nothing before
+    /// the first, so 0, which is nowhere. As long as a byte counts.
+    slots: [usize; 1 << u8::BITS],
     frames: [Frame; MAX_DEPTH],
     n_saved: usize,
     saved: [SavedBp; MAX_DEPTH],
@@ -60,7 +61,8 @@ impl Last {
             n_joinable: 0,
             n: 0,
             words: [0; MAX_DEPTH],
-            frames: [Frame { slot: 0, bp: 0, hash: 0, next_needs_bp: false }; MAX_DEPTH],
+            slots: [0; 1 << u8::BITS],
+            frames: [Frame { bp: 0, hash: 0, next_needs_bp: false }; MAX_DEPTH],
             n_saved: 0,
             saved: [SavedBp { frame: 0, slot: 0, bp: 0 }; MAX_DEPTH],
             table: 0,
@@ -96,20 +98,17 @@ impl Last {
     /// Looks for the frames that stand as they did; `live` is the stack from the stack pointer up.
     #[inline(always)]
     pub(super) fn join(&self, epoch: u32, live: &Range<usize>) -> Join<'_> {
-        let n = if self.epoch == epoch { self.n_joinable } else { 0 };
+        let mut n = if self.epoch == epoch { self.n_joinable } else { 0 };
         // The frames below the stack pointer are gone, though their words may
-        // still be there.
-        //
+        // still be there. Slots fall from the outermost frame on.
+        while self.slots[n] < live.start && n > 0 {
+            n -= 1;
+        }
         // SAFETY: a walk on this thread read what is compared here, so it is
         // aligned and below the stack's end; it is not below its start.
         let stands = |slot: usize, word: usize| slot >= live.start && unsafe { read(slot) } == word;
-        let mut n_same = 0;
-        for (frame, word) in self.frames[..n].iter().zip(&self.words) {
-            if !stands(frame.slot, *word) {
-                break;
-            }
-            n_same += 1;
-        }
+        // SAFETY: as above; all of these lie above the last, which is not below the start.
+        let mut n_same = unsafe { n_standing(&self.slots[1..=n], &self.words[..n]) };
         for saved in &self.saved[..self.n_saved] {
             if saved.frame >= n_same {
                 break;
@@ -125,7 +124,9 @@ impl Last {
     }
 
     /// Takes the place of the frames inside of `n_kept`; `steps` are innermost first.
-    #[inline(always)]
+    ///
+    /// Not inlined: it needs every register for itself.
+    #[inline(never)]
     pub(super) fn replace(&mut self, n_kept: usize, steps: &[MaybeUninit<Step>], epoch: u32, joinable: bool) {
         let n = n_kept + steps.len();
         let mut is_same = n == self.n;
@@ -136,22 +137,26 @@ impl Last {
         while self.n_saved > 0 && self.saved[self.n_saved - 1].frame >= n_kept {
             self.n_saved -= 1;
         }
-        let places = self.frames[n_kept..n].iter_mut().zip(&mut self.words[n_kept..n]).enumerate();
-        for ((index, (frame, to)), step) in places.zip(steps.iter().rev()) {
+        let (frames, words) = (&mut self.frames[n_kept..n], &mut self.words[n_kept..n]);
+        let slots = &mut self.slots[n_kept + 1..=n];
+        // Plain indices: the iterators that say the same keep their state in memory.
+        let n_new = steps.len().min(frames.len()).min(words.len()).min(slots.len());
+        for i in 0..n_new {
             // SAFETY: the walk wrote each of these.
-            let Step { slot, word, bp, rule } = unsafe { step.assume_init() };
-            is_same &= *to == word;
-            *to = word;
-            hash = prefix_hash(hash, n_kept + index, word);
+            let Step { slot, word, bp, rule } = unsafe { steps[n_new - 1 - i].assume_init() };
+            is_same &= words[i] == word;
+            words[i] = word;
+            slots[i] = slot;
+            hash = prefix_hash(hash, n_kept + i, word);
             if needs_bp & rule.saves_bp() {
                 self.saved[self.n_saved % MAX_DEPTH] =
-                    SavedBp { frame: n_kept + index, slot: slot + 8 - rule.saved_bp_bytes(), bp };
+                    SavedBp { frame: n_kept + i, slot: slot + 8 - rule.saved_bp_bytes(), bp };
                 self.n_saved += 1;
             }
             // In the frame that this step left, `rbp` matters if it is counted
             // from, or if it is handed on to where it matters.
             needs_bp = rule.counts_from_bp() | (needs_bp & !rule.saves_bp());
-            *frame = Frame { slot, bp, hash, next_needs_bp: needs_bp };
+            frames[i] = Frame { bp, hash, next_needs_bp: needs_bp };
         }
         (self.n, self.n_joinable, self.epoch) = (n, if joinable { n } else { 0 }, epoch);
         if !is_same {
@@ -160,48 +165,95 @@ impl Last {
     }
 }
 
-/// Where a walk may go over into the last capture.
+/// How many words, from the first on, stand where they stood.
+///
+/// # Safety
+///
+/// All slots are aligned and within this thread's stack.
+#[inline(always)]
+unsafe fn n_standing(slots: &[usize], words: &[usize]) -> usize {
+    // SAFETY: as above.
+    let difference = |slot: usize, word: usize| unsafe { read(slot) } ^ word;
+    let mut n = 0;
+    // Four at a time, because mostly all of them stand.
+    let fours = slots.chunks_exact(4).zip(words.chunks_exact(4));
+    for (slots, words) in fours {
+        let differences = (0..4).map(|i| difference(slots[i], words[i]));
+        if differences.fold(0, |all, one| all | one) != 0 {
+            break;
+        }
+        n += 4;
+    }
+    let rest = slots.iter().zip(words).skip(n);
+    n + rest.take_while(|(slot, word)| difference(**slot, **word) == 0).count()
+}
+
+/// A walk's place in the last capture: where it may go over into it, and where
+/// its next frame is likely to be.
+#[derive(Clone, Copy)]
 pub(super) struct Join<'a> {
     last: &'a Last,
     /// The frames that may be met are those before this one.
-    n: usize,
-    /// The slot of the last of them.
+    n: u8,
+    /// How many frames the walk did not pass yet: both go outward, so it passes each once.
+    n_ahead: u8,
+    /// The slot of the innermost of them.
     slot: usize,
 }
 
-impl Join<'_> {
-    fn new(last: &Last, n: usize) -> Join<'_> {
-        Join { last, n, slot: slot_of(last, n) }
+impl<'a> Join<'a> {
+    #[inline(always)]
+    fn new(last: &'a Last, n: usize) -> Join<'a> {
+        const { assert!(MAX_DEPTH <= u8::MAX as usize) };
+        let n_ahead = last.n as u8;
+        Join { last, n: n as u8, n_ahead, slot: last.slots[usize::from(n_ahead)] }
     }
 
     /// No frame will be met.
-    pub(super) fn never(last: &Last) -> Join<'_> {
+    pub(super) fn never(last: &'a Last) -> Join<'a> {
         Join::new(last, 0)
     }
 
-    /// The frame of the last capture in which a step arrived, if it is one.
+    /// Where the next return address stands, if the frames are where they were.
     #[inline(always)]
-    pub(super) fn meets(&mut self, step: &Step) -> Option<usize> {
-        // Both walks go outward, so this passes each frame once.
-        while step.slot > self.slot {
-            self.n -= 1;
-            self.slot = slot_of(self.last, self.n);
-        }
-        if step.slot != self.slot {
-            return None;
-        }
-        let index = self.n - 1;
-        let needs_bp = index.checked_sub(1).is_some_and(|outer| self.last.frames[outer].next_needs_bp);
-        let is_same =
-            step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp);
-        is_same.then_some(index)
+    pub(super) fn slot(&self) -> usize {
+        self.slot
     }
-}
 
-/// The slot of the last of the first `n` frames; of none, one that no step reaches.
-#[inline(always)]
-fn slot_of(last: &Last, n: usize) -> usize {
-    n.checked_sub(1).map_or(usize::MAX, |index| last.frames[index].slot)
+    /// The frame of the last capture in which a step arrived that read
+    /// [`Join::slot`], if it is one.
+    #[inline(always)]
+    pub(super) fn arrives(&mut self, step: &Step) -> Option<usize> {
+        if self.n_ahead <= self.n && self.is_same(step) {
+            return Some(usize::from(self.n_ahead) - 1);
+        }
+        self.pass();
+        None
+    }
+
+    /// As [`Join::arrives`], of a step that read another slot. By value, or its
+    /// state would be kept in memory for the sake of this call.
+    #[inline(never)]
+    pub(super) fn catches_up(mut self, step: &Step) -> (Self, Option<usize>) {
+        while self.n_ahead > 0 && step.slot > self.slot {
+            self.pass();
+        }
+        let met = if step.slot == self.slot { self.arrives(step) } else { None };
+        (self, met)
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
+        self.n_ahead = self.n_ahead.wrapping_sub(1);
+        self.slot = self.last.slots[usize::from(self.n_ahead)];
+    }
+
+    #[inline(always)]
+    fn is_same(&self, step: &Step) -> bool {
+        let index = usize::from(self.n_ahead) - 1;
+        let needs_bp = index.checked_sub(1).is_some_and(|outer| self.last.frames[outer].next_needs_bp);
+        step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp)
+    }
 }
 
 #[cfg(test)]
@@ -259,7 +311,16 @@ mod tests {
     fn joined(last: &Last, stack: &Stack, epoch: u32, steps: &[MaybeUninit<Step>]) -> Option<usize> {
         let mut join = last.join(epoch, &stack.live());
         // SAFETY: all are made by `step`.
-        steps.iter().find_map(|step| join.meets(unsafe { step.assume_init_ref() }))
+        steps.iter().find_map(|step| {
+            // SAFETY: all are made by `step`.
+            let step = unsafe { step.assume_init_ref() };
+            if step.slot == join.slot() {
+                return join.arrives(step);
+            }
+            let met;
+            (join, met) = join.catches_up(step);
+            met
+        })
     }
 
     #[test]
@@ -311,8 +372,8 @@ mod tests {
         let (last, steps) = four(&mut stack);
         // SAFETY: made by `step`.
         let outer = unsafe { steps[3].assume_init() };
-        let mut join = last.join(EPOCH, &stack.live());
-        assert_eq!(join.meets(&Step { bp: 0xbb, ..outer }), Some(0));
+        let join = last.join(EPOCH, &stack.live());
+        assert_eq!(join.catches_up(&Step { bp: 0xbb, ..outer }).1, Some(0));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     let Registers { mut ip, mut sp, mut bp } = start;
     let highest = top - 8;
     for (n, next) in steps.iter_mut().enumerate() {
-        let Some(rule) = cache::lookup(ip).or_else(|| learn(ip)) else { return (n, End::Lost) };
+        let rule = cache::lookup(ip).unwrap_or_else(|| rarer_rule(ip));
         let (slot, saved) = if POINTERS_FIRST && rule == Rule::FRAME_POINTER {
             (bp.wrapping_add(8), bp)
         } else {
@@ -103,15 +103,26 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
         if !((sp <= saved) & (saved <= slot) & (slot <= highest) & (slot & 7 == 0)) {
             return (n, end_of(rule, sp));
         }
+        // A branch that decides nothing: the place of the last walk's frame stands
+        // in a register, so the processor reads the next word from there and looks
+        // for its rule while this frame's rule is still on its way from memory.
+        let (expected, guess) = twice(join.slot());
+        let is_as_last = slot == expected;
+        let slot = if is_as_last { kept_apart(guess) } else { slot };
         // SAFETY: `start.sp <= sp <= saved <= slot <= top - 8` by the check
         // above, and aligned: `slot` by the check, `saved` as it is a multiple
         // of 8 below. All of it is this thread's own stack, from its stack
         // pointer up.
         let (word, saved_bp) = unsafe { (read(slot), read(saved)) };
         bp = if rule.saves_bp() { saved_bp } else { bp };
-        let step = Step { slot, word, bp, rule };
-        next.write(step);
-        if let Some(frame) = join.meets(&step) {
+        let step = next.write(Step { slot, word, bp, rule });
+        let met;
+        if is_as_last {
+            met = join.arrives(step);
+        } else {
+            (join, met) = join.catches_up(step);
+        }
+        if let Some(frame) = met {
             return (n + 1, End::Joined(frame));
         }
         if word == 0 {
@@ -123,6 +134,12 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     (MAX_DEPTH, End::Full)
 }
 
+/// The rule of an address that is not the youngest of its place in the cache.
+#[inline(never)]
+fn rarer_rule(ip: usize) -> Rule {
+    cache::lookup_old(ip).or_else(|| learn(ip)).unwrap_or(Rule::stop(Stop::Unknown))
+}
+
 #[cold]
 fn end_of(rule: Rule, sp: usize) -> End {
     match rule.why_stop() {
@@ -131,6 +148,24 @@ fn end_of(rule: Rule, sp: usize) -> End {
         Some(Stop::Unfit) => End::Unfit,
         Some(Stop::Unknown) | None => End::Lost,
     }
+}
+
+/// A number and the same number, of which the compiler does not know that they are the same.
+#[inline(always)]
+fn twice(number: usize) -> (usize, usize) {
+    let mut copy = number;
+    // SAFETY: no instruction at all. Not `pure`, or it would be moved behind the
+    // comparison, where the compiler knows another name for the number.
+    unsafe { asm!("/* {} */", inout(reg) copy, options(nomem, nostack, preserves_flags)) };
+    (number, copy)
+}
+
+/// A number that is taken in a branch: not by a conditional move, which would wait for the condition.
+#[inline(always)]
+fn kept_apart(mut number: usize) -> usize {
+    // SAFETY: no instruction at all. Not `pure`, or it would be moved out of the branch.
+    unsafe { asm!("/* {} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
+    number
 }
 
 /// A word of this thread's stack.

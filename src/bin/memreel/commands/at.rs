@@ -1,6 +1,9 @@
 //! `memreel at`: the allocator's state after an event.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use memreel::analysis::{
     layout::{Layout, layout},
@@ -16,7 +19,7 @@ use crate::{
     exit::Exit,
     input::{Failure, each_device},
     moment::{self, At},
-    sites::{Sites, call, count, warnings},
+    sites::{Sites, call, count, stream, warnings},
     table::Table,
 };
 
@@ -32,11 +35,19 @@ Example:
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
 pub(crate) struct Options {
     /// The number of an event, start, peak or end
-    #[arg(value_name = "WHEN", value_parser = moment::parse)]
+    #[arg(value_name = "WHEN", value_parser = when)]
     at: At,
 
     #[command(flatten)]
     input: Input,
+}
+
+/// A moment; whoever begins with the file is told the order.
+fn when(text: &str) -> Result<At, String> {
+    moment::parse(text).map_err(|why| match Path::new(text).exists() {
+        true => format!("{why}, and then the file: memreel at peak {text}"),
+        false => why,
+    })
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
@@ -106,7 +117,7 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
     }
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
     segments(&layout(history, moment), out)?;
-    writeln!(out, "\nthe biggest:")?;
+    writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
     let sites = Sites::new(history.snapshot(), 4);
     for group in top(history, moment, By::Stack).iter().take(5) {
         writeln!(out, "{}", sites.group(group, totals.active_bytes))?;
@@ -128,7 +139,7 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
             Bytes(segment.used_bytes()).to_string(),
             segment.blocks.len().to_string(),
             Bytes(segment.largest_gap_bytes()).to_string(),
-            segment.range.stream.to_string(),
+            stream(segment.range.stream),
             map(segment),
         ]);
     }
@@ -136,7 +147,7 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
     table.print(out)?;
     match sorted.len().saturating_sub(N_SEGMENTS) {
         0 => Ok(()),
-        n => writeln!(out, "and {n} smaller segments; --json has them all"),
+        n => writeln!(out, "and {}; --json has them all", count(n, "smaller segment")),
     }
 }
 

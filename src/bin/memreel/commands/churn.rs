@@ -13,7 +13,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     input::each_device,
-    sites::{Sites, warnings},
+    sites::{Sites, count, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -49,11 +49,16 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
             writeln!(out, "{object}")?;
             return Ok(Exit::Fine);
         }
-        writeln!(
-            out,
-            "{n_cycles} allocs that were freed again, from {} sites and sizes that did so twice or more",
-            found.len()
-        )?;
+        if found.is_empty() {
+            writeln!(out, "no site allocated and freed one size twice or more")?;
+        } else {
+            writeln!(
+                out,
+                "{} of alloc and free, from {} that did so twice or more with one size",
+                count(n_cycles, "cycle"),
+                count(found.len(), "site"),
+            )?;
+        }
         warnings(&history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
         for site in found.iter().take(options.listing.n) {
             let (size, n, life) = (Bytes(site.size_bytes).to_string(), site.n_cycles, site.mean_life_entries);

@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 
 use super::segments::pool;
 use crate::{
+    args::{Devices, device},
     bytes::Bytes,
     exit::Exit,
     folded,
-    input::{Failure, open_both},
+    input::{Failure, Opened, name, open_both},
+    sites::count,
     table::Table,
 };
 
@@ -36,6 +38,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pytorch: bool,
 
+    /// The device to look at, or all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
+    device: Devices,
+
     /// One JSON object
     #[arg(long, conflicts_with = "pytorch")]
     json: bool,
@@ -48,14 +54,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    let opened = match open_both(&options.before, &options.after) {
-        Ok(opened) => opened.map(|opened| opened.snapshot),
-        Err(Failure::Write(error)) => return Err(error),
-        Err(Failure::Told(exit, what)) => {
-            eprintln!("memreel: {what}");
-            return Ok(exit);
-        }
-    };
+    let opened =
+        match open_both(&options.before, &options.after).and_then(|both| of_device(both, options.device)) {
+            Ok(opened) => opened,
+            Err(Failure::Write(error)) => return Err(error),
+            Err(Failure::Told(exit, what)) => {
+                eprintln!("memreel: {what}");
+                return Ok(exit);
+            }
+        };
     let comparison = compare(&opened[0], &opened[1]);
     let sides =
         [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];
@@ -69,11 +76,24 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     } else if options.json {
         writeln!(out, "{}", object(&comparison, &opened[0], &opened[1]))?;
     } else {
+        head(&comparison, &opened, [&options.before, &options.after].map(|path| name(path)), out)?;
         for (side, snapshot, segments) in sides {
             print(side, snapshot, segments, out)?;
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Both snapshots, without the segments of other devices than the one that was named.
+fn of_device(both: [Opened; 2], which: Devices) -> Result<[Snapshot; 2], Failure> {
+    if let Devices::One(device) = which {
+        both[0].devices(which).or_else(|_| both[1].devices(which))?;
+        return Ok(both.map(|mut opened| {
+            opened.snapshot.segments.retain(|segment| segment.device == i64::from(device));
+            opened.snapshot
+        }));
+    }
+    Ok(both.map(|opened| opened.snapshot))
 }
 
 fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value {
@@ -94,11 +114,28 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
     })
 }
 
+/// What each file holds: a snapshot's segments are those of its end, whatever its history says.
+fn head(
+    comparison: &Comparison,
+    opened: &[Snapshot; 2],
+    names: [String; 2],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let bytes = |segments: &[Segment]| {
+        Bytes(segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size)))
+    };
+    for (name, snapshot) in names.into_iter().zip(opened) {
+        let (n, bytes) = (snapshot.segments.len(), bytes(&snapshot.segments));
+        writeln!(out, "{name}: {} at the end, {bytes}", count(n, "segment"))?;
+    }
+    let n_same = opened[0].segments.len().saturating_sub(comparison.only_before.len());
+    writeln!(out, "in both: {}", count(n_same, "segment"))
+}
+
 fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut impl Write) -> io::Result<()> {
     let segments: Vec<&Segment> = segments.iter().map(|index| &snapshot.segments[*index]).collect();
     let bytes = segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size));
-    let word = if segments.len() == 1 { "segment" } else { "segments" };
-    writeln!(out, "only {side}: {} {word}, {}", segments.len(), Bytes(bytes))?;
+    writeln!(out, "only {side}: {}, {}", count(segments.len(), "segment"), Bytes(bytes))?;
     if segments.is_empty() {
         return Ok(());
     }

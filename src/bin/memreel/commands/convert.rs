@@ -9,13 +9,16 @@ use std::{
 use clap::ValueEnum;
 use memreel::{
     Snapshot, pickle,
-    rewrite::{Format, convert},
+    rewrite::{Format, convert, split},
 };
 
+use serde_json::json;
+
 use crate::{
+    args::{Devices, device},
     exit::Exit,
     input::{Failure, Opened, each_file},
-    output::told,
+    output::{not_to_a_terminal, told},
 };
 
 #[derive(Debug, clap::Args)]
@@ -46,6 +49,14 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// The device that is wanted, or all
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// One JSON object a line, for each file that is written; needs -o, because standard output is taken otherwise
+    #[arg(long, requires = "output")]
+    json: bool,
+
     /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -62,14 +73,21 @@ enum To {
 }
 
 impl To {
-    fn of_path(path: &Path) -> Option<To> {
-        Some(match path.extension()?.to_str()? {
-            "json" => To::Json,
+    /// What a file's ending says; without one, JSON.
+    fn of_path(path: &Path) -> Result<To, Failure> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        Ok(match &*ending {
+            _ if path.is_dir() => To::Json,
+            "json" | "" => To::Json,
             "pickle" | "pkl" => To::Pickle,
             "pb" | "pprof" => To::Pprof,
             "folded" => To::Folded,
             "csv" => To::Csv,
-            _ => return None,
+            _ => {
+                return Err(Failure::usage(format!(
+                    ".{ending} says no format; say --to with one of those in --help"
+                )));
+            }
         })
     }
 
@@ -104,15 +122,51 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         let what = "several files need a folder behind -o, which must be there";
         return told(Err(Failure::usage(what)));
     }
-    let to = options.to.or_else(|| To::of_path(output?)).unwrap_or(To::Json);
+    let to = match (options.to, output) {
+        (Some(to), _) => to,
+        (None, None) => To::Json,
+        (None, Some(path)) => match To::of_path(path) {
+            Ok(to) => to,
+            Err(failure) => return told(Err(failure)),
+        },
+    };
+    if options.json && output.is_none() {
+        return told(Err(Failure::usage(
+            "standard output is taken by what is converted; --json needs a file behind -o",
+        )));
+    }
     each_file(&options.files, |opened| {
+        let part = part(opened, options.device)?;
+        let snapshot = part.as_ref().unwrap_or(&opened.snapshot);
         let Some(output) = output else {
-            to.write(&opened.snapshot, options.stacks, &mut *out)?;
+            if matches!(to, To::Pickle | To::Pprof) {
+                not_to_a_terminal("this format")?;
+            }
+            to.write(snapshot, options.stacks, &mut *out)?;
             return Ok(Exit::Fine);
         };
         let path = if output.is_dir() { output.join(file_name(opened, to)) } else { output.to_path_buf() };
-        save(&opened.snapshot, to, options.stacks, &path)
+        let exit = save(snapshot, to, options.stacks, &path)?;
+        if options.json {
+            let (format, written) = (to.extension(), path.display().to_string());
+            let n_events = snapshot.n_events();
+            let line =
+                json!({"file": opened.name, "format": format, "n_events": n_events, "written": written});
+            writeln!(out, "{line}")?;
+        }
+        Ok(exit)
     })
+}
+
+/// One device's part, if one was named.
+fn part(opened: &Opened, which: Devices) -> Result<Option<Snapshot>, Failure> {
+    if which == Devices::All {
+        return Ok(None);
+    }
+    let wanted = opened.devices(which)?;
+    let parts = split(opened.snapshot.clone()).into_iter();
+    let part = parts.into_iter().find(|(device, _)| wanted.contains(device)).map(|(_, part)| part);
+    Ok(Some(part.unwrap_or_default()))
 }
 
 fn file_name(opened: &Opened, to: To) -> String {

@@ -9,6 +9,7 @@ use memreel::{
     DeviceId,
     analysis::{
         diff::{Change, diff},
+        life::Moment,
         state::DeviceHistory,
     },
 };
@@ -20,7 +21,7 @@ use crate::{
     exit::Exit,
     input::{Failure, Opened, open_both},
     moment::{self, At},
-    sites::{Sites, warnings},
+    sites::{Sites, count, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -74,8 +75,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
     let [before, after] = open_both(&options.before, &options.after)?;
-    let mut devices = before.devices(options.device).unwrap_or_default();
-    devices.extend(after.devices(options.device)?);
+    // A device may have come or gone; one that neither file has is a mistake.
+    let mut devices = match (before.devices(options.device), after.devices(options.device)) {
+        (Err(failure), Err(_)) => return Err(failure),
+        (one, other) => [one.unwrap_or_default(), other.unwrap_or_default()].concat(),
+    };
     devices.sort_unstable();
     devices.dedup();
     let has_several = devices.len() > 1;
@@ -106,24 +110,21 @@ fn one_device(
             "before": before.name,
             "after": after.name,
             "device": device.0,
+            "before_event": moments[0].entry(),
+            "after_event": moments[1].entry(),
             "before_bytes": totals[0].active_bytes,
             "after_bytes": totals[1].active_bytes,
+            "before_reserved_bytes": totals[0].reserved_bytes,
+            "after_reserved_bytes": totals[1].reserved_bytes,
+            "before_peak_bytes": histories[0].peak().1.active_bytes,
+            "after_peak_bytes": histories[1].peak().1.active_bytes,
             "changes": all,
             "warnings": histories.iter().flat_map(|history| history.certainty().warnings()).collect::<Vec<_>>(),
         });
         writeln!(out, "{object}")?;
         return Ok(());
     }
-    let [one, other] = totals.map(|totals| totals.active_bytes);
-    writeln!(
-        out,
-        "{} in use, then {}: {}; {} reserved, then {}",
-        Bytes(one),
-        Bytes(other),
-        signed(i128::from(other) - i128::from(one)),
-        Bytes(totals[0].reserved_bytes),
-        Bytes(totals[1].reserved_bytes),
-    )?;
+    head(&histories, moments, [before, after], out)?;
     for (history, opened) in histories.iter().zip([before, after]) {
         let warnings = warnings(history);
         let told = warnings.iter().filter(|warning| warning.starts_with("warning"));
@@ -134,6 +135,27 @@ fn one_device(
     }
     print(options, &changes, &sites, out)?;
     Ok(())
+}
+
+/// Which moments are compared, a line each, and how the figures differ.
+fn head(
+    histories: &[DeviceHistory<'_>; 2],
+    moments: [Moment; 2],
+    opened: [&Opened; 2],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let figures = |at: usize| {
+        let totals = histories[at].totals_at(moments[at]);
+        [totals.active_bytes, totals.reserved_bytes, histories[at].peak().1.active_bytes]
+    };
+    for (at, opened) in opened.into_iter().enumerate() {
+        let [active, reserved, peak] = figures(at).map(Bytes);
+        let when = moment::words(&histories[at], moments[at]);
+        writeln!(out, "{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name)?;
+    }
+    let (one, other) = (figures(0), figures(1));
+    let [active, reserved, peak] = [0, 1, 2].map(|at| signed(i128::from(other[at]) - i128::from(one[at])));
+    writeln!(out, "difference: {active} in use, {reserved} reserved; peak {peak}")
 }
 
 fn print(
@@ -158,7 +180,7 @@ fn print(
     }
     match first_shrunk - n_top {
         0 => Ok(()),
-        n => writeln!(out, "and {n} smaller changes; -n prints more"),
+        n => writeln!(out, "and {}; -n prints more", count(n, "smaller change")),
     }
 }
 

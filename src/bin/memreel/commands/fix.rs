@@ -8,7 +8,6 @@ use std::{
 };
 
 use memreel::{
-    Snapshot, pickle,
     rewrite::{Change, fix},
     snapshot::validate::{Finding, Severity, validate},
 };
@@ -17,7 +16,7 @@ use serde_json::json;
 use crate::{
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, is_snapshot, name, open, parse, piped},
+    input::{Failure, inspect, name},
     output::{Output, told},
 };
 
@@ -25,7 +24,8 @@ use crate::{
 #[command(after_help = "\
 Says what it changes, a line each. Whatever the input is, what is written is protocol 4 in small
 batches with shared stacks, which every viewer takes. Missing events are added at the latest place
-where they can have been; events that contradict the segments go. Without -o it only tells.
+where they can have been; events that contradict the segments go. Without -o it only tells. A file is
+repaired as a whole: there is no --device, but `memreel split`.
 
 Example:
   memreel fix snapshot.pickle -o fixed.pickle
@@ -70,8 +70,8 @@ struct Report {
 }
 
 fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let (snapshot, mut bytes) = read(file)?;
-    let fixed = fix(snapshot);
+    let (snapshot, mut bytes) = inspect(file)?;
+    let fixed = fix(snapshot.map_err(|why| Failure::Told(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     // What is left is looked for while the file is written: neither waits for the other.
     let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };
@@ -89,27 +89,6 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
         print(&report, &name(file), options.json, out)?;
     }
     Ok(exit)
-}
-
-fn read(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
-    let (snapshot, findings) = inspect(file)?;
-    Ok((is_snapshot(snapshot)?, findings))
-}
-
-fn inspect(file: &Path) -> Result<(Snapshot, Vec<Finding>), Failure> {
-    match piped(file)? {
-        Some(bytes) if pickle::from_slice(&bytes).is_ok() => {
-            let inspection = pickle::inspect_slice(&bytes);
-            Ok((inspection.snapshot?, inspection.findings))
-        }
-        // A text: standard input has been read, so it is taken from there.
-        Some(bytes) => Ok((parse(&bytes)?, Vec::new())),
-        None if file.is_file() => {
-            let inspection = pickle::inspect(file)?;
-            Ok((inspection.snapshot?, inspection.findings))
-        }
-        None => Ok((open(file)?.snapshot, Vec::new())),
-    }
 }
 
 fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {

@@ -92,10 +92,10 @@ fn print(
     table.print(out)?;
     writeln!(
         out,
-        "\n{}: {} free in {} pieces, the largest {}; {} in empty segments (empty_cache returns them)",
+        "\n{}: {} free in {}, the largest {}; {} in empty segments (empty_cache returns them)",
         moment::words(history, found.moment),
         Bytes(found.free_bytes),
-        found.n_free,
+        count(found.n_free, "piece"),
         Bytes(found.largest_free_bytes),
         Bytes(found.empty_bytes),
     )?;

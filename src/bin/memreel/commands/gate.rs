@@ -31,6 +31,9 @@ Peaks are those of the recorded events, in bytes asked for, so that timing does 
 is what is reserved and in no block, when most is reserved. A baseline is an older snapshot: peak, live
 and reserved may exceed it by the tolerance.
 
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
+64 MiB); kB, MB, GB count in 1000s.
+
 Example:
   memreel gate --max-peak 10GiB --max-live 1GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml snapshot.pickle
@@ -181,7 +184,7 @@ fn print(
     let moment = if over.what == "live" { history.end() } else { figures.peak };
     let all_bytes = history.totals_at(moment).active_bytes;
     let sites = Sites::new(history.snapshot(), 4);
-    writeln!(out, "the biggest {}:", crate::moment::words(history, moment))?;
+    writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
     let groups = top(history, moment, By::Stack);
     groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
 }

@@ -19,7 +19,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
-    sites::{Sites, count, percent, warnings},
+    sites::{Sites, clean, count, percent, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -66,13 +66,25 @@ fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Gro
     if let [first, second] = &options.between[..] {
         let scopes = Scopes::of(history.snapshot(), history.device());
         let end = |name: &str| -> Result<Moment, Failure> {
-            let none =
-                || Failure::usage(format!("no scope {name:?} in the history of device {}", history.device()));
+            let none = || {
+                let what = format!("no scope {name:?} in the history of device {}", history.device());
+                Failure::usage(what + &known(&scopes.paths()))
+            };
             scopes.end_of(name).ok_or_else(none)
         };
         return Ok(Some(grown_between(history, end(first)?, end(second)?)));
     }
     Ok(options.older_than.map(|n| older_than(history, n)))
+}
+
+/// What could have been said instead.
+fn known(scopes: &[&str]) -> String {
+    const N: usize = 8;
+    let more = if scopes.len() > N { ", …" } else { "" };
+    match scopes {
+        [] => ": no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
+        _ => format!("; there are {}{more}", clean(&scopes[..scopes.len().min(N)].join(", "))),
+    }
 }
 
 fn print_groups(
@@ -97,7 +109,7 @@ fn print_groups(
     }
     let what = match (&options.between[..], options.older_than) {
         ([first, second], _) => format!("that came between {first} and {second} and stayed"),
-        (_, Some(age)) => format!("held at the end for {age} events or more"),
+        (_, Some(age)) => format!("held at the end for {} or more", count(age, "event")),
         _ => String::new(),
     };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
@@ -146,9 +158,9 @@ fn print_sites(
     }
     writeln!(
         out,
-        "{} held at the end from {} sites; {} of them grew all along",
+        "{} held at the end from {}; {} of them grew all along",
         Bytes(held),
-        found.len(),
+        count(found.len(), "site"),
         growing.len()
     )?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;

@@ -14,6 +14,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     input::{Failure, Opened, each_device},
+    sites::stream as handle,
     table::Table,
 };
 
@@ -65,8 +66,7 @@ fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write)
             });
             writeln!(out, "{object}")?;
         }
-        let stream = if stream == 0 { "0".to_owned() } else { format!("{stream:#x}") };
-        table.row(vec![state.to_owned(), Bytes(bytes).to_string(), n.to_string(), stream]);
+        table.row(vec![state.to_owned(), Bytes(bytes).to_string(), n.to_string(), handle(stream)]);
     }
     if !is_json {
         table.print(out)?;

@@ -15,6 +15,7 @@ use crate::{
     exit::Exit,
     input::{Failure, name},
     output::{Output, told},
+    sites::count,
     stored::Source,
 };
 
@@ -22,7 +23,8 @@ use crate::{
 #[command(after_help = "\
 The number of a rank is read from the file's name (rank3, rank_3, rank-3), if every file has one; the
 viewer's menu of devices then picks the rank. Otherwise devices keep their numbers, or where two files
-have the same, are numbered in the order of the files.
+have the same, are numbered in the order of the files. To leave devices out, use `memreel split --device`
+first.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle
@@ -80,7 +82,9 @@ fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure>
         return Ok(Exit::Fine);
     }
     let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
-    write!(out, "{n_files} files, {} events, devices {}", whole.n_events(), devices.join(", "))?;
+    let (files, events) = (count(n_files, "file"), count(whole.n_events(), "event"));
+    let word = if devices.len() == 1 { "device" } else { "devices" };
+    write!(out, "{files}, {events}, {word} {}", devices.join(", "))?;
     match written {
         Some(path) => writeln!(out, ", written to {}", path.display())?,
         None => writeln!(out, "; nothing is written without -o")?,

@@ -115,8 +115,7 @@ fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
     let setting =
         opened.snapshot.allocator_settings().and_then(|settings| settings.get("expandable_segments"));
     let is_expandable = matches!(setting, Some(Setting::Bool(true)));
-    let room = if report.is_limited() { 0 } else { report.device_free_bytes };
-    let limit = report.totals.reserved_bytes.saturating_add(room);
+    let limit = report.could_hold_bytes();
     match report.verdict {
         Verdict::Fragmented | Verdict::Elsewhere if !is_expandable && opened.name != name(Path::new("-")) => {
             Some(format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
@@ -161,9 +160,10 @@ fn print(
     let groups = top(history, report.moment, By::Stack);
     writeln!(
         out,
-        "\nthe biggest of {}, {}:",
+        "\nthe biggest of {}, {}:\n{}",
         count(report.totals.n_blocks, "live block"),
-        Bytes(report.totals.active_bytes)
+        Bytes(report.totals.active_bytes),
+        Sites::heading()
     )?;
     for group in groups.iter().take(options.listing.n) {
         writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;

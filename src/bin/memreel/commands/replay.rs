@@ -6,7 +6,9 @@ use std::{
 };
 
 use memreel::{
-    DeviceId, Error, Snapshot, pickle,
+    DeviceId, Error, Snapshot,
+    analysis::{oom::oom, state::DeviceHistory},
+    pickle,
     snapshot::Frame,
     whatif::{Answer, FailedRequest, Question, Requests, ask_all, grid, replayed},
 };
@@ -18,6 +20,7 @@ use crate::{
     exit::Exit,
     input::{Opened, each_file},
     progress::Progress,
+    sites::count,
     table::Table,
 };
 
@@ -35,6 +38,7 @@ pub(crate) fn run(options: &Replay, out: &mut impl Write) -> io::Result<Exit> {
         }
     }
     each_file(&options.files, |opened| {
+        opened.devices(options.device)?;
         answered(options, opened)?.print(options, out)?;
         Ok(Exit::Fine)
     })
@@ -112,9 +116,9 @@ impl Answered<'_> {
     fn print(&self, options: &Replay, out: &mut impl Write) -> io::Result<()> {
         for (requests, answers) in &self.devices {
             if options.json {
-                answers
-                    .iter()
-                    .try_for_each(|answer| writeln!(out, "{}", self.line(requests, answer, answers)))?;
+                answers.iter().try_for_each(|answer| {
+                    writeln!(out, "{}", self.line(requests, answer, answers, options))
+                })?;
             } else {
                 self.text(requests, answers, options, out)?;
             }
@@ -122,7 +126,7 @@ impl Answered<'_> {
         Ok(())
     }
 
-    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer]) -> Value {
+    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Replay) -> Value {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
         let first_oom = outcome.first_oom.map(|oom| {
@@ -153,7 +157,7 @@ impl Answered<'_> {
             "recorded_num_ooms": recorded.num_ooms,
             "is_least": std::ptr::eq(answer, least(all)),
             "confidence": answer.confidence.to_string(),
-            "warnings": requests.warnings(),
+            "warnings": self.warnings(requests, options),
         })
     }
 
@@ -167,15 +171,16 @@ impl Answered<'_> {
         let recorded = requests.recorded();
         writeln!(
             out,
-            "{}, device {}: {} requests, recorded under {} with a peak of {} reserved and {} out-of-memory errors",
+            "{}, device {}: {}, recorded under {} with a peak of {} reserved and {}",
             self.name,
             requests.device(),
-            requests.len(),
+            count(requests.len(), "request"),
             name(recorded.conf()),
             Bytes(recorded.reserved_peak_bytes),
-            recorded.num_ooms,
+            count(recorded.num_ooms, "out-of-memory error"),
         )?;
-        requests.warnings().iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
+        let warnings = self.warnings(requests, options);
+        warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
         writeln!(out)?;
         let mut rows: Vec<&Answer> = answers.iter().collect();
         if options.sweep {
@@ -184,7 +189,7 @@ impl Answered<'_> {
         table(&rows).print(out)?;
         for answer in rows.iter().filter(|answer| answer.outcome.n_priors_refused > 0) {
             let n = answer.outcome.n_priors_refused;
-            writeln!(out, "\n{}: no room for {n} pre-existing blocks", name(&answer.conf))?;
+            writeln!(out, "\n{}: no room for {}", name(&answer.conf), count(n, "pre-existing block"))?;
         }
         let mut failures: Vec<FailedRequest> =
             answers.iter().filter_map(|answer| answer.outcome.first_oom).collect();
@@ -192,6 +197,19 @@ impl Answered<'_> {
         failures.dedup();
         failures.into_iter().try_for_each(|oom| self.failure(requests, oom, out))?;
         if options.sweep { conclusion(recorded.usable_conf(), answers, out) } else { Ok(()) }
+    }
+
+    fn warnings(&self, requests: &Requests, options: &Replay) -> Vec<String> {
+        let mut all = requests.warnings().to_vec();
+        if options.limit.is_none() && requests.recorded().num_ooms > 0 {
+            let report = oom(&DeviceHistory::of(self.snapshot, requests.device()));
+            let limit = report.map_or(0, |report| report.could_hold_bytes());
+            all.push(format!(
+                "the recorded run was out of memory, and without a limit no replay is; try --limit {limit}, which is \
+                 what it could hold when it failed"
+            ));
+        }
+        all
     }
 
     /// Where a request was made that fails; under which settings says the table.
@@ -269,14 +287,18 @@ fn conclusion(recorded: &str, answers: &[Answer], out: &mut impl Write) -> io::R
     let percent = (best_peak as f64 / peak.max(1) as f64 - 1.0) * 100.0;
     write!(
         out,
-        "\nleast: {} needs {} reserved instead of {} under {} ({percent:+.1} %), with {best_calls} device calls instead of {calls}",
+        "\nleast: {} needs {} reserved instead of {} under {} ({percent:+.1} %), with {} instead of {calls}",
         name(&best.conf),
         Bytes(best_peak),
         Bytes(peak),
         name(&before.conf),
+        count(best_calls, "device call"),
     )?;
     match [best, before].map(|answer| answer.outcome.num_ooms) {
-        [best, before] if best < before => writeln!(out, " and {best} failed requests instead of {before}"),
+        [best, before] if best < before => {
+            let failed = count(best, "failed request");
+            writeln!(out, " and {failed} instead of {before}")
+        }
         _ => writeln!(out),
     }
 }

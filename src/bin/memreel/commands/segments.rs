@@ -18,6 +18,7 @@ use crate::{
     exit::Exit,
     folded,
     input::{Failure, Opened, each_device, each_file},
+    sites::stream,
     table::Table,
 };
 
@@ -144,7 +145,7 @@ fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit
             n.to_string(),
             Bytes(free.map(|block| block.size).max().unwrap_or(0)).to_string(),
             pool(segment),
-            if segment.stream == 0 { "0".to_owned() } else { format!("{:#x}", segment.stream) },
+            stream(segment.stream),
         ]);
     }
     table.print(out)?;

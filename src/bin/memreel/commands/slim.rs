@@ -19,13 +19,15 @@ use crate::{
     exit::Exit,
     input::Failure,
     output::{Output, told},
+    sites::count,
     stored::each_stored,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A window keeps the state right: its end becomes the file's end, and what lived when it began is there
-without an alloc, as after a ring that wrapped. Without -o it only says what would be left.
+without an alloc, as after a ring that wrapped. Without -o it only says what would be left. Every device
+stays; `memreel split --device` takes one out.
 
 Example:
   memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle
@@ -178,7 +180,14 @@ fn slim_file(
         )?;
         return Ok(Exit::Fine);
     }
-    write!(out, "{name}: {} of {} events, {} frames of {}", events[1], events[0], frames[1], frames[0])?;
+    write!(
+        out,
+        "{name}: {} of {}, {} of {}",
+        events[1],
+        count(events[0], "event"),
+        frames[1],
+        count(frames[0], "frame")
+    )?;
     match written {
         Some(path) => writeln!(out, ", written to {}", path.display())?,
         None => writeln!(out, "; nothing is written without -o")?,
@@ -198,7 +207,7 @@ fn span(document: &impl Document) -> String {
     match times {
         Some((first, last)) => {
             let ms = last.saturating_sub(first) / 1000;
-            format!("the history has {} events in {ms} ms", document.n_events())
+            format!("the history has {} in {ms} ms", count(document.n_events(), "event"))
         }
         None => "no history was recorded".to_owned(),
     }

@@ -9,8 +9,10 @@ use memreel::{pickle, rewrite::split};
 use serde_json::json;
 
 use crate::{
+    args::{Devices, device},
     exit::Exit,
     input::{Failure, Opened, each_file},
+    sites::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -26,6 +28,10 @@ pub(crate) struct Options {
     /// The folder for the files; it must be there
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+
+    /// The device whose file is wanted, or all
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
 
     /// One JSON object a line, for each file that is written
     #[arg(long)]
@@ -45,7 +51,11 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let input = Path::new(name);
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
+    let wanted = opened.devices(options.device)?;
     for (device, part) in split(opened.snapshot.clone()) {
+        if !wanted.contains(&device) {
+            continue;
+        }
         let path = folder.join(format!("{stem}.device{device}.pickle"));
         if options.output.is_none() && path.exists() {
             let what = format!("{} is there already; say -o FOLDER to write anyway", path.display());
@@ -60,7 +70,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
                 json!({"file": name, "device": device.0, "n_events": n_events, "written": path})
             )?;
         } else {
-            writeln!(out, "{name}: device {device}, {n_events} events, written to {path}")?;
+            writeln!(out, "{name}: device {device}, {}, written to {path}", count(n_events, "event"))?;
         }
     }
     Ok(Exit::Fine)

@@ -18,7 +18,7 @@ use crate::{
     exit::Exit,
     input::{Failure, each_device},
     moment, plot,
-    sites::warnings,
+    sites::{count, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -115,7 +115,8 @@ fn print(
     };
     #[allow(clippy::cast_precision_loss)]
     let seconds = span_us as f64 / 1e6;
-    writeln!(out, "{:13}{} events in {seconds:.3} s   █ allocated ▓ active ░ reserved", "", entries.len())?;
+    let n_events = count(entries.len(), "event");
+    writeln!(out, "{:13}{n_events} in {seconds:.3} s   █ allocated ▓ active ░ reserved", "")?;
     Ok(())
 }
 

@@ -6,7 +6,6 @@ use clap::ValueEnum;
 use memreel::{
     DeviceId, Snapshot,
     analysis::{
-        frames::is_wrapper,
         life::Moment,
         state::DeviceHistory,
         top::{Branch, By, Group, Site, top, tree},
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     args::{Input, Listing},
     bytes::Bytes,
+    colour::faint,
     exit::Exit,
     input::{Failure, Opened, each_device},
     moment::{self, At},
@@ -27,7 +27,8 @@ use crate::{
 #[command(after_help = "\
 The peak is the first moment at which most bytes were in use, blocks whose free waits for a stream
 included, as the viewer's timeline counts. Bytes are those asked for. By function or file, the first
-column is what its innermost shown frame allocated, `total` also what its callees did.
+column is what it allocated itself, the other also what its callees did. Of stacks of Python and C++ the
+Python frames are shown, and --json has all.
 
 Example:
   memreel top snapshot.pickle
@@ -156,6 +157,15 @@ fn body(
     }
     let groups = top(history, moment, options.by.by());
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
+    if !groups.is_empty() {
+        let heading = match options.by {
+            Grouping::Stack => Sites::heading(),
+            Grouping::Scope => heading("", "scope"),
+            Grouping::Function => heading("and callees", "function"),
+            Grouping::File => heading("and callees", "file"),
+        };
+        writeln!(out, "{heading}")?;
+    }
     for group in groups.iter().take(options.listing.n) {
         if has_totals {
             writeln!(out, "{}", with_total(group, all_bytes, sites))?;
@@ -185,7 +195,7 @@ fn print_tree(
     const CALLS: usize = 4;
     for line in branches.chunk_by(|_, next| next.continues) {
         let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
-        let calls: Vec<String> = frames.filter(|frame| !is_wrapper(frame)).map(call).collect();
+        let calls: Vec<String> = frames.map(call).collect();
         let text = match &calls[..] {
             [] if line[0].frame.is_none() => "(no stack)".to_owned(),
             [] => "…".to_owned(),
@@ -201,9 +211,14 @@ fn print_tree(
     Ok(())
 }
 
+fn heading(total: &str, what: &str) -> String {
+    let faint = faint();
+    let total = if total.is_empty() { String::new() } else { format!(" {total:>11}") };
+    format!("{faint}{:>7} {:>11} {:>6}{total}  {what}{faint:#}", "share", "bytes", "blocks")
+}
+
 fn with_total(group: &Group, all_bytes: u64, sites: &Sites<'_>) -> String {
     let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
-    let figures =
-        format!("{} {own:>11} {:>6} {total:>11} total", percent(group.bytes, all_bytes), group.n_blocks);
+    let figures = format!("{} {own:>11} {:>6} {total:>11}", percent(group.bytes, all_bytes), group.n_blocks);
     sites.row(&figures, &group.site)
 }

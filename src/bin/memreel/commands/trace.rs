@@ -70,7 +70,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
     let entries = &opened.snapshot.device_traces[device.index()];
-    writeln!(out, "Device {device} ----------------\n{} entries", entries.len())?;
+    let entries_word = if entries.len() == 1 && !options.pytorch { "entry" } else { "entries" };
+    writeln!(out, "Device {device} ----------------\n{} {entries_word}", entries.len())?;
     let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
     for line in lines(&opened.snapshot, device, naming) {
         print(opened, &line, options.pytorch, out)?;

@@ -1,0 +1,237 @@
+//! Names of functions as people read them: without arguments, and short.
+
+use crate::sites::clean;
+
+/// Longer names are shortened: templates fill screens.
+const WIDTH: usize = 60;
+
+/// A name without its arguments; one that is too long loses the paths of its types, then what its types are made
+/// of, then where it begins: the end of a name says more, `<T as Trait>::method`.
+pub(crate) fn short(name: &str) -> String {
+    let mut name = without_arguments(&clean(name));
+    for shorten in [without_inner_paths, without_inner_types, without_outer_path, without_middle] {
+        if name.chars().count() > WIDTH {
+            name = shorten(&name);
+        }
+    }
+    name
+}
+
+/// What stands between brackets is no argument; `operator()` and `(anonymous namespace)` are names.
+fn without_arguments(name: &str) -> String {
+    let mut kept = String::new();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(c) = name[at..].chars().next() {
+        let rest = &name[at..];
+        if let Some(length) = word(rest, &kept) {
+            kept += &rest[..length];
+            at += length;
+            continue;
+        }
+        if c == '(' && depth == 0 && !kept.is_empty() {
+            // `f(int)::{lambda(int)#1}`: the arguments of what the name is in.
+            let Some(end) = behind_arguments(rest) else { break };
+            at += end;
+            continue;
+        }
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' if !kept.ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        kept.push(c);
+        at += c.len_utf8();
+    }
+    // Alone, without a name before it, a bracket may be all there is.
+    if kept.trim().is_empty() { name.to_owned() } else { kept.trim_end().to_owned() }
+}
+
+/// The length of what is kept whole although it has brackets in it.
+fn word(rest: &str, before: &str) -> Option<usize> {
+    const ANONYMOUS: &str = "(anonymous";
+    if rest.starts_with(ANONYMOUS) {
+        return rest.find(')').map(|end| end + 1);
+    }
+    let is_inside_a_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let symbol = rest.strip_prefix("operator").filter(|_| !is_inside_a_word)?;
+    let length = match symbol {
+        _ if symbol.starts_with("()") || symbol.starts_with("[]") => 2,
+        _ => symbol.find(|c: char| !"<>=-+*/%&|^!~,".contains(c)).unwrap_or(symbol.len()),
+    };
+    Some("operator".len() + length)
+}
+
+/// How long arguments are, if the name goes on behind them.
+fn behind_arguments(rest: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth > 1 => depth -= 1,
+            ')' => {
+                let behind = &rest[at + 1..];
+                let next = behind.trim_start_matches(" const").trim_start_matches([' ', '&']);
+                let goes_on = next.starts_with("::") || next.starts_with('#');
+                return goes_on.then(|| rest.len() - next.len());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `<core::iter::Map<I, F> as core::iter::Iterator>::next` is `<Map<I, F> as Iterator>::next`.
+fn without_inner_paths(name: &str) -> String {
+    let mut kept = String::new();
+    let (mut depth, mut word_from) = (0_usize, 0);
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == ':' && depth > 0 && chars.peek() == Some(&':') {
+            chars.next();
+            kept.truncate(word_from);
+            continue;
+        }
+        depth = deeper(depth, c, &kept);
+        kept.push(c);
+        if !c.is_alphanumeric() && !matches!(c, '_' | '{' | '}' | '#' | '$') {
+            word_from = kept.len();
+        }
+    }
+    kept
+}
+
+/// `f<int, float>` is `f<…>`; the brackets of `<T as Trait>::f` stay, for no name is before them.
+fn without_inner_types(name: &str) -> String {
+    let mut kept = String::new();
+    // How deep in brackets that are left out.
+    let mut depth = 0_usize;
+    for c in name.chars() {
+        let is_of_a_name = kept.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if depth > 0 || c == '<' && is_of_a_name && !kept.ends_with("operator") {
+            let now = deeper(depth, c, &kept);
+            if depth == 0 {
+                kept += "<…>";
+            }
+            depth = now;
+        } else {
+            kept.push(c);
+        }
+    }
+    kept
+}
+
+fn deeper(depth: usize, c: char, before: &str) -> usize {
+    match c {
+        '<' => depth + 1,
+        '>' if !before.ends_with('-') => depth.saturating_sub(1),
+        _ => depth,
+    }
+}
+
+/// `…::Caching::malloc`: as much of a path's end as there is room for.
+fn without_outer_path(name: &str) -> String {
+    let n_chars = name.chars().count();
+    let (mut depth, mut before) = (0_usize, "");
+    for (n, (at, c)) in name.char_indices().enumerate() {
+        depth = deeper(depth, c, before);
+        before = &name[..at + c.len_utf8()];
+        if depth == 0 && name[at..].starts_with("::") && n_chars - n < WIDTH {
+            return format!("…{}", &name[at..]);
+        }
+    }
+    name.to_owned()
+}
+
+fn without_middle(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let (head, tail) = (WIDTH / 3, WIDTH - WIDTH / 3 - 1);
+    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_arguments() {
+        let cases = [
+            ("forward", "forward"),
+            ("<module>", "<module>"),
+            ("<lambda>", "<lambda>"),
+            ("Net.forward.<locals>.<listcomp>", "Net.forward.<locals>.<listcomp>"),
+            ("(anonymous)", "(anonymous)"),
+            ("a\u{1b}[2J", "a\u{fffd}[2J"),
+            // C++
+            ("at::native::empty(c10::ArrayRef<long>, bool)", "at::native::empty"),
+            ("at::(anonymous namespace)::gemm(int)", "at::(anonymous namespace)::gemm"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            ("Functor::operator()(int) const", "Functor::operator()"),
+            ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()"),
+            ("Array::operator[](unsigned long)", "Array::operator[]"),
+            ("operator<<(std::ostream&, int)", "operator<<"),
+            ("Pointer::operator->() const", "Pointer::operator->"),
+            ("Flag::operator bool() const", "Flag::operator bool"),
+            ("my_operator(int)", "my_operator"),
+            ("f(int)::{lambda(float)#1}::operator()(float) const", "f::{lambda#1}::operator()"),
+            ("A::f(void (*)(int)) const::{lambda()#2}::operator()() const", "A::f::{lambda#2}::operator()"),
+            ("f()::$_0::operator()(int) const", "f::$_0::operator()"),
+            ("f(int)::'lambda'(float)::operator()(float) const", "f::'lambda'::operator()"),
+            ("void launch<int, (anonymous namespace)::F>(int)", "void launch<int, (anonymous namespace)::F>"),
+            // Rust
+            ("train::forward::{{closure}}", "train::forward::{{closure}}"),
+            ("<(A, B) as train::Layer>::forward", "<(A, B) as train::Layer>::forward"),
+            ("<[T] as Layer>::forward", "<[T] as Layer>::forward"),
+            ("<alloc::vec::Vec<u8> as Layer>::forward", "<alloc::vec::Vec<u8> as Layer>::forward"),
+            ("<fn(A) -> B as Layer>::forward", "<fn(A) -> B as Layer>::forward"),
+            ("train::run::<fn(usize) -> (u8, u8)>", "train::run::<fn(usize) -> (u8, u8)>"),
+            (
+                "<F as core::ops::function::FnOnce<(A, B)>>::call_once",
+                "<F as core::ops::function::FnOnce<(A, B)>>::call_once",
+            ),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(short(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn long_names_keep_their_ends() {
+        let cases = [
+            (
+                "<core::iter::adapters::map::Map<I,F> as core::iter::traits::iterator::Iterator>::next",
+                "<Map<I,F> as Iterator>::next",
+            ),
+            (
+                "void at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add<float>, at::native::Another<float> >(int)",
+                "void at::native::gpu_kernel_impl_nocast<…>",
+            ),
+            (
+                "<alloc::boxed::Box<dyn core::ops::FnOnce<(a::Quite, an::Amount, of::Arguments)>> as x::CallOnce>::call",
+                "<Box<…> as CallOnce>::call",
+            ),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(short(name), expected, "{name}");
+        }
+        assert_eq!(short(&format!("{}::a::last", "x".repeat(80))), "…::a::last");
+        let long = short(&format!("a::{}", "x".repeat(80)));
+        assert_eq!((long.chars().count(), long.starts_with("a::xx")), (WIDTH, true));
+        // Nothing that a file can hold stops it.
+        for odd in [
+            "",
+            "(",
+            "((((",
+            "<<<<(",
+            ">>>>(x)",
+            "operator",
+            "operator(",
+            "(anonymous",
+            "f(::",
+            "::<",
+            "ä(ö)",
+        ] {
+            let name = short(&odd.repeat(30));
+            assert!(name.chars().count() <= WIDTH, "{odd}: {name}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Files that are no pickles, told by how they begin: asked only when reading has failed.
+
+#![forbid(unsafe_code)]
+
+use std::str;
+
+/// How a kind of file begins, what it is, and what to do.
+const KINDS: &[(&[u8], &str)] = &[
+    (b"\x1f\x8b", "compressed by gzip; decompress it first (gunzip)"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; decompress it first (unzstd)"),
+    (b"\xfd7zXZ\0", "compressed by xz; decompress it first (unxz)"),
+    (b"BZh", "compressed by bzip2; decompress it first (bunzip2)"),
+    (b"PK\x03\x04", "a ZIP archive, as torch.save writes it; give the file of _dump_snapshot"),
+    (LEGACY_SAVE, "a file of torch.save, as PyTorch before 1.6 wrote it; give the file of _dump_snapshot"),
+    (b"\x89HDF\r\n", "an HDF5 file; give the file of _dump_snapshot"),
+    (b"\x93NUMPY", "an array of NumPy; give the file of _dump_snapshot"),
+    (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
+];
+
+/// The number by which PyTorch knows its old format, as a pickle.
+const LEGACY_SAVE: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+
+/// Looking further tells no more.
+const LOOKED_AT_BYTES: usize = 4096;
+
+/// What a file is, if its first bytes say that it is no pickle.
+pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.is_empty() {
+        return Some("empty; whoever wrote it failed or has not finished");
+    }
+    let known = KINDS.iter().find(|(beginning, _)| bytes.starts_with(beginning)).map(|(_, what)| *what);
+    let known = known.or_else(|| is_safetensors(bytes).then_some(SAFETENSORS));
+    known.or_else(|| text(bytes))
+}
+
+const SAFETENSORS: &str = "a safetensors file, which holds tensors; give the file of _dump_snapshot";
+
+/// The length of a JSON header in eight bytes, then the header.
+fn is_safetensors(bytes: &[u8]) -> bool {
+    let length = bytes.first_chunk().map(|length| u64::from_le_bytes(*length));
+    length.is_some_and(|length| (2..bytes.len() as u64).contains(&length)) && bytes[8..].starts_with(b"{")
+}
+
+/// Pickles of protocol 0 are texts too: they end with a full stop, as other texts seldom do, which end with a line.
+fn text(bytes: &[u8]) -> Option<&'static str> {
+    let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
+    let head = match str::from_utf8(head) {
+        Ok(text) => text,
+        // A character may be cut where looking ends.
+        Err(error) if error.error_len().is_none() && head.len() == LOOKED_AT_BYTES => {
+            str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return None,
+    };
+    let is_odd = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}');
+    if head.is_empty() || head.contains(is_odd) || bytes.ends_with(b".") {
+        return None;
+    }
+    Some(match head.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with(['{', '[']) {
+        true => {
+            "a text, JSON perhaps, which the program `memreel` reads and serde_json reads into a Snapshot"
+        }
+        false => "a text; give the file of _dump_snapshot",
+    })
+}

@@ -1,0 +1,197 @@
+//! What every command takes: several files, standard input, `--device` and `--json`; and a page of help with an
+//! example. Where a command does not, a row says why, and the command says so too.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Whether a command takes something, or what it says instead: in its help, or when it is tried.
+enum Takes {
+    Yes,
+    No(&'static str),
+}
+
+use Takes::{No, Yes};
+
+/// A command, what else it needs to be told, and what it takes.
+struct Row {
+    name: &'static str,
+    needs: &'static [&'static str],
+    /// How many files at most, if that is said.
+    n_files: Option<usize>,
+    device: Takes,
+    json: Takes,
+}
+
+/// The file that results go to, where there must be one; a folder where there are several.
+const OUTPUT: &str = "OUTPUT";
+
+const fn row(name: &'static str, needs: &'static [&'static str]) -> Row {
+    Row { name, needs, n_files: None, device: Yes, json: Yes }
+}
+
+const ROWS: &[Row] = &[
+    row("at", &["peak"]),
+    row("churn", &[]),
+    Row { n_files: Some(2), ..row("compare", &[]) },
+    // Written is a shell's or a reader's format, of the program and not of a file.
+    Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("completions", &["bash"]) },
+    row("convert", &["-o", OUTPUT]),
+    Row { n_files: Some(2), ..row("diff", &[]) },
+    // What one device's events are missing may stand in what all devices share.
+    Row { device: No("there is no --device, but `memreel split`"), ..row("fix", &[]) },
+    row("fragmentation", &[]),
+    row("gate", &["--max-peak", "1TiB"]),
+    row("leaks", &[]),
+    Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("man", &[]) },
+    row("memory", &[]),
+    // Devices are what it numbers.
+    Row { device: No("To leave devices out, use `memreel split --device`"), ..row("merge", &[]) },
+    row("oom", &[]),
+    row("replay", &[]),
+    row("segments", &[]),
+    // There, --device says whose events a window counts.
+    Row { device: No("Every device\nstays; `memreel split --device` takes one out"), ..row("slim", &[]) },
+    row("split", &["-o", OUTPUT]),
+    row("stats", &[]),
+    row("timeline", &[]),
+    row("top", &[]),
+    row("trace", &[]),
+    Row {
+        device: No("A viewer takes a file as a whole or not at all, so there is no --device"),
+        ..row("validate", &[])
+    },
+];
+
+fn snapshot(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots").join(name)
+}
+
+impl Row {
+    /// Runs it in a folder of its own; `-` is the second of the files.
+    fn run(&self, options: &[&str], files: &[&str]) -> (Output, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.pickle", "b.pickle"] {
+            fs::copy(snapshot("expandable_wrapped_ring.pickle"), folder.path().join(name)).unwrap();
+        }
+        fs::create_dir(folder.path().join("out")).unwrap();
+        let needs = self.needs.iter().map(|need| if *need == OUTPUT { "out" } else { need });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        command.arg(self.name).args(needs).args(options).args(files).current_dir(&folder);
+        command.stdin(File::open(snapshot("expandable_wrapped_ring.pickle")).unwrap());
+        (command.output().unwrap(), folder)
+    }
+
+    /// What it prints where nothing is wrong.
+    fn says(&self, options: &[&str], files: &[&str]) -> String {
+        let (Output { status, stdout, stderr }, _) = self.run(options, files);
+        let told = String::from_utf8_lossy(&stderr);
+        assert_eq!((status.code(), &*told), (Some(0), ""), "{} {options:?} {files:?}", self.name);
+        String::from_utf8(stdout).unwrap()
+    }
+
+    fn refuses(&self, options: &[&str], files: &[&str], told: &str) {
+        let (output, _) = self.run(options, files);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{} {options:?}: {stderr}", self.name);
+        assert!(stderr.contains(told), "{} {options:?}: {stderr}", self.name);
+    }
+
+    /// As many files as it takes, at most two.
+    fn files(&self) -> &'static [&'static str] {
+        &["a.pickle", "b.pickle"][..self.n_files.unwrap_or(2)]
+    }
+}
+
+#[test]
+fn the_table_has_every_command() {
+    let help = Command::new(env!("CARGO_BIN_EXE_memreel")).arg("--help").output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    let rows: Vec<&str> = ROWS.iter().map(|row| row.name).chain(["help"]).collect();
+    let sorted = |mut names: Vec<&str>| -> Vec<String> {
+        names.sort_unstable();
+        names.into_iter().map(str::to_owned).collect()
+    };
+    assert_eq!(sorted(names), sorted(rows));
+}
+
+#[test]
+fn every_command_has_a_page_with_an_example() {
+    for row in ROWS {
+        let Row { name, .. } = row;
+        let (output, _) = row.run(&["--help"], &[]);
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains(&format!("Example:\n  memreel {name}")), "{help}");
+        assert!(help.contains("Exit status: 0 "), "{help}");
+    }
+}
+
+#[test]
+fn every_command_takes_two_files_and_standard_input() {
+    for row in ROWS {
+        let files = row.files();
+        let text = row.says(&[], files);
+        if files.is_empty() {
+            row.refuses(&[], &["a.pickle", "b.pickle"], "unexpected argument");
+            continue;
+        }
+        if row.n_files.is_some() {
+            row.refuses(&[], &["a.pickle", "b.pickle", "a.pickle"], "unexpected argument");
+        } else {
+            // What goes into a folder may be all there is to say.
+            let is_silent = row.name == "convert" && text.is_empty();
+            let n_answers = [row.says(&[], &files[..1]), text].map(|text| text.lines().count());
+            assert!(
+                is_silent || row.name == "merge" || n_answers[1] > n_answers[0],
+                "{}: {n_answers:?}",
+                row.name
+            );
+        }
+        let piped = row.says(&[], &["a.pickle", "-"]);
+        assert!(row.name == "convert" || !piped.is_empty(), "{}", row.name);
+    }
+}
+
+#[test]
+fn every_command_answers_in_json() {
+    for row in ROWS {
+        if let No(told) = row.json {
+            row.refuses(&["--json"], row.files(), told);
+            continue;
+        }
+        let text = row.says(&["--json"], row.files());
+        assert!(!text.is_empty(), "{}", row.name);
+        for line in text.lines() {
+            let object: Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            assert!(object.is_object(), "{}: {line}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_command_looks_at_one_device() {
+    for row in ROWS {
+        if let No(told) = row.device {
+            let (output, _) = row.run(&["--help"], &[]);
+            let help = String::from_utf8(output.stdout).unwrap();
+            assert!(help.contains(told) || row.n_files == Some(0), "{help}");
+            row.refuses(&["--device", "0"], row.files(), "--device");
+            continue;
+        }
+        let all = row.says(&[], row.files());
+        assert_eq!(row.says(&["--device", "0"], row.files()), all, "{}: there is one device", row.name);
+        let (output, _) = row.run(&["--device", "7"], row.files());
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{}: {told}", row.name);
+        assert!(told.contains("no device 7; devices with memory: 0"), "{}: {told}", row.name);
+    }
+}

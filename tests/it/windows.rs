@@ -1,0 +1,105 @@
+//! `memreel slim` against `memreel at`: at a window's start and end the state is that of the whole file then.
+//!
+//! Program against program: what `slim` writes is read again by another command, which finds every figure on a way
+//! of its own (`analysis::state`), and `at` finds the same in the whole file. The tests of `slim` hold the library to
+//! a naive replay; `.ci/window-viewer` holds windows to the real viewer.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use memreel::{
+    pickle,
+    recorder::{Context, History},
+};
+use serde_json::Value;
+
+use crate::recorded::{Random, recorded_as};
+
+fn memreel(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_memreel")).args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*told), (Some(0), ""), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn at(when: &str, file: &str, device: usize) -> Value {
+    let text = memreel(&["at", when, "--json", "--device", &device.to_string(), file]);
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What must be equal: numbers of events are others in a window.
+fn state(mut at: Value) -> Value {
+    let object = at.as_object_mut().unwrap();
+    object.retain(|key, _| key.ends_with("_bytes") || key == "segments" || key == "n_blocks");
+    let blocks = object["segments"].as_array_mut().unwrap().iter_mut();
+    for block in blocks.flat_map(|segment| segment["blocks"].as_array_mut().unwrap()) {
+        block.as_object_mut().unwrap().remove("allocated_by_event");
+    }
+    at
+}
+
+/// The moment before an event, as `at` is told it.
+fn before(event: usize) -> String {
+    event.checked_sub(1).map_or("start".to_owned(), |last| last.to_string())
+}
+
+struct Recording {
+    name: String,
+    path: PathBuf,
+    device: usize,
+    n_events: usize,
+}
+
+/// Real recordings of every kind, and random ones of two devices.
+fn recordings(folder: &Path) -> Vec<Recording> {
+    let real = [
+        "transformer_all_stacks",
+        "resnet18_python_stacks",
+        "oom_fragment",
+        "expandable_wrapped_ring",
+        "graph_private_pools",
+        "pending_free",
+        "oom",
+    ];
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    let real = real.map(|name| (name.to_owned(), fixtures.join(format!("{name}.pickle"))));
+    let random = (0..8).map(|seed| {
+        let path = folder.join(format!("random-{seed}.pickle"));
+        let history = History::all().context(Context::Alloc);
+        // Every other one has lost its beginning.
+        let history = if seed % 2 == 0 { history } else { history.max_entries(120) };
+        pickle::save(&recorded_as(seed, 250, history), &path).unwrap();
+        (format!("random-{seed}"), path)
+    });
+    let of = |(name, path): (String, PathBuf)| {
+        let traces = pickle::load(&path).unwrap().device_traces;
+        let device = (0..traces.len()).max_by_key(|device| traces[*device].len()).unwrap();
+        Recording { name, path, device, n_events: traces[device].len() }
+    };
+    real.into_iter().chain(random).map(of).collect()
+}
+
+#[test]
+fn a_window_begins_and_ends_as_the_whole_file_is_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new(7);
+    let mut n_windows = 0;
+    for Recording { name, path, device, n_events } in recordings(folder.path()) {
+        let whole = path.to_str().unwrap();
+        for n in 0..8 {
+            // The whole, what ends with it and what begins with it are windows too.
+            let from = if n % 4 == 0 { 0 } else { random.below(n_events) };
+            let to = if n % 4 == 1 { n_events } else { from + 1 + random.below(n_events - from) };
+            let cut = folder.path().join(format!("{name}-{from}-{to}.pickle"));
+            let (cut_path, range) = (cut.to_str().unwrap(), format!("{from}..{to}"));
+            memreel(&["slim", "--events", &range, "--device", &device.to_string(), whole, "-o", cut_path]);
+            let [first, last] = [before(from), before(to)].map(|when| state(at(&when, whole, device)));
+            assert_eq!(state(at("start", cut_path, device)), first, "{name}: the start of {range}");
+            assert_eq!(state(at("end", cut_path, device)), last, "{name}: the end of {range}");
+            n_windows += 1;
+        }
+    }
+    assert_eq!(n_windows, 15 * 8);
+}
