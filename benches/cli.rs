@@ -75,6 +75,12 @@ const FOLDER: &str = "FOLDER";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, n_events, path] = &arguments[..]
+        && option == MAKE
+    {
+        let snapshot = million::synthetic_of(n_events.parse().expect("a number"));
+        return pickle::save(&snapshot, path).expect("the temporary folder takes it");
+    }
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
     let (is_json, is_large) = (has("--json"), has("--ten-million"));
     let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
@@ -82,7 +88,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [shared, unshared] = ["shared.pickle", "unshared.pickle"].map(|name| folder.path().join(name));
     let n_events = if is_large { 10 * million::N_EVENTS } else { million::N_EVENTS };
-    pickle::save(&million::synthetic_of(n_events), &shared).expect("the temporary folder takes it");
+    make_shared(n_events, &shared);
     let mut files = vec![(if is_large { "shared10m" } else { "shared" }, shared.as_path())];
     if is_large {
         // CPython would need 20 GB to make the other layout, and it is beyond what a file may have.
@@ -110,6 +116,16 @@ fn main() {
             python(layout, file, is_json);
         }
     }
+}
+
+/// Tells this program to make the file and nothing else.
+const MAKE: &str = "--make";
+
+/// In a process of its own: what was resident in this one would count as its children's, who begin as copies of it.
+fn make_shared(n_events: usize, path: &Path) {
+    let this = std::env::current_exe().expect("the program's own path");
+    let made = Command::new(this).arg(MAKE).arg(n_events.to_string()).arg(path).status();
+    assert!(made.is_ok_and(|status| status.success()), "the file could not be made");
 }
 
 fn make_unshared(shared: &Path, unshared: &Path) -> bool {
