@@ -59,6 +59,18 @@ fn a_sound_snapshot_stays_as_it_is() {
 }
 
 #[test]
+fn a_block_whose_segment_is_gone_ends_once() {
+    let entry = |action, size| json!({"action": action, "addr": 1 << 28, "size": size, "stream": 0, "time_us": 1, "frames": []});
+    let trace = [entry("segment_alloc", 2 << 20), entry("alloc", 512)];
+    let broken: Snapshot = serde_json::from_value(json!({"segments": [], "device_traces": [trace]})).unwrap();
+    let Fixed { snapshot, changes, .. } = repaired(broken, "no end");
+    let actions: Vec<_> =
+        snapshot.device_traces[0].iter().map(|entry| entry.action.unwrap().name()).collect();
+    assert_eq!(actions, ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"]);
+    assert_eq!(changes.iter().map(|change| change.count).sum::<usize>(), 2, "{changes:?}");
+}
+
+#[test]
 fn what_skip_actions_left_out_is_put_back() {
     let kinds = [
         Action::Alloc,
