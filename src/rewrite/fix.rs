@@ -9,7 +9,7 @@ use super::{
     mold::Mold,
     order, rewind, structure,
 };
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Places, Snapshot};
 
 /// Undoing may show what reading forward cannot, and the other way round. A sound
 /// trace takes one round, a broken one two; more only one that is mere noise.
@@ -63,9 +63,13 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
     let finals = Finals::of(of_device.filter(|(_, segment)| usize::try_from(segment.device) == Ok(device)));
     order::fix(trace, &finals, &snapshot.shapes, &place, changes);
     let mut mold = Mold::new(&mut snapshot.shapes);
+    // What is put in and taken away is at addresses of the trace or of the segments.
+    let addresses = trace.iter().map(|entry| entry.address);
+    let places = Places::of(addresses.chain(finals.blocks.iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
-        let is_completed = lifecycle::complete(trace, &finals, &mut mold).apply(trace, &place, changes);
-        let is_rewound = rewind::check(trace, &finals, &mut mold).apply(trace, &place, changes);
+        let is_completed =
+            lifecycle::complete(trace, &places, &finals, &mut mold).apply(trace, &place, changes);
+        let is_rewound = rewind::check(trace, &places, &finals, &mut mold).apply(trace, &place, changes);
         if !is_completed && !is_rewound {
             return;
         }

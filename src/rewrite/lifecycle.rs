@@ -5,8 +5,6 @@
 //! live until its memory is used again. A `free_completed` alone comes right
 //! behind its request, as PyTorch writes it.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -18,7 +16,7 @@ use super::{
 use crate::{
     event::Action,
     inventory::BlockState,
-    snapshot::{StackIndex, TraceEntry},
+    snapshot::{Live, Places, StackIndex, TraceEntry},
 };
 
 const COMPLETED: &str = "added the free_completed that was left out";
@@ -41,12 +39,12 @@ struct Open {
 }
 
 /// Puts in what must have happened between the entries of a trace and after them.
-pub(super) fn complete(trace: &[TraceEntry], finals: &Finals, mold: &mut Mold<'_>) -> Edits {
+pub(super) fn complete(trace: &[TraceEntry], places: &Places, finals: &Finals, mold: &mut Mold<'_>) -> Edits {
     let mut forward = Forward {
         trace,
         mold,
         edits: Edits::new(trace.len()),
-        open: BTreeMap::new(),
+        open: Live::new(places),
         last: FxHashMap::default(),
         ranges: Ranges::default(),
     };
@@ -60,7 +58,7 @@ struct Forward<'a, 'b> {
     trace: &'a [TraceEntry],
     mold: &'a mut Mold<'b>,
     edits: Edits,
-    open: BTreeMap<u64, Open>,
+    open: Live<'a, Open>,
     /// The last entry of every address.
     last: FxHashMap<u64, usize>,
     /// What the trace itself got from the device.
@@ -96,7 +94,7 @@ impl Forward<'_, '_> {
 
     fn request(&mut self, index: usize, end: u64) {
         let address = self.trace[index].address;
-        match self.open.get_mut(&address) {
+        match self.open.get_mut(address) {
             Some(open) if open.requested.is_none() => {
                 open.requested = Some(index);
                 let size = open.size;
@@ -112,7 +110,7 @@ impl Forward<'_, '_> {
 
     fn finish(&mut self, index: usize, end: u64) {
         let address = self.trace[index].address;
-        match self.open.remove(&address) {
+        match self.open.remove(address) {
             Some(open) => {
                 if open.requested.is_none() {
                     self.put_request(index);
@@ -147,11 +145,11 @@ impl Forward<'_, '_> {
 
     /// Ends what is in use in a range that the entry of that number needs.
     fn close_all(&mut self, start: u64, end: u64, index: usize) {
-        while let Some((address, open)) = self.open.range(..end).next_back().map(|(at, open)| (*at, *open)) {
+        while let Some((address, open)) = self.open.last_below(start, end).map(|(at, open)| (at, *open)) {
             if open.end <= start {
                 return;
             }
-            self.open.remove(&address);
+            self.open.remove(address);
             self.close(address, open, Some(index));
         }
     }
@@ -174,12 +172,12 @@ impl Forward<'_, '_> {
 
     /// Brings every address to the state that the segments say it ends in.
     fn end_blocks(&mut self, finals: &Finals) {
-        let open = std::mem::take(&mut self.open);
-        for (address, open) in &open {
-            match (open.requested, finals.state(*address)) {
+        let open: Vec<(u64, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
+        for (address, open) in open.iter().copied() {
+            match (open.requested, finals.state(address)) {
                 (None, Some(BlockState::ActiveAllocated))
                 | (Some(_), Some(BlockState::ActivePendingFree)) => {
-                    let size = finals.block(*address).map_or(0, |block| block.block.requested_size);
+                    let size = finals.block(address).map_or(0, |block| block.block.requested_size);
                     if size > 0 {
                         [Some(open.first), open.requested].into_iter().flatten().for_each(|index| {
                             self.resize(index, size);
@@ -190,18 +188,22 @@ impl Forward<'_, '_> {
                     self.push(Action::FreeRequested, &self.trace[open.first].clone(), None);
                     self.edits.tell(REQUESTED);
                 }
-                (_, None) => self.close(*address, *open, None),
+                (_, None) => self.close(address, open, None),
                 (Some(_), Some(_)) => {
-                    self.close(*address, *open, None);
-                    finals.block(*address).into_iter().for_each(|block| self.append(block, open.first));
+                    self.close(address, open, None);
+                    finals.block(address).into_iter().for_each(|block| self.append(block, open.first));
                 }
             }
         }
         for block in &finals.blocks {
             let address = block.block.address;
-            if let Some(last) = self.last.get(&address).filter(|_| !open.contains_key(&address)) {
+            if let Some(last) = self.last.get(&address).filter(|_| self.open.get(address).is_none()) {
                 self.append(block, *last);
             }
+        }
+        // They are ended: what `end_ranges` closes has none of them left.
+        for (address, _) in open {
+            self.open.remove(address);
         }
     }
 

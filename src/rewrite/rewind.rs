@@ -4,8 +4,6 @@
 //! segment whose beginning the trace does not have: it is put in right behind
 //! the step. Where it has one, the trace contradicts itself, and the step goes.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -17,7 +15,7 @@ use super::{
 use crate::{
     event::Action,
     inventory::BlockState,
-    snapshot::{StackIndex, TraceEntry},
+    snapshot::{Live, Places, StackIndex, TraceEntry},
 };
 
 const ALLOCATED: &str = "added the alloc that was left out, where its memory was free again";
@@ -53,9 +51,9 @@ struct Life {
 }
 
 /// Undoes a trace whose addresses contradict nothing (see `lifecycle`).
-pub(super) fn check(trace: &[TraceEntry], finals: &Finals, mold: &mut Mold<'_>) -> Edits {
+pub(super) fn check(trace: &[TraceEntry], places: &Places, finals: &Finals, mold: &mut Mold<'_>) -> Edits {
     let births = Births::of(trace);
-    let mut held = BTreeMap::new();
+    let mut held = Live::new(places);
     for block in &finals.blocks {
         let block = &block.block;
         let Life { born, requested } = births.open.get(&block.address).copied().unwrap_or_default();
@@ -119,7 +117,7 @@ struct Rewind<'a, 'b> {
     edits: Edits,
     births: Births,
     ranges: Ranges,
-    held: BTreeMap<u64, Held>,
+    held: Live<'a, Held>,
     /// The segments made here, by where they begin.
     synthetic: FxHashMap<u64, InsertionId>,
 }
@@ -132,7 +130,7 @@ impl Rewind<'_, '_> {
         let entry = self.trace[index];
         match entry.action {
             Some(Action::Alloc) => {
-                self.held.remove(&entry.address);
+                self.held.remove(entry.address);
             }
             Some(Action::FreeCompleted) => self.revive(index),
             Some(Action::SegmentAlloc) => self.undo_segment_alloc(index),
@@ -144,8 +142,8 @@ impl Rewind<'_, '_> {
 
     /// The last block in use that shares a byte with a range.
     fn held_in(&self, start: u64, end: u64) -> Option<(u64, Held)> {
-        let (address, held) = self.held.range(..end).next_back()?;
-        (held.end > start && end > start).then_some((*address, *held))
+        let (address, held) = self.held.last_below(start, end)?;
+        (held.end > start && end > start).then_some((address, *held))
     }
 
     /// Makes room for what was in a range before the entry of that number: blocks
@@ -162,7 +160,7 @@ impl Rewind<'_, '_> {
             at = address;
         }
         while let Some((address, held)) = self.held_in(start, end) {
-            self.held.remove(&address);
+            self.held.remove(address);
             let pattern = held.requested.or(held.completed).unwrap_or(index);
             let pattern = self.trace[pattern];
             let alloc = self.mold.entry(&pattern, Action::Alloc, address, held.size, held.stack);

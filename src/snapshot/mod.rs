@@ -11,6 +11,7 @@ mod collect;
 mod document;
 mod foreign;
 mod json;
+mod live;
 mod recorded;
 mod records;
 mod shape;
@@ -23,6 +24,7 @@ pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, Fram
 pub use collect::{Dialect, collect, hold};
 pub use document::Document;
 pub(crate) use document::{collected, counted};
+pub(crate) use live::{Live, Places};
 pub use recorded::Recorded;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};

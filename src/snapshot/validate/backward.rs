@@ -5,8 +5,6 @@
 //! before the end are known only as requested, so that overlaps within their
 //! rounding stay unseen, and rule 28 can then only say that a figure is too low.
 
-use std::collections::BTreeMap;
-
 use super::{
     forward::{Change, Forward, Life},
     memory::DeviceMemory,
@@ -14,7 +12,10 @@ use super::{
     ranges::{Ranges, Span},
     report::Report,
 };
-use crate::{event::Action, snapshot::TraceEntry};
+use crate::{
+    event::Action,
+    snapshot::{Live, Places, TraceEntry},
+};
 
 /// A block in use at one point of the replay.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,10 @@ struct Held {
 
 /// Undoes a trace; whether some block was in no segment at its time.
 pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) -> bool {
-    let mut replay = Replay::new(forward, memory, report);
+    // Lives are at the addresses that the forward replay met.
+    let addresses = forward.spots.keys().copied();
+    let places = Places::of(addresses.chain(memory.active.iter().map(|block| block.address)));
+    let mut replay = Replay::new(forward, &places, memory, report);
     for (index, change) in forward.changes.iter().enumerate().rev() {
         replay.undo(index, *change);
     }
@@ -38,19 +42,24 @@ struct Replay<'a> {
     forward: &'a Forward<'a>,
     report: &'a mut Report,
     ranges: Ranges,
-    held: BTreeMap<u64, Held>,
+    held: Live<'a, Held>,
     held_bytes: u128,
     n_unrounded: u64,
     is_outside: bool,
 }
 
 impl<'a> Replay<'a> {
-    fn new(forward: &'a Forward<'a>, memory: &DeviceMemory, report: &'a mut Report) -> Replay<'a> {
+    fn new(
+        forward: &'a Forward<'a>,
+        places: &'a Places,
+        memory: &DeviceMemory,
+        report: &'a mut Report,
+    ) -> Replay<'a> {
         let mut replay = Replay {
             forward,
             report,
             ranges: Ranges::default(),
-            held: BTreeMap::new(),
+            held: Live::new(places),
             held_bytes: 0,
             n_unrounded: 0,
             is_outside: false,
@@ -99,7 +108,7 @@ impl<'a> Replay<'a> {
     }
 
     fn release(&mut self, address: u64) {
-        if let Some(held) = self.held.remove(&address) {
+        if let Some(held) = self.held.remove(address) {
             self.uncount(held);
         }
     }
@@ -147,8 +156,8 @@ impl<'a> Replay<'a> {
 
     /// The last block that shares a byte with a range.
     fn held_in(&self, start: u64, end: u64) -> Option<(u64, Held)> {
-        let (address, held) = self.held.range(..end).next_back()?;
-        (held.end > start && end > start).then_some((*address, *held))
+        let (address, held) = self.held.last_below(start, end)?;
+        (held.end > start && end > start).then_some((address, *held))
     }
 
     /// Before the segment was there nothing can have been in it: rule 27.

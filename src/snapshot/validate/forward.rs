@@ -41,6 +41,8 @@ pub(super) enum State {
 pub(super) struct Spot {
     pub(super) state: State,
     pub(super) life: u32,
+    /// The life's, which is far away.
+    size: u64,
 }
 
 /// The life that an entry begins, and the one it ends.
@@ -145,18 +147,18 @@ impl<'a> Forward<'a> {
         }
         let life = self.begin(index, Some(index));
         self.changes[index].born = Some(life);
-        self.set(index, State::Live, life);
+        self.set(index, State::Live, life, self.entries[index].size);
     }
 
     fn request(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
         match spot {
             None => {
                 let life = self.begin_unknown(index);
-                self.set(index, State::Pending, life);
+                self.set(index, State::Pending, life, self.entries[index].size);
             }
-            Some(Spot { state: State::Live, life }) => {
-                self.same_size(index, life, report);
-                self.set(index, State::Pending, life);
+            Some(Spot { state: State::Live, life, size }) => {
+                self.same_size(index, size, report);
+                self.set(index, State::Pending, life, size);
             }
             Some(Spot { state: State::Pending, .. }) => {
                 self.tally.repeated += 1;
@@ -167,20 +169,20 @@ impl<'a> Forward<'a> {
     }
 
     fn complete(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
-        let life = match spot {
-            None => self.begin_unknown(index),
+        let (life, size) = match spot {
+            None => (self.begin_unknown(index), self.entries[index].size),
             Some(Spot { state: State::Free, .. }) => return self.free_of_free(index, report),
-            Some(Spot { state, life }) => {
+            Some(Spot { state, life, size }) => {
                 if state == State::Live {
                     self.tally.unrequested += 1;
                     report.warning(21, self.at(index), "free_completed without free_requested");
                 }
-                self.same_size(index, life, report);
-                life
+                self.same_size(index, size, report);
+                (life, size)
             }
         };
         self.changes[index].died = Some(life);
-        self.set(index, State::Free, life);
+        self.set(index, State::Free, life, size);
     }
 
     fn free_of_free(&mut self, index: usize, report: &mut Report) {
@@ -197,10 +199,10 @@ impl<'a> Forward<'a> {
     }
 
     /// Rule 22. The life keeps the size it began with.
-    fn same_size(&self, index: usize, life: u32, report: &mut Report) {
-        let (entry, life) = (&self.entries[index], &self.lives[life as usize]);
-        if entry.size != life.size {
-            let (now, then) = (entry.size, life.size);
+    fn same_size(&self, index: usize, then: u64, report: &mut Report) {
+        let entry = &self.entries[index];
+        if entry.size != then {
+            let now = entry.size;
             let action = entry.action.map_or("", Action::name);
             report.error(
                 22,
@@ -225,8 +227,8 @@ impl<'a> Forward<'a> {
         u32::try_from(self.lives.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn set(&mut self, index: usize, state: State, life: u32) {
-        self.spots.insert(self.entries[index].address, Spot { state, life });
+    fn set(&mut self, index: usize, state: State, life: u32, size: u64) {
+        self.spots.insert(self.entries[index].address, Spot { state, life, size });
     }
 
     fn tell_unknown(&self, report: &mut Report) {
