@@ -67,6 +67,7 @@ const COMMANDS: &[(&[&str], usize)] = &[
     (&["convert", "--to", "perfetto"], 1),
     (&["convert", "--to", "folded"], 1),
     (&["convert", "--to", "csv"], 1),
+    (&["convert", "--to", "csv", "--stacks"], 1),
 ];
 
 const OUT: &str = "OUT";

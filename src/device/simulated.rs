@@ -54,6 +54,8 @@ struct State {
     /// Addresses are handed out from above.
     falls: bool,
     n_refusals: u32,
+    /// How many marks or questions about marks fail.
+    n_failures: u32,
     free_bytes: Option<u64>,
     busy: Vec<StreamId>,
     numbers: BTreeMap<StreamId, u64>,
@@ -116,6 +118,11 @@ impl Simulated {
         self.state().n_refusals = n;
     }
 
+    /// The next `n` marks, or questions about marks, are device failures.
+    pub fn fail_next(&self, n: u32) {
+        self.state().n_failures = n;
+    }
+
     /// Claims to have that much free, whatever it gave; `None` tells the truth again.
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
         self.state().free_bytes = free_bytes;
@@ -158,6 +165,13 @@ impl State {
         let refuses = self.n_refusals > 0;
         self.n_refusals -= u32::from(refuses);
         refuses
+    }
+
+    /// The failure, if the next one was told to fail.
+    fn fails(&mut self) -> Result<()> {
+        let fails = self.n_failures > 0;
+        self.n_failures -= u32::from(fails);
+        if fails { Err(Error::device("simulated", "told to fail")) } else { Ok(()) }
     }
 
     fn used_bytes(&self) -> u64 {
@@ -284,6 +298,7 @@ unsafe impl Device for Simulated {
 
     fn mark(&self, stream: StreamId) -> Result<Mark> {
         let mut state = self.state();
+        state.fails()?;
         state.n_marks += 1;
         let mark = state.n_marks;
         if state.busy.contains(&stream) {
@@ -293,14 +308,17 @@ unsafe impl Device for Simulated {
     }
 
     fn is_passed(&self, mark: Mark) -> Result<bool> {
-        Ok(!self.state().pending.contains_key(&mark.0))
+        let mut state = self.state();
+        state.fails()?;
+        Ok(!state.pending.contains_key(&mark.0))
     }
 
     fn wait(&self, mark: Mark) -> Result<()> {
+        let mut state = self.state();
+        state.fails()?;
         // Nobody else will make the stream idle, so waiting itself does.
-        let stream = self.state().pending.get(&mark.0).copied();
-        if let Some(stream) = stream {
-            self.state().pending.retain(|number, on| *on != stream || *number > mark.0);
+        if let Some(stream) = state.pending.get(&mark.0).copied() {
+            state.pending.retain(|number, on| *on != stream || *number > mark.0);
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl Machine<'_> {
                 let Some(lists) = lists else { return Ok(None) };
                 let lists = lists.into_iter().enumerate();
                 let named = lists.map(|(device, trace)| (trace, format!("device_traces[{device}]")));
-                if self.is_read_again {
+                if self.leaves_entries() {
                     let traces = named.map(|(trace, name)| self.places(trace, &name));
                     self.made.traces = traces.collect::<Result<_, _>>()?;
                 } else {

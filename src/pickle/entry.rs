@@ -298,7 +298,7 @@ impl<'a> Machine<'a> {
             }
             op => match self.fetched_or_written(c, op)? {
                 // What may turn out to be a stack is something else when it is decoded again.
-                Item::Node(id) if self.is_read_again && self.nodes.get(id).could_be_stack() => None,
+                Item::Node(id) if self.leaves_entries() && self.nodes.get(id).could_be_stack() => None,
                 Item::Node(id) => {
                     self.nodes.get_mut(id).is_frozen = true;
                     Some(Item::Node(id))

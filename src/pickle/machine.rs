@@ -10,6 +10,7 @@
 use super::{
     assemble::Made,
     entry::Road,
+    file::Bytes,
     findings::Findings,
     foreign,
     memo::Memo,
@@ -60,8 +61,8 @@ pub(super) struct Machine<'a> {
     pub(super) snapshot: Snapshot,
     /// Whether trace entries take the fast road.
     is_fast: bool,
-    /// Whether entries stay in the file and are decoded there again.
-    pub(super) is_read_again: bool,
+    /// Where the pages that were read may be given back next, and whose they are.
+    pub(super) rest: (usize, Option<&'a Bytes>),
     pub(super) road: Road<'a>,
     pub(super) made: Made,
     pub(super) memoizes: bool,
@@ -82,7 +83,7 @@ impl<'a> Machine<'a> {
             findings: Findings::default(),
             snapshot: Snapshot::without_keys(),
             is_fast,
-            is_read_again: false,
+            rest: (usize::MAX, None),
             road: Road::default(),
             made: Made::default(),
             memoizes: false,
@@ -94,17 +95,15 @@ impl<'a> Machine<'a> {
     pub(super) fn run(&mut self) -> Step<Item> {
         loop {
             let start = self.pos;
+            if start >= self.rest.0 {
+                self.rest_at(start);
+            }
             let op = self.byte()?;
             if op == op::STOP {
                 return Ok(self.result(start)?);
             }
             self.step(op, start)?;
         }
-    }
-
-    /// Ends the reading, so that entries can be decoded again with what every number stands for.
-    pub(super) fn close(&mut self) -> Step<()> {
-        if self.memo.close() { Ok(()) } else { Err(Halt::Unusual) }
     }
 
     fn result(&mut self, start: usize) -> Result<Item> {
@@ -376,10 +375,8 @@ impl<'a> Machine<'a> {
         for at in (from..self.stack.len()).step_by(2) {
             match self.stack[at] {
                 Item::Text(id) => self.findings.key(self.words.get(id), start),
-                Item::Node(id) if self.nodes.get(id).kind != Kind::Tuple => {
-                    return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
-                }
-                Item::Entry(_) | Item::Stack(_) => {
+                Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => self.findings.odd_key(start),
+                Item::Node(_) | Item::Entry(_) | Item::Stack(_) => {
                     return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
                 }
                 _ => self.findings.odd_key(start),

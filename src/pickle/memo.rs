@@ -56,6 +56,7 @@ impl Memo {
     /// find under every number what they found. False if a number was given a second time.
     pub(super) fn close(&mut self) -> bool {
         self.is_closed = true;
+        self.near.shrink_to_fit();
         !self.is_retaken
     }
 

@@ -103,6 +103,11 @@ impl Pieces {
         self.n_entries
     }
 
+    #[cfg(test)]
+    pub(super) fn n_pieces(&self) -> usize {
+        self.all.len()
+    }
+
     /// The piece that an entry is in, with the numbers of the piece's entries.
     pub(super) fn of(&self, entry: u32) -> Option<(Range<u32>, Piece)> {
         let at = self.all.partition_point(|(first, _)| *first <= entry).checked_sub(1)?;

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     file::Bytes,
-    machine::{Machine, Step},
+    machine::{Halt, Machine, Step},
     pieces::{Entries, Pieces},
     read,
 };
@@ -19,8 +19,11 @@ use crate::{
     snapshot::{Document, Snapshot, TraceEntry, Uses, counted},
 };
 
+/// How much of a mapped file is in memory at most, where its entries stay in it.
+const REST_BYTES: usize = 16 << 20;
+
 /// How many events are looked at before their bytes may leave the memory.
-const AT_ONCE: usize = 1 << 18;
+const AT_ONCE: usize = 1 << 17;
 
 /// A snapshot file that was read without its events.
 ///
@@ -52,7 +55,7 @@ pub struct Stored<'a> {
 
 #[derive(Debug)]
 enum Content<'a> {
-    Whole(Snapshot),
+    Whole(Box<Snapshot>),
     Left(Box<Left<'a>>),
 }
 
@@ -104,15 +107,15 @@ impl Trace {
 impl From<Snapshot> for Stored<'_> {
     /// One that is in memory as a whole, to go where others are.
     fn from(snapshot: Snapshot) -> Self {
-        Stored { content: Content::Whole(snapshot), file: None }
+        Stored { content: Content::Whole(Box::new(snapshot)), file: None }
     }
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<Stored<'a>> {
-        let content = match Left::read(bytes) {
+        let content = match Left::read(bytes, file) {
             Some(left) => Content::Left(Box::new(left)),
-            None => Content::Whole(read::read(bytes).0?),
+            None => Content::Whole(Box::new(read::read(bytes).0?)),
         };
         let stored = Stored { content, file };
         stored.forget();
@@ -133,11 +136,9 @@ impl<'a> Stored<'a> {
 
 impl<'a> Left<'a> {
     /// `None` if the file is to be read as a whole, or not at all.
-    fn read(bytes: &'a [u8]) -> Option<Left<'a>> {
+    fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Option<Left<'a>> {
         read::refusal(bytes).is_none().then_some(())?;
-        let mut machine = Machine::new(bytes, true);
-        machine.is_read_again = true;
-        machine.road.entries = Entries::Left(Pieces::default());
+        let mut machine = Machine::leaving(bytes, file);
         let head = Self::head(&mut machine).ok()?;
         let traces = std::mem::take(&mut machine.made.traces);
         let uses = uses(&traces, &mut machine.road.entries);
@@ -153,7 +154,7 @@ impl<'a> Left<'a> {
     fn look(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         let trace = &self.traces[device];
         let Ok(mut machine) = self.machine.try_borrow_mut() else {
-            match Left::read(self.bytes) {
+            match Left::read(self.bytes, None) {
                 Some(other) => other.look(device, range, look),
                 None => self.is_changed.set(true),
             }
@@ -195,6 +196,33 @@ fn uses(traces: &[Trace], entries: &mut Entries) -> Option<Uses> {
         }
     }
     (next == pieces.len()).then(|| std::mem::take(&mut pieces.uses))
+}
+
+impl<'a> Machine<'a> {
+    /// A machine that leaves entries in the file, and the file on the disk as far as it can.
+    fn leaving(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
+        let mut machine = Machine::new(bytes, true);
+        machine.road.entries = Entries::Left(Pieces::default());
+        machine.rest = (REST_BYTES, file);
+        machine
+    }
+
+    /// Whether entries stay in the file and are decoded there again.
+    pub(super) fn leaves_entries(&self) -> bool {
+        matches!(self.road.entries, Entries::Left(_))
+    }
+
+    /// Gives pages back in the middle of reading.
+    #[cold]
+    pub(super) fn rest_at(&mut self, pos: usize) {
+        self.rest.0 = pos + REST_BYTES;
+        self.rest.1.into_iter().for_each(Bytes::forget);
+    }
+
+    /// Ends the reading, so that entries can be decoded again with what every number stands for.
+    fn close(&mut self) -> Step<()> {
+        if self.memo.close() { Ok(()) } else { Err(Halt::Unusual) }
+    }
 }
 
 impl Document for Stored<'_> {
@@ -253,162 +281,4 @@ impl Document for Stored<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::Path};
-
-    use super::*;
-    use crate::pickle;
-
-    fn fixtures() -> Vec<(String, Vec<u8>)> {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-        let folders = ["synthetic", "torch-2.11/snapshots"].map(|folder| fs::read_dir(fixtures.join(folder)));
-        let paths = folders.into_iter().flat_map(|folder| folder.unwrap()).map(|entry| entry.unwrap().path());
-        paths.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
-    }
-
-    /// What both ways of reading make of the bytes: the file written anew, or why not.
-    fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
-        let whole = pickle::from_slice(bytes).map(|snapshot| pickle::to_vec(&snapshot));
-        let stored = pickle::stored(bytes).map(|stored| pickle::to_vec(&stored));
-        [whole, stored].map(|bytes| bytes.map_err(|error| error.to_string()))
-    }
-
-    #[test]
-    fn events_left_in_the_file_are_those_that_are_loaded() {
-        let mut n_left = 0;
-        for (name, bytes) in fixtures() {
-            let whole = pickle::from_slice(&bytes).unwrap();
-            let stored = pickle::stored(&bytes).unwrap();
-            n_left += usize::from(stored.is_left());
-            assert_eq!(stored.n_events(), whole.n_events(), "{name}");
-            let again = stored.to_snapshot().unwrap();
-            assert!(again.device_traces == whole.device_traces, "{name}: entries with other numbers");
-            assert!(
-                serde_json::to_string(&again).unwrap() == serde_json::to_string(&whole).unwrap(),
-                "{name}"
-            );
-            let [whole, stored] = both(&bytes);
-            assert!(whole == stored, "{name}: other bytes");
-        }
-        assert!(n_left > 25, "only {n_left} files were read without their events");
-    }
-
-    #[test]
-    fn changed_files_give_the_same_either_way() {
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut below = |limit: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % limit as u64).unwrap()
-        };
-        let mut n_read = 0;
-        for (name, original) in fixtures().into_iter().filter(|(_, bytes)| bytes.len() < 8192) {
-            for n in 0..300 {
-                let mut bytes = original.clone();
-                let at = below(bytes.len());
-                bytes[at] =
-                    if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
-                let [whole, stored] = both(&bytes);
-                assert!(whole == stored, "{name}: byte {at} became {:#x}: {whole:?} {stored:?}", bytes[at]);
-                n_read += usize::from(whole.is_ok());
-            }
-        }
-        assert!(n_read > 1000, "only {n_read} changed files could be read");
-    }
-
-    #[test]
-    fn a_range_of_events_is_cut_from_all_of_them() {
-        for (name, bytes) in fixtures() {
-            let stored = pickle::stored(&bytes).unwrap();
-            for device in 0..stored.n_traces() {
-                let mut all = Vec::new();
-                stored.for_each_entry(device, &mut |entry| all.push(*entry));
-                for (from, to) in [(0, 1), (1, 7), (5, 5), (3, usize::MAX), (usize::MAX - 1, usize::MAX)] {
-                    let mut some = Vec::new();
-                    stored.for_each_entry_in(device, from..to, &mut |entry| some.push(*entry));
-                    let expected = all.iter().skip(from).take(to - from).copied().collect::<Vec<_>>();
-                    assert!(some == expected, "{name}: {from}..{to}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_look_from_within_a_look_sees_the_same() {
-        let (_, bytes) = fixtures().into_iter().find(|(name, _)| name.ends_with("valid.pickle")).unwrap();
-        let stored = pickle::stored(&bytes).unwrap();
-        assert!(stored.is_left());
-        let (mut n_outside, mut n_inside) = (0, 0);
-        stored.for_each_entry(0, &mut |_| {
-            n_outside += 1;
-            stored.for_each_entry(0, &mut |_| n_inside += 1);
-        });
-        assert!(n_outside > 0 && n_inside == n_outside * n_outside);
-        assert!(stored.check().is_ok());
-    }
-
-    /// A list of dictionaries under an unknown key, which the next entry has for its frames.
-    #[test]
-    fn what_turns_out_to_be_a_stack_was_a_value_before() {
-        let bytes = [
-            b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
-            b"}(\x8c\x06actionq\x00\x8c\x05allocq\x01\x8c\x06framesq\x02](}(\x8c\x04nameq\x03\x8c\x01aueq\x0au"
-                .to_vec(),
-            b"}(h\x00h\x01\x8c\x01xq\x04](}(h\x03\x8c\x01bueq\x0bu".to_vec(),
-            b"}(h\x00h\x01h\x04h\x0bu}(h\x00h\x01h\x04h\x0bu".to_vec(),
-            b"}(h\x00h\x01h\x02h\x0bu}(h\x00h\x01h\x02h\x0bu".to_vec(),
-            b"}(h\x00h\x01h\x04h\x0bu".to_vec(),
-            b"eeu.".to_vec(),
-        ]
-        .concat();
-        let [whole, stored] = both(&bytes);
-        assert_eq!(whole.as_ref().unwrap(), stored.as_ref().unwrap());
-        assert!(pickle::stored(&bytes).unwrap().is_left());
-    }
-
-    #[test]
-    fn a_number_given_twice_makes_it_hold_all() {
-        let entry = |frames: &[u8]| [b"}(h\x00h\x01h\x02](".as_slice(), frames, b"eu"].concat();
-        let bytes = [
-            b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
-            b"}(\x8c\x06actionq\x00\x8c\x05allocq\x01\x8c\x06framesq\x02]u".to_vec(),
-            entry(b"}(\x8c\x04name\x8c\x01auq\x0a"),
-            entry(b"h\x0a"),
-            entry(b"}(\x8c\x04name\x8c\x01buq\x0a"),
-            entry(b"h\x0a"),
-            b"eeu.".to_vec(),
-        ]
-        .concat();
-        let [whole, stored] = both(&bytes);
-        assert_eq!(whole.unwrap(), stored.unwrap());
-        assert!(!pickle::stored(&bytes).unwrap().is_left());
-    }
-
-    /// Bytes that become others under the map are no panic and no silence.
-    #[cfg(unix)]
-    #[test]
-    fn a_file_that_changes_is_told() {
-        use std::{io::Write, os::unix::fs::FileExt};
-
-        let mut snapshot = Snapshot::default();
-        let keys = [("action", crate::snapshot::Field::Action), ("addr", crate::snapshot::Field::Addr)];
-        let shape = snapshot.shapes.intern(crate::snapshot::Shape::of(&keys));
-        let action = Some(crate::event::Action::Alloc);
-        let entry = |address| TraceEntry { address, shape, action, ..TraceEntry::default() };
-        snapshot.device_traces = vec![(0..200_000).map(entry).collect()];
-        snapshot
-            .shape
-            .set("device_traces".into(), crate::snapshot::Slot::Field(crate::snapshot::Field::DeviceTraces));
-        let bytes = pickle::to_vec(&snapshot);
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(&bytes).unwrap();
-        let open = pickle::open(file.path()).unwrap();
-        assert!(matches!(open.0, Bytes::Mapped(_)), "{} bytes", bytes.len());
-        let stored = open.stored().unwrap();
-        assert_eq!(pickle::to_vec(&stored), bytes);
-        file.as_file().write_all_at(&[0; 100], bytes.len() as u64 / 2).unwrap();
-        assert!(pickle::write(&stored, io::sink()).unwrap_err().to_string().contains("was changed"));
-        assert!(stored.to_snapshot().is_err());
-    }
-}
+mod tests;

@@ -236,3 +236,31 @@ impl Drop for Writer {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{super::Recorder, *};
+    use crate::{
+        event::{Action, Address, DeviceId, PoolId, StackId, StreamId},
+        recorder::History,
+    };
+
+    /// As when a signal comes in the middle of an event, and its handler has one too.
+    #[test]
+    fn an_event_in_the_middle_of_another_is_counted_and_harms_nothing() {
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all());
+        let track = recorder.track(DeviceId(0));
+        let (action, address, stream) = (Action::Alloc, Address(512), StreamId(0));
+        let (pool, stack) = (PoolId::default(), StackId::NONE);
+        let event = Event { action, address, size_bytes: 512, stream, pool, stack };
+        track.record(event);
+        WRITERS.with(|writers| {
+            let _interrupted = writers.borrow_mut();
+            track.record(event);
+            track.record_unlocked(event);
+        });
+        track.record(event);
+        assert_eq!((recorder.n_events(DeviceId(0)), recorder.n_lost(DeviceId(0))), (2, 2));
+    }
+}

@@ -32,6 +32,8 @@ const UNMAPPED: &str = "added the segment_free or segment_unmap that was left ou
 #[derive(Clone, Copy, Debug)]
 struct Open {
     end: u64,
+    /// As its first entry has it, which lies far back.
+    size: u64,
     /// The entry that began it.
     first: usize,
     /// The entry that asked to free it.
@@ -88,7 +90,7 @@ impl Forward<'_, '_> {
     fn begin(&mut self, index: usize, requested: Option<usize>) {
         let entry = &self.trace[index];
         let end = entry.address.saturating_add(entry.size.max(1));
-        self.open.insert(entry.address, Open { end, first: index, requested });
+        self.open.insert(entry.address, Open { end, size: entry.size, first: index, requested });
         self.last.insert(entry.address, index);
     }
 
@@ -97,9 +99,9 @@ impl Forward<'_, '_> {
         match self.open.get_mut(&address) {
             Some(open) if open.requested.is_none() => {
                 open.requested = Some(index);
-                let first = open.first;
+                let size = open.size;
                 self.last.insert(address, index);
-                self.resize(index, self.trace[first].size);
+                self.resize(index, size);
             }
             _ => {
                 self.close_all(address, end, index);
@@ -115,7 +117,7 @@ impl Forward<'_, '_> {
                 if open.requested.is_none() {
                     self.put_request(index);
                 }
-                self.resize(index, self.trace[open.first].size);
+                self.resize(index, open.size);
             }
             None => {
                 self.close_all(address, end, index);

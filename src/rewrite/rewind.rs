@@ -152,6 +152,9 @@ impl Rewind<'_, '_> {
     /// without a beginning begin right behind it. False if one began before.
     fn clear(&mut self, start: u64, end: u64, index: usize) -> bool {
         let mut at = end;
+        if self.held_in(start, end).is_none() {
+            return true;
+        }
         while let Some((address, held)) = self.held_in(start, at) {
             if held.born.is_some() || held.requested.is_some_and(|requested| requested < index) {
                 return false;

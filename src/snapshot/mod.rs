@@ -28,6 +28,7 @@ pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
 pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};
 pub use uses::Uses;
+pub(crate) use value::Hex;
 pub use value::{Text, Value};
 
 /// A snapshot, whoever made it.

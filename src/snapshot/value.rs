@@ -192,7 +192,7 @@ impl Serialize for Value {
 }
 
 /// A number of arbitrary size in hexadecimal, most significant byte first.
-struct Hex<'a>(&'a [u8]);
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

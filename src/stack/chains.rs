@@ -312,7 +312,8 @@ fn compare(chain: &mut Chain<'_>) {
         true
     });
     traced.retain(|address| *address != 0);
-    let expected = outside(&traced);
+    let own = compare as fn(&mut Chain<'_>) as usize;
+    let expected = outside(&traced, own);
     // In one order and in the other, so that each follows each.
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
@@ -324,7 +325,7 @@ fn compare(chain: &mut Chain<'_>) {
             chain.n_unfit += 1;
             continue;
         };
-        let seen = outside(&words[..n]);
+        let seen = outside(&words[..n], own);
         let expected = if n == MAX_DEPTH { &expected[..seen.len().min(expected.len())] } else { expected };
         assert_eq!(seen, expected, "{method:?}, {} links left", chain.n_left);
         chain.n_compared += 1;
@@ -332,15 +333,13 @@ fn compare(chain: &mut Chain<'_>) {
     }
 }
 
-/// The addresses after the one in `compare`.
-fn outside(addresses: &[usize]) -> &[usize] {
-    let own = compare as fn(&mut Chain<'_>) as usize;
+/// The addresses after the one in a function.
+fn outside(addresses: &[usize], own: usize) -> &[usize] {
     let is_own = |address: &usize| {
         // SAFETY: any address may be asked for.
         unsafe { _Unwind_FindEnclosingFunction(ptr::without_provenance(address - 1)) }.addr() == own
     };
-    let at =
-        addresses.iter().position(is_own).unwrap_or_else(|| panic!("`compare` is not in {addresses:x?}"));
+    let at = addresses.iter().position(is_own).unwrap_or_else(|| panic!("{own:x} is not in {addresses:x?}"));
     &addresses[at + 1..]
 }
 
@@ -390,11 +389,12 @@ impl Drop for Library {
     }
 }
 
-/// A library whose `bounce` calls back from a frame of `n_bytes`.
+/// A library whose `bounce` calls back from a frame of `n_bytes`, after it has
+/// put the first word of `data` at `lure_at` in that frame.
 ///
 /// In assembly and not in Rust, so that two libraries with other frames have
 /// all their code at the same places.
-fn build(folder: &Path, name: &str, n_bytes: usize) -> PathBuf {
+fn build(folder: &Path, name: &str, n_bytes: usize, lure_at: usize) -> PathBuf {
     let source = folder.join(format!("{name}.rs"));
     let text = format!(
         r#"#![no_std]
@@ -404,8 +404,8 @@ unsafe extern "C" {{ fn bounce(); }}
 #[unsafe(no_mangle)]
 pub extern "C" fn address_of_bounce() -> usize {{ bounce as unsafe extern "C" fn() as usize }}
 core::arch::global_asm!(".globl bounce", ".hidden bounce", ".type bounce, @function", "bounce:", ".cfi_startproc",
-  "sub rsp, {n_bytes}", ".cfi_def_cfa_offset {}", "mov rax, rdi", "mov rdi, rsi", "call rax",
-  "add rsp, {n_bytes}", ".cfi_def_cfa_offset 8", "ret", ".cfi_endproc", ".size bounce, . - bounce");
+  "sub rsp, {n_bytes}", ".cfi_def_cfa_offset {}", "mov rax, [rsi]", "mov [rsp + {lure_at}], rax",
+  "mov rax, rdi", "mov rdi, rsi", "call rax", "add rsp, {n_bytes}", ".cfi_def_cfa_offset 8", "ret", ".cfi_endproc", ".size bounce, . - bounce");
 "#,
         n_bytes + 8
     );
@@ -422,7 +422,7 @@ core::arch::global_asm!(".globl bounce", ".hidden bounce", ".type bounce, @funct
 fn all_methods_see_what_backtrace_sees() {
     const N_THREADS: usize = 4;
     let folder = tempfile::tempdir().unwrap();
-    let libraries = [24, 4104].map(|n_bytes| build(folder.path(), &format!("frame{n_bytes}"), n_bytes));
+    let libraries = [24, 4104].map(|n_bytes| build(folder.path(), &format!("frame{n_bytes}"), n_bytes, 8));
     let loaded = libraries.map(|path| Library::open(&path));
     let bounces = loaded.each_ref().map(Library::bounce);
     let counts: Vec<[usize; 3]> = thread::scope(|scope| {
@@ -439,7 +439,7 @@ fn all_methods_see_what_backtrace_sees() {
 #[test]
 fn a_librarys_rules_go_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    let paths = [24, 56].map(|n_bytes| build(folder.path(), &format!("reload{n_bytes}"), n_bytes));
+    let paths = [24, 56].map(|n_bytes| build(folder.path(), &format!("reload{n_bytes}"), n_bytes, 8));
     let mut places = Vec::new();
     for i in 0..20 {
         let library = Library::open(&paths[i % 2]);
@@ -450,6 +450,57 @@ fn a_librarys_rules_go_with_it() {
     places.sort_unstable();
     places.dedup();
     println!("20 loads of two libraries in {} places", places.len());
+}
+
+/// A library takes another's place whose rules lead to a return address that
+/// is none, from where the way outward is right again: nothing but the stack,
+/// which was never met before, gives it away.
+#[test]
+fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
+    #[repr(C)]
+    struct Lure<'a> {
+        word: usize,
+        bounce: Bounce,
+        table: &'a StackTable,
+        compared: Option<[Vec<usize>; 2]>,
+    }
+    unsafe extern "C-unwind" fn through(data: *mut c_void) {
+        // SAFETY: made below.
+        let bounce = unsafe { (*data.cast::<Lure<'_>>()).bounce };
+        // SAFETY: `leaf` takes the same data.
+        after(|| unsafe { bounce(leaf, data) });
+    }
+    #[inline(never)]
+    unsafe extern "C-unwind" fn leaf(data: *mut c_void) {
+        // SAFETY: made below.
+        let lure = unsafe { &mut *data.cast::<Lure<'_>>() };
+        let mut traced = Vec::with_capacity(256);
+        backtrace::trace(|frame| {
+            traced.extend(Some(frame.ip().addr()).filter(|address| *address != 0));
+            true
+        });
+        let seen = lure.table.addresses(gather(lure.table));
+        let own = leaf as Call as usize;
+        lure.compared = Some([outside(&seen, own).to_vec(), outside(&traced, own).to_vec()]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The lure of the second lies where the first has its return address.
+    let paths = [(24, 16), (56, 24)]
+        .map(|(n_bytes, lure_at)| build(folder.path(), &format!("lure{n_bytes}"), n_bytes, lure_at));
+    let table = StackTable::new(1000);
+    // Behind an instruction in the middle of a function that counts from `rbp`.
+    let word = memreel_chain_sized as unsafe extern "C-unwind" fn(Call, *mut c_void, usize) as usize + 7;
+    let mut places = Vec::new();
+    for i in 0..20 {
+        let library = Library::open(&paths[i % 2]);
+        let mut lure = Lure { word, bounce: library.bounce(), table: &table, compared: None };
+        places.push(lure.bounce as usize);
+        // SAFETY: `through` takes this data, which is not used meanwhile.
+        unsafe { memreel_chain_sized(through, ptr::from_mut(&mut lure).cast(), 64) };
+        let [seen, traced] = lure.compared.unwrap();
+        assert_eq!(seen, traced, "load {i}");
+    }
+    assert!(places.windows(2).any(|pair| pair[0] == pair[1]), "no library took another's place");
 }
 
 /// The return addresses of the last capture are all where they were, but some

@@ -37,7 +37,8 @@ fn csv_has_a_line_for_each_event() {
     for snapshot in samples() {
         let text = text(&snapshot, Format::Csv);
         let mut lines = text.lines();
-        assert_eq!(lines.next(), Some("device,event,time_us,action,address,size_bytes,stream,scope,stack"));
+        let heading = "device,event,time_us,action,address,size_bytes,stream,scope,site,stack";
+        assert_eq!(lines.next(), Some(heading));
         let events = snapshot.device_traces.iter().enumerate();
         let events = events.flat_map(|(device, trace)| trace.iter().map(move |entry| (device, entry)));
         for ((device, entry), line) in events.zip(lines.by_ref()) {
@@ -48,6 +49,64 @@ fn csv_has_a_line_for_each_event() {
         }
         assert_eq!(lines.next(), None);
     }
+}
+
+#[test]
+fn csv_tells_the_site_of_a_stack_and_its_frames_if_asked() {
+    let json = serde_json::json!({"segments": [], "device_traces": [[
+        entry("alloc", &[("CUDACachingAllocator::malloc", "a.cpp"), ("at::empty", "b.cpp"), ("step", "c.py"), ("main", "d.py")]),
+        entry("free_requested", &[("at::detail::empty_cuda", "e.cpp"), ("a,b", "f.cpp")]),
+        entry("free_completed", &[]),
+        entry("alloc", &[("CUDACachingAllocator::malloc", "a.cpp"), ("at::empty", "b.cpp"), ("step", "c.py"), ("main", "d.py")]),
+    ]]});
+    let snapshot: Snapshot = serde_json::from_value(json).unwrap();
+    let cells = |format| -> Vec<String> {
+        let text = text(&snapshot, format);
+        text.lines().map(|line| line.splitn(9, ',').nth(8).unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        cells(Format::Csv),
+        ["site,stack", "c.py:7:step,1", "\"f.cpp:7:a,b\",2", ",0", "c.py:7:step,1"]
+    );
+    let frames = "a.cpp:7:CUDACachingAllocator::malloc;b.cpp:7:at::empty;c.py:7:step;d.py:7:main";
+    assert_eq!(cells(Format::CsvStacks)[..2], ["site,stack,frames", &format!("c.py:7:step,1,{frames}")]);
+    assert_eq!(cells(Format::CsvStacks)[3], ",0,");
+}
+
+fn entry(action: &str, frames: &[(&str, &str)]) -> Value {
+    let frame = |(name, file): &(&str, &str)| serde_json::json!({"name": name, "filename": file, "line": 7});
+    let frames: Vec<Value> = frames.iter().map(frame).collect();
+    serde_json::json!({"action": action, "addr": 1, "size": 2, "stream": 0, "time_us": 3, "frames": frames})
+}
+
+/// serde_json is the oracle, which makes the text of every stack again for every entry.
+#[test]
+fn json_is_what_serde_makes_of_it() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut n_files = 0;
+    for folder in ["synthetic", "torch-2.11/snapshots"] {
+        for entry in std::fs::read_dir(fixtures.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let snapshot = memreel::pickle::load(&path).unwrap();
+            assert!(text(&snapshot, Format::Json) == serde_json::to_string(&snapshot).unwrap(), "{path:?}");
+            n_files += 1;
+        }
+    }
+    assert!(n_files > 25);
+    for snapshot in samples() {
+        assert!(text(&snapshot, Format::Json) == serde_json::to_string(&snapshot).unwrap());
+    }
+    let odd = serde_json::json!({
+        "segments": [], "device_traces": [[entry("a\n\t\u{1}\u{8}\u{c}\\", &[("\"é\u{2028}", "\r")])], []],
+        "settings": {"x": [1, -2, 1.5, 0.1, true, null, {}, [], "\u{7f}"], "big": u64::MAX},
+    });
+    let mut snapshot: Snapshot = serde_json::from_value(odd.clone()).unwrap();
+    assert_eq!(text(&snapshot, Format::Json), serde_json::to_string(&snapshot).unwrap());
+    // Exponents have another form, and the same value.
+    let mut odd = odd;
+    odd["settings"] = serde_json::json!([1e300, 1e-7, -1.25e-300, 1e16, 0.00001]);
+    snapshot = serde_json::from_value(odd.clone()).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text(&snapshot, Format::Json)).unwrap(), odd);
 }
 
 #[test]

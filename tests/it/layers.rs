@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
     ("analysis", &["error", "event", "inventory", "snapshot"]),
     ("pickle", &["error", "event", "inventory", "snapshot"]),
-    ("rewrite", &["error", "event", "inventory", "snapshot"]),
+    ("rewrite", &["error", "event", "inventory", "snapshot", "analysis"]),
     ("whatif", &["error", "event", "inventory", "device", "recorder", "allocator", "snapshot"]),
     (
         "reel",

@@ -24,6 +24,7 @@
 //! - `bad_input`: files that no honest recorder wrote, at the command line.
 //! - `rewrite_commands`: `memreel slim`, `merge`, `split` and `convert`.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
+//! - `failures`: a device that fails while frees wait for streams.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
@@ -54,6 +55,7 @@ mod cli;
 mod commands;
 mod convert;
 mod device_contract;
+mod failures;
 mod fix;
 #[cfg(feature = "cli")]
 mod fix_files;

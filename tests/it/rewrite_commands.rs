@@ -132,6 +132,9 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(a == b, "JSON and back is the same");
     let csv = folder.says(&["convert", "--to", "csv", "a.pickle"]);
     assert_eq!(csv, fs::read_to_string(folder.path("a.csv")).unwrap());
+    assert!(csv.starts_with("device,") && csv.lines().next().unwrap().ends_with(",site,stack"));
+    let stacks = folder.says(&["convert", "--to", "csv", "--stacks", "a.pickle"]);
+    assert!(stacks.lines().next().unwrap().ends_with(",stack,frames") && stacks.len() > csv.len());
     let trace: Value =
         serde_json::from_str(&folder.says(&["convert", "--to", "perfetto", "a.pickle"])).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > 100);

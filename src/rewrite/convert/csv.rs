@@ -1,42 +1,96 @@
 //! Events as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
-use std::io;
+use std::{io, rc::Rc};
 
-use crate::snapshot::{Snapshot, StackIndex};
+use super::text::Out;
+use crate::{
+    analysis::frames::ShownFrames,
+    event::Action,
+    snapshot::{Frame, Snapshot, StackIndex, TraceEntry},
+};
 
-pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Result<()> {
-    writeln!(sink, "device,event,time_us,action,address,size_bytes,stream,scope,stack")?;
-    let mut stacks: Vec<Option<String>> = vec![None; snapshot.stacks.len()];
+pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::Write) -> io::Result<()> {
+    let mut out = Out::new(sink);
+    let stacks = if has_stacks { ",frames" } else { "" };
+    out.text("device,event,time_us,action,address,size_bytes,stream,scope,site,stack")
+        .text(stacks)
+        .text("\n");
+    let mut cells = Cells::new(snapshot, has_stacks);
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
         for (index, entry) in trace.iter().enumerate() {
-            let shape = snapshot.shapes.get(entry.shape);
-            let action = entry.action.map(|action| action.name()).or_else(|| shape.text("action"));
-            let scope = quoted(snapshot.user_metadata(entry));
-            write!(
-                sink,
-                "{device},{index},{},{},{:#x},{},{},{scope},",
-                entry.time_us,
-                quoted(action.unwrap_or_default()),
-                entry.address,
-                entry.size,
-                entry.stream
-            )?;
-            if let Some(stack) = entry.stack {
-                let text = stacks[stack.index()].get_or_insert_with(|| quoted(&text(snapshot, stack)));
-                sink.write_all(text.as_bytes())?;
+            out.int(device).text(",").int(index).text(",").int(entry.time_us).text(",");
+            out.text(&cells.action(entry)).text(",").hex(entry.address).text(",").int(entry.size);
+            out.text(",").int(entry.stream).text(",").text(&cells.scope(entry)).text(",");
+            out.text(&cells.stack(entry.stack)).text("\n");
+            if !out.spill() {
+                return out.finish();
             }
-            writeln!(sink)?;
         }
     }
-    Ok(())
+    out.finish()
 }
 
-/// Innermost first, as the file has it.
-fn text(snapshot: &Snapshot, stack: StackIndex) -> String {
-    let frames = snapshot.stacks.frames(stack);
-    let frames: Vec<String> =
-        frames.map(|frame| format!("{}:{}:{}", frame.filename, frame.line, frame.name)).collect();
-    frames.join(";")
+/// Cells that many lines have, each made once.
+struct Cells<'a> {
+    snapshot: &'a Snapshot,
+    shown: ShownFrames<'a>,
+    has_stacks: bool,
+    /// By shape: actions that PyTorch does not know, and scopes.
+    actions: Vec<Option<Rc<str>>>,
+    scopes: Vec<Option<Rc<str>>>,
+    /// By stack, all that is told of it.
+    stacks: Vec<Option<Rc<str>>>,
+    known: [Rc<str>; Action::ALL.len()],
+    none: Rc<str>,
+}
+
+impl<'a> Cells<'a> {
+    fn new(snapshot: &'a Snapshot, has_stacks: bool) -> Cells<'a> {
+        Cells {
+            snapshot,
+            shown: ShownFrames::of(snapshot),
+            has_stacks,
+            actions: vec![None; snapshot.shapes.len()],
+            scopes: vec![None; snapshot.shapes.len()],
+            stacks: vec![None; snapshot.stacks.len()],
+            known: Action::ALL.map(|action| action.name().into()),
+            none: if has_stacks { ",," } else { "," }.into(),
+        }
+    }
+
+    fn action(&mut self, entry: &TraceEntry) -> Rc<str> {
+        if let Some(action) = entry.action {
+            return self.known[action as usize].clone();
+        }
+        let text = || self.snapshot.shapes.get(entry.shape).text("action").unwrap_or_default();
+        self.actions[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
+    }
+
+    fn scope(&mut self, entry: &TraceEntry) -> Rc<str> {
+        let text = || self.snapshot.user_metadata(entry);
+        self.scopes[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
+    }
+
+    /// Where a stack's memory was asked for, the stack's number, and its frames, innermost first.
+    fn stack(&mut self, stack: Option<StackIndex>) -> Rc<str> {
+        let Some(stack) = stack else { return self.none.clone() };
+        let (snapshot, shown, has_stacks) = (self.snapshot, &self.shown, self.has_stacks);
+        let make = || {
+            let innermost = shown.telling(stack).next();
+            let site = innermost.map(|frame| text(snapshot.stacks.frame(frame))).unwrap_or_default();
+            let mut cells = format!("{},{}", quoted(&site), stack.index());
+            if has_stacks {
+                let frames: Vec<String> = snapshot.stacks.frames(stack).map(text).collect();
+                cells = format!("{cells},{}", quoted(&frames.join(";")));
+            }
+            cells.into()
+        };
+        self.stacks[stack.index()].get_or_insert_with(make).clone()
+    }
+}
+
+fn text(frame: &Frame) -> String {
+    format!("{}:{}:{}", frame.filename, frame.line, frame.name)
 }
 
 /// A field in quotes if it needs them.

@@ -6,8 +6,14 @@ use super::in_use;
 use crate::snapshot::{Snapshot, StackIndex};
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Result<()> {
-    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    // By stack first: a thousand blocks may have one, and a line is long.
+    let mut sums: BTreeMap<Option<StackIndex>, u64> = BTreeMap::new();
     for (stack, bytes) in in_use(snapshot) {
+        let sum = sums.entry(stack).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for (stack, bytes) in sums {
         let sum = lines.entry(text(snapshot, stack)).or_default();
         *sum = sum.saturating_add(bytes);
     }

@@ -28,7 +28,8 @@ pickle    a snapshot again, from JSON for instance
 pprof     for `go tool pprof`: allocations of the history and what is in use at the end, in bytes and objects
 perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for each block and scope
 folded    for flame graphs: stacks of what is in use at the end, in bytes
-csv       a line for each event
+csv       a line for each event: time, action, address, bytes, stream, scope, the call that asked for it
+          (`site`, as `top` has it) and the number of its stack; --stacks adds all frames
 
 Example:
   memreel convert --to perfetto snapshot.pickle -o trace.json
@@ -39,6 +40,10 @@ pub(crate) struct Options {
     /// The format; default: what the ending of -o says (.json, .pickle, .pb, .folded, .csv), or json
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<To>,
+
+    /// In CSV, all frames of each event's stack too: of a million events that can be gigabytes
+    #[arg(long)]
+    stacks: bool,
 
     /// Where to write; a folder takes files under their own names. Default: standard output
     #[arg(short, long, value_name = "FILE")]
@@ -97,13 +102,14 @@ impl To {
         }
     }
 
-    fn write(self, snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
+    fn write(self, snapshot: &Snapshot, has_stacks: bool, sink: &mut impl Write) -> io::Result<()> {
         let format = match self {
-            To::Json => return Ok(serde_json::to_writer(sink, snapshot)?),
+            To::Json => Format::Json,
             To::Pickle => return pickle::write(snapshot, sink),
             To::Pprof => Format::Pprof,
             To::Perfetto => Format::Perfetto,
             To::Folded => Format::Folded,
+            To::Csv if has_stacks => Format::CsvStacks,
             To::Csv => Format::Csv,
         };
         convert(snapshot, format, sink)
@@ -136,11 +142,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
             if matches!(to, To::Pickle | To::Pprof) {
                 not_to_a_terminal("this format")?;
             }
-            to.write(snapshot, &mut *out)?;
+            to.write(snapshot, options.stacks, &mut *out)?;
             return Ok(Exit::Fine);
         };
         let path = if output.is_dir() { output.join(file_name(opened, to)) } else { output.to_path_buf() };
-        let exit = save(snapshot, to, &path)?;
+        let exit = save(snapshot, to, options.stacks, &path)?;
         if options.json {
             let (format, written) = (to.extension(), path.display().to_string());
             let n_events = snapshot.n_events();
@@ -168,14 +174,14 @@ fn file_name(opened: &Opened, to: To) -> String {
     format!("{stem}.{}", to.extension())
 }
 
-fn save(snapshot: &Snapshot, to: To, path: &Path) -> Result<Exit, Failure> {
+fn save(snapshot: &Snapshot, to: To, has_stacks: bool, path: &Path) -> Result<Exit, Failure> {
     if to == To::Pickle {
         pickle::save(snapshot, path)?;
         return Ok(Exit::Fine);
     }
     let write = || {
         let mut sink = BufWriter::new(File::create(path)?);
-        to.write(snapshot, &mut sink)?;
+        to.write(snapshot, has_stacks, &mut sink)?;
         sink.flush()
     };
     let told = |error: io::Error| {

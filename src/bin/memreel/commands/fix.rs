@@ -2,7 +2,9 @@
 
 use std::{
     io::{self, Write},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use memreel::{
@@ -71,12 +73,17 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
     let (snapshot, mut bytes) = inspect(file)?;
     let fixed = fix(snapshot.map_err(|why| Failure::Told(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
-    let left: Vec<Finding> = validate(&fixed.snapshot).into_iter().filter(is_error).collect();
+    // What is left is looked for while the file is written: neither waits for the other.
+    let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };
+    let (written, left) = thread::scope(|scope| {
+        let left = scope.spawn(left);
+        let written = options.output.save(&fixed.snapshot, &name(file), out);
+        (written, left.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
     bytes.retain(|finding| {
         matches!(finding.rule, 3 | 5) || finding.rule == 6 && finding.place.starts_with("byte")
     });
-    let written = options.output.save(&fixed.snapshot, &name(file), out)?;
-    let report = Report { bytes, changes: fixed.changes, left, written };
+    let report = Report { bytes, changes: fixed.changes, left, written: written? };
     let exit = if report.left.is_empty() { Exit::Fine } else { Exit::Broken };
     if !options.output.is_stdout() {
         print(&report, &name(file), options.json, out)?;

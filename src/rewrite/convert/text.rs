@@ -1,0 +1,113 @@
+//! Texts on their way out: numbers without the formatting machinery, through a buffer of their own.
+
+use std::io::{self, Write};
+
+/// When the buffer is handed on.
+const FULL_BYTES: usize = 64 * 1024;
+
+/// A buffer of text in front of a writer. The first error of the writer is kept for the end.
+pub(super) struct Out<'a, W> {
+    buffer: Vec<u8>,
+    sink: &'a mut W,
+    error: Option<io::Error>,
+}
+
+impl<'a, W: Write> Out<'a, W> {
+    pub(super) fn new(sink: &'a mut W) -> Self {
+        Out { buffer: Vec::with_capacity(FULL_BYTES + 4096), sink, error: None }
+    }
+
+    #[inline]
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        self.buffer.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    #[inline]
+    pub(super) fn int(&mut self, int: impl itoa::Integer) -> &mut Self {
+        self.text(itoa::Buffer::new().format(int))
+    }
+
+    /// As `{:#x}` has it.
+    pub(super) fn hex(&mut self, int: u64) -> &mut Self {
+        let n_digits = (64 - int.leading_zeros()).div_ceil(4).max(1);
+        self.text("0x");
+        let digit = |nth: u32| b"0123456789abcdef"[(int >> (4 * nth) & 0xf) as usize];
+        self.buffer.extend((0..n_digits).rev().map(digit));
+        self
+    }
+
+    /// Hands the buffer on if it is full; returns whether it is worth going on.
+    #[inline]
+    pub(super) fn spill(&mut self) -> bool {
+        if self.buffer.len() >= FULL_BYTES {
+            self.hand_on();
+        }
+        self.error.is_none()
+    }
+
+    fn hand_on(&mut self) {
+        if self.error.is_none() {
+            self.error = self.sink.write_all(&self.buffer).err();
+        }
+        self.buffer.clear();
+    }
+
+    /// Keeps an error for the end.
+    pub(super) fn fail(&mut self, error: io::Error) {
+        self.error.get_or_insert(error);
+    }
+
+    /// Hands on what is left.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.hand_on();
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// A text as JSON has it, in quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_the_standard_library_writes_them() {
+        for int in [0, 1, 15, 16, 0xff, 0x100, 0x7f12_3456_789a, u64::MAX] {
+            let mut bytes = Vec::new();
+            let mut out = Out::new(&mut bytes);
+            out.hex(int).text(" ").int(int).text(" ").int(int.cast_signed());
+            out.finish().unwrap();
+            assert_eq!(String::from_utf8(bytes).unwrap(), format!("{int:#x} {int} {}", int.cast_signed()));
+        }
+    }
+
+    #[test]
+    fn the_first_error_is_told_at_the_end() {
+        let mut small = [0u8; 10];
+        let mut sink = &mut small[..];
+        let mut out = Out::new(&mut sink);
+        assert!(out.text(&"x".repeat(FULL_BYTES - 1)).spill());
+        assert!(!out.text("y").spill());
+        assert_eq!(out.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
+    }
+}
