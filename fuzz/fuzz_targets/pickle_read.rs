@@ -16,17 +16,27 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let _ = validate(&snapshot);
-    let again = pickle::from_slice(&pickle::to_vec(&snapshot)).expect("what was written can be read");
+    let written = pickle::to_vec(&snapshot);
+    let again = pickle::from_slice(&written).expect("what was written can be read");
     assert_eq!(again.n_events(), snapshot.n_events());
+    let stored = pickle::stored(bytes).expect("what is read whole is read with its events left where they are");
+    assert!(pickle::to_vec(&stored) == written, "and is the same");
     let n = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
     let mut slim = Slim::default();
     slim.window = Some(Window::Events { device: None, range: n / 3..n - n / 3 });
     slim.min_bytes = 1000;
     slim.depth = Some(2);
     slim.anonymise = true;
-    if let Ok(small) = slim.apply(snapshot.clone()) {
-        let _ = validate(&small);
-        pickle::from_slice(&pickle::to_vec(&small)).expect("what was written can be read");
+    let streamed = slim.over(&stored);
+    match slim.apply(snapshot.clone()) {
+        Ok(small) => {
+            let _ = validate(&small);
+            let written = pickle::to_vec(&small);
+            pickle::from_slice(&written).expect("what was written can be read");
+            let streamed = streamed.expect("what can be cut in memory can be cut in the file");
+            assert!(pickle::to_vec(&streamed) == written, "and gives the same");
+        }
+        Err(_) => assert!(streamed.is_err()),
     }
     let parts = split(snapshot.clone()).into_iter().map(|(_, snapshot)| Part { snapshot, rank: None });
     let _ = merge(parts);

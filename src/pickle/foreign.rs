@@ -63,3 +63,13 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
         false => "a text; give the file of _dump_snapshot",
     })
 }
+
+/// What a pickle seems to hold that needs code to be read.
+pub(super) fn hint(bytes: &[u8]) -> &'static str {
+    let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
+    let has = |name: &[u8]| head.windows(name.len()).any(|part| part == name);
+    match [&b"OrderedDict"[..], b"torch._utils", b"numpy"].into_iter().any(has) {
+        true => "; it seems to be a checkpoint (a state_dict), not what _dump_snapshot writes",
+        false => "",
+    }
+}

@@ -12,6 +12,7 @@ use super::{
     entry::Road,
     file::Bytes,
     findings::Findings,
+    foreign,
     memo::Memo,
     node::{Item, Kind, NodeId, Nodes, Words},
     op,
@@ -215,7 +216,7 @@ impl<'a> Machine<'a> {
     /// Opcodes of data that the viewer does not take, and those that are refused.
     fn rare_step(&mut self, op: u8, start: usize) -> Result<()> {
         let Some(name) = op::unknown_to_viewer(op) else {
-            return Err(Error::malformed(start as u64, op::refusal(op)));
+            return Err(Error::malformed(start as u64, op::refusal(op) + foreign::hint(self.bytes)));
         };
         self.findings.opcode(op, name, start);
         match op {

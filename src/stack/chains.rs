@@ -14,7 +14,9 @@ use std::{
     hint::black_box,
     path::{Path, PathBuf},
     process::Command,
-    ptr, thread,
+    ptr,
+    sync::LazyLock,
+    thread,
 };
 
 use super::{
@@ -22,6 +24,7 @@ use super::{
     capture::{Captured, MAX_DEPTH, capture_by},
     gather,
     method::StackMethod,
+    table::DEFAULT_LIMIT,
     unwind,
 };
 
@@ -303,6 +306,10 @@ unsafe fn by_bsearch(data: *mut c_void) {
     black_box(unsafe { libc::bsearch(key, key, 1, size_of::<*mut c_void>(), Some(compare_links)) });
 }
 
+/// Where the stacks are numbered: a walk by the rules of a library that is gone
+/// looks like a stack that was never met, and that is when it is found out.
+static TABLE: LazyLock<StackTable> = LazyLock::new(|| StackTable::new(DEFAULT_LIMIT));
+
 /// The frames outside of this one, by each method and by `backtrace::trace`.
 #[inline(never)]
 fn compare(chain: &mut Chain<'_>) {
@@ -318,18 +325,19 @@ fn compare(chain: &mut Chain<'_>) {
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
         let method = OWN[(i + turn) % OWN.len()];
-        let mut words = [0; MAX_DEPTH];
-        // Not by `capture_by`, which would hide a walk that fails behind the system's.
-        let Some(n) = unwind::capture(&mut words, method) else {
+        // Not by `super::gather`, which would hide a walk that fails behind the system's.
+        let Some(stack) = unwind::gather(&TABLE, method) else {
             assert!(chain.has_unfit, "{method:?} gave up");
             chain.n_unfit += 1;
             continue;
         };
-        let seen = outside(&words[..n], own);
-        let expected = if n == MAX_DEPTH { &expected[..seen.len().min(expected.len())] } else { expected };
+        let words = TABLE.addresses(stack);
+        let seen = outside(&words, own);
+        let is_cut = words.len() == MAX_DEPTH;
+        let expected = if is_cut { &expected[..seen.len().min(expected.len())] } else { expected };
         assert_eq!(seen, expected, "{method:?}, {} links left", chain.n_left);
         chain.n_compared += 1;
-        chain.n_cut += usize::from(n == MAX_DEPTH);
+        chain.n_cut += usize::from(is_cut);
     }
 }
 

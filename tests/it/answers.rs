@@ -203,6 +203,7 @@ fn standard_input_and_json_are_snapshots_too() {
 fn a_device_is_chosen_and_an_unknown_one_refused() {
     let file = "torch-2.11/snapshots/oom.pickle";
     assert_eq!(answer(&["top", "--device", "0", file]), answer(&["top", file]));
+    assert_eq!(answer(&["top", "--device", "cuda:0", file]), answer(&["top", file]));
     let output = run(&["top", "--device", "9", file]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
@@ -274,7 +275,7 @@ fn a_gate_has_its_own_status_and_report() {
     ));
     assert!(report.contains("<failure message=\"peak is 1.84 GiB, at most 1.50 GiB\"/>"), "{report}");
     assert_eq!(status(&["--max-fragmentation", "8%"]), Some(4));
-    assert_eq!(status(&["--max-live", "0"]), Some(4));
+    assert_eq!(["0", "0B", "0 GiB"].map(|none| status(&["--max-live", none])), [Some(4); 3]);
     assert_eq!(status(&["--baseline", file]), Some(0));
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "2%"]), Some(4));
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "200%"]), Some(0));
@@ -365,6 +366,12 @@ fn pictures_are_written() {
         assert!(text.contains("<svg") && text.trim_end().ends_with("</svg>"), "{command}");
         assert_eq!(run(&[command, "--svg", "missing/folder.svg", file]).status.code(), Some(3));
     }
+    let svg = folder.path().join("several.svg");
+    let said = answer(&["timeline", "--svg", svg.to_str().unwrap(), file, "torch-2.11/snapshots/oom.pickle"]);
+    let second = folder.path().join("several.1.svg");
+    let line = format!("torch-2.11/snapshots/oom.pickle, device 0: written to {}", second.display());
+    assert_eq!((said.lines().count(), said.lines().last()), (2, Some(&*line)));
+    assert!(second.exists());
     let graph = fs::read_to_string(folder.path().join("memory.svg")).unwrap();
     assert!(graph.contains("sgd.py:455:_multi_tensor_sgd"));
 }

@@ -72,6 +72,12 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
         ),
         ("script", "import torch  # führt aus\n".repeat(200).into_bytes(), "the file is a text;"),
         ("protocol 0", b"cos\nsystem\n(S'ls'\ntR.".to_vec(), "the opcode GLOBAL would run code"),
+        (
+            "state_dict",
+            b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01.".to_vec(),
+            "the opcode GLOBAL would run code or reach outside the file, and a snapshot is data alone; do not load this \
+             file with Python either unless you trust who made it; it seems to be a checkpoint (a state_dict)",
+        ),
         ("settings", b"[section]\nkey = 1\n".to_vec(), "it begins as JSON does and is none"),
         ("odd", b"\x80\x04\x01".to_vec(), "is this a snapshot file?"),
         ("cut", cut.to_vec(), "the file ends"),

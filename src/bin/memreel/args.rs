@@ -159,7 +159,11 @@ pub(crate) enum Devices {
 pub(crate) fn device(text: &str) -> Result<Devices, String> {
     match text {
         "all" => Ok(Devices::All),
-        _ => text.parse().map(Devices::One).map_err(|_| "say a device's number, or all".to_owned()),
+        _ => {
+            // As PyTorch writes it.
+            let number = text.strip_prefix("cuda:").unwrap_or(text).parse();
+            number.map(Devices::One).map_err(|_| "say a device's number, or all".to_owned())
+        }
     }
 }
 

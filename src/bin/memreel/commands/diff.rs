@@ -10,7 +10,7 @@ use memreel::{
     analysis::{
         diff::{Change, diff},
         life::Moment,
-        state::DeviceHistory,
+        state::{DeviceHistory, Totals},
     },
 };
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn one_device(
         writeln!(out, "{object}")?;
         return Ok(());
     }
-    head(&histories, moments, [before, after], out)?;
+    head(&histories, moments, &totals, [before, after], out)?;
     for (history, opened) in histories.iter().zip([before, after]) {
         let warnings = warnings(history);
         let told = warnings.iter().filter(|warning| warning.starts_with("warning"));
@@ -141,20 +141,19 @@ fn one_device(
 fn head(
     histories: &[DeviceHistory<'_>; 2],
     moments: [Moment; 2],
+    totals: &[Totals; 2],
     opened: [&Opened; 2],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let figures = |at: usize| {
-        let totals = histories[at].totals_at(moments[at]);
-        [totals.active_bytes, totals.reserved_bytes, histories[at].peak().1.active_bytes]
-    };
+    let figures = [0, 1]
+        .map(|at| [totals[at].active_bytes, totals[at].reserved_bytes, histories[at].peak().1.active_bytes]);
     for (at, opened) in opened.into_iter().enumerate() {
-        let [active, reserved, peak] = figures(at).map(Bytes);
+        let [active, reserved, peak] = figures[at].map(Bytes);
         let when = moment::words(&histories[at], moments[at]);
         writeln!(out, "{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name)?;
     }
-    let (one, other) = (figures(0), figures(1));
-    let [active, reserved, peak] = [0, 1, 2].map(|at| signed(i128::from(other[at]) - i128::from(one[at])));
+    let change = |figure: usize| signed(i128::from(figures[1][figure]) - i128::from(figures[0][figure]));
+    let [active, reserved, peak] = [0, 1, 2].map(change);
     writeln!(out, "difference: {active} in use, {reserved} reserved; peak {peak}")
 }
 

@@ -79,7 +79,8 @@ pub(crate) struct Options {
 
 /// A size, or nothing at all.
 fn most(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { bytes::parse(text) }
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    if number == "0" { Ok(0) } else { bytes::parse(text) }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

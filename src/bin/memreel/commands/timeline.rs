@@ -66,10 +66,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     if options.csv {
         writeln!(out, "file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes")?;
     }
-    // Headings would be lines of the CSV.
+    // Headings would be lines of the CSV, and there is nothing below them where a picture is drawn.
     let input = Input {
         files: options.input.files.clone(),
-        json: options.input.json || options.csv,
+        json: options.input.json || options.csv || options.svg.is_some(),
         ..options.input
     };
     each_device(&input, out, |opened, device, out| {
@@ -81,6 +81,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
             n_drawn += 1;
             let title = format!("{}, device {device}", opened.name);
             draw(&path, &history, axis, &title)?;
+            // Which is which, where there are several.
+            if input.files.len() > 1 || opened.devices(input.device)?.len() > 1 {
+                writeln!(out, "{title}: written to {}", path.display())?;
+            }
         } else if options.input.json {
             writeln!(out, "{}", object(&opened.name, &history, axis, options.width))?;
         } else {
