@@ -32,19 +32,16 @@ macro_rules! loom_thread_local {
 pub(crate) use loom_thread_local as thread_local;
 
 /// Waits until every load before has its value, so that a counter which is read
-/// next tells a later time. A fence orders memory, and the counter is not in it.
+/// next tells a later time, and until a counter that was read has told it.
 #[inline(always)]
 pub(crate) fn settle_loads() {
-    // On x86-64 loads keep their order among themselves, and `lfence` waits for
-    // them; a fence before it would wait for this thread's stores as well.
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // A fence orders memory, and the counter is not in it.
+    fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has the instruction.
     unsafe {
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         std::arch::x86_64::_mm_lfence();
     }
-    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
-    fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: it touches neither memory nor registers.
     unsafe {
@@ -60,6 +57,29 @@ pub(crate) fn counter() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it unless
     // they ask it not to.
     return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    0
+}
+
+/// As [`counter`], read when every load before has its value. Only where the counter is known to run
+/// evenly: that is asked of processors that have this instruction.
+///
+/// loom sees a fence here. On x86-64 none is needed: loads keep their order, as
+/// stores do, so whoever sees what a thread stored after it read its counter
+/// reads a later time; `cut` in `recorder/tape.rs` relies on that too.
+#[inline(always)]
+pub(crate) fn counter_after_loads() -> u64 {
+    #[cfg(loom)]
+    fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        // The processor waits, and the compiler has to be told.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        let mut processor = 0;
+        // SAFETY: the caller found the counter good, which takes this instruction; it writes the
+        // processor's number to a local.
+        unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
+    }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     0
 }

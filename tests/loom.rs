@@ -294,6 +294,34 @@ fn a_thread_that_ends_leaves_its_chunk_to_the_next() {
     });
 }
 
+/// A free that completes at once is two events in order, whoever else has a lock of their own on the tape.
+#[test]
+fn a_free_stays_in_order_beside_another_lock() {
+    explore("two locks", || {
+        let recorder = recorder();
+        let track = recorder.track(DEVICE);
+        let event = |action, n: u64| Event {
+            action,
+            address: Address(n * 4096),
+            size_bytes: 512,
+            stream: StreamId::DEFAULT,
+            pool: PoolId::default(),
+            stack: StackId::NONE,
+        };
+        let theirs = track.clone();
+        let thread = spawn(move || theirs.record(event(Action::Alloc, 2)));
+        track.record(event(Action::Alloc, 1));
+        track.record_free(event(Action::FreeRequested, 1));
+        thread.join().unwrap();
+        let ledger = recorder.ledger(DEVICE);
+        let seen = collect(&recorder, &[&ledger as &dyn Inventory], Dialect::default());
+        let own = seen.device_traces[0].iter().filter(|entry| entry.address == 4096);
+        let own: Vec<Action> = own.filter_map(|entry| entry.action).collect();
+        assert_eq!(own, [Action::Alloc, Action::FreeRequested, Action::FreeCompleted]);
+        assert_eq!(recorder.n_events(DEVICE), 5);
+    });
+}
+
 /// Every fifth event drops the oldest chunk while another thread reads.
 #[test]
 fn what_falls_out_while_it_is_read_is_counted() {

@@ -9,6 +9,9 @@ use std::{
     thread,
 };
 
+/// As much as comes at once, and some more.
+const BUFFER_BYTES: usize = 80 << 10;
+
 /// Buffers that may wait for the file. Each is as long as what is written at once.
 const N_WAITING: usize = 2;
 
@@ -25,6 +28,10 @@ pub(super) fn write_ahead(
 ) -> io::Result<()> {
     let (full, todo) = sync_channel(N_WAITING);
     let (done, free) = channel();
+    let mut first = Vec::new();
+    if first.try_reserve(BUFFER_BYTES).is_err() || done.send(first).is_err() {
+        return make(&mut &*file);
+    }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("memreel-file".into());
         let Ok(thread) = thread.spawn_scoped(scope, move || drain(file, &todo, &done)) else {
@@ -53,14 +60,30 @@ struct Ahead {
     free: Receiver<Vec<u8>>,
 }
 
+impl Ahead {
+    /// One that came back, or a new one, or where there is no memory the next that comes back: there
+    /// is one at least.
+    fn buffer(&self) -> io::Result<Vec<u8>> {
+        if let Ok(buffer) = self.free.try_recv() {
+            return Ok(buffer);
+        }
+        let mut buffer = Vec::new();
+        match buffer.try_reserve(BUFFER_BYTES) {
+            Ok(()) => Ok(buffer),
+            Err(_) => self.free.recv().map_err(|_| io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
 impl Write for Ahead {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut buffer = self.free.try_recv().unwrap_or_default();
+        let mut buffer = self.buffer()?;
         buffer.clear();
-        buffer.extend_from_slice(bytes);
+        let n_bytes = bytes.len().min(BUFFER_BYTES);
+        buffer.extend_from_slice(&bytes[..n_bytes]);
         // The thread stops at an error only, and that is what `write_ahead` gives.
         self.full.send(buffer).map_err(|_| io::ErrorKind::BrokenPipe)?;
-        Ok(bytes.len())
+        Ok(n_bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -103,21 +103,25 @@ impl<'a> Census<'a> {
     fn count(&mut self, document: &'a dyn Document) {
         let snapshot = document.head();
         let uses = document.uses();
-        uses.shapes().for_each(|(shape, n_uses)| self.shapes[shape.index()] += n_uses);
-        uses.stacks().for_each(|(stack, n_uses)| self.stacks[stack.index()].n_uses += n_uses);
+        for (shape, n_uses) in uses.shapes() {
+            add(&mut self.shapes[shape.index()], n_uses);
+        }
+        for (stack, n_uses) in uses.stacks() {
+            add(&mut self.stacks[stack.index()].n_uses, n_uses);
+        }
         for (action, n_uses) in uses.actions() {
-            self.texts[self.actions[action as usize]].n_uses += n_uses;
+            add(&mut self.texts[self.actions[action as usize]].n_uses, n_uses);
         }
         snapshot.host_traces.iter().for_each(|entry| self.entry(entry));
         snapshot.segments.iter().chain(&snapshot.host_segments).for_each(|segment| self.segment(segment));
         for annotation in &snapshot.external_annotations {
-            self.shapes[annotation.shape.index()] += 1;
+            add(&mut self.shapes[annotation.shape.index()], 1);
             self.text(&annotation.stage, 1);
             self.text(&annotation.name, 1);
         }
         self.frames_of(&snapshot.stacks);
         for frame in snapshot.stacks.all_frames() {
-            self.shapes[frame.shape.index()] += 1;
+            add(&mut self.shapes[frame.shape.index()], 1);
             self.text(&frame.name, 1);
             self.text(&frame.filename, 1);
         }
@@ -128,33 +132,33 @@ impl<'a> Census<'a> {
     }
 
     fn entry(&mut self, entry: &TraceEntry) {
-        self.shapes[entry.shape.index()] += 1;
+        add(&mut self.shapes[entry.shape.index()], 1);
         self.stack(entry.stack);
         if let Some(action) = entry.action {
-            self.texts[self.actions[action as usize]].n_uses += 1;
+            add(&mut self.texts[self.actions[action as usize]].n_uses, 1);
         }
     }
 
     fn segment(&mut self, segment: &Segment) {
-        self.shapes[segment.shape.index()] += 1;
+        add(&mut self.shapes[segment.shape.index()], 1);
         self.stack(segment.stack);
         if let Some(kind) = segment.kind {
-            self.texts[self.kinds[kind as usize]].n_uses += 1;
+            add(&mut self.texts[self.kinds[kind as usize]].n_uses, 1);
         }
         segment.blocks.iter().for_each(|block| self.block(block));
     }
 
     fn block(&mut self, block: &Block) {
-        self.shapes[block.shape.index()] += 1;
+        add(&mut self.shapes[block.shape.index()], 1);
         self.stack(block.stack);
         if let Some(state) = block.state {
-            self.texts[self.states[state as usize]].n_uses += 1;
+            add(&mut self.texts[self.states[state as usize]].n_uses, 1);
         }
     }
 
     fn stack(&mut self, stack: Option<StackIndex>) {
         if let Some(stack) = stack {
-            self.stacks[stack.index()].n_uses += 1;
+            add(&mut self.stacks[stack.index()].n_uses, 1);
         }
     }
 
@@ -162,7 +166,7 @@ impl<'a> Census<'a> {
     fn frames_of(&mut self, stacks: &Stacks) {
         for (stack, members) in self.stacks.iter().zip(stacks.all_stacks()) {
             if stack.n_uses > 0 {
-                members.iter().for_each(|frame| self.frames[frame.index()].n_uses += 1);
+                members.iter().for_each(|frame| add(&mut self.frames[frame.index()].n_uses, 1));
             }
         }
     }
@@ -197,4 +201,9 @@ impl<'a> Census<'a> {
             self.next_id += 1;
         }
     }
+}
+
+/// Uses beyond 32 bits are many all the same.
+fn add(n_uses: &mut u32, more: u32) {
+    *n_uses = n_uses.saturating_add(more);
 }

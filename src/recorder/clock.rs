@@ -21,6 +21,9 @@ pub(super) struct Clock {
     counter: quanta::Clock,
     /// What quanta found good to read is the processor's counter: so it is read here, without a call.
     is_inline: bool,
+    /// A slow counter's ticks are given out as so many bits more: a thread's events each have a tick
+    /// of their own, and a thread that is faster than its ticks must not run ahead of the others.
+    shift: u32,
     start_raw: u64,
     start: Instant,
     start_us: u64,
@@ -29,12 +32,14 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn start() -> Clock {
         let counter = quanta::Clock::new();
-        // No other clock of 64 bits shows the number that the counter has at this moment.
-        let (before, read, after) = (sync::counter(), counter.raw(), sync::counter());
+        let start_raw = counter.raw();
+        let ns_of_a_million = counter.delta_as_nanos(start_raw, start_raw.saturating_add(1_000_000));
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock {
-            is_inline: before < read && read < after,
-            start_raw: counter.raw(),
+            is_inline: (0..3).any(|_| reads_the_counter(&counter)),
+            // 24 MHz becomes 1.5 GHz.
+            shift: (ns_of_a_million / 1_000_000).checked_ilog2().map_or(0, |shift| shift + 1),
+            start_raw,
             start: Instant::now(),
             start_us: u64::try_from(since_epoch.as_micros()).unwrap_or(0),
             counter,
@@ -43,7 +48,26 @@ impl Clock {
 
     #[inline(always)]
     pub(super) fn now(&self) -> Ticks {
-        let raw = if self.is_inline { sync::counter() } else { self.counter.raw() };
+        if self.is_inline { self.ticks(sync::counter()) } else { self.now_by_call() }
+    }
+
+    /// As [`Clock::now`], after every load before has its value.
+    #[inline(always)]
+    pub(super) fn now_after_loads(&self) -> Ticks {
+        if self.is_inline {
+            return self.ticks(sync::counter_after_loads());
+        }
+        sync::settle_loads();
+        self.now_by_call()
+    }
+
+    #[inline(never)]
+    fn now_by_call(&self) -> Ticks {
+        Ticks(self.ticks(self.counter.raw()).0 << self.shift)
+    }
+
+    #[inline(always)]
+    fn ticks(&self, raw: u64) -> Ticks {
         Ticks(raw.saturating_sub(self.start_raw))
     }
 
@@ -51,10 +75,17 @@ impl Clock {
     pub(super) fn scale(&self) -> Scale {
         let ticks = self.now().0;
         let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + ticks);
+        let raw_ticks = if self.is_inline { ticks } else { ticks >> self.shift };
+        let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + raw_ticks);
         let ns = if elapsed_ns < CALIBRATED_NS { calibrated_ns } else { elapsed_ns };
         Scale::new(self.start_us, ns, ticks.max(1))
     }
+}
+
+/// No other clock of 64 bits shows the number that the counter has at this moment.
+fn reads_the_counter(clock: &quanta::Clock) -> bool {
+    let (before, read, after) = (sync::counter(), clock.raw(), sync::counter());
+    before < read && read < after
 }
 
 /// Turns ticks into microseconds since the epoch, in order.

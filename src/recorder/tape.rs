@@ -94,9 +94,10 @@ impl Tape {
         self.life.load(Ordering::Relaxed)
     }
 
-    /// A moment behind every one given out before: the sequence number of a
-    /// device's events. Only for callers that one lock lets in one at a time;
-    /// so this is no read-modify-write, whose price is half an event.
+    /// A moment behind every one given out before under the caller's lock: the
+    /// sequence number of a device's events. So this is no read-modify-write,
+    /// whose price is half an event. Where two locks share a tape, an allocator's
+    /// and a ledger's, theirs are as good as times are.
     #[inline]
     pub(super) fn next_moment(&self, now: Ticks) -> Ticks {
         let next = now.0.max(self.last.load(Ordering::Relaxed) + 1);

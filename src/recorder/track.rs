@@ -12,6 +12,7 @@ use super::{
 use crate::{
     event::{Action, DeviceId, Event, StackId},
     stack,
+    sync::settle_loads,
 };
 
 /// Where one device's allocator records. Clones are the same track.
@@ -159,6 +160,9 @@ impl Track {
 
     /// What is recorded, at this moment.
     pub(crate) fn cut(&self) -> Cut {
-        self.tape.cut(self.shared.clock.now())
+        let now = self.shared.clock.now();
+        // Before any length is read: what is written later has a later time.
+        settle_loads();
+        self.tape.cut(now)
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     cell::RefCell,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{Ordering, compiler_fence},
+    },
 };
 
 use super::{
@@ -14,10 +17,7 @@ use super::{
     lock, log, scope,
     tape::{Page, Tape},
 };
-use crate::{
-    event::Event,
-    sync::{settle_loads, thread_local},
-};
+use crate::{event::Event, sync::thread_local};
 
 /// Where the moment of an event comes from; known where the call is compiled.
 pub(super) trait Moment {
@@ -28,7 +28,7 @@ pub(super) trait Moment {
 /// The caller's lock puts the events of the tape in order.
 pub(super) struct ByLock;
 
-/// As [`ByLock`], of an event that happened with the one before: the counter is not read again.
+/// As [`ByLock`], of an event that happened with this thread's last one here: the counter is not read again.
 pub(super) struct WithLast;
 
 /// Nothing but time puts them in order.
@@ -43,8 +43,10 @@ impl Moment for ByLock {
 
 impl Moment for WithLast {
     #[inline(always)]
-    fn take(_: &Writer, _: &Shared, tape: &Tape) -> Ticks {
-        tape.next_moment(Ticks(0))
+    fn take(writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
+        // Not behind the tape's last moment alone: who has another lock on the
+        // same tape may have put an earlier one there.
+        tape.next_moment(Ticks(writer.last.0 + 1))
     }
 }
 
@@ -53,8 +55,7 @@ impl Moment for ByTime {
     fn take(writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
         // Reading the counter must not overtake the load that brought the
         // address here, or a free could get an earlier time than its alloc.
-        settle_loads();
-        Ticks(shared.clock.now().0.max(writer.last.0 + 1))
+        Ticks(shared.clock.now_after_loads().0.max(writer.last.0 + 1))
     }
 }
 
@@ -90,7 +91,12 @@ thread_local! {
 pub(super) fn write<M: Moment>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
     let written = WRITERS.try_with(|writers| {
         match writers.try_borrow_mut() {
-            Ok(mut writers) => writers.write::<M>(shared, tape, event),
+            Ok(mut writers) => {
+                // The handler runs on this thread: the processor keeps the order, the compiler has to be told.
+                compiler_fence(Ordering::SeqCst);
+                writers.write::<M>(shared, tape, event);
+                compiler_fence(Ordering::SeqCst);
+            }
             // A signal came in the middle of an event, and its handler has one too.
             Err(_) => tape.count_interrupted(),
         }
@@ -148,6 +154,15 @@ impl Writers {
         let tape = Arc::downgrade(tape);
         self.latest = Some(Box::new(Writer { life, chunk, last, recent: Recent::default(), tape }));
         Some(())
+    }
+}
+
+/// What goes with a thread is the recorder's own, as an allocator sees it.
+impl Drop for Writers {
+    fn drop(&mut self) {
+        let _guard = Guard::enter();
+        self.latest = None;
+        self.others = Vec::new();
     }
 }
 
