@@ -211,15 +211,26 @@ impl<'a> DeviceHistory<'a> {
         self.highest(|totals| totals.active_bytes)
     }
 
-    /// The first moment at which a figure was highest.
+    /// The first moment at which a figure was highest. Between a segment and the block that it was
+    /// made for is no moment: there everything would seem wasted.
     pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> (Moment, Totals) {
         let mut best = (Moment::START, self.start);
         for (moment, totals) in self.totals() {
-            if figure(&totals) > figure(&best.1) {
+            if figure(&totals) > figure(&best.1) && !self.is_within_a_request(moment) {
                 best = (moment, totals);
             }
         }
         best
+    }
+
+    /// Whether what happened just before the moment only prepared what happens next.
+    fn is_within_a_request(&self, moment: Moment) -> bool {
+        let is_growth =
+            |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
+        let Some(before) = moment.entry() else { return false };
+        let next = self.entries.get(before + 1);
+        is_growth(&self.entries[before])
+            && next.is_some_and(|next| is_growth(next) || next.action == Some(Action::Alloc))
     }
 
     fn apply(&self, entry: usize, totals: &mut Totals) {

@@ -105,6 +105,9 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
 /// One after the other: read side by side they took two thirds of the time, and with both files
 /// mapped at once half as much memory again.
 pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
+    if is_stdin(before) && is_stdin(after) {
+        return Err(Failure::usage("standard input is one snapshot; name a file for the other"));
+    }
     let named = |path: &Path| {
         open(path).map_err(|failure| match failure {
             Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(path))),

@@ -102,13 +102,13 @@ fn without_inner_paths(name: &str) -> String {
 
 /// `f<int, float>` is `f<…>`; the brackets of `<T as Trait>::f` stay, for no name is before them.
 fn without_inner_types(name: &str) -> String {
-    let mut kept = String::new();
+    let (mut kept, mut seen) = (String::new(), String::new());
     // How deep in brackets that are left out.
     let mut depth = 0_usize;
     for c in name.chars() {
-        let is_of_a_name = kept.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let is_of_a_name = kept.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':'));
         if depth > 0 || c == '<' && is_of_a_name && !kept.ends_with("operator") {
-            let now = deeper(depth, c, &kept);
+            let now = deeper(depth, c, &seen);
             if depth == 0 {
                 kept += "<…>";
             }
@@ -116,6 +116,7 @@ fn without_inner_types(name: &str) -> String {
         } else {
             kept.push(c);
         }
+        seen.push(c);
     }
     kept
 }
@@ -212,6 +213,12 @@ mod tests {
         ];
         for (name, expected) in cases {
             assert_eq!(short(name), expected, "{name}");
+        }
+        let of =
+            "<fn() -> core::result::Result<(), memreel::Error>, core::result::Result<(), memreel::Error>>";
+        for path in ["__rust_begin_short_backtrace", "__rust_begin_short_backtrace::"] {
+            let entry = format!("std::sys::backtrace::{path}{of}");
+            assert_eq!(short(&entry), format!("std::sys::backtrace::{path}<…>"));
         }
         assert_eq!(short(&format!("{}::a::last", "x".repeat(80))), "…::a::last");
         let long = short(&format!("a::{}", "x".repeat(80)));

@@ -123,19 +123,20 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let figures = Figures::of(&history);
         let mut checks = check(&figures, &limits);
+        let mut unsure = warnings_of(&history, "");
         if let Some(baseline) = &baseline {
-            let before = Figures::of(&DeviceHistory::of(&baseline.snapshot, device));
-            checks.extend(check_baseline(&figures, &before, options.tolerance));
+            let before = DeviceHistory::of(&baseline.snapshot, device);
+            checks.extend(check_baseline(&figures, &Figures::of(&before), options.tolerance));
+            unsure.extend(warnings_of(&before, "baseline: "));
         }
-        let is_sure = history.certainty().is_whole();
-        let unsure = if is_sure { Vec::new() } else { warnings(&history) };
+        let is_sure = unsure.is_empty();
         let is_failed = checks.iter().any(|check| !check.is_passed()) || options.strict && !is_sure;
         if options.input.json {
             writeln!(out, "{}", object(opened, device, &checks, &unsure, !is_failed))?;
         } else {
             print(&history, &figures, &checks, &unsure, out)?;
             if options.strict && !is_sure {
-                writeln!(out, "FAILED  the history is not whole (--strict)")?;
+                writeln!(out, "FAILED  a history is not whole (--strict)")?;
             }
         }
         let place = format!("{}, device {device}", opened.name);
@@ -150,6 +151,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         return Ok(exit.max(Exit::Unreadable));
     }
     Ok(exit)
+}
+
+/// Why a history's figures may not be the whole truth.
+fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
+    let all = if history.certainty().is_whole() { Vec::new() } else { warnings(history) };
+    all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }
 
 fn text(measure: Measure) -> String {

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long)]
     time: bool,
 
-    /// A line for every event: device,event,time_us,action,allocated,active,reserved
+    /// A line for every event: file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
 

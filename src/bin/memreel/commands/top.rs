@@ -178,8 +178,8 @@ fn body(
         let n = rest.len();
         writeln!(out, "{} {:>11}         in {n} more", percent(bytes, all_bytes), Bytes(bytes).to_string())?;
     }
-    let has_stacks = groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack));
-    if !groups.is_empty() && !has_stacks {
+    let has_sites = groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack));
+    if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
         writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see who allocates")?;
     }
     Ok(())
