@@ -28,6 +28,9 @@ const HIDDEN_FILES: [&str; 10] = [
     "cpython/abstract.h",
 ];
 
+/// Part of the names of PyTorch's allocator.
+const PASSES_ON: &str = "CUDACachingAllocator";
+
 /// Whether a frame is shown.
 ///
 /// Parts of texts decide, as in the viewer, so that a function of yours called
@@ -62,14 +65,22 @@ impl Telling {
             matches!(&**name, "_call_impl" | "_wrapped_call_impl") && filename.ends_with("module.py");
         if !is_shown(name, filename) {
             Telling::Hidden
-        } else if is_module || name.contains("CUDACachingAllocator") || name.starts_with("at::detail::empty_")
-        {
+        } else if is_module || name.contains(PASSES_ON) || name.starts_with("at::detail::empty_") {
             Telling::PassesOn
         } else if filename.ends_with(".py") || filename.starts_with('<') && filename.ends_with('>') {
             Telling::Python
         } else {
             Telling::Native
         }
+    }
+}
+
+/// What a name made up for this frame must hold to be shown, or not, as the frame is.
+pub(crate) fn mark(frame: &Frame) -> &'static str {
+    match Telling::of(frame) {
+        Telling::Hidden => HIDDEN_NAMES[0],
+        Telling::PassesOn => PASSES_ON,
+        Telling::Native | Telling::Python => "",
     }
 }
 

@@ -5,9 +5,12 @@ use std::{io, ops::Range};
 use rustc_hash::FxHashMap;
 
 use super::slim::Slim;
-use crate::snapshot::{
-    Document, Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text,
-    TraceEntry, Uses, Value,
+use crate::{
+    analysis::frames::{is_shown, mark},
+    snapshot::{
+        Document, Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text,
+        TraceEntry, Uses, Value,
+    },
 };
 
 /// A document whose stacks are others. Those that are not in use vanish.
@@ -97,6 +100,8 @@ struct Rewriting<'a> {
     new: Stacks,
     /// Every old frame: not looked at yet, dropped, or the new one.
     frames: Vec<Option<Option<FrameIndex>>>,
+    /// Whether an old frame counts in a stack's depth: those that viewers leave out do not.
+    counts: Vec<bool>,
     stacks: Vec<Option<StackIndex>>,
     names: Names,
     members: Vec<FrameIndex>,
@@ -108,6 +113,7 @@ impl Rewriting<'_> {
         Rewriting {
             slim,
             frames: vec![None; n_frames],
+            counts: old.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect(),
             stacks: vec![None; n_stacks],
             old,
             new: Stacks::default(),
@@ -128,12 +134,15 @@ impl Rewriting<'_> {
         }
         let mut members = std::mem::take(&mut self.members);
         members.clear();
+        let mut n_left = self.slim.depth.unwrap_or(usize::MAX);
         for nth in 0..self.old.members(old).len() {
-            if members.len() == self.slim.depth.unwrap_or(usize::MAX) {
+            if n_left == 0 {
                 break;
             }
             let frame = self.old.members(old)[nth];
-            members.extend(self.frame(frame, shapes));
+            let new = self.frame(frame, shapes);
+            n_left -= usize::from(new.is_some() && self.counts[frame.index()]);
+            members.extend(new);
         }
         let new = self.new.intern_stack(&members);
         self.members = members;
@@ -186,11 +195,28 @@ fn number(names: &mut FxHashMap<Text, Text>, name: &Text, kind: &str) -> Text {
 
 impl Names {
     fn hide(&mut self, frame: &mut Frame, shapes: &mut Shapes) {
+        // What viewers leave out stays left out, and Python stays Python: that names nobody.
+        let mark = mark(frame);
         frame.name = number(&mut self.functions, &frame.name, "function");
-        if &*frame.filename != "??" {
-            frame.filename = number(&mut self.files, &frame.filename, "file");
+        if !mark.is_empty() {
+            frame.name = format!("{mark} {}", frame.name).into();
         }
-        // What else a frame says (`fx_node_name`, …) names the model.
+        if &*frame.filename == "??" {
+            return Names::hide_rest(frame, shapes);
+        }
+        let is_script = frame.filename.starts_with('<') && frame.filename.ends_with('>');
+        let is_python = frame.filename.ends_with(".py");
+        frame.filename = number(&mut self.files, &frame.filename, "file");
+        if is_script {
+            frame.filename = format!("<{}>", frame.filename).into();
+        } else if is_python {
+            frame.filename = format!("{}.py", frame.filename).into();
+        }
+        Names::hide_rest(frame, shapes);
+    }
+
+    /// What else a frame says (`fx_node_name`, …) names the model.
+    fn hide_rest(frame: &mut Frame, shapes: &mut Shapes) {
         let shape = shapes.get(frame.shape);
         if shape.slots.iter().any(|(_, slot)| matches!(slot, Slot::Value(_))) {
             let fields = shape.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Field(_)));

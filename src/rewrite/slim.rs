@@ -33,7 +33,7 @@ pub struct Slim {
     pub window: Option<Window>,
     /// Blocks for which less was asked go, with their events; in bytes.
     pub min_bytes: u64,
-    /// How many frames of a stack to keep, from the innermost on.
+    /// How many frames of a stack to keep, from the innermost on; those that viewers hide do not count.
     pub depth: Option<usize>,
     /// Frames whose file's path contains one of these go.
     pub drop_paths: Vec<String>,

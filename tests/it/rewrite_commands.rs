@@ -69,7 +69,10 @@ fn slim_writes_the_window_and_leaves_the_input() {
     assert!(line["n_frames"][1].as_u64() < line["n_frames"][0].as_u64(), "{line}");
     let bytes = folder.run(&["slim", "--anonymise", "a.pickle", "-o", "-"]).stdout;
     let anonymous = pickle::from_slice(&bytes).unwrap();
-    assert!(anonymous.stacks.all_frames().all(|frame| frame.name.starts_with("function")));
+    assert!(anonymous.stacks.all_frames().all(|frame| {
+        let (mark, number) = frame.name.rsplit_once("function").unwrap();
+        ["", "unwind::unwind ", "CUDACachingAllocator "].contains(&mark) && number.parse::<u32>().is_ok()
+    }));
 }
 
 #[test]

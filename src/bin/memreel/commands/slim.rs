@@ -63,7 +63,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     min_size: Option<u64>,
 
-    /// Keep so many frames of a stack, from the innermost on; those of C++ that viewers hide count too
+    /// Keep so many frames of a stack, from the innermost on; those that viewers hide do not count
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 
