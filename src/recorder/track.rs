@@ -47,7 +47,7 @@ impl Track {
         if mode.filters() && self.shared.leaves_out(bytes) {
             return StackId::LEFT_OUT;
         }
-        self.gather(Gather::Alloc)
+        self.gather(mode, Gather::Alloc)
     }
 
     /// The stack at the start of a free, if the context asks for one;
@@ -57,19 +57,19 @@ impl Track {
     #[inline]
     #[must_use]
     pub fn stack_of_free(&self, allocated: StackId) -> StackId {
-        if allocated.is_left_out() { allocated } else { self.gather(Gather::Free) }
+        if allocated.is_left_out() { allocated } else { self.gather(self.shared.mode(), Gather::Free) }
     }
 
     /// The stack of a segment or of a failure, which no filter leaves out.
     #[inline]
     #[must_use]
     pub fn stack_of_segment(&self) -> StackId {
-        self.gather(Gather::Alloc)
+        self.gather(self.shared.mode(), Gather::Alloc)
     }
 
     #[inline]
-    fn gather(&self, at: Gather) -> StackId {
-        if self.shared.mode().gathers(at) { self.capture() } else { StackId::NONE }
+    fn gather(&self, mode: Mode, at: Gather) -> StackId {
+        if mode.gathers(at) { self.capture() } else { StackId::NONE }
     }
 
     #[inline(never)]
@@ -137,7 +137,7 @@ impl Track {
         if !mode.keeps(event.action) || Guard::is_held() {
             return;
         }
-        if event.stack.is_left_out() && !self.brings_in(event) {
+        if event.stack.is_left_out() && !self.brings_in(mode, event) {
             return;
         }
         if !mode.keeps_stacks() {
@@ -150,11 +150,11 @@ impl Track {
     /// a segment, or a failure, which then gets a stack of its own.
     #[cold]
     #[inline(never)]
-    fn brings_in(&self, event: &mut Event) -> bool {
+    fn brings_in(&self, mode: Mode, event: &mut Event) -> bool {
         if matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted) {
             return false;
         }
-        event.stack = self.gather(Gather::Alloc);
+        event.stack = self.gather(mode, Gather::Alloc);
         true
     }
 

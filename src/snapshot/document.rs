@@ -86,14 +86,19 @@ pub(crate) fn counted<D: Document + ?Sized>(document: &D) -> Uses {
 
 /// All that a document hands out.
 pub(crate) fn collected<D: Document + ?Sized>(document: &D) -> Snapshot {
+    let mut snapshot = document.head().without_traces();
+    snapshot.device_traces = traces(document);
+    snapshot
+}
+
+/// The events of every device, in memory.
+pub(super) fn traces<D: Document + ?Sized>(document: &D) -> Vec<Vec<TraceEntry>> {
     let trace = |device: usize| {
         let mut trace = Vec::with_capacity(document.n_entries(device));
         document.for_each_entry(device, &mut |entry| trace.push(*entry));
         trace
     };
-    let mut snapshot = document.head().without_traces();
-    snapshot.device_traces = (0..document.n_traces()).map(trace).collect();
-    snapshot
+    (0..document.n_traces()).map(trace).collect()
 }
 
 impl Document for Snapshot {

@@ -1,6 +1,6 @@
 //! A snapshot whose events are still where they were recorded: it takes no memory for them.
 
-use super::{Document, ShapeId, Snapshot, StackIndex, TraceEntry, Uses};
+use super::{Document, ShapeId, Snapshot, StackIndex, TraceEntry, Uses, document::traces};
 use crate::{
     event::{Action, StackId},
     recorder::{ContextId, Entry, Key, Log, Tally},
@@ -49,12 +49,7 @@ impl Recorded {
     /// The snapshot with all its events.
     #[must_use]
     pub fn into_snapshot(mut self) -> Snapshot {
-        let trace = |device: usize| {
-            let mut trace = Vec::with_capacity(self.n_entries(device));
-            self.for_each_entry(device, &mut |entry| trace.push(*entry));
-            trace
-        };
-        self.head.device_traces = (0..self.logs.len()).map(trace).collect();
+        self.head.device_traces = traces(&self);
         self.head
     }
 

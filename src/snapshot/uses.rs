@@ -51,8 +51,7 @@ impl Uses {
     #[inline(always)]
     pub fn add(&mut self, entry: &TraceEntry) {
         if let Some(action) = entry.action {
-            let count = &mut self.actions[action as usize];
-            *count = count.saturating_add(1);
+            self.add_action(action, 1);
         }
         if let Some(stack) = entry.stack {
             self.stacks.add(stack.0, 1);
@@ -60,6 +59,7 @@ impl Uses {
         self.shapes.add(entry.shape.0, 1);
     }
 
+    #[inline(always)]
     pub(super) fn add_action(&mut self, action: Action, n_uses: u32) {
         let count = &mut self.actions[action as usize];
         *count = count.saturating_add(n_uses);
