@@ -17,7 +17,7 @@ use cudarc::{
 use memreel::{
     Reel, cuda,
     device::Cuda,
-    recorder::{History, Stacks},
+    recorder::{History, StackKind},
 };
 
 const KERNELS: &str = r#"
@@ -178,7 +178,7 @@ fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Re
     let bare_ns = time_of(bare);
     reel.record_history(&History::off());
     let off_ns = time_of(recorded);
-    reel.record_history(&History::all().stacks(Stacks::None));
+    reel.record_history(&History::all().stacks(StackKind::None));
     let history_ns = time_of(recorded);
     reel.record_history(&History::all());
     let stacks_ns = time_of(recorded);

@@ -66,35 +66,35 @@ pub struct PoolId(pub u64, pub u64);
 
 /// A captured stack, as a number that the recorder's stack table hands out.
 ///
-/// `StackId::NONE` says that no stack was gathered. An id means nothing to a
+/// `StackId::NONE` says that no stack was captured. An id means nothing to a
 /// recorder that did not make it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StackId(pub(crate) u32);
 
 impl StackId {
-    /// No stack was gathered.
+    /// No stack was captured.
     pub const NONE: StackId = StackId(u32::MAX);
 
     /// Of an allocation that the filters leave out; its frees are left out too.
-    pub(crate) const LEFT_OUT: StackId = StackId(u32::MAX - 1);
+    pub(crate) const FILTERED: StackId = StackId(u32::MAX - 1);
 
-    /// Whether a stack was gathered.
+    /// Whether a stack was captured.
     #[must_use]
     pub fn is_some(self) -> bool {
-        self.0 < StackId::LEFT_OUT.0
+        self.0 < StackId::FILTERED.0
     }
 
-    /// Whether the filters left out the allocation that this was gathered for.
+    /// Whether the filters left out the allocation that this was captured for.
     #[must_use]
-    pub fn is_left_out(self) -> bool {
-        self == StackId::LEFT_OUT
+    pub fn is_filtered(self) -> bool {
+        self == StackId::FILTERED
     }
 
     /// What a free shows: the stack at hand, or the allocation's where that is
     /// absent. Who was left out at its allocation stays so.
     #[must_use]
     pub fn of_free(self, allocated: StackId) -> StackId {
-        if allocated.is_left_out() { allocated } else { self.or(allocated) }
+        if allocated.is_filtered() { allocated } else { self.or(allocated) }
     }
 
     /// This stack, or the other where this one is absent.

@@ -58,11 +58,11 @@ impl BlockState {
 
 /// A piece of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Block {
+pub struct InventoryBlock {
     /// Where it begins.
     pub address: Address,
     /// Its size after rounding.
-    pub bytes: u64,
+    pub size_bytes: u64,
     /// What the program asked for; stale or 0 in an inactive block.
     pub requested_bytes: u64,
     /// Who may use it.
@@ -73,11 +73,11 @@ pub struct Block {
 
 /// Memory that came from the device in one piece, cut into blocks without gaps.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Segment {
+pub struct InventorySegment {
     /// Where it begins.
     pub address: Address,
     /// Its size: the sum of its blocks' sizes.
-    pub bytes: u64,
+    pub size_bytes: u64,
     /// The stream whose requests it serves.
     pub stream: StreamId,
     /// The kind of pool it belongs to.
@@ -89,14 +89,14 @@ pub struct Segment {
     /// The stack of the request that made it.
     pub stack: StackId,
     /// Its pieces, by address.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<InventoryBlock>,
 }
 
-impl Segment {
+impl InventorySegment {
     /// The bytes of blocks in use, those waiting for a stream included.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
-        self.blocks.iter().filter(|block| block.state.is_active()).map(|block| block.bytes).sum()
+        self.blocks.iter().filter(|block| block.state.is_active()).map(|block| block.size_bytes).sum()
     }
 }
 
@@ -144,7 +144,7 @@ pub trait Inventory: Send + Sync {
     /// `look` returns; that is what makes a snapshot's trace and its segments
     /// agree. `look` may record events itself; it must not use the allocator,
     /// whose lock is held.
-    fn inspect(&self, look: &mut dyn FnMut(&[Segment]));
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment]));
 
     /// The settings in force.
     fn settings(&self) -> SettingsReport {

@@ -68,7 +68,7 @@ pub use crate::{
     buffer::{Buffer, Element},
     error::{Error, OutOfMemory, Result},
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{Block, BlockState, Inventory, PoolKind, Segment, SettingsReport},
+    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, SettingsReport},
     process::{
         alloc, default_allocator, default_reel, dump_snapshot, empty_cache, max_memory_allocated,
         max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,

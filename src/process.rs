@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use once_cell::sync::OnceCell;
 
 use crate::{
-    allocator::{Allocation, CachingAllocator, MemorySummary, Settings, Stats},
+    allocator::{Allocation, CachingAllocator, MemoryStats, MemorySummary, Settings},
     error::Result,
     recorder::{History, Scope},
     reel::Reel,
@@ -95,12 +95,12 @@ pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The statistics of the process-wide allocator; [`Stats::flatten`] gives them
+/// The statistics of the process-wide allocator; [`MemoryStats::flatten`] gives them
 /// under the names of `torch.cuda.memory_stats()`.
 ///
 /// # Errors
 /// As [`default_reel`].
-pub fn memory_stats() -> Result<Stats> {
+pub fn memory_stats() -> Result<MemoryStats> {
     Ok(default_allocator()?.stats())
 }
 

@@ -15,7 +15,7 @@ use crate::{
     inventory::Inventory,
     pickle,
     recorder::{History, Recorder, Scope},
-    snapshot::{self, Dialect, Recorded, Snapshot},
+    snapshot::{self, Dialect, Snapshot, TapeSnapshot},
 };
 
 /// A recorder and one caching allocator for each device. Clones are the same reel.
@@ -162,10 +162,10 @@ fn save_before_error(reel: &Weak<Shared>, path: &Path, figures: &mut OutOfMemory
 }
 
 impl Shared {
-    fn recorded(&self) -> Recorded {
+    fn recorded(&self) -> TapeSnapshot {
         let inventories: Vec<&dyn Inventory> =
             self.allocators.iter().map(|allocator| allocator as &dyn Inventory).collect();
-        snapshot::hold(&self.recorder, &inventories, self.dialect)
+        snapshot::collect_lazily(&self.recorder, &inventories, self.dialect)
     }
 }
 

@@ -154,7 +154,7 @@ fn make_segments(
             address: address + active_size,
             size: SEGMENT_BYTES - active_size,
             requested_size: 0,
-            stack: Some(memreel::snapshot::Stacks::EMPTY),
+            stack: Some(memreel::snapshot::StackTable::EMPTY),
             shape: block_shape,
             state: Some(BlockState::Inactive),
         });

@@ -5,7 +5,7 @@ use std::{fs::File, hint::black_box, path::Path, time::Instant};
 use memreel::{
     DeviceId, pickle,
     recorder::{History, Recorder, name_addresses},
-    snapshot::{Dialect, Document, Snapshot, collect, hold},
+    snapshot::{Dialect, Snapshot, SnapshotSource, collect, collect_lazily},
 };
 use object::{Object, ObjectSymbol};
 
@@ -36,7 +36,7 @@ fn export(teller: &Teller) {
         let _ = std::fs::remove_file(&path);
         seconds(|| {
             let ledger = recorder.ledger(DeviceId(0));
-            write(&hold(&recorder, &[&ledger], Dialect::default()), &path);
+            write(&collect_lazily(&recorder, &[&ledger], Dialect::default()), &path);
         })
     });
     teller.tell_all("export_1m", "memreel", N_EVENTS, whole);
@@ -49,7 +49,7 @@ fn export(teller: &Teller) {
     teller.tell_all("export_1m_write", "memreel", N_EVENTS, written);
 }
 
-fn write(document: &impl Document, path: &Path) {
+fn write(document: &impl SnapshotSource, path: &Path) {
     pickle::write_file(document, &File::create(path).expect("a new file")).expect("space");
 }
 

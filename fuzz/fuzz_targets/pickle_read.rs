@@ -19,15 +19,15 @@ fuzz_target!(|bytes: &[u8]| {
     let written = pickle::to_vec(&snapshot);
     let again = pickle::from_slice(&written).expect("what was written can be read");
     assert_eq!(again.n_events(), snapshot.n_events());
-    let stored = pickle::stored(bytes).expect("what is read whole is read with its events left where they are");
-    assert!(pickle::to_vec(&stored) == written, "and is the same");
+    let lazy = pickle::lazy(bytes).expect("what is read whole is read with its events left where they are");
+    assert!(pickle::to_vec(&lazy) == written, "and is the same");
     let n = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
     let mut slim = Slim::default();
     slim.window = Some(Window::Events { device: None, range: n / 3..n - n / 3 });
     slim.min_bytes = 1000;
     slim.depth = Some(2);
     slim.anonymise = true;
-    let streamed = slim.over(&stored);
+    let streamed = slim.over(&lazy);
     match slim.apply(snapshot.clone()) {
         Ok(small) => {
             let _ = validate(&small);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::DeviceId,
-    inventory::{self, Inventory, SettingsReport},
+    inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
 };
 
 impl Inventory for CachingAllocator {
@@ -16,7 +16,7 @@ impl Inventory for CachingAllocator {
         self.device_id()
     }
 
-    fn inspect(&self, look: &mut dyn FnMut(&[inventory::Segment])) {
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
         let heap = self.shared.heap();
         look(&heap.inventory());
     }
@@ -29,7 +29,7 @@ impl Inventory for CachingAllocator {
 impl Heap {
     /// Every segment with its blocks, by address (caching-allocator.md 5.3).
     /// Of an expandable segment, each stretch that has memory is one.
-    fn inventory(&self) -> Vec<inventory::Segment> {
+    fn inventory(&self) -> Vec<InventorySegment> {
         let begins = |prev: BlockId| !self.blocks[prev].is_mapped;
         let heads = self.blocks.iter().filter(|(_, block)| block.is_mapped && block.prev.is_none_or(begins));
         let mut segments: Vec<_> = heads.map(|(head, _)| self.segment(head)).collect();
@@ -37,13 +37,13 @@ impl Heap {
         segments
     }
 
-    fn segment(&self, head: BlockId) -> inventory::Segment {
+    fn segment(&self, head: BlockId) -> InventorySegment {
         let blocks = chain(&self.blocks, head);
         let first = &self.blocks[head];
         let pool = &self.pools[first.pool];
-        inventory::Segment {
+        InventorySegment {
             address: first.address,
-            bytes: blocks.iter().map(|block| block.bytes).sum(),
+            size_bytes: blocks.iter().map(|block| block.size_bytes).sum(),
             stream: first.stream,
             kind: first.pool.kind(),
             pool: pool.id,
@@ -55,13 +55,13 @@ impl Heap {
 }
 
 /// A segment's blocks, from its first on.
-fn chain(blocks: &Blocks, head: BlockId) -> Vec<inventory::Block> {
+fn chain(blocks: &Blocks, head: BlockId) -> Vec<InventoryBlock> {
     let ids = std::iter::successors(Some(head), |id| blocks[*id].next.filter(|next| blocks[*next].is_mapped));
     ids.map(|id| {
         let block = &blocks[id];
-        inventory::Block {
+        InventoryBlock {
             address: block.address,
-            bytes: block.bytes,
+            size_bytes: block.bytes,
             requested_bytes: block.requested_bytes,
             state: block.state(),
             stack: block.stack,

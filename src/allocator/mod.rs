@@ -38,7 +38,7 @@ pub use allocation::Allocation;
 pub use oom::OomObserver;
 pub use private::{PoolOptions, Route};
 pub use settings::Settings;
-pub use stats::{PoolStat, Stat, Stats};
+pub use stats::{MemoryStats, PoolStat, Stat};
 pub use summary::MemorySummary;
 
 use crate::{
@@ -249,7 +249,7 @@ impl CachingAllocator {
 
     /// All statistics at once.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> MemoryStats {
         self.shared.heap().stats.stats()
     }
 

@@ -53,7 +53,7 @@ pub struct PoolStat {
 /// What an allocator counts. Fields are PyTorch's; `_bytes` says bytes, the rest are counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct MemoryStats {
     /// Blocks the program holds.
     pub allocation: PoolStat,
     /// Segments held from the device.
@@ -90,7 +90,7 @@ pub struct Stats {
     pub max_split_size: i64,
 }
 
-impl Stats {
+impl MemoryStats {
     fn arrays(&self) -> [(&'static str, PoolStat); 9] {
         [
             ("allocation", self.allocation),

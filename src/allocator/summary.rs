@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::stats::{PoolStat, Stat, Stats};
+use super::stats::{MemoryStats, PoolStat, Stat};
 use crate::event::DeviceId;
 
 /// The width between the bars.
@@ -15,7 +15,7 @@ const WIDTH: usize = 75;
 #[derive(Clone, Debug)]
 pub struct MemorySummary {
     device: DeviceId,
-    stats: Stats,
+    stats: MemoryStats,
     is_abbreviated: bool,
 }
 
@@ -27,7 +27,7 @@ enum Unit {
 }
 
 impl MemorySummary {
-    pub(super) fn new(device: DeviceId, stats: Stats) -> MemorySummary {
+    pub(super) fn new(device: DeviceId, stats: MemoryStats) -> MemorySummary {
         MemorySummary { device, stats, is_abbreviated: false }
     }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_line_has_its_bars_and_its_width() {
-        let mut stats = Stats::default();
+        let mut stats = MemoryStats::default();
         stats.allocated_bytes.all.change(5 << 30);
         stats.allocation.all.change(1_500_000);
         stats.num_ooms = 3;

@@ -5,7 +5,7 @@
 //! the peaks, and is kept.
 #![forbid(unsafe_code)]
 
-use super::stats::{PoolStat, Stat, Stats, signed};
+use super::stats::{MemoryStats, PoolStat, Stat, signed};
 use crate::inventory::PoolKind;
 
 /// One counted quantity, in the small and the large pools.
@@ -134,7 +134,7 @@ impl Tally {
     }
 }
 
-/// What [`Stats`] shows, under the same names.
+/// What [`MemoryStats`] shows, under the same names.
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
     pub(super) allocation: Tally,
@@ -161,8 +161,8 @@ impl Tallies {
         Tallies { max_split_size: max_split_bytes.map_or(-1, signed), ..Tallies::default() }
     }
 
-    pub(super) fn stats(&self) -> Stats {
-        Stats {
+    pub(super) fn stats(&self) -> MemoryStats {
+        MemoryStats {
             allocation: self.allocation.stat(),
             segment: self.segment.stat(),
             active: self.active.stat(),

@@ -1,7 +1,7 @@
 //! Sites that allocate and free the same size again and again.
 
 use super::{life::Moment, state::DeviceHistory, top::Site};
-use crate::snapshot::{StackIndex, Stacks};
+use crate::snapshot::{StackIndex, StackTable};
 
 /// A site with one size.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
         .iter()
         .filter(is_cycle)
         .map(|life| {
-            let stack = life.stack.filter(|stack| *stack != Stacks::EMPTY);
+            let stack = life.stack.filter(|stack| *stack != StackTable::EMPTY);
             (stack, life.requested_bytes, life.until.0 - life.from.0)
         })
         .collect();

@@ -16,14 +16,14 @@ use crate::snapshot::{Snapshot, StackIndex, Text};
 /// A site in both snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Change {
+pub struct GroupChange {
     /// Its blocks in the first snapshot, with the stack's number there; `None` if it has none.
     pub before: Option<Group>,
     /// Its blocks in the second.
     pub after: Option<Group>,
 }
 
-impl Change {
+impl GroupChange {
     /// By how many bytes it grew; negative if it shrank.
     #[must_use]
     pub fn bytes(&self) -> i128 {
@@ -50,21 +50,21 @@ enum Key {
 
 /// The sites that differ at two moments, those that grew most first and those that shrank most last.
 #[must_use]
-pub fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<Change> {
-    let mut changes: FxHashMap<Key, Change> = FxHashMap::default();
+pub fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<GroupChange> {
+    let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
     for (is_after, (history, moment)) in [(false, before), (true, after)] {
         for group in grouped(history.lives_at(moment), Site::of) {
             let change = changes
                 .entry(key(history.snapshot(), &group.site))
-                .or_insert(Change { before: None, after: None });
+                .or_insert(GroupChange { before: None, after: None });
             *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
         }
     }
-    let mut changes: Vec<(Key, Change)> = changes.into_iter().collect();
+    let mut changes: Vec<(Key, GroupChange)> = changes.into_iter().collect();
     changes.retain(|(_, change)| change.bytes() != 0 || change.n_blocks() != 0);
     changes.sort_by(|(_, one), (_, other)| {
-        let key = |change: &Change| (change.bytes(), change.n_blocks());
-        let site = |change: &Change| {
+        let key = |change: &GroupChange| (change.bytes(), change.n_blocks());
+        let site = |change: &GroupChange| {
             (
                 change.after.as_ref().map(|group| group.site.clone()),
                 change.before.as_ref().map(|group| group.site.clone()),

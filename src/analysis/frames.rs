@@ -1,6 +1,6 @@
 //! Which frames are worth showing: those that the viewer and PyTorch's tool show (snapshot-format.md 3.4).
 
-use crate::snapshot::{Frame, FrameIndex, Snapshot, StackIndex, Stacks};
+use crate::snapshot::{Frame, FrameIndex, Snapshot, StackIndex, StackTable};
 
 /// Parts of names of the interpreter and of the recorder itself.
 const HIDDEN_NAMES: [&str; 8] = [
@@ -87,7 +87,7 @@ pub(crate) fn mark(frame: &Frame) -> &'static str {
 /// The shown frames of one snapshot, found once.
 #[derive(Debug)]
 pub struct ShownFrames<'a> {
-    stacks: &'a Stacks,
+    stacks: &'a StackTable,
     telling: Vec<Telling>,
 }
 

@@ -19,7 +19,7 @@ const MOST_PAGES: u64 = 1 << 20;
 /// more than its blocks hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct SegmentStats {
     /// Segments of at least a page, by size and then by the bytes in use.
     pub segments: Vec<SegmentMap>,
     /// How many segments there are, the small ones included.
@@ -83,11 +83,11 @@ pub struct SegmentMap {
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[must_use]
-pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> Stats {
+pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
     let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == i64::from(device.0));
     let mut segments: Vec<&Segment> = snapshot.segments.iter().filter(is_asked).collect();
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
-    let mut stats = Stats { n_segments: segments.len(), ..Stats::default() };
+    let mut stats = SegmentStats { n_segments: segments.len(), ..SegmentStats::default() };
     for segment in segments {
         let map = map(snapshot, segment);
         stats.reserved_bytes += i128::from(segment.total_size);

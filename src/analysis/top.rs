@@ -8,7 +8,7 @@ use super::{
     scopes::Scopes,
     state::DeviceHistory,
 };
-use crate::snapshot::{FrameIndex, Snapshot, StackIndex, Stacks, Text};
+use crate::snapshot::{FrameIndex, Snapshot, StackIndex, StackTable, Text};
 
 /// What blocks are put together by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -47,7 +47,7 @@ impl Site {
     /// The stack of a life, or its size if it has none.
     #[must_use]
     pub fn of(life: &Life) -> Site {
-        match life.stack.filter(|stack| *stack != Stacks::EMPTY) {
+        match life.stack.filter(|stack| *stack != StackTable::EMPTY) {
             Some(stack) => Site::Stack(stack),
             None => Site::Size(life.requested_bytes),
         }

@@ -282,7 +282,7 @@ fn rounding_bytes(segments: &[&Segment]) -> u64 {
 
 /// Entries recorded with context "state" have no stack, their blocks do.
 fn better(stack: Option<StackIndex>, of_block: Option<StackIndex>) -> Option<StackIndex> {
-    let has_frames = |stack: &StackIndex| *stack != crate::snapshot::Stacks::EMPTY;
+    let has_frames = |stack: &StackIndex| *stack != crate::snapshot::StackTable::EMPTY;
     stack.filter(has_frames).or(of_block)
 }
 

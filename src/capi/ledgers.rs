@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     allocator::CachingAllocator,
     event::DeviceId,
-    inventory::{Inventory, Segment, SettingsReport},
+    inventory::{Inventory, InventorySegment, SettingsReport},
     recorder::Ledger,
 };
 
@@ -23,8 +23,8 @@ impl Inventory for Both<'_> {
         self.device
     }
 
-    fn inspect(&self, look: &mut dyn FnMut(&[Segment])) {
-        let mut with_ledger = |segments: &[Segment]| match &self.ledger {
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        let mut with_ledger = |segments: &[InventorySegment]| match &self.ledger {
             None => look(segments),
             Some(ledger) => ledger.inspect(&mut |others| {
                 let mut all = [segments, others].concat();

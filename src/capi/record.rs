@@ -21,7 +21,7 @@ use crate::{
     inventory::Inventory,
     pickle,
     recorder::{History, Ledger, Scope},
-    snapshot::{self, Dialect, Recorded},
+    snapshot::{self, Dialect, TapeSnapshot},
 };
 
 /// Switches recording. `options` is JSON, `{"enabled": "all"}`; null is everything.
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// All devices, each with its allocator and its ledger.
-    fn recorded(&self) -> Recorded {
+    fn recorded(&self) -> TapeSnapshot {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id().0);
         let devices: BTreeSet<u16> = own.chain(ledgers.keys().copied()).collect();
@@ -195,6 +195,6 @@ impl State {
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
         let inventories: Vec<&dyn Inventory> =
             inventories.iter().map(|both| both as &dyn Inventory).collect();
-        snapshot::hold(self.reel.recorder(), &inventories, Dialect::default())
+        snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default())
     }
 }

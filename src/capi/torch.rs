@@ -102,8 +102,8 @@ fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
         allocator.inspect(&mut |segments| {
             let holds = |start: Address, bytes: u64| start <= address && address.0 - start.0 < bytes;
             found = found.or_else(|| {
-                let segment = segments.iter().find(|segment| holds(segment.address, segment.bytes))?;
-                Some((segment.address, segment.bytes))
+                let segment = segments.iter().find(|segment| holds(segment.address, segment.size_bytes))?;
+                Some((segment.address, segment.size_bytes))
             });
         });
     }

@@ -5,16 +5,16 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
+    lazy::{Part, Trace},
     machine::{Halt, Machine, Step},
     node::{Item, Key, Kind, NodeId, TextId},
     pieces::Entries,
-    stored::{Part, Trace},
 };
 use crate::{
     error::Error,
     snapshot::{
-        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, Form, FrameIndex,
-        Segment, SegmentFields, Slot, Snapshot, StackIndex, Text, TraceEntry, Value,
+        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, FrameIndex, Segment,
+        SegmentFields, Slot, Snapshot, StackIndex, Text, TopLevel, TraceEntry, Value,
     },
 };
 
@@ -46,7 +46,7 @@ impl Machine<'_> {
     pub(super) fn assemble(&mut self, top: Item) -> Step<Snapshot> {
         match top {
             Item::Node(id) if self.nodes.get(id).kind == Kind::List => {
-                self.snapshot.form = Form::SegmentList;
+                self.snapshot.top_level = TopLevel::SegmentList;
                 self.snapshot.segments = self.segments(id, "")?;
             }
             Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => self.top(id)?,

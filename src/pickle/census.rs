@@ -8,7 +8,7 @@ use super::out::Short;
 use crate::{
     event::Action,
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Document, Segment, Shape, Slot, StackIndex, Stacks, TraceEntry, Value},
+    snapshot::{Block, Segment, Shape, Slot, SnapshotSource, StackIndex, StackTable, TraceEntry, Value},
 };
 
 /// Numbers that take one byte.
@@ -62,7 +62,7 @@ pub(super) struct Census<'a> {
 
 impl<'a> Census<'a> {
     /// Counts a snapshot and gives the short numbers away.
-    pub(super) fn of(document: &'a dyn Document) -> Self {
+    pub(super) fn of(document: &'a dyn SnapshotSource) -> Self {
         let snapshot = document.head();
         let mut census = Census {
             texts: Vec::new(),
@@ -100,9 +100,9 @@ impl<'a> Census<'a> {
         place
     }
 
-    fn count(&mut self, document: &'a dyn Document) {
+    fn count(&mut self, document: &'a dyn SnapshotSource) {
         let snapshot = document.head();
-        let uses = document.uses();
+        let uses = document.use_counts();
         for (shape, n_uses) in uses.shapes() {
             add(&mut self.shapes[shape.index()], n_uses);
         }
@@ -163,7 +163,7 @@ impl<'a> Census<'a> {
     }
 
     /// A frame is written where a stack is written, and a stack only once.
-    fn frames_of(&mut self, stacks: &Stacks) {
+    fn frames_of(&mut self, stacks: &StackTable) {
         for (stack, members) in self.stacks.iter().zip(stacks.all_stacks()) {
             if stack.n_uses > 0 {
                 members.iter().for_each(|frame| add(&mut self.frames[frame.index()].n_uses, 1));
@@ -183,7 +183,7 @@ impl<'a> Census<'a> {
     /// The most used get the numbers that take one byte, whatever they are.
     fn give_short_numbers(&mut self) {
         // The empty stack takes one byte as it is.
-        self.stacks[Stacks::EMPTY.index()].n_uses = 0;
+        self.stacks[StackTable::EMPTY.index()].n_uses = 0;
         let n_tables = [self.texts.len(), self.frames.len(), self.stacks.len()];
         let mut ranking: Vec<(u32, usize, usize)> = Vec::with_capacity(n_tables.iter().sum());
         for (table, entrants) in [&self.texts, &self.frames, &self.stacks].into_iter().enumerate() {

@@ -56,19 +56,19 @@ mod ahead;
 
 mod file;
 
-mod stored;
+mod lazy;
 
 use std::{fs::File, io, path::Path};
 
 use crate::{
     error::Result,
     snapshot::{
-        Document, Snapshot,
+        Snapshot, SnapshotSource,
         validate::{Finding, validate},
     },
 };
 
-pub use stored::Stored;
+pub use lazy::LazySnapshot;
 
 /// What a file holds, and what is wrong with its bytes.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub struct Inspection {
 /// assert_eq!(pickle::load(&path)?.n_events(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn save(snapshot: &impl Document, path: impl AsRef<Path>) -> Result<()> {
+pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()> {
     file::replace(path.as_ref(), |file| write_file(snapshot, file))
 }
 
@@ -126,16 +126,16 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
 /// Writes a snapshot's bytes, with a small buffer of its own.
 ///
 /// # Errors
-/// The first error of the writer, and that of [`Document::check`].
-pub fn write(snapshot: &impl Document, sink: impl io::Write) -> io::Result<()> {
+/// The first error of the writer, and that of [`SnapshotSource::check`].
+pub fn write(snapshot: &impl SnapshotSource, sink: impl io::Write) -> io::Result<()> {
     write::write(snapshot, sink)
 }
 
 /// As [`write()`], into a file: of a large snapshot, a thread hands the bytes to the system while the next are made.
 ///
 /// # Errors
-/// The first error of the file, and that of [`Document::check`].
-pub fn write_file(snapshot: &impl Document, file: &File) -> io::Result<()> {
+/// The first error of the file, and that of [`SnapshotSource::check`].
+pub fn write_file(snapshot: &impl SnapshotSource, file: &File) -> io::Result<()> {
     if snapshot.n_events() < WORTH_A_THREAD {
         return write(snapshot, file);
     }
@@ -148,9 +148,9 @@ const WORTH_A_THREAD: usize = 10_000;
 /// A snapshot's bytes.
 ///
 /// # Panics
-/// If not all of it is there to be written ([`Document::check`]): a file that was changed while it is open.
+/// If not all of it is there to be written ([`SnapshotSource::check`]): a file that was changed while it is open.
 #[must_use]
-pub fn to_vec(snapshot: &impl Document) -> Vec<u8> {
+pub fn to_vec(snapshot: &impl SnapshotSource) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(snapshot, &mut bytes).expect("a vector takes every byte, and nothing is missing");
     bytes
@@ -176,11 +176,11 @@ pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
 ///
 /// # Errors
 /// As [`from_slice`].
-pub fn stored(bytes: &[u8]) -> Result<Stored<'_>> {
-    Stored::read(bytes, None)
+pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
+    LazySnapshot::read(bytes, None)
 }
 
-/// Opens a snapshot file for [`OpenFile::stored`]. It must not be changed as long as it is open.
+/// Opens a snapshot file for [`OpenFile::lazy`]. It must not be changed as long as it is open.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
@@ -195,7 +195,7 @@ pub fn stored(bytes: &[u8]) -> Result<Stored<'_>> {
 /// # let [path, other] = ["a.pickle", "b.pickle"].map(|name| folder.path().join(name));
 /// # pickle::save(&Snapshot::default(), &path)?;
 /// let file = pickle::open(&path)?;
-/// pickle::save(&file.stored()?, &other)?;
+/// pickle::save(&file.lazy()?, &other)?;
 /// # assert_eq!(std::fs::read(path)?, std::fs::read(other)?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -212,8 +212,8 @@ impl OpenFile {
     ///
     /// # Errors
     /// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset if it is no snapshot.
-    pub fn stored(&self) -> Result<Stored<'_>> {
-        Stored::read(&self.0, Some(&self.0))
+    pub fn lazy(&self) -> Result<LazySnapshot<'_>> {
+        LazySnapshot::read(&self.0, Some(&self.0))
     }
 }
 

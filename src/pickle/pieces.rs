@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::node::number;
-use crate::snapshot::{TraceEntry, Uses};
+use crate::snapshot::{TraceEntry, UseCounts};
 
 /// What has become of the entries that were decoded so far, numbered in the order of the file.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(super) struct Pieces {
     end: Option<usize>,
     n_in_run: usize,
     /// Counted while they are decoded for the first time.
-    pub(super) uses: Uses,
+    pub(super) uses: UseCounts,
 }
 
 /// A longer run is cut, so that one entry of it is found without decoding all before.

@@ -28,15 +28,15 @@ use super::{
     row::Row,
 };
 use crate::snapshot::{
-    Annotation, Block, Document, Field, Form, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot,
-    StackIndex, Stacks, Text, TraceEntry, Value,
+    Annotation, Block, Field, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, SnapshotSource,
+    StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
 };
 
 /// The largest batch that the viewer takes for sure, and what CPython writes.
 const BATCH: usize = 1000;
 
 /// Writes a snapshot.
-pub(super) fn write(document: &dyn Document, sink: impl Write) -> io::Result<()> {
+pub(super) fn write(document: &dyn SnapshotSource, sink: impl Write) -> io::Result<()> {
     let snapshot = document.head();
     let mut writer = Writer {
         document,
@@ -48,9 +48,9 @@ pub(super) fn write(document: &dyn Document, sink: impl Write) -> io::Result<()>
         out: Out::new(sink),
     };
     writer.out.bytes(&[op::PROTO, 4]);
-    match snapshot.form {
-        Form::Dictionary => writer.top(),
-        Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
+    match snapshot.top_level {
+        TopLevel::Dictionary => writer.top(),
+        TopLevel::SegmentList => writer.list(&snapshot.segments, Writer::segment),
     }
     writer.out.op(op::STOP);
     writer.out.finish()?;
@@ -58,7 +58,7 @@ pub(super) fn write(document: &dyn Document, sink: impl Write) -> io::Result<()>
 }
 
 struct Writer<'a, W> {
-    document: &'a dyn Document,
+    document: &'a dyn SnapshotSource,
     /// Its head.
     snapshot: &'a Snapshot,
     census: Census<'a>,
@@ -291,7 +291,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
     #[inline(always)]
     fn frames(&mut self, stack: Option<StackIndex>) {
-        let stack = stack.unwrap_or(Stacks::EMPTY);
+        let stack = stack.unwrap_or(StackTable::EMPTY);
         match self.census.stacks[stack.index()] {
             Entrant { is_written: true, id, .. } => self.out.get(id),
             _ => self.first_stack(stack),

@@ -8,7 +8,7 @@ use crate::event::{PoolId, StreamId};
 
 /// Where an event happened, apart from its address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Context {
+pub(crate) struct EventContext {
     pub(crate) stream: StreamId,
     pub(crate) pool: PoolId,
     pub(crate) scope: ScopeId,
@@ -23,18 +23,18 @@ pub(crate) struct ContextId(pub(crate) u32);
 /// It is bounded, because scopes can be named without end: beyond
 /// [`Contexts::LIMIT`] an event is counted as lost rather than misplaced.
 #[derive(Debug)]
-pub(super) struct Contexts(IndexSet<Context, FxBuildHasher>);
+pub(super) struct Contexts(IndexSet<EventContext, FxBuildHasher>);
 
 impl Default for Contexts {
     fn default() -> Contexts {
-        Contexts(std::iter::once(Context::default()).collect())
+        Contexts(std::iter::once(EventContext::default()).collect())
     }
 }
 
 impl Contexts {
     const LIMIT: usize = 1 << 20;
 
-    pub(super) fn number(&mut self, context: Context) -> Option<ContextId> {
+    pub(super) fn number(&mut self, context: EventContext) -> Option<ContextId> {
         let index = match self.0.get_index_of(&context) {
             Some(index) => index,
             None if self.0.len() < Self::LIMIT => self.0.insert_full(context).0,
@@ -43,7 +43,7 @@ impl Contexts {
         u32::try_from(index).ok().map(ContextId)
     }
 
-    pub(super) fn all(&self) -> Vec<Context> {
+    pub(super) fn all(&self) -> Vec<EventContext> {
         self.0.iter().copied().collect()
     }
 }
@@ -51,19 +51,19 @@ impl Contexts {
 /// The contexts that a thread used last, so that it rarely asks for the table.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    latest: (Context, ContextId),
-    others: [(Context, ContextId); 8],
+    latest: (EventContext, ContextId),
+    others: [(EventContext, ContextId); 8],
 }
 
 impl Recent {
     /// Of the one used last.
     #[inline(always)]
-    pub(super) fn latest(&self, context: Context) -> Option<ContextId> {
+    pub(super) fn latest(&self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.latest;
         (known == context).then_some(id)
     }
 
-    pub(super) fn get(&mut self, context: Context) -> Option<ContextId> {
+    pub(super) fn get(&mut self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.others[Self::place(context)];
         (known == context).then(|| {
             self.latest = (known, id);
@@ -71,13 +71,13 @@ impl Recent {
         })
     }
 
-    pub(super) fn keep(&mut self, context: Context, id: ContextId) {
+    pub(super) fn keep(&mut self, context: EventContext, id: ContextId) {
         self.latest = (context, id);
         self.others[Self::place(context)] = (context, id);
     }
 
     #[inline]
-    fn place(context: Context) -> usize {
+    fn place(context: EventContext) -> usize {
         let PoolId(high, low) = context.pool;
         let mixed =
             context.stream.0 ^ high.rotate_left(20) ^ low.rotate_left(40) ^ u64::from(context.scope.0);
@@ -90,8 +90,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    fn on(stream: u64) -> Context {
-        Context { stream: StreamId(stream), ..Context::default() }
+    fn on(stream: u64) -> EventContext {
+        EventContext { stream: StreamId(stream), ..EventContext::default() }
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn recent_ones_are_told_apart() {
         let mut recent = Recent::default();
-        assert_eq!(recent.get(Context::default()), Some(ContextId(0)));
+        assert_eq!(recent.get(EventContext::default()), Some(ContextId(0)));
         for stream in 1..1000 {
             assert_eq!(recent.get(on(stream)), None);
             recent.keep(on(stream), ContextId(stream as u32));

@@ -19,7 +19,7 @@ pub enum Enabled {
     All,
 }
 
-/// For what stacks are gathered.
+/// For what stacks are captured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Context {
     /// For nothing.
@@ -34,16 +34,16 @@ pub enum Context {
 
 /// Which frames a stack has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Stacks {
+pub enum StackKind {
     /// Those of the compiled program.
     Native,
     /// None, whatever the context says.
     None,
 }
 
-/// Where a stack may be gathered.
+/// Where a stack may be captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Gather {
+pub(crate) enum CapturePoint {
     /// At the start of an allocation.
     Alloc,
     /// At the start of a free or of `empty_cache`.
@@ -64,7 +64,7 @@ pub(crate) enum Gather {
 pub struct History {
     enabled: Enabled,
     context: Context,
-    stacks: Stacks,
+    stacks: StackKind,
     max_entries: usize,
     clear_history: bool,
     skip_actions: Vec<Action>,
@@ -85,7 +85,7 @@ impl History {
         History {
             enabled: Enabled::All,
             context: Context::All,
-            stacks: Stacks::Native,
+            stacks: StackKind::Native,
             max_entries: 1_000_000,
             clear_history: false,
             skip_actions: Vec::new(),
@@ -112,7 +112,7 @@ impl History {
         History { enabled, ..self }
     }
 
-    /// For what stacks are gathered. Default: all.
+    /// For what stacks are captured. Default: all.
     #[must_use]
     pub fn context(self, context: Context) -> History {
         History { context, ..self }
@@ -120,7 +120,7 @@ impl History {
 
     /// Which frames a stack has. Default: native.
     #[must_use]
-    pub fn stacks(self, stacks: Stacks) -> History {
+    pub fn stacks(self, stacks: StackKind) -> History {
         History { stacks, ..self }
     }
 
@@ -185,7 +185,7 @@ impl History {
         if self.enabled == Enabled::Off {
             return Mode(0);
         }
-        let context = if self.stacks == Stacks::None { Context::None } else { self.context };
+        let context = if self.stacks == StackKind::None { Context::None } else { self.context };
         let skipped = self.skip_actions.iter().fold(0, |bits, action| bits | skip_bit(*action));
         let filters = if self.min_size_bytes > 0 || self.sample_bytes > 0 { Mode::FILTERS } else { 0 };
         Mode(Mode::ON | context as u32 | skipped | filters)
@@ -229,12 +229,12 @@ impl Mode {
         self.0 & Mode::CONTEXT >= Context::Alloc as u32
     }
 
-    /// Whether a stack is gathered there.
+    /// Whether a stack is captured there.
     #[inline]
-    pub(super) fn gathers(self, at: Gather) -> bool {
+    pub(super) fn captures(self, at: CapturePoint) -> bool {
         let least = match at {
-            Gather::Alloc => Context::State,
-            Gather::Free => Context::All,
+            CapturePoint::Alloc => Context::State,
+            CapturePoint::Free => Context::All,
         };
         self.0 & Mode::CONTEXT >= least as u32
     }
@@ -282,15 +282,15 @@ impl FromStr for Context {
     }
 }
 
-impl FromStr for Stacks {
+impl FromStr for StackKind {
     type Err = Error;
 
     /// PyTorch's `"all"` is taken as native; its `"python"` is refused,
     /// because memreel sees no Python frames.
-    fn from_str(text: &str) -> Result<Stacks> {
+    fn from_str(text: &str) -> Result<StackKind> {
         match text {
-            "native" | "all" => Ok(Stacks::Native),
-            "none" | "None" => Ok(Stacks::None),
+            "native" | "all" => Ok(StackKind::Native),
+            "none" | "None" => Ok(StackKind::None),
             _ => Err(Error::invalid_option("stacks", text, "\"native\" or \"none\"")),
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::PoisonError};
 use super::Track;
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{Block, BlockState, Inventory, PoolKind, Segment},
+    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
     sync::{Mutex, MutexGuard},
 };
 
@@ -197,15 +197,15 @@ impl Books {
     }
 
     /// A segment as blocks without gaps: the live ones, and what lies between.
-    fn segment(&self, start: u64, held: Held) -> Segment {
+    fn segment(&self, start: u64, held: Held) -> InventorySegment {
         let end = start + held.bytes;
         let mut blocks = Vec::new();
         let mut at = start;
         for (address, live) in self.blocks.range(start..end) {
             push_gap(&mut blocks, at, *address);
-            blocks.push(Block {
+            blocks.push(InventoryBlock {
                 address: Address(*address),
-                bytes: live.bytes,
+                size_bytes: live.bytes,
                 requested_bytes: live.bytes,
                 state: if live.is_pending {
                     BlockState::ActivePendingFree
@@ -218,9 +218,9 @@ impl Books {
         }
         push_gap(&mut blocks, at, end);
         let kind = if held.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
-        Segment {
+        InventorySegment {
             address: Address(start),
-            bytes: held.bytes,
+            size_bytes: held.bytes,
             stream: held.stream,
             kind,
             pool: PoolId::default(),
@@ -236,11 +236,17 @@ fn is_nowhere(address: Address, bytes: u64) -> bool {
     bytes == 0 || address.0.checked_add(bytes).is_none()
 }
 
-fn push_gap(blocks: &mut Vec<Block>, from: u64, to: u64) {
+fn push_gap(blocks: &mut Vec<InventoryBlock>, from: u64, to: u64) {
     if to > from {
         let (address, bytes) = (Address(from), to - from);
         let state = BlockState::Inactive;
-        blocks.push(Block { address, bytes, requested_bytes: 0, state, stack: StackId::NONE });
+        blocks.push(InventoryBlock {
+            address,
+            size_bytes: bytes,
+            requested_bytes: 0,
+            state,
+            stack: StackId::NONE,
+        });
     }
 }
 
@@ -249,7 +255,7 @@ impl Inventory for Ledger {
         self.track.device()
     }
 
-    fn inspect(&self, look: &mut dyn FnMut(&[Segment])) {
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
         let books = self.books();
         let segments: Vec<_> =
             books.segments.iter().map(|(start, held)| books.segment(*start, *held)).collect();

@@ -6,7 +6,7 @@ use super::{
     ScopeId,
     chunk::{Chunk, N_WORDS},
     clock::{Scale, Ticks},
-    context::{Context, ContextId},
+    context::{ContextId, EventContext},
     tally::Tally,
     tape::ACTION_BITS,
 };
@@ -195,7 +195,7 @@ pub(crate) struct Log {
 /// What numbers in a log stand for.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(super) contexts: Vec<Context>,
+    pub(super) contexts: Vec<EventContext>,
     pub(super) scale: Scale,
 }
 
@@ -206,14 +206,14 @@ impl Key {
 
     /// Pool and scope of a context.
     pub(crate) fn place(&self, context: ContextId) -> (PoolId, ScopeId) {
-        let Context { pool, scope, .. } = self.context(context);
+        let EventContext { pool, scope, .. } = self.context(context);
         (pool, scope)
     }
 
     /// A context that was numbered after the table was read can only be of an
     /// event behind the cut.
     #[inline(always)]
-    fn context(&self, context: ContextId) -> Context {
+    fn context(&self, context: ContextId) -> EventContext {
         self.contexts.get(context.0 as usize).copied().unwrap_or_default()
     }
 }
@@ -257,7 +257,7 @@ fn context_of(words: &Words) -> ContextId {
 #[inline(always)]
 fn entry(words: &Words, key: &Key) -> Entry {
     let (action, context) = (action_of(words), context_of(words));
-    let Context { stream, pool, scope } = key.context(context);
+    let EventContext { stream, pool, scope } = key.context(context);
     let event = Event {
         action,
         address: Address(words[0]),

@@ -26,7 +26,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-pub use history::{Context, Enabled, History, Stacks};
+pub use history::{Context, Enabled, History, StackKind};
 pub use ledger::Ledger;
 pub use sample::sample_weight;
 pub use scope::Scope;
@@ -37,14 +37,14 @@ pub use crate::stack::name_addresses;
 pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
 
 pub(crate) use context::ContextId;
-pub(crate) use history::Gather;
+pub(crate) use history::CapturePoint;
 pub(crate) use log::{Cut, Entry, Key, Log};
 pub(crate) use scope::{Annotation, ScopeId};
 pub(crate) use tally::Tally;
 
 use crate::{
     event::{DeviceId, StackId},
-    stack::StackTable,
+    stack::StackInterner,
     sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;
@@ -91,7 +91,7 @@ struct Shared {
     history: Mutex<History>,
     /// What every track writes on. Not the tracks: they keep what is here alive.
     tapes: Mutex<Vec<(DeviceId, Arc<Tape>)>>,
-    stacks: StackTable,
+    stacks: StackInterner,
     scopes: Mutex<ScopeNames>,
     contexts: Mutex<Contexts>,
     annotations: Mutex<Ring<Annotation>>,
@@ -117,7 +117,7 @@ impl Recorder {
                 clock: Clock::start(),
                 history: Mutex::new(History::off()),
                 tapes: Mutex::default(),
-                stacks: StackTable::default(),
+                stacks: StackInterner::default(),
                 scopes: Mutex::default(),
                 contexts: Mutex::default(),
                 annotations: Mutex::new(Ring::new(1)),

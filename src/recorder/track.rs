@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Cut, Gather, Shared,
+    CapturePoint, Cut, Shared,
     guard::Guard,
     history::Mode,
     tape::Tape,
@@ -45,9 +45,9 @@ impl Track {
     pub fn stack_of_alloc(&self, bytes: u64) -> StackId {
         let mode = self.shared.mode();
         if mode.filters() && self.shared.leaves_out(bytes) {
-            return StackId::LEFT_OUT;
+            return StackId::FILTERED;
         }
-        self.gather(mode, Gather::Alloc)
+        self.capture_if(mode, CapturePoint::Alloc)
     }
 
     /// The stack at the start of a free, if the context asks for one;
@@ -57,25 +57,29 @@ impl Track {
     #[inline]
     #[must_use]
     pub fn stack_of_free(&self, allocated: StackId) -> StackId {
-        if allocated.is_left_out() { allocated } else { self.gather(self.shared.mode(), Gather::Free) }
+        if allocated.is_filtered() {
+            allocated
+        } else {
+            self.capture_if(self.shared.mode(), CapturePoint::Free)
+        }
     }
 
     /// The stack of a segment or of a failure, which no filter leaves out.
     #[inline]
     #[must_use]
     pub fn stack_of_segment(&self) -> StackId {
-        self.gather(self.shared.mode(), Gather::Alloc)
+        self.capture_if(self.shared.mode(), CapturePoint::Alloc)
     }
 
     #[inline]
-    fn gather(&self, mode: Mode, at: Gather) -> StackId {
-        if mode.gathers(at) { self.capture() } else { StackId::NONE }
+    fn capture_if(&self, mode: Mode, at: CapturePoint) -> StackId {
+        if mode.captures(at) { self.capture() } else { StackId::NONE }
     }
 
     #[inline(never)]
     fn capture(&self) -> StackId {
         let Some(_guard) = Guard::enter() else { return StackId::NONE };
-        stack::gather(&self.shared.stacks)
+        stack::capture(&self.shared.stacks)
     }
 
     /// Records one event, in the order of the calls.
@@ -137,7 +141,7 @@ impl Track {
         if !mode.keeps(event.action) || Guard::is_held() {
             return;
         }
-        if event.stack.is_left_out() && !self.brings_in(mode, event) {
+        if event.stack.is_filtered() && !self.brings_in(mode, event) {
             return;
         }
         if !mode.keeps_stacks() {
@@ -154,7 +158,7 @@ impl Track {
         if matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted) {
             return false;
         }
-        event.stack = self.gather(mode, Gather::Alloc);
+        event.stack = self.capture_if(mode, CapturePoint::Alloc);
         true
     }
 

@@ -12,7 +12,7 @@ use super::{
     Shared,
     chunk::Chunk,
     clock::Ticks,
-    context::{Context, ContextId, Recent},
+    context::{ContextId, EventContext, Recent},
     guard::Guard,
     lock, log, scope,
     tape::{Page, Tape},
@@ -168,9 +168,9 @@ impl Drop for Writers {
 
 /// Asked again on the slow ways rather than carried along.
 #[inline(always)]
-fn context(shared: &Shared, event: &Event) -> Context {
+fn context(shared: &Shared, event: &Event) -> EventContext {
     let scope = scope::current(shared.number);
-    Context { stream: event.stream, pool: event.pool, scope }
+    EventContext { stream: event.stream, pool: event.pool, scope }
 }
 
 impl Writer {
@@ -227,7 +227,7 @@ impl Writer {
     }
 
     #[cold]
-    fn number(&mut self, shared: &Shared, context: Context) -> Option<ContextId> {
+    fn number(&mut self, shared: &Shared, context: EventContext) -> Option<ContextId> {
         let _guard = Guard::enter();
         let id = lock(&shared.contexts).number(context)?;
         self.recent.keep(context, id);

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     event::{Action, PoolId},
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Segment, Shape, ShapeId, Shapes, Stacks, TraceEntry, Value},
+    snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackTable, TraceEntry, Value},
 };
 
 /// What PyTorch rounds requests to (caching-allocator.md 2.1).
@@ -178,7 +178,7 @@ impl Undone {
             address: entry.address,
             size: entry.size,
             requested_size: entry.size,
-            stack: Some(Stacks::EMPTY),
+            stack: Some(StackTable::EMPTY),
             shape: self.block_shape,
             state: Some(state),
         };
@@ -263,7 +263,7 @@ impl Undone {
             address,
             size,
             requested_size: 0,
-            stack: Some(Stacks::EMPTY),
+            stack: Some(StackTable::EMPTY),
             shape: self.block_shape,
             state: Some(BlockState::Inactive),
         };
@@ -312,14 +312,14 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
         true => !freed.size.is_multiple_of(LARGE_PAGE_BYTES),
     };
     let pool = pool(shapes.get(freed.shape)).unwrap_or_default();
-    let stack = birth.and_then(|birth| birth.stack).or(Some(Stacks::EMPTY));
+    let stack = birth.and_then(|birth| birth.stack).or(Some(StackTable::EMPTY));
     Segment {
         stream: freed.stream,
         kind: Some(if is_small { PoolKind::Small } else { PoolKind::Large }),
         pool,
         is_expandable,
         stack,
-        shape: shapes.intern(Shape::segment(stack != Some(Stacks::EMPTY))),
+        shape: shapes.intern(Shape::segment(stack != Some(StackTable::EMPTY))),
         ..Segment::default()
     }
 }

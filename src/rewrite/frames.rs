@@ -8,28 +8,28 @@ use super::slim::Slim;
 use crate::{
     analysis::frames::{is_shown, mark},
     snapshot::{
-        Document, Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks, Text,
-        TraceEntry, Uses, Value,
+        Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
+        Text, TraceEntry, UseCounts, Value,
     },
 };
 
 /// A document whose stacks are others. Those that are not in use vanish.
 pub(super) struct Reframed<'a> {
-    base: Box<dyn Document + 'a>,
+    base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
     /// By the old number.
     stacks: Vec<Option<StackIndex>>,
     /// By the old number; empty where shapes stay.
     shapes: Vec<Option<ShapeId>>,
-    uses: Uses,
+    uses: UseCounts,
 }
 
 impl<'a> Reframed<'a> {
-    pub(super) fn of(base: Box<dyn Document + 'a>, slim: &Slim) -> Reframed<'a> {
+    pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, slim: &Slim) -> Reframed<'a> {
         let mut head = base.head().without_traces();
         let old = std::mem::take(&mut head.stacks);
         let mut rewriting = Rewriting::new(old, slim);
-        let of_base = base.uses();
+        let of_base = base.use_counts();
         for (stack, _) in of_base.stacks() {
             rewriting.stack(stack, &mut head.shapes);
         }
@@ -43,15 +43,15 @@ impl<'a> Reframed<'a> {
         head.stacks = new;
         let shapes =
             if slim.anonymise { anonymise_texts(&mut head, &of_base, &mut names) } else { Vec::new() };
-        let mut reframed = Reframed { base, head, stacks, shapes, uses: Uses::default() };
-        let mut uses = Uses::default();
+        let mut reframed = Reframed { base, head, stacks, shapes, uses: UseCounts::default() };
+        let mut uses = UseCounts::default();
         uses.extend(&of_base, |stack| reframed.stack(stack), |shape| reframed.shape(shape));
         reframed.uses = uses;
         reframed
     }
 
     fn stack(&self, stack: StackIndex) -> StackIndex {
-        self.stacks[stack.index()].unwrap_or(Stacks::EMPTY)
+        self.stacks[stack.index()].unwrap_or(StackTable::EMPTY)
     }
 
     fn shape(&self, shape: ShapeId) -> ShapeId {
@@ -64,7 +64,7 @@ impl<'a> Reframed<'a> {
     }
 }
 
-impl Document for Reframed<'_> {
+impl SnapshotSource for Reframed<'_> {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -85,7 +85,7 @@ impl Document for Reframed<'_> {
         self.base.for_each_entry_in(device, range, &mut |entry| look(&self.entry(entry)));
     }
 
-    fn uses(&self) -> Uses {
+    fn use_counts(&self) -> UseCounts {
         self.uses.clone()
     }
 
@@ -96,8 +96,8 @@ impl Document for Reframed<'_> {
 
 struct Rewriting<'a> {
     slim: &'a Slim,
-    old: Stacks,
-    new: Stacks,
+    old: StackTable,
+    new: StackTable,
     /// Every old frame: not looked at yet, dropped, or the new one.
     frames: Vec<Option<Option<FrameIndex>>>,
     /// Whether an old frame counts in a stack's depth: those that viewers leave out do not.
@@ -108,7 +108,7 @@ struct Rewriting<'a> {
 }
 
 impl Rewriting<'_> {
-    fn new(old: Stacks, slim: &Slim) -> Rewriting<'_> {
+    fn new(old: StackTable, slim: &Slim) -> Rewriting<'_> {
         let (n_frames, n_stacks) = (old.all_frames().len(), old.len());
         Rewriting {
             slim,
@@ -116,7 +116,7 @@ impl Rewriting<'_> {
             counts: old.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect(),
             stacks: vec![None; n_stacks],
             old,
-            new: Stacks::default(),
+            new: StackTable::default(),
             names: Names::default(),
             members: Vec::new(),
         }
@@ -231,7 +231,11 @@ const EMPTY_TEXTS: &[&str] = &["", "N/A", "unknown"];
 
 /// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields. Gives
 /// the new shapes by the old ones' numbers.
-fn anonymise_texts(snapshot: &mut Snapshot, of_entries: &Uses, names: &mut Names) -> Vec<Option<ShapeId>> {
+fn anonymise_texts(
+    snapshot: &mut Snapshot,
+    of_entries: &UseCounts,
+    names: &mut Names,
+) -> Vec<Option<ShapeId>> {
     for annotation in &mut snapshot.external_annotations {
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
     }

@@ -8,8 +8,8 @@ use crate::{
     error::{Error, Result},
     event::DeviceId,
     snapshot::{
-        Annotation, Document, Field, FrameIndex, Segment, ShapeId, Slot, Snapshot, StackIndex, TraceEntry,
-        Uses, counted,
+        Annotation, Field, FrameIndex, Segment, ShapeId, Slot, Snapshot, SnapshotSource, StackIndex,
+        TraceEntry, UseCounts, counted,
     },
 };
 
@@ -19,7 +19,7 @@ const MAX_DEVICES: usize = 1 << 16;
 /// One file of several that become one.
 #[derive(Debug)]
 pub struct Part<D = Snapshot> {
-    /// What it holds: a [`Snapshot`], or another [`Document`].
+    /// What it holds: a [`Snapshot`], or another [`SnapshotSource`].
     pub snapshot: D,
     /// Its number among the processes of a run, where that is known.
     pub rank: Option<usize>,
@@ -58,7 +58,7 @@ pub fn merge(parts: impl IntoIterator<Item = Part>) -> Result<Snapshot> {
 /// # let files = [0, 1].map(|_| pickle::to_vec(&Snapshot::default()));
 /// let mut parts = Vec::new();
 /// for (rank, bytes) in files.iter().enumerate() {
-///     parts.push(Part { snapshot: pickle::stored(bytes)?, rank: Some(rank) });
+///     parts.push(Part { snapshot: pickle::lazy(bytes)?, rank: Some(rank) });
 /// }
 /// pickle::write(&Merged::of(parts)?, std::io::sink())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -72,7 +72,7 @@ pub struct Merged<D> {
     traces: Vec<Option<(usize, usize)>>,
 }
 
-impl<D: Document> Merged<D> {
+impl<D: SnapshotSource> Merged<D> {
     /// Joins all but the events.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl<D: Document> Merged<D> {
     }
 }
 
-impl<D: Document> Document for Merged<D> {
+impl<D: SnapshotSource> SnapshotSource for Merged<D> {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -161,29 +161,29 @@ impl<D: Document> Document for Merged<D> {
         });
     }
 
-    fn uses(&self) -> Uses {
+    fn use_counts(&self) -> UseCounts {
         let mut parts: Vec<usize> = self.traces.iter().flatten().map(|(part, _)| *part).collect();
         parts.dedup();
         let is_in_turn = parts.iter().collect::<FxHashSet<_>>().len() == parts.len();
         if !is_in_turn {
             return counted(self);
         }
-        let mut uses = Uses::default();
+        let mut uses = UseCounts::default();
         for part in parts {
             let Tables { stacks, shapes } = &self.tables[part];
-            let of_part = self.parts[part].uses();
+            let of_part = self.parts[part].use_counts();
             uses.extend(&of_part, |stack| stacks[stack.index()], |shape| shapes[shape.index()]);
         }
         uses
     }
 
     fn check(&self) -> io::Result<()> {
-        self.parts.iter().try_for_each(Document::check)
+        self.parts.iter().try_for_each(SnapshotSource::check)
     }
 }
 
 /// The devices that have events or segments.
-fn devices(document: &impl Document) -> Vec<usize> {
+fn devices(document: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
         (0..document.n_traces()).filter(|device| document.n_entries(*device) > 0).collect();
     let segments = &document.head().segments;
@@ -194,7 +194,7 @@ fn devices(document: &impl Document) -> Vec<usize> {
 }
 
 /// The new number of every device, by file.
-fn places(parts: &[Part<impl Document>]) -> Result<Vec<Vec<(usize, usize)>>> {
+fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>>> {
     let found: Vec<Vec<usize>> = parts.iter().map(|part| devices(&part.snapshot)).collect();
     let stride = found.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let ranks: Option<Vec<usize>> = parts.iter().map(|part| part.rank).collect();
@@ -302,7 +302,7 @@ pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
                 stacks: snapshot.stacks.clone(),
                 shapes: snapshot.shapes.clone(),
                 shape: snapshot.shape.clone(),
-                form: snapshot.form,
+                top_level: snapshot.top_level,
             };
             if is_first {
                 part.host_traces = std::mem::take(&mut snapshot.host_traces);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    snapshot::{Document, Snapshot, TraceEntry, Uses, collected},
+    snapshot::{Snapshot, SnapshotSource, TraceEntry, UseCounts, collected},
 };
 
 /// What to leave out of a snapshot. The default leaves out nothing.
@@ -64,20 +64,20 @@ impl Slim {
     /// returns: once for other stacks, once for a size, once or twice for a window.
     ///
     /// ```
-    /// use memreel::{pickle, rewrite::Slim, snapshot::{Document, Snapshot}};
+    /// use memreel::{pickle, rewrite::Slim, snapshot::{SnapshotSource, Snapshot}};
     /// # let bytes = pickle::to_vec(&Snapshot::default());
-    /// let stored = pickle::stored(&bytes)?;
+    /// let lazy = pickle::lazy(&bytes)?;
     /// let mut slim = Slim::default();
     /// slim.depth = Some(8);
-    /// let small = slim.over(&stored)?;
+    /// let small = slim.over(&lazy)?;
     /// pickle::write(&small, std::io::sink())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Slim::apply`].
-    pub fn over<'a>(&self, document: &'a dyn Document) -> Result<Slimmed<'a>> {
-        let mut slimmed: Box<dyn Document + 'a> = Box::new(document);
+    pub fn over<'a>(&self, document: &'a dyn SnapshotSource) -> Result<Slimmed<'a>> {
+        let mut slimmed: Box<dyn SnapshotSource + 'a> = Box::new(document);
         if let Some(window) = &self.window {
             slimmed = Box::new(Cut::of(slimmed, window)?);
         }
@@ -93,7 +93,7 @@ impl Slim {
 }
 
 /// What [`Slim::over`] leaves of a document.
-pub struct Slimmed<'a>(Box<dyn Document + 'a>);
+pub struct Slimmed<'a>(Box<dyn SnapshotSource + 'a>);
 
 impl fmt::Debug for Slimmed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,7 +101,7 @@ impl fmt::Debug for Slimmed<'_> {
     }
 }
 
-impl Document for Slimmed<'_> {
+impl SnapshotSource for Slimmed<'_> {
     fn head(&self) -> &Snapshot {
         self.0.head()
     }
@@ -122,8 +122,8 @@ impl Document for Slimmed<'_> {
         self.0.for_each_entry_in(device, range, look);
     }
 
-    fn uses(&self) -> Uses {
-        self.0.uses()
+    fn use_counts(&self) -> UseCounts {
+        self.0.use_counts()
     }
 
     fn check(&self) -> io::Result<()> {

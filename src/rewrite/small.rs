@@ -6,7 +6,7 @@ use super::at::count;
 use crate::{
     event::Action,
     inventory::BlockState,
-    snapshot::{Block, Document, Segment, Snapshot, Stacks, TraceEntry, Uses},
+    snapshot::{Block, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
 };
 
 /// A document without the blocks for which less was asked than so many bytes.
@@ -14,17 +14,17 @@ use crate::{
 /// Their memory is free then, so that markers that say how much was in use
 /// (action `snapshot`) would be wrong and go too.
 pub(super) struct Large<'a> {
-    base: Box<dyn Document + 'a>,
+    base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
     n_entries: Vec<usize>,
-    uses: Uses,
+    uses: UseCounts,
     min_bytes: u64,
 }
 
 impl<'a> Large<'a> {
-    pub(super) fn of(base: Box<dyn Document + 'a>, min_bytes: u64) -> Large<'a> {
+    pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, min_bytes: u64) -> Large<'a> {
         let mut head = base.head().without_traces();
-        let (mut n_entries, mut uses) = (Vec::new(), Uses::default());
+        let (mut n_entries, mut uses) = (Vec::new(), UseCounts::default());
         for device in 0..base.n_traces() {
             let (mut lives, mut n_kept) = (Lives::new(min_bytes), 0);
             base.for_each_entry(device, &mut |entry| {
@@ -44,7 +44,7 @@ impl<'a> Large<'a> {
     }
 }
 
-impl Document for Large<'_> {
+impl SnapshotSource for Large<'_> {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -66,7 +66,7 @@ impl Document for Large<'_> {
         self.n_entries[device]
     }
 
-    fn uses(&self) -> Uses {
+    fn use_counts(&self) -> UseCounts {
         self.uses.clone()
     }
 
@@ -111,7 +111,7 @@ impl Lives {
                 let is_large = is_kept.unwrap_or(block.requested_size >= self.min_bytes);
                 if block.state.is_some_and(BlockState::is_active) && !is_large {
                     block.state = Some(BlockState::Inactive);
-                    block.stack = block.stack.and(Some(Stacks::EMPTY));
+                    block.stack = block.stack.and(Some(StackTable::EMPTY));
                     n_dropped += 1;
                 }
                 address = address.saturating_add(block.size);

@@ -3,7 +3,9 @@
 use super::change::Changes;
 use crate::{
     inventory::BlockState,
-    snapshot::{Block, Field, Form, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, Stacks},
+    snapshot::{
+        Block, Field, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, TopLevel,
+    },
 };
 
 /// Beyond this, a device's number is taken for nonsense rather than given a trace.
@@ -12,8 +14,8 @@ const MAX_DEVICES: i64 = 1 << 16;
 /// Puts right the top level and the segments.
 pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     let fields = [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)];
-    if snapshot.form == Form::SegmentList {
-        snapshot.form = Form::Dictionary;
+    if snapshot.top_level == TopLevel::SegmentList {
+        snapshot.top_level = TopLevel::Dictionary;
         fields.iter().for_each(|(key, field)| snapshot.shape.set((*key).into(), Slot::Field(*field)));
         changes.add("", "made a snapshot of a bare list of segments", 1);
     }
@@ -82,7 +84,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
                 address: segment.address.saturating_add(filled),
                 size: segment.total_size - filled,
                 requested_size: 0,
-                stack: Some(Stacks::EMPTY),
+                stack: Some(StackTable::EMPTY),
                 shape,
                 state: Some(BlockState::Inactive),
             });
@@ -104,7 +106,7 @@ fn without_odd_frames(
         _ => return None,
     };
     clean.set("frames".into(), Slot::Field(Field::Frames));
-    *stack = Some(Stacks::EMPTY);
+    *stack = Some(StackTable::EMPTY);
     Some(shapes.intern(clean))
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::snapshot::{Document, TraceEntry};
+use crate::snapshot::{SnapshotSource, TraceEntry};
 
 /// Entries in their order, to be gone through as often as need be.
 #[derive(Clone, Copy)]
 pub(super) enum Trace<'a> {
     /// Those of a device.
-    Of(&'a dyn Document, usize),
+    Of(&'a dyn SnapshotSource, usize),
     /// Those that are in memory.
     Held(&'a [TraceEntry]),
 }

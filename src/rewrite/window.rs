@@ -8,7 +8,7 @@ use super::{at::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    snapshot::{Annotation, Document, Snapshot, Text, TraceEntry},
+    snapshot::{Annotation, Snapshot, SnapshotSource, Text, TraceEntry},
 };
 
 /// Which piece of the history to keep.
@@ -39,14 +39,14 @@ pub enum Window {
 /// What lived when it began needs no event: a viewer finds it in the segments
 /// or at its free, as after a ring that wrapped.
 pub(super) struct Cut<'a> {
-    base: Box<dyn Document + 'a>,
+    base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
     /// The events that are kept, by device.
     ranges: Vec<Range<usize>>,
 }
 
 impl<'a> Cut<'a> {
-    pub(super) fn of(base: Box<dyn Document + 'a>, window: &Window) -> Result<Cut<'a>> {
+    pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, window: &Window) -> Result<Cut<'a>> {
         let ranges = ranges(&*base, window)?;
         let traces = || (0..ranges.len()).map(|device| Trace::Of(&*base, device));
         let times = traces().zip(&ranges).filter_map(|(trace, range)| times(trace, range));
@@ -76,7 +76,7 @@ fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
     head.host_traces.drain(..range.start);
 }
 
-impl Document for Cut<'_> {
+impl SnapshotSource for Cut<'_> {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -130,7 +130,7 @@ fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
 }
 
 /// The window's events of every device.
-fn ranges(document: &dyn Document, window: &Window) -> Result<Vec<Range<usize>>> {
+fn ranges(document: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<usize>>> {
     let devices = 0..document.n_traces();
     match window {
         Window::Time(times) => {
@@ -151,7 +151,7 @@ fn ranges(document: &dyn Document, window: &Window) -> Result<Vec<Range<usize>>>
 }
 
 /// These events of a device, and what others did at their times.
-fn around(document: &dyn Document, device: usize, range: &Range<usize>) -> Vec<Range<usize>> {
+fn around(document: &dyn SnapshotSource, device: usize, range: &Range<usize>) -> Vec<Range<usize>> {
     let trace = Trace::Of(document, device);
     let start = range.start.min(trace.len());
     let range = start..range.end.min(trace.len()).max(start);
@@ -165,7 +165,7 @@ fn around(document: &dyn Document, device: usize, range: &Range<usize>) -> Vec<R
     (0..document.n_traces()).map(of).collect()
 }
 
-fn scope(document: &dyn Document, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
+fn scope(document: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
     let head = document.head();
     let spans: Vec<Range<i64>> = scopes(&head.external_annotations)
         .into_iter()

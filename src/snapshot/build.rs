@@ -7,7 +7,7 @@
 use super::{
     records::{Annotation, Block, Segment, TraceEntry},
     shape::{Field, Shape, ShapeId, Shapes, Slot},
-    stacks::{Frame, FrameIndex, StackIndex, Stacks},
+    stack_table::{Frame, FrameIndex, StackIndex, StackTable},
     value::{Text, Value},
 };
 use crate::{
@@ -266,7 +266,7 @@ fn text(value: &Value, into: &mut Text, field: Field) -> Option<Field> {
 }
 
 /// A stack from a list of dictionaries; `None` if it is anything else.
-pub(crate) fn stack(value: &Value, stacks: &mut Stacks, shapes: &mut Shapes) -> Option<StackIndex> {
+pub(crate) fn stack(value: &Value, stacks: &mut StackTable, shapes: &mut Shapes) -> Option<StackIndex> {
     let Value::List(list) = value else { return None };
     let frames: Option<Vec<FrameIndex>> = list
         .iter()

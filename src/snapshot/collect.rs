@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Annotation, Block, Field, Form, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
-    Stacks, Text, Value,
-    recorded::{EntryShapes, Named, Recorded},
+    Annotation, Block, Field, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
+    StackTable, Text, TopLevel, Value,
+    tape_snapshot::{EntryShapes, Named, TapeSnapshot},
 };
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
-    inventory::{self, Inventory, SettingsReport},
+    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::{ContextId, Cut, Key, Log, Recorder, Tally, stack_method},
     stack::{Symbol, Symbolizer},
 };
@@ -29,7 +29,7 @@ pub enum Dialect {
 /// What one device had at the moment it was looked at.
 struct Take {
     device: usize,
-    segments: Vec<inventory::Segment>,
+    segments: Vec<InventorySegment>,
     log: Log,
 }
 
@@ -39,15 +39,15 @@ struct Take {
 /// `snapshot` event is recorded, which this snapshot does not contain and the
 /// next one does (snapshot-format.md 2.7). Names are looked up afterwards,
 /// outside every lock. To write the snapshot and not to look at it,
-/// [`hold`] takes less memory.
+/// [`collect_lazily`] takes less memory.
 #[must_use]
 pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
-    hold(recorder, inventories, dialect).into_snapshot()
+    collect_lazily(recorder, inventories, dialect).into_snapshot()
 }
 
 /// As [`collect`], but the events stay where they were recorded until they are written.
 #[must_use]
-pub fn hold(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Recorded {
+pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
     let takes: Vec<Take> = inventories.iter().map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.key();
@@ -71,18 +71,18 @@ pub fn hold(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialec
     for take in takes {
         logs[take.device].push(take.log);
     }
-    Recorded::new(collector.snapshot, logs, key, collector.stacks, shapes, tally)
+    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally)
 }
 
 fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
     let track = recorder.track(inventory.device());
-    let mut seen: Option<(Vec<inventory::Segment>, Cut)> = None;
+    let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
     inventory.inspect(&mut |segments| {
         seen = Some((segments.to_vec(), track.cut()));
         track.record(Event {
             action: Action::Snapshot,
             address: Address(0),
-            size_bytes: segments.iter().map(inventory::Segment::active_bytes).sum(),
+            size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
             stream: StreamId::DEFAULT,
             pool: PoolId::default(),
             stack: StackId::NONE,
@@ -106,7 +106,7 @@ struct Collector {
 
 impl Collector {
     fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
-        let mut snapshot = Snapshot { form: Form::Dictionary, ..Snapshot::default() };
+        let mut snapshot = Snapshot { top_level: TopLevel::Dictionary, ..Snapshot::default() };
         let stacks = name_stacks(recorder, takes, tally, &mut snapshot);
         let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
         let block_shape = snapshot.shapes.intern(Shape::block());
@@ -120,37 +120,36 @@ impl Collector {
     fn segments(&mut self, take: &Take) {
         for segment in &take.segments {
             let blocks: Vec<Block> = segment.blocks.iter().map(|block| self.block(block)).collect();
-            let sum_of =
-                |size: fn(&inventory::Block) -> u64, only: fn(inventory::BlockState) -> bool| -> u64 {
-                    segment.blocks.iter().filter(|block| only(block.state)).map(size).sum()
-                };
-            let is_allocated = |state| state == inventory::BlockState::ActiveAllocated;
+            let sum_of = |size: fn(&InventoryBlock) -> u64, only: fn(BlockState) -> bool| -> u64 {
+                segment.blocks.iter().filter(|block| only(block.state)).map(size).sum()
+            };
+            let is_allocated = |state| state == BlockState::ActiveAllocated;
             let stack = self.stack(segment.stack);
             self.snapshot.segments.push(Segment {
                 device: i64::try_from(take.device).unwrap_or(i64::MAX),
                 address: segment.address.0,
-                total_size: segment.bytes,
-                allocated_size: sum_of(|block| block.bytes, is_allocated),
+                total_size: segment.size_bytes,
+                allocated_size: sum_of(|block| block.size_bytes, is_allocated),
                 active_size: segment.active_bytes(),
-                requested_size: sum_of(|block| block.requested_bytes, inventory::BlockState::is_active),
+                requested_size: sum_of(|block| block.requested_bytes, BlockState::is_active),
                 stream: segment.stream.0.cast_signed(),
                 kind: Some(segment.kind),
                 pool: segment.pool,
                 is_expandable: segment.is_expandable,
-                stack: Some(stack.unwrap_or(Stacks::EMPTY)),
+                stack: Some(stack.unwrap_or(StackTable::EMPTY)),
                 blocks,
                 shape: self.segment_shapes[usize::from(stack.is_some())],
             });
         }
     }
 
-    fn block(&self, block: &inventory::Block) -> Block {
+    fn block(&self, block: &InventoryBlock) -> Block {
         Block {
             address: block.address.0,
-            size: block.bytes,
+            size: block.size_bytes,
             requested_size: block.requested_bytes,
             state: Some(block.state),
-            stack: Some(self.stack(block.stack).unwrap_or(Stacks::EMPTY)),
+            stack: Some(self.stack(block.stack).unwrap_or(StackTable::EMPTY)),
             shape: self.block_shape,
         }
     }
@@ -267,7 +266,7 @@ fn source_frames(recorder: &Recorder, words: &[usize]) -> Vec<Symbol> {
         .collect()
 }
 
-fn stacks_of(segments: &[inventory::Segment]) -> impl Iterator<Item = StackId> {
+fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
     segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
 }
 

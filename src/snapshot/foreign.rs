@@ -1,6 +1,6 @@
 //! Dictionaries and lists that are no snapshot: every limit would hold for them, and every answer be nothing.
 
-use super::{Field, Form, Slot, Snapshot};
+use super::{Field, Slot, Snapshot, TopLevel};
 
 /// How many keys of something else are named.
 const N_KEYS: usize = 4;
@@ -13,9 +13,9 @@ impl Snapshot {
     ///
     /// One of the two lists is enough, so that what lacks the other can be validated and fixed.
     pub(crate) fn unless_foreign(self) -> Result<Snapshot, String> {
-        let is_one = match self.form {
-            Form::SegmentList => self.segments.is_empty() || self.has_a_segment(),
-            Form::Dictionary => self.shape.has(Field::Segments) || self.shape.has(Field::DeviceTraces),
+        let is_one = match self.top_level {
+            TopLevel::SegmentList => self.segments.is_empty() || self.has_a_segment(),
+            TopLevel::Dictionary => self.shape.has(Field::Segments) || self.shape.has(Field::DeviceTraces),
         };
         if is_one { Ok(self) } else { Err(format!("no memory snapshot: {}", self.described())) }
     }
@@ -27,7 +27,7 @@ impl Snapshot {
     }
 
     fn described(&self) -> String {
-        if self.form == Form::SegmentList {
+        if self.top_level == TopLevel::SegmentList {
             return "a list of dictionaries, none of which is a segment".to_owned();
         }
         let odd = ["segments", "device_traces"].into_iter().find_map(|key| match self.shape.slot(key)? {

@@ -9,18 +9,18 @@ use serde::{
 };
 
 use super::{
-    Form, Snapshot,
+    Snapshot, TopLevel,
     build::{self, AnnotationFields, BlockFields, Build, Builder, EntryFields, SegmentFields},
     records::{Annotation, Block, Segment, TraceEntry},
     shape::{Field, ShapeId, Slot},
-    stacks::StackIndex,
+    stack_table::StackIndex,
     value::{Text, Value},
 };
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let writer = Writer { snapshot: self, stacks: vec![OnceCell::new(); self.stacks.len()] };
-        if self.form == Form::SegmentList {
+        if self.top_level == TopLevel::SegmentList {
             return writer.segments(&self.segments).serialize(serializer);
         }
         let mut map = serializer.serialize_map(Some(self.shape.slots.len()))?;
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
     fn stack(&self, stack: Option<StackIndex>) -> Value {
         let Some(index) = stack else { return Value::None };
         let build = || {
-            let frame = |frame: &super::stacks::Frame| {
+            let frame = |frame: &super::stack_table::Frame| {
                 self.dict(frame.shape, |field| match field {
                     Field::Name => Value::Text(frame.name.clone()),
                     Field::Filename => Value::Text(frame.filename.clone()),
@@ -172,7 +172,7 @@ impl Snapshot {
     pub fn from_value(value: &Value) -> Result<Snapshot, String> {
         let mut snapshot = Snapshot::without_keys();
         if let Value::List(list) = value {
-            snapshot.form = Form::SegmentList;
+            snapshot.top_level = TopLevel::SegmentList;
             snapshot.segments = snapshot.segments_from(list)?;
             return snapshot.unless_foreign();
         }

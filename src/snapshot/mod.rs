@@ -8,28 +8,28 @@
 
 mod build;
 mod collect;
-mod document;
+mod source;
 mod foreign;
 mod json;
 mod live;
-mod recorded;
+mod tape_snapshot;
 mod records;
 mod shape;
-mod stacks;
-mod uses;
+mod stack_table;
+mod use_counts;
 pub mod validate;
 mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
-pub use collect::{Dialect, collect, hold};
-pub use document::Document;
-pub(crate) use document::{collected, counted};
+pub use collect::{Dialect, collect, collect_lazily};
 pub(crate) use live::{Live, Places};
-pub use recorded::Recorded;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
-pub use stacks::{Frame, FrameIndex, StackIndex, Stacks};
-pub use uses::Uses;
+pub use source::SnapshotSource;
+pub(crate) use source::{collected, counted};
+pub use stack_table::{Frame, FrameIndex, StackIndex, StackTable};
+pub use tape_snapshot::TapeSnapshot;
+pub use use_counts::UseCounts;
 pub(crate) use value::Hex;
 pub use value::{Text, Value};
 
@@ -47,18 +47,18 @@ pub struct Snapshot {
     /// Beginnings and ends of scopes.
     pub external_annotations: Vec<Annotation>,
     /// Frames and stacks, each once.
-    pub stacks: Stacks,
+    pub stacks: StackTable,
     /// Key orders and shared values of the records above.
     pub shapes: Shapes,
     /// The keys of the top level; `allocator_settings` and unknown keys have their values here.
     pub shape: Shape,
     /// Whether the file is a dictionary or a bare list of segments.
-    pub form: Form,
+    pub top_level: TopLevel,
 }
 
 /// What the outermost object of a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Form {
+pub enum TopLevel {
     /// A dictionary, as `_dump_snapshot` writes it.
     #[default]
     Dictionary,
@@ -83,10 +83,10 @@ impl Snapshot {
             host_segments: Vec::new(),
             host_traces: Vec::new(),
             external_annotations: Vec::new(),
-            stacks: Stacks::default(),
+            stacks: StackTable::default(),
             shapes: Shapes::default(),
             shape: Shape::default(),
-            form: Form::Dictionary,
+            top_level: TopLevel::Dictionary,
         }
     }
 
@@ -119,7 +119,7 @@ impl Snapshot {
     /// # Panics
     /// If the stack is another snapshot's.
     pub fn frames(&self, stack: Option<StackIndex>) -> impl DoubleEndedIterator<Item = &Frame> {
-        self.stacks.frames(stack.unwrap_or(Stacks::EMPTY))
+        self.stacks.frames(stack.unwrap_or(StackTable::EMPTY))
     }
 
     /// How many events all traces hold, those of pinned host memory included.

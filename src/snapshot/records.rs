@@ -1,6 +1,6 @@
 //! The records of a snapshot: trace entries, segments, blocks and annotations.
 
-use super::{shape::ShapeId, stacks::StackIndex, value::Text};
+use super::{shape::ShapeId, stack_table::StackIndex, value::Text};
 use crate::{
     event::{Action, PoolId},
     inventory::{BlockState, PoolKind},

@@ -1,8 +1,8 @@
 //! The return addresses of this thread, and the number of the stack they make.
 
 use super::{
+    interner::StackInterner,
     method::{StackMethod, stack_method},
-    table::StackTable,
     unwind,
 };
 use crate::event::StackId;
@@ -32,20 +32,20 @@ impl Captured {
 /// was never met before takes the table's lock, once.
 /// memreel's own frames are among the innermost; they are cut off when names are known.
 #[inline(never)]
-pub(crate) fn gather(table: &StackTable) -> StackId {
+pub(crate) fn capture(table: &StackInterner) -> StackId {
     let method = stack_method();
-    let walked = if method == StackMethod::Backtrace { None } else { unwind::gather(table, method) };
-    walked.unwrap_or_else(|| gather_portably(table))
+    let walked = if method == StackMethod::Backtrace { None } else { unwind::capture(table, method) };
+    walked.unwrap_or_else(|| capture_portably(table))
 }
 
 /// Walks this thread's stack.
 #[cfg(test)]
 #[inline(never)]
-pub(crate) fn capture() -> Captured {
+pub(crate) fn capture_addresses() -> Captured {
     capture_by(stack_method())
 }
 
-/// As [`capture`], by a method of the caller's.
+/// As [`capture_addresses`], by a method of the caller's.
 #[cfg(test)]
 #[inline(never)]
 pub(super) fn capture_by(method: StackMethod) -> Captured {
@@ -53,7 +53,7 @@ pub(super) fn capture_by(method: StackMethod) -> Captured {
     let walked = if method == StackMethod::Backtrace {
         None
     } else {
-        unwind::capture(&mut captured.addresses, method)
+        unwind::capture_addresses(&mut captured.addresses, method)
     };
     captured.len = walked.unwrap_or_else(|| walk_portably(&mut captured.addresses));
     captured
@@ -61,7 +61,7 @@ pub(super) fn capture_by(method: StackMethod) -> Captured {
 
 #[cold]
 #[inline(never)]
-fn gather_portably(table: &StackTable) -> StackId {
+fn capture_portably(table: &StackInterner) -> StackId {
     let mut addresses = [0; MAX_DEPTH];
     let len = walk_portably(&mut addresses);
     table.intern(&addresses[..len])
@@ -109,7 +109,11 @@ mod tests {
 
     #[inline(never)]
     fn recurse(depth: usize) -> usize {
-        if depth == 0 { capture().addresses().len() } else { std::hint::black_box(recurse(depth - 1)) }
+        if depth == 0 {
+            capture_addresses().addresses().len()
+        } else {
+            std::hint::black_box(recurse(depth - 1))
+        }
     }
 
     #[test]

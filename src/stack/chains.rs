@@ -20,11 +20,10 @@ use std::{
 };
 
 use super::{
-    StackTable,
+    StackInterner, capture,
     capture::{Captured, MAX_DEPTH, capture_by},
-    gather,
+    interner::DEFAULT_LIMIT,
     method::StackMethod,
-    table::DEFAULT_LIMIT,
     unwind,
 };
 
@@ -308,7 +307,7 @@ unsafe fn by_bsearch(data: *mut c_void) {
 
 /// Where the stacks are numbered: a walk by the rules of a library that is gone
 /// looks like a stack that was never met, and that is when it is found out.
-static TABLE: LazyLock<StackTable> = LazyLock::new(|| StackTable::new(DEFAULT_LIMIT));
+static TABLE: LazyLock<StackInterner> = LazyLock::new(|| StackInterner::new(DEFAULT_LIMIT));
 
 /// The frames outside of this one, by each method and by `backtrace::trace`.
 #[inline(never)]
@@ -325,8 +324,8 @@ fn compare(chain: &mut Chain<'_>) {
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
         let method = OWN[(i + turn) % OWN.len()];
-        // Not by `super::gather`, which would hide a walk that fails behind the system's.
-        let Some(stack) = unwind::gather(&TABLE, method) else {
+        // Not by `super::capture`, which would hide a walk that fails behind the system's.
+        let Some(stack) = unwind::capture(&TABLE, method) else {
             assert!(chain.has_unfit, "{method:?} gave up");
             chain.n_unfit += 1;
             continue;
@@ -469,7 +468,7 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
     struct Lure<'a> {
         word: usize,
         bounce: Bounce,
-        table: &'a StackTable,
+        table: &'a StackInterner,
         compared: Option<[Vec<usize>; 2]>,
     }
     unsafe extern "C-unwind" fn through(data: *mut c_void) {
@@ -487,7 +486,7 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
             traced.extend(Some(frame.ip().addr()).filter(|address| *address != 0));
             true
         });
-        let seen = lure.table.addresses(gather(lure.table));
+        let seen = lure.table.addresses(capture(lure.table));
         let own = leaf as Call as usize;
         lure.compared = Some([outside(&seen, own).to_vec(), outside(&traced, own).to_vec()]);
     }
@@ -495,7 +494,7 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
     // The lure of the second lies where the first has its return address.
     let paths = [(24, 16), (56, 24)]
         .map(|(n_bytes, lure_at)| build(folder.path(), &format!("lure{n_bytes}"), n_bytes, lure_at));
-    let table = StackTable::new(1000);
+    let table = StackInterner::new(1000);
     // Behind an instruction in the middle of a function that counts from `rbp`.
     let word = memreel_chain_sized as unsafe extern "C-unwind" fn(Call, *mut c_void, usize) as usize + 7;
     let mut places = Vec::new();
@@ -590,12 +589,12 @@ fn a_signal_ends_the_stack() {
 
 #[test]
 fn a_table_never_gives_another_tables_number() {
-    let (first, second) = (StackTable::new(100), StackTable::new(100));
+    let (first, second) = (StackInterner::new(100), StackInterner::new(100));
     second.intern(&[1]);
     let mut stacks = Vec::new();
     // A bound that the compiler does not know, or the loop would become six calls.
     for i in 0..black_box(6) {
-        stacks.push(gather([&first, &second][i % 2]));
+        stacks.push(capture([&first, &second][i % 2]));
     }
     assert!((2..6).all(|i| stacks[i] == stacks[i - 2]), "{stacks:?}");
     assert_ne!(stacks[0], stacks[1]);

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use super::{record::Record, table::Key};
+use super::{interner::Key, record::Record};
 
 /// A hash table with open addressing. Entries are added and never changed, so
 /// a reader that misses the newest finds all that were there when it came.

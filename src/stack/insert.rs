@@ -15,8 +15,8 @@ use std::{
 use super::{
     TABLE_FULL,
     index::Index,
+    interner::Key,
     record::{Arena, Record},
-    table::Key,
 };
 use crate::{
     event::StackId,

@@ -1,6 +1,6 @@
 //! A stack is captured now, as numbers, and gets its names later.
 //!
-//! The door is [`gather`]: it walks this thread's stack (`unwind/`, or
+//! The door is [`capture()`]: it walks this thread's stack (`unwind/`, or
 //! `portable.rs` with the system's unwinder) and asks the table for the number
 //! of these addresses. In steady state neither takes a lock or calls an
 //! allocator or the loader, so it can be called from inside any allocator;
@@ -13,7 +13,7 @@ mod method;
 mod names;
 mod record;
 mod source;
-mod table;
+mod interner;
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
     path = "portable.rs"
@@ -27,9 +27,9 @@ pub use method::{StackMethod, stack_method};
 pub use names::name_addresses;
 pub use source::{FrameSource, SourceFrame};
 
-pub(crate) use capture::gather;
+pub(crate) use capture::capture;
+pub(crate) use interner::StackInterner;
 pub(crate) use names::{Symbol, Symbolizer};
-pub(crate) use table::StackTable;
 
 /// The address that stands in the one frame of the stack that a full table gives.
 ///

@@ -1,6 +1,6 @@
 //! Stands in for the walk of `unwind/` where memreel has none of its own.
 
-use super::{capture::MAX_DEPTH, method::StackMethod, table::StackTable};
+use super::{capture::MAX_DEPTH, interner::StackInterner, method::StackMethod};
 use crate::event::StackId;
 
 /// There is no method but the portable one.
@@ -9,11 +9,11 @@ pub(super) fn prepare() -> Option<StackMethod> {
 }
 
 /// Never captures: the portable walk has to.
-pub(super) fn gather(_: &StackTable, _: StackMethod) -> Option<StackId> {
+pub(super) fn capture(_: &StackInterner, _: StackMethod) -> Option<StackId> {
     None
 }
 
 /// Never captures: the portable walk has to.
-pub(super) fn capture(_: &mut [usize; MAX_DEPTH], _: StackMethod) -> Option<usize> {
+pub(super) fn capture_addresses(_: &mut [usize; MAX_DEPTH], _: StackMethod) -> Option<usize> {
     None
 }

@@ -6,7 +6,7 @@ use std::{
     slice,
 };
 
-use super::table::Key;
+use super::interner::Key;
 use crate::event::StackId;
 
 const HEADER_BYTES: usize = 16;

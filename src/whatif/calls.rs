@@ -25,14 +25,14 @@ use super::{
     order::{JITTER_US, runs_back},
     pools::Pools,
     prior::Prior,
-    recorded::{Recorded, change, segments_of},
+    recorded_run::{RecordedRun, change, segments_of},
     requests::{EntryIndex, Request, SlotIndex, Step},
 };
 use crate::{
     error::{Error, Result},
     event::{Action, DeviceId, PoolId, StreamId},
     inventory::BlockState,
-    snapshot::{Block, Segment, Snapshot, Stacks, TraceEntry},
+    snapshot::{Block, Segment, Snapshot, StackTable, TraceEntry},
 };
 
 /// Sizes from here on are no memory's (caching-allocator.md 1.4).
@@ -54,7 +54,7 @@ pub(super) struct Read {
 }
 
 /// Reads a trace; one that contradicts itself is refused.
-pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &Recorded) -> Result<Read> {
+pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
     let trace = &snapshot.device_traces[device.index()];
     let mut reader = Reader {
         snapshot,
@@ -136,7 +136,7 @@ enum End {
 struct Reader<'a> {
     snapshot: &'a Snapshot,
     trace: &'a [TraceEntry],
-    recorded: &'a Recorded,
+    recorded: &'a RecordedRun,
     /// The trace was recorded without completed frees.
     never_completes: bool,
     /// Blocks that wait for a stream in the snapshot's segments.
@@ -325,7 +325,7 @@ impl Reader<'_> {
         if call.grown_bytes == 0 && !has_failed {
             return false;
         }
-        let stack = |at: usize| self.trace[at].stack.filter(|stack| *stack != Stacks::EMPTY);
+        let stack = |at: usize| self.trace[at].stack.filter(|stack| *stack != StackTable::EMPTY);
         if let (Some(release), Some(request)) = (stack(last as usize), stack(at)) {
             return release == request;
         }

@@ -29,7 +29,7 @@ mod calls;
 mod order;
 mod pools;
 mod prior;
-mod recorded;
+mod recorded_run;
 mod replayed;
 mod requests;
 mod run;
@@ -37,7 +37,7 @@ mod sweep;
 
 pub use answer::{Answer, Question, ask};
 pub use prior::Confidence;
-pub use recorded::Recorded;
+pub use recorded_run::RecordedRun;
 pub use replayed::replayed;
 pub use requests::Requests;
 pub use run::{FailedRequest, Outcome};

@@ -1,6 +1,6 @@
 //! Which private pool a request went to, which older traces do not say themselves.
 
-use super::recorded::{change, segments_of};
+use super::recorded_run::{change, segments_of};
 use crate::{
     event::{DeviceId, PoolId},
     snapshot::{Snapshot, TraceEntry},

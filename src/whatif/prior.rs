@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{calls::Read, recorded::Recorded, requests::SlotIndex};
+use super::{calls::Read, recorded_run::RecordedRun, requests::SlotIndex};
 use crate::{
     event::StreamId,
     snapshot::{Snapshot, StackIndex, Value},
@@ -45,7 +45,7 @@ impl fmt::Display for Confidence {
 }
 
 /// How sure an answer is, and why it is not surer.
-pub(super) fn judge(snapshot: &Snapshot, read: &Read, recorded: &Recorded) -> (Confidence, Vec<String>) {
+pub(super) fn judge(snapshot: &Snapshot, read: &Read, recorded: &RecordedRun) -> (Confidence, Vec<String>) {
     let overflowed = snapshot.allocator_settings().and_then(|all| all.get("trace_alloc_overflowed"));
     let has_lost = matches!(overflowed, Some(Value::Bool(true)));
     let blocks_bytes: u64 = read.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes));

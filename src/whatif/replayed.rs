@@ -14,7 +14,7 @@ use crate::{
     inventory::{BlockState, Inventory},
     recorder::{Context, History, Recorder},
     snapshot::{
-        Dialect, Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, Stacks, TraceEntry, collect,
+        Dialect, Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, StackTable, TraceEntry, collect,
     },
 };
 
@@ -165,9 +165,9 @@ impl<'a> Writer<'a> {
 
     fn segment(&mut self, segment: &Segment, origins: &Origins) -> Segment {
         let mut segment = segment.clone();
-        let stack = origins.segments.get(&segment.address).copied().unwrap_or(Stacks::EMPTY);
+        let stack = origins.segments.get(&segment.address).copied().unwrap_or(StackTable::EMPTY);
         let mut shape = self.collected.shapes.get(segment.shape).clone();
-        if stack != Stacks::EMPTY {
+        if stack != StackTable::EMPTY {
             frames_last(&mut shape);
         }
         segment.stack = Some(stack);
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
         for block in &mut segment.blocks {
             let is_active = block.state.is_some_and(BlockState::is_active);
             let stack = origins.blocks.get(&block.address).copied().filter(|_| is_active);
-            block.stack = Some(stack.unwrap_or(Stacks::EMPTY));
+            block.stack = Some(stack.unwrap_or(StackTable::EMPTY));
             block.shape = self.out.shapes.intern(self.collected.shapes.get(block.shape).clone());
         }
         segment
@@ -194,6 +194,6 @@ impl Origins {
             Some(Action::SegmentAlloc | Action::SegmentMap) => &mut self.segments,
             _ => return,
         };
-        into.insert(entry.address, entry.stack.unwrap_or(Stacks::EMPTY));
+        into.insert(entry.address, entry.stack.unwrap_or(StackTable::EMPTY));
     }
 }

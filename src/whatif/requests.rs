@@ -3,7 +3,7 @@
 use super::{
     calls,
     prior::{self, Confidence, Prior},
-    recorded::Recorded,
+    recorded_run::RecordedRun,
 };
 use crate::{
     error::{Error, Result},
@@ -71,7 +71,7 @@ pub struct Requests {
     n_requests: usize,
     /// The device never was full, so that the recorded addresses fit a run in which nothing is refused.
     pub(super) never_full: bool,
-    recorded: Recorded,
+    recorded: RecordedRun,
     confidence: Confidence,
     warnings: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl Requests {
         if EntryIndex::try_from(trace.len()).is_err() {
             return Err(Error::history(device.index(), None, "more than 2^32 entries"));
         }
-        let recorded = Recorded::of(snapshot, device);
+        let recorded = RecordedRun::of(snapshot, device);
         let read = calls::read(snapshot, device, &recorded)?;
         let (confidence, told) = prior::judge(snapshot, &read, &recorded);
         let mut warnings = recorded.warnings().to_vec();
@@ -161,7 +161,7 @@ impl Requests {
 
     /// What the real allocator did.
     #[must_use]
-    pub fn recorded(&self) -> &Recorded {
+    pub fn recorded(&self) -> &RecordedRun {
         &self.recorded
     }
 

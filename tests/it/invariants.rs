@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use memreel::{
-    Allocation, BlockState, PoolKind, Segment,
-    allocator::{PoolStat, Stat, Stats},
+    Allocation, BlockState, InventorySegment, PoolKind,
+    allocator::{MemoryStats, PoolStat, Stat},
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
@@ -13,7 +13,7 @@ use crate::model::{Stretch, Sums, Told};
 pub(crate) type Checked = Result<(), TestCaseError>;
 
 /// Segments do not overlap; each byte of one is in exactly one block; free blocks do not touch.
-pub(crate) fn check_tiling(segments: &[Segment]) -> Checked {
+pub(crate) fn check_tiling(segments: &[InventorySegment]) -> Checked {
     let mut end = 0;
     for segment in segments {
         prop_assert!(segment.address.0 >= end, "segments overlap at {}", segment.address);
@@ -21,23 +21,23 @@ pub(crate) fn check_tiling(segments: &[Segment]) -> Checked {
         let mut was_free = false;
         for block in &segment.blocks {
             prop_assert_eq!(block.address.0, end, "a gap or an overlap");
-            prop_assert!(block.bytes > 0 && block.bytes.is_multiple_of(512));
-            prop_assert!(!block.state.is_active() || block.requested_bytes <= block.bytes);
+            prop_assert!(block.size_bytes > 0 && block.size_bytes.is_multiple_of(512));
+            prop_assert!(!block.state.is_active() || block.requested_bytes <= block.size_bytes);
             let is_free = !block.state.is_active();
             prop_assert!(!(was_free && is_free), "two free blocks touch at {}", block.address);
-            (was_free, end) = (is_free, end + block.bytes);
+            (was_free, end) = (is_free, end + block.size_bytes);
         }
-        prop_assert_eq!(end, segment.address.0 + segment.bytes);
+        prop_assert_eq!(end, segment.address.0 + segment.size_bytes);
     }
     Ok(())
 }
 
 /// What the program holds is what the allocator says it holds.
-pub(crate) fn check_live(segments: &[Segment], live: &[Allocation]) -> Checked {
+pub(crate) fn check_live(segments: &[InventorySegment], live: &[Allocation]) -> Checked {
     let blocks = segments.iter().flat_map(|segment| &segment.blocks);
     let held: Vec<_> = blocks
         .filter(|block| block.state == BlockState::ActiveAllocated)
-        .map(|block| (block.address, block.bytes, block.requested_bytes))
+        .map(|block| (block.address, block.size_bytes, block.requested_bytes))
         .collect();
     let mut live: Vec<_> = live.iter().map(|b| (b.address(), b.block_bytes(), b.bytes())).collect();
     live.sort_unstable();
@@ -46,7 +46,7 @@ pub(crate) fn check_live(segments: &[Segment], live: &[Allocation]) -> Checked {
 }
 
 /// Statistics are recounts of the inventory.
-pub(crate) fn check_recounts(stats: &Stats, segments: &[Segment]) -> Checked {
+pub(crate) fn check_recounts(stats: &MemoryStats, segments: &[InventorySegment]) -> Checked {
     for (i, expected) in recount(segments).into_iter().enumerate() {
         prop_assert_eq!(of_pools(stats, i, |stat| stat.current), expected);
         prop_assert_eq!(of_pools(stats, i, |stat| stat.allocated - stat.freed), expected);
@@ -109,14 +109,14 @@ fn take_pages(memory: &mut BTreeMap<u64, u64>, address: u64, bytes: u64) -> Chec
 }
 
 /// The sums of the inventory: of all, of small pools, of large ones.
-fn recount(segments: &[Segment]) -> [Sums; 3] {
+fn recount(segments: &[InventorySegment]) -> [Sums; 3] {
     let mut both = [Sums::default(); 2];
     for segment in segments {
         let sums = &mut both[usize::from(segment.kind == PoolKind::Large)];
         sums.segment += i64::from(!segment.is_expandable);
-        sums.reserved_bytes += segment.bytes.cast_signed();
+        sums.reserved_bytes += segment.size_bytes.cast_signed();
         for block in &segment.blocks {
-            let bytes = block.bytes.cast_signed();
+            let bytes = block.size_bytes.cast_signed();
             if block.state == BlockState::ActiveAllocated {
                 sums.allocation += 1;
                 sums.allocated_bytes += bytes;
@@ -125,7 +125,7 @@ fn recount(segments: &[Segment]) -> [Sums; 3] {
                 sums.active += 1;
                 sums.active_bytes += bytes;
                 sums.requested_bytes += block.requested_bytes.cast_signed();
-            } else if !segment.is_expandable && block.bytes < segment.bytes {
+            } else if !segment.is_expandable && block.size_bytes < segment.size_bytes {
                 sums.inactive_split += 1;
                 sums.inactive_split_bytes += bytes;
             }
@@ -136,7 +136,7 @@ fn recount(segments: &[Segment]) -> [Sums; 3] {
 }
 
 /// One number of each statistic: 0 of all pools, 1 of the small, 2 of the large ones.
-pub(crate) fn of_pools(stats: &Stats, which: usize, number: impl Fn(Stat) -> i64) -> Sums {
+pub(crate) fn of_pools(stats: &MemoryStats, which: usize, number: impl Fn(Stat) -> i64) -> Sums {
     let of = |stat: PoolStat| number([stat.all, stat.small_pool, stat.large_pool][which]);
     Sums {
         allocation: of(stats.allocation),
@@ -174,11 +174,11 @@ pub(crate) fn larger(a: Sums, b: Sums) -> Sums {
 }
 
 /// A segment as the model sees it.
-pub(crate) fn stretch(segment: &Segment) -> Stretch {
-    let block = |block: &memreel::Block| {
+pub(crate) fn stretch(segment: &InventorySegment) -> Stretch {
+    let block = |block: &memreel::InventoryBlock| {
         // What a free block says of its last request depends on that order too.
         let requested = if block.state.is_active() { block.requested_bytes } else { 0 };
-        (block.bytes, requested, block.state)
+        (block.size_bytes, requested, block.state)
     };
     let blocks = segment.blocks.iter().map(block).collect();
     let is_small = segment.kind == PoolKind::Small;

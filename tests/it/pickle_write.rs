@@ -8,7 +8,7 @@ use std::{
 
 use memreel::{
     pickle,
-    snapshot::{Form, Snapshot, Value},
+    snapshot::{Snapshot, TopLevel, Value},
 };
 
 use crate::{
@@ -175,11 +175,11 @@ fn serde_pickle_reads_an_unshared_file_equal() {
 
 /// The snapshot with every stack empty, and so without shared containers.
 fn without_stacks(snapshot: &Snapshot) -> Option<Snapshot> {
-    if snapshot.form == Form::SegmentList {
+    if snapshot.top_level == TopLevel::SegmentList {
         return None;
     }
     let mut bare = snapshot.clone();
-    let empty = memreel::snapshot::Stacks::EMPTY;
+    let empty = memreel::snapshot::StackTable::EMPTY;
     let entries = bare.device_traces.iter_mut().flatten().chain(&mut bare.host_traces);
     entries.for_each(|entry| entry.stack = entry.stack.map(|_| empty));
     for segment in bare.segments.iter_mut().chain(&mut bare.host_segments) {

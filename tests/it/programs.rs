@@ -19,7 +19,7 @@ use std::{
 
 use memreel::{
     Action, Allocation, CachingAllocator, DeviceId, Inventory, PoolId, StreamId,
-    allocator::{PoolOptions, Route, Settings, Stats},
+    allocator::{MemoryStats, PoolOptions, Route, Settings},
     device::{Device, Simulated},
     recorder::{Context, History, Recorder},
     snapshot::{
@@ -176,7 +176,7 @@ impl Bench {
     }
 
     /// Statistics are recounts of the model; peaks are the largest of them.
-    fn check_sums(&mut self, stats: &Stats) -> Checked {
+    fn check_sums(&mut self, stats: &MemoryStats) -> Checked {
         for (i, expected) in self.model.sums().into_iter().enumerate() {
             prop_assert_eq!(of_pools(stats, i, |stat| stat.current), expected);
             let peaks = &mut self.peaks[i];
@@ -195,7 +195,7 @@ impl Bench {
         Ok(())
     }
 
-    fn check_counters(&self, stats: &Stats) -> Checked {
+    fn check_counters(&self, stats: &MemoryStats) -> Checked {
         let ours = [
             stats.num_alloc_retries,
             stats.num_ooms,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memreel::{
     Action, Address, Allocation, DeviceId, Reel, StreamId,
     device::{Limit, Simulated},
-    recorder::{Context, Enabled, History, Recorder, Stacks},
+    recorder::{Context, Enabled, History, Recorder, StackKind},
     snapshot::{Snapshot, StackIndex, Value},
 };
 
@@ -93,8 +93,8 @@ fn the_truth_table_of_contexts() {
 }
 
 #[test]
-fn stacks_none_gathers_nothing() {
-    let Bench { reel, .. } = bench(History::all().stacks(Stacks::None));
+fn stacks_none_captures_nothing() {
+    let Bench { reel, .. } = bench(History::all().stacks(StackKind::None));
     let _block = allocates_here(&reel, MIB);
     assert_eq!(events(&reel.snapshot()), ["segment_alloc -", "alloc -"]);
 }
@@ -280,13 +280,13 @@ fn unknown_options_say_what_is_known() {
     for (error, known) in [
         ("everything".parse::<Enabled>().unwrap_err(), "\"state\""),
         ("free".parse::<Context>().unwrap_err(), "\"alloc\""),
-        ("python".parse::<Stacks>().unwrap_err(), "\"native\""),
+        ("python".parse::<StackKind>().unwrap_err(), "\"native\""),
         ("malloc".parse::<Action>().unwrap_err(), "segment_unmap"),
     ] {
         assert!(error.is_invalid_option());
         assert!(error.to_string().contains(known), "{error}");
     }
-    assert_eq!("all".parse::<Stacks>().unwrap(), Stacks::Native);
+    assert_eq!("all".parse::<StackKind>().unwrap(), StackKind::Native);
     assert_eq!("free_completed".parse::<Action>().unwrap(), Action::FreeCompleted);
 }
 

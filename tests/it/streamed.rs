@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use memreel::{
     Snapshot, pickle,
     rewrite::{Merged, Part, Slim, Window, merge},
-    snapshot::{Document, Uses},
+    snapshot::{SnapshotSource, UseCounts},
 };
 
 use crate::recorded::{Random, recorded};
@@ -25,8 +25,8 @@ fn files() -> Vec<(String, Vec<u8>)> {
 }
 
 /// What is counted beforehand is what is there.
-fn assert_counts(document: &dyn Document, name: &str) {
-    let mut uses = Uses::default();
+fn assert_counts(document: &dyn SnapshotSource, name: &str) {
+    let mut uses = UseCounts::default();
     for device in 0..document.n_traces() {
         let mut n_entries = 0;
         document.for_each_entry(device, &mut |entry| {
@@ -42,7 +42,7 @@ fn assert_counts(document: &dyn Document, name: &str) {
         }
         assert!(n_entries < 6 || parts == all, "{name}: ranges of events");
     }
-    assert!(document.uses() == uses, "{name}: uses");
+    assert!(document.use_counts() == uses, "{name}: uses");
 }
 
 /// A random choice of what to leave out.
@@ -74,11 +74,11 @@ fn slim_over_a_file_is_slim_in_memory() {
     let mut n_refused = 0;
     for (name, bytes) in files() {
         let whole = pickle::from_slice(&bytes).unwrap();
-        let stored = pickle::stored(&bytes).unwrap();
+        let lazy = pickle::lazy(&bytes).unwrap();
         for _ in 0..12 {
             let slim = some_slim(&mut random, &whole);
             let name = format!("{name}: {slim:?}");
-            match (slim.apply(whole.clone()), slim.over(&stored)) {
+            match (slim.apply(whole.clone()), slim.over(&lazy)) {
                 (Ok(held), Ok(streamed)) => {
                     assert_counts(&streamed, &name);
                     assert!(pickle::to_vec(&streamed) == pickle::to_vec(&held), "{name}");
@@ -106,7 +106,7 @@ fn merged_files_are_merged_snapshots() {
             let rank = [None, Some(3 * nth), Some(7 - nth)][n % 3];
             names.push((name, rank));
             held.push(Part { snapshot: pickle::from_slice(bytes).unwrap(), rank });
-            streamed.push(Part { snapshot: pickle::stored(bytes).unwrap(), rank });
+            streamed.push(Part { snapshot: pickle::lazy(bytes).unwrap(), rank });
         }
         let name = format!("{names:?}");
         let (held, streamed) = (merge(held).unwrap(), Merged::of(streamed).unwrap());

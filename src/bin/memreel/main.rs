@@ -16,7 +16,7 @@ mod output;
 mod progress;
 mod pytorch;
 mod sites;
-mod stored;
+mod lazy;
 mod table;
 
 use std::{

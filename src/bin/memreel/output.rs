@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{pickle, snapshot::Document};
+use memreel::{pickle, snapshot::SnapshotSource};
 
 use crate::{exit::Exit, input::Failure};
 
@@ -44,7 +44,7 @@ impl Output {
     /// Writes a snapshot that was made of the input of that name; says where.
     pub(crate) fn save(
         &self,
-        snapshot: &impl Document,
+        snapshot: &impl SnapshotSource,
         input: &str,
         out: &mut impl Write,
     ) -> Result<Option<PathBuf>, Failure> {

@@ -13,7 +13,7 @@ use std::{
 
 use super::text::{Out, quoted};
 use crate::snapshot::{
-    Annotation, Block, Field, Form, Frame, Hex, Segment, ShapeId, Slot, Snapshot, StackIndex, TraceEntry,
+    Annotation, Block, Field, Frame, Hex, Segment, ShapeId, Slot, Snapshot, StackIndex, TopLevel, TraceEntry,
     Value,
 };
 
@@ -24,9 +24,9 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
         stacks: vec![None; snapshot.stacks.len()],
         shapes: vec![None; snapshot.shapes.len()],
     };
-    match snapshot.form {
-        Form::Dictionary => writer.top(),
-        Form::SegmentList => writer.list(&snapshot.segments, Writer::segment),
+    match snapshot.top_level {
+        TopLevel::Dictionary => writer.top(),
+        TopLevel::SegmentList => writer.list(&snapshot.segments, Writer::segment),
     }
     writer.out.finish()
 }

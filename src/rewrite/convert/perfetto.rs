@@ -17,7 +17,7 @@ use crate::{
     event::Action,
     inventory::BlockState,
     rewrite::{at::segments_at, trace::Trace},
-    snapshot::{Segment, Snapshot, StackIndex, Stacks, TraceEntry},
+    snapshot::{Segment, Snapshot, StackIndex, StackTable, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
@@ -155,7 +155,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn label(&mut self, stack: Option<StackIndex>) -> Rc<Label> {
-        let stack = stack.unwrap_or(Stacks::EMPTY);
+        let stack = stack.unwrap_or(StackTable::EMPTY);
         let label = self.labels[stack.index()].get_or_insert_with(|| {
             let frame = self.snapshot.stacks.frames(stack).next();
             let name = quoted(frame.map_or("block", |frame| &frame.name));

@@ -11,7 +11,7 @@ use rustc_hash::FxBuildHasher;
 use super::{in_use, protobuf::Message};
 use crate::{
     event::Action,
-    snapshot::{Snapshot, StackIndex, Stacks},
+    snapshot::{Snapshot, StackIndex, StackTable},
 };
 
 /// Objects and bytes that were allocated, and those in use at the end.
@@ -83,7 +83,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
 fn values(snapshot: &Snapshot) -> Vec<Values> {
     let mut all = vec![[0; 4]; snapshot.stacks.len()];
     let mut add = |stack: Option<StackIndex>, first: usize, bytes: u64| {
-        let values: &mut Values = &mut all[stack.unwrap_or(Stacks::EMPTY).index()];
+        let values: &mut Values = &mut all[stack.unwrap_or(StackTable::EMPTY).index()];
         values[first] += 1;
         values[first + 1] = values[first + 1].saturating_add(bytes);
     };

@@ -6,7 +6,7 @@
 //! difference from PyTorch. The size of the file is not in the model.
 
 use super::{report::Report, values::Walk};
-use crate::snapshot::{Field, Form, Shape, Slot, Snapshot, Value};
+use crate::snapshot::{Field, Shape, Slot, Snapshot, TopLevel, Value};
 
 /// PyTorch's order (snapshot-format.md 1.1).
 const ORDER: [&str; 6] = [
@@ -22,7 +22,7 @@ const ORDER: [&str; 6] = [
 const MANY_ENTRIES: usize = 500_000;
 
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
-    if snapshot.form == Form::SegmentList {
+    if snapshot.top_level == TopLevel::SegmentList {
         let what = "a bare list of segments: PyTorch's tools take it, the viewer does not; save a dict";
         report.error(1, "snapshot", what);
         return;

@@ -26,7 +26,7 @@ mod values;
 use std::fmt;
 
 use self::report::Report;
-use super::{Form, Snapshot};
+use super::{Snapshot, TopLevel};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -102,7 +102,7 @@ pub fn validate(snapshot: &Snapshot) -> Vec<Finding> {
     let mut report = Report::default();
     container::check(snapshot, &mut report);
     let memory = segments::check(snapshot, &mut report);
-    if snapshot.form == Form::Dictionary {
+    if snapshot.top_level == TopLevel::Dictionary {
         entries::check(snapshot, &memory, &mut report);
         other::check(snapshot, &mut report);
     }

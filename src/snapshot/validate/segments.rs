@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     inventory::PoolKind,
-    snapshot::{Field, Form, Segment, Snapshot, Stacks},
+    snapshot::{Field, Segment, Snapshot, StackTable, TopLevel},
 };
 
 /// Segments come in multiples of this; the small pool's have just this size.
@@ -45,7 +45,7 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
         frames: Frames::new(snapshot),
         memory: Memory::new(snapshot.device_traces.len()),
     };
-    if snapshot.form == Form::Dictionary && !snapshot.shape.has(Field::Segments) {
+    if snapshot.top_level == TopLevel::Dictionary && !snapshot.shape.has(Field::Segments) {
         check.memory.set_all_unreadable();
     }
     check.list(&snapshot.segments, false);
@@ -111,17 +111,17 @@ impl Check<'_> {
         is_readable
     }
 
-    /// Rule 8: `frames` stands before `blocks` if no stack was gathered, and last if one was.
+    /// Rule 8: `frames` stands before `blocks` if no stack was captured, and last if one was.
     ///
     /// The page tells the two apart by whether the list is empty. A stack that
-    /// was gathered may be empty too, as on a thread without Python frames, and
+    /// was captured may be empty too, as on a thread without Python frames, and
     /// then stands last; so an empty list may stand in either place.
     fn key_order(&mut self, segment: &Segment, place: SegmentPlace) {
         let Some(shape) = keys::shape_of(self.snapshot, segment.shape) else { return };
         let is_frames = |name: &&str| *name == "frames" || *name == "forward_frames";
         let body = keys::names(keys::SEGMENT).filter(|name| !is_frames(name));
         let frames_last = keys::is_ordered(shape, body.chain(["frames", "forward_frames"]));
-        let is_empty = segment.stack == Some(Stacks::EMPTY);
+        let is_empty = segment.stack == Some(StackTable::EMPTY);
         let frames_before = is_empty && keys::is_ordered(shape, keys::names(keys::SEGMENT));
         if !frames_last && !frames_before {
             let what = "the keys are not in PyTorch's order (frames last, or before blocks if empty)";
@@ -174,7 +174,7 @@ impl Check<'_> {
     }
 
     fn has_traces(&self) -> bool {
-        self.snapshot.form == Form::Dictionary && !self.snapshot.device_traces.is_empty()
+        self.snapshot.top_level == TopLevel::Dictionary && !self.snapshot.device_traces.is_empty()
     }
 
     /// Rule 14.

@@ -10,7 +10,7 @@
 use std::{mem::MaybeUninit, ops::Range};
 
 use super::{
-    super::{capture::MAX_DEPTH, table::prefix_hash},
+    super::{capture::MAX_DEPTH, interner::prefix_hash},
     walk::{Step, read},
 };
 use crate::event::StackId;

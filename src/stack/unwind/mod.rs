@@ -19,7 +19,7 @@ use std::{
     sync::atomic::{Ordering, compiler_fence},
 };
 
-use super::{capture::MAX_DEPTH, method::StackMethod, table::StackTable};
+use super::{capture::MAX_DEPTH, interner::StackInterner, method::StackMethod};
 use crate::event::StackId;
 use last::{Join, Last};
 use learn::Verdict;
@@ -46,7 +46,7 @@ pub(super) fn prepare() -> Option<StackMethod> {
 ///
 /// The first address is the caller's.
 #[inline(never)]
-pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId> {
+pub(super) fn capture(table: &StackInterner, method: StackMethod) -> Option<StackId> {
     let start = Registers::here();
     with_last(start, method, |last, walk_again| {
         let has_source = table.has_source();
@@ -70,7 +70,7 @@ pub(super) fn gather(table: &StackTable, method: StackMethod) -> Option<StackId>
 /// once more.
 #[cold]
 #[inline(never)]
-fn number_new(table: &StackTable, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {
+fn number_new(table: &StackInterner, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {
     match learn::recheck(last.words()) {
         Verdict::Sound => {}
         Verdict::Unsettled => return None,
@@ -86,7 +86,7 @@ fn number_new(table: &StackTable, last: &mut Last, walk_again: WalkAgain<'_>) ->
 #[cfg(test)]
 /// Captures this thread's stack, innermost first. None where only the portable walk can.
 #[inline(never)]
-pub(super) fn capture(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Option<usize> {
+pub(super) fn capture_addresses(words: &mut [usize; MAX_DEPTH], method: StackMethod) -> Option<usize> {
     let start = Registers::here();
     with_last(start, method, |last, _| {
         let captured = last.words();

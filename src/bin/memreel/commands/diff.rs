@@ -8,7 +8,7 @@ use std::{
 use memreel::{
     DeviceId,
     analysis::{
-        diff::{Change, diff},
+        diff::{GroupChange, diff},
         life::Moment,
         state::{DeviceHistory, Totals},
     },
@@ -159,7 +159,7 @@ fn head(
 
 fn print(
     options: &Options,
-    changes: &[Change],
+    changes: &[GroupChange],
     sites: &[Sites<'_>; 2],
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -188,7 +188,7 @@ fn signed(bytes: i128) -> String {
     format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
 }
 
-fn object(change: &Change, sites: &[Sites<'_>; 2]) -> Value {
+fn object(change: &GroupChange, sites: &[Sites<'_>; 2]) -> Value {
     let group = change.after.as_ref().or(change.before.as_ref());
     let site = group.map(|group| sites[usize::from(change.after.is_some())].json(&group.site));
     let bytes = |group: &Option<memreel::analysis::top::Group>| group.as_ref().map_or(0, |group| group.bytes);

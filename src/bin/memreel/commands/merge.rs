@@ -7,16 +7,16 @@ use std::{
 
 use memreel::{
     rewrite::{Merged, Part},
-    snapshot::Document,
+    snapshot::SnapshotSource,
 };
 use serde_json::json;
 
 use crate::{
     exit::Exit,
     input::{Failure, name},
+    lazy::Source,
     output::{Output, told},
     sites::count,
-    stored::Source,
 };
 
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure>
     let sources = options.files.iter().map(open).collect::<Result<Vec<Source>, _>>()?;
     let mut parts = Vec::new();
     for ((file, source), rank) in options.files.iter().zip(&sources).zip(ranks) {
-        let snapshot = source.stored().map_err(|failure| of_file(file, failure))?;
+        let snapshot = source.lazy().map_err(|failure| of_file(file, failure))?;
         parts.push(Part { snapshot, rank });
     }
     let n_files = parts.len();

@@ -8,9 +8,9 @@ use std::{
 
 use memreel::{
     DeviceId,
-    pickle::Stored,
+    pickle::LazySnapshot,
     rewrite::{Slim, Window},
-    snapshot::Document,
+    snapshot::SnapshotSource,
 };
 use serde_json::json;
 
@@ -18,9 +18,9 @@ use crate::{
     bytes,
     exit::Exit,
     input::Failure,
+    lazy::each_lazy,
     output::{Output, told},
     sites::count,
-    stored::each_stored,
 };
 
 #[derive(Debug, clap::Args)]
@@ -143,12 +143,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     if let Err(failure) = options.output.fits(options.files.len()) {
         return told(Err(failure));
     }
-    each_stored(&options.files, |name, stored| slim_file(name, stored, options, out))
+    each_lazy(&options.files, |name, lazy| slim_file(name, lazy, options, out))
 }
 
 fn slim_file(
     name: &str,
-    before: &Stored<'_>,
+    before: &LazySnapshot<'_>,
     options: &Options,
     out: &mut impl Write,
 ) -> Result<Exit, Failure> {
@@ -168,8 +168,8 @@ fn slim_file(
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
     }
-    let documents: [&dyn Document; 2] = [before, &after];
-    let events = documents.map(Document::n_events);
+    let documents: [&dyn SnapshotSource; 2] = [before, &after];
+    let events = documents.map(SnapshotSource::n_events);
     let frames = documents.map(|document| document.head().stacks.all_frames().len());
     if options.json {
         let written = written.map(|path| path.display().to_string());
@@ -196,7 +196,7 @@ fn slim_file(
 }
 
 /// How long the history is, for whoever missed it.
-fn span(document: &impl Document) -> String {
+fn span(document: &impl SnapshotSource) -> String {
     let mut times: Option<(i64, i64)> = None;
     for device in 0..document.n_traces() {
         document.for_each_entry(device, &mut |entry| {
@@ -214,7 +214,7 @@ fn span(document: &impl Document) -> String {
 }
 
 impl Options {
-    fn slim(&self, document: &impl Document) -> Slim {
+    fn slim(&self, document: &impl SnapshotSource) -> Slim {
         let mut slim = Slim::default();
         slim.window = self.window(document);
         slim.min_bytes = self.min_size.unwrap_or(0);
@@ -225,7 +225,7 @@ impl Options {
         slim
     }
 
-    fn window(&self, document: &impl Document) -> Option<Window> {
+    fn window(&self, document: &impl SnapshotSource) -> Option<Window> {
         if let Some(range) = &self.events {
             return Some(Window::Events { device: self.device.map(DeviceId), range: range.clone() });
         }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use memreel::{
     DeviceId,
-    analysis::stats::{Free, PAGE_BYTES, Stats, stats},
+    analysis::stats::{Free, PAGE_BYTES, SegmentStats, stats},
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     })
 }
 
-fn line(opened: &Opened, device: Option<DeviceId>, stats: &Stats) -> Value {
+fn line(opened: &Opened, device: Option<DeviceId>, stats: &SegmentStats) -> Value {
     let number = |bytes: i128| i64::try_from(bytes).ok();
     let free = |free: Free| json!({"external": number(free.external_bytes), "internal": number(free.internal_bytes)});
     let segments: Vec<Value> = stats
@@ -73,7 +73,7 @@ fn line(opened: &Opened, device: Option<DeviceId>, stats: &Stats) -> Value {
     })
 }
 
-fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
+fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
     let page = TorchSize::of(PAGE_BYTES);
     writeln!(out, "Summary of segments >= {page} in size")?;
     for map in &stats.segments {

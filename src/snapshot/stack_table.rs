@@ -23,7 +23,7 @@ pub struct Frame {
 pub struct FrameIndex(pub(crate) u32);
 
 impl FrameIndex {
-    /// As an index into arrays of as many elements as [`Stacks::all_frames`] has.
+    /// As an index into arrays of as many elements as [`StackTable::all_frames`] has.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -35,7 +35,7 @@ impl FrameIndex {
 pub struct StackIndex(pub(crate) u32);
 
 impl StackIndex {
-    /// As an index into arrays of [`Stacks::len`] elements.
+    /// As an index into arrays of [`StackTable::len`] elements.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -46,20 +46,20 @@ impl StackIndex {
 ///
 /// Stack 0 is the empty one.
 #[derive(Clone, Debug)]
-pub struct Stacks {
+pub struct StackTable {
     frames: IndexSet<Frame, FxBuildHasher>,
     stacks: IndexSet<Box<[FrameIndex]>, FxBuildHasher>,
 }
 
-impl Default for Stacks {
+impl Default for StackTable {
     fn default() -> Self {
         let mut stacks = IndexSet::default();
         stacks.insert(Box::default());
-        Stacks { frames: IndexSet::default(), stacks }
+        StackTable { frames: IndexSet::default(), stacks }
     }
 }
 
-impl Stacks {
+impl StackTable {
     /// The stack without frames.
     pub const EMPTY: StackIndex = StackIndex(0);
 

@@ -13,7 +13,7 @@ const LARGE_PAGE_BYTES: u64 = 20 << 20;
 
 /// The record beside which answers stand.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedRun {
     conf: String,
     /// What of `conf` has a meaning here.
     usable_conf: String,
@@ -40,8 +40,8 @@ pub(super) struct Addresses {
     pub(super) total_bytes: Option<u64>,
 }
 
-impl Recorded {
-    pub(super) fn of(snapshot: &Snapshot, device: DeviceId) -> Recorded {
+impl RecordedRun {
+    pub(super) fn of(snapshot: &Snapshot, device: DeviceId) -> RecordedRun {
         let trace = &snapshot.device_traces[device.index()];
         let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
@@ -52,7 +52,7 @@ impl Recorded {
             trace.iter().filter(|entry| entry.action.is_some_and(|a| actions.contains(&a))).count() as u64
         };
         let start_bytes = start_bytes(snapshot, device, trace);
-        Recorded {
+        RecordedRun {
             conf,
             usable_conf,
             collects_garbage: matches!(threshold, Some(Value::Float(threshold)) if *threshold > 0.0),

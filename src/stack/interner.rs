@@ -31,7 +31,7 @@ const MOST_STACKS: usize = (1 << 24) - 2;
 /// brought its stack. Known stacks are found without a lock; a new one is
 /// added under the lock of `insert.rs`.
 #[derive(Debug)]
-pub(crate) struct StackTable {
+pub(crate) struct StackInterner {
     /// Tells this table's numbers from another's; never 0.
     number: u64,
     /// Owned by `inserter`, which puts a larger one here and keeps the old.
@@ -53,14 +53,14 @@ pub(super) struct Key<'a> {
     pub(super) source: &'a [usize],
 }
 
-impl StackTable {
+impl StackInterner {
     /// A table of at most `limit` distinct stacks.
-    pub(crate) fn new(limit: usize) -> StackTable {
+    pub(crate) fn new(limit: usize) -> StackInterner {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Not left to the first capture, which may be inside of an allocator.
         let _ = super::stack_method();
         let (inserter, index) = Inserter::new(limit.min(MOST_STACKS));
-        StackTable {
+        StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             index: AtomicPtr::new(index),
             inserter,
@@ -105,7 +105,7 @@ impl StackTable {
         self.intern_native(&native[..len], hash)
     }
 
-    /// As [`StackTable::intern`], outermost first, with the hash of all words by [`prefix_hash`].
+    /// As [`StackInterner::intern`], outermost first, with the hash of all words by [`prefix_hash`].
     #[inline]
     pub(super) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
         match self.source.get() {
@@ -194,9 +194,9 @@ impl StackTable {
     }
 }
 
-impl Default for StackTable {
-    fn default() -> StackTable {
-        StackTable::new(DEFAULT_LIMIT)
+impl Default for StackInterner {
+    fn default() -> StackInterner {
+        StackInterner::new(DEFAULT_LIMIT)
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_same_stack_is_the_same_number() {
-        let table = StackTable::new(100);
+        let table = StackInterner::new(100);
         let a = table.intern(&[1, 2, 3]);
         let b = table.intern(&[1, 2]);
         assert_ne!(a, b);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_counts() {
-        let table = StackTable::new(3);
+        let table = StackInterner::new(3);
         let known: Vec<StackId> = (10..13).map(|word| table.intern(&[word])).collect();
         let full = table.intern(&[13]);
         assert!(!known.contains(&full));
@@ -273,13 +273,13 @@ mod tests {
         assert_eq!(table.intern(&[14]), full);
         assert_eq!(table.intern(&[11]), known[1], "what is known stays known");
         assert_eq!((table.n_stacks(), table.n_refused()), (3, 2));
-        let none = StackTable::new(0);
+        let none = StackInterner::new(0);
         assert_eq!(none.addresses(none.intern(&[1, 2])), [TABLE_FULL]);
     }
 
     #[test]
     fn it_grows_and_forgets_nothing() {
-        let table = StackTable::new(20_000);
+        let table = StackInterner::new(20_000);
         let words = |i: usize| -> Vec<usize> { (0..i % 50).map(|k| i * 1000 + k / 2).chain([i]).collect() };
         let stacks: Vec<StackId> = (0..20_000).map(|i| table.intern(&words(i))).collect();
         for (i, stack) in stacks.iter().enumerate() {
@@ -293,7 +293,7 @@ mod tests {
     fn threads_agree_on_every_number() {
         const N_THREADS: usize = 8;
         for _ in 0..20 {
-            let table = StackTable::new(100_000);
+            let table = StackInterner::new(100_000);
             let barrier = Barrier::new(N_THREADS);
             let intern = |thread: usize| -> HashMap<Vec<usize>, StackId> {
                 barrier.wait();
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_sources_words_are_part_of_a_stack() {
-        let table = StackTable::new(100);
+        let table = StackInterner::new(100);
         let native_only = table.intern(&[1, 2]);
         let source = Arc::new(Fixed(AtomicU64::new(4)));
         assert!(table.set_source(source.clone()));
@@ -350,14 +350,14 @@ mod tests {
 
     #[test]
     fn a_sources_frames_are_asked_for_at_each_capture() {
-        let table = StackTable::new(100);
+        let table = StackInterner::new(100);
         let source = Arc::new(Fixed(AtomicU64::new(4)));
         table.set_source(source.clone());
         let mut stacks = Vec::new();
         // A list that the compiler does not know: one call, not three.
         for word in std::hint::black_box(vec![4, 4, 8]) {
             source.0.store(word, Ordering::Relaxed);
-            stacks.push(super::super::gather(&table));
+            stacks.push(super::super::capture(&table));
         }
         assert_eq!(stacks[0], stacks[1]);
         assert_ne!(stacks[0], stacks[2]);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    snapshot::{Document, Snapshot, TraceEntry, Uses, counted},
+    snapshot::{Snapshot, SnapshotSource, TraceEntry, UseCounts, counted},
 };
 
 /// How much of a mapped file is in memory at most, where its entries stay in it.
@@ -38,16 +38,16 @@ const AT_ONCE: usize = 1 << 17;
 /// A look from within a look reads the whole file first.
 ///
 /// ```
-/// use memreel::{pickle, snapshot::{Document, Snapshot}};
+/// use memreel::{pickle, snapshot::{SnapshotSource, Snapshot}};
 ///
 /// let bytes = pickle::to_vec(&Snapshot::default());
-/// let stored = pickle::stored(&bytes)?;
-/// assert_eq!(stored.n_events(), 0);
-/// assert_eq!(pickle::to_vec(&stored), bytes);
+/// let lazy = pickle::lazy(&bytes)?;
+/// assert_eq!(lazy.n_events(), 0);
+/// assert_eq!(pickle::to_vec(&lazy), bytes);
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Stored<'a> {
+pub struct LazySnapshot<'a> {
     content: Content<'a>,
     /// Whose pages may be given back, if it is a mapped file.
     file: Option<&'a Bytes>,
@@ -65,7 +65,7 @@ struct Left<'a> {
     head: Snapshot,
     traces: Vec<Trace>,
     /// If all entries of the file are in the traces, once and in their order.
-    uses: Option<Uses>,
+    uses: Option<UseCounts>,
     bytes: &'a [u8],
     machine: RefCell<Machine<'a>>,
     /// Whether an event was something else when it was decoded again.
@@ -104,22 +104,22 @@ impl Trace {
     }
 }
 
-impl From<Snapshot> for Stored<'_> {
+impl From<Snapshot> for LazySnapshot<'_> {
     /// One that is in memory as a whole, to go where others are.
     fn from(snapshot: Snapshot) -> Self {
-        Stored { content: Content::Whole(Box::new(snapshot)), file: None }
+        LazySnapshot { content: Content::Whole(Box::new(snapshot)), file: None }
     }
 }
 
-impl<'a> Stored<'a> {
-    pub(super) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<Stored<'a>> {
+impl<'a> LazySnapshot<'a> {
+    pub(super) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
         let content = match Left::read(bytes, file) {
             Some(left) => Content::Left(Box::new(left)),
             None => Content::Whole(Box::new(read::read(bytes).0?)),
         };
-        let stored = Stored { content, file };
-        stored.forget();
-        Ok(stored)
+        let lazy = LazySnapshot { content, file };
+        lazy.forget();
+        Ok(lazy)
     }
 
     /// Lets the kernel have the pages of the file back.
@@ -186,7 +186,7 @@ impl<'a> Left<'a> {
 }
 
 /// What was counted while reading, if that is of the traces and of nothing else.
-fn uses(traces: &[Trace], entries: &mut Entries) -> Option<Uses> {
+fn uses(traces: &[Trace], entries: &mut Entries) -> Option<UseCounts> {
     let Entries::Left(pieces) = entries else { return None };
     let mut next = 0;
     for part in traces.iter().flat_map(|trace| &trace.parts) {
@@ -225,7 +225,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl Document for Stored<'_> {
+impl SnapshotSource for LazySnapshot<'_> {
     fn head(&self) -> &Snapshot {
         match &self.content {
             Content::Whole(snapshot) => snapshot,
@@ -263,9 +263,9 @@ impl Document for Stored<'_> {
         }
     }
 
-    fn uses(&self) -> Uses {
+    fn use_counts(&self) -> UseCounts {
         match &self.content {
-            Content::Whole(snapshot) => snapshot.uses(),
+            Content::Whole(snapshot) => snapshot.use_counts(),
             Content::Left(left) => left.uses.clone().unwrap_or_else(|| counted(self)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memreel::pickle::{self, OpenFile, Stored};
+use memreel::pickle::{self, LazySnapshot, OpenFile};
 
 use crate::{
     exit::Exit,
@@ -32,23 +32,23 @@ impl Source {
     }
 
     /// All but the events; of a text all.
-    pub(crate) fn stored(&self) -> Result<Stored<'_>, Failure> {
+    pub(crate) fn lazy(&self) -> Result<LazySnapshot<'_>, Failure> {
         let _waiting = Waiting::new(format!("reading {}", self.name));
         Ok(match &self.content {
-            Content::File(file) => file.stored()?,
+            Content::File(file) => file.lazy()?,
             Content::Bytes(bytes) if is_json(bytes) => parse(bytes)?.into(),
-            Content::Bytes(bytes) => pickle::stored(bytes)?,
+            Content::Bytes(bytes) => pickle::lazy(bytes)?,
         })
     }
 }
 
 /// As [`each_file`](crate::input::each_file), without the events in memory.
-pub(crate) fn each_stored(
+pub(crate) fn each_lazy(
     files: &[PathBuf],
-    mut answer: impl FnMut(&str, &Stored<'_>) -> Result<Exit, Failure>,
+    mut answer: impl FnMut(&str, &LazySnapshot<'_>) -> Result<Exit, Failure>,
 ) -> std::io::Result<Exit> {
     crate::input::each_path(files, |path| {
         let source = Source::open(path)?;
-        answer(&source.name, &source.stored()?)
+        answer(&source.name, &source.lazy()?)
     })
 }

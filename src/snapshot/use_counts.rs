@@ -8,7 +8,7 @@ use crate::event::Action;
 /// Whoever writes a file wants it before the first event, and it is small: where it is known, a
 /// document need not be gone through for it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Uses {
+pub struct UseCounts {
     actions: [u32; Action::ALL.len()],
     stacks: Counts,
     shapes: Counts,
@@ -46,7 +46,7 @@ impl Counts {
     }
 }
 
-impl Uses {
+impl UseCounts {
     /// Counts one more event.
     #[inline(always)]
     pub fn add(&mut self, entry: &TraceEntry) {
@@ -91,7 +91,7 @@ impl Uses {
     /// Adds those of events that come later, under the numbers that their stacks and shapes have here.
     pub fn extend(
         &mut self,
-        other: &Uses,
+        other: &UseCounts,
         stack: impl Fn(StackIndex) -> StackIndex,
         shape: impl Fn(ShapeId) -> ShapeId,
     ) {
@@ -115,7 +115,7 @@ mod tests {
             action: Some(Action::Alloc),
             ..TraceEntry::default()
         };
-        let mut uses = Uses::default();
+        let mut uses = UseCounts::default();
         [entry(Some(7), 1), entry(None, 0), entry(Some(2), 1), entry(Some(7), 1)]
             .iter()
             .for_each(|entry| uses.add(entry));

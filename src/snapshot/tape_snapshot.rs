@@ -1,12 +1,12 @@
 //! A snapshot whose events are still where they were recorded: it takes no memory for them.
 
-use super::{Document, ShapeId, Snapshot, StackIndex, TraceEntry, Uses, document::traces};
+use super::{ShapeId, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, source::traces};
 use crate::{
     event::{Action, StackId},
     recorder::{ContextId, Entry, Key, Log, Tally},
 };
 
-/// What [`hold`](super::hold) gives: segments, names, and the events as 32 bytes each on their tapes.
+/// What [`collect_lazily`](super::collect_lazily) gives: segments, names, and the events as 32 bytes each on their tapes.
 ///
 /// A process that is out of memory can write it: a million events take a
 /// hundredth of what a [`Snapshot`] takes.
@@ -16,14 +16,14 @@ use crate::{
 ///
 /// let recorder = Recorder::new();
 /// recorder.record_history(&History::all());
-/// let recorded = snapshot::hold(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+/// let recorded = snapshot::collect_lazily(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
 /// let mut file = Vec::new();
 /// pickle::write(&recorded, &mut file)?;
 /// assert_eq!(file, pickle::to_vec(&recorded.into_snapshot()));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Recorded {
+pub struct TapeSnapshot {
     head: Snapshot,
     /// By device; inventories may share one.
     logs: Vec<Vec<Log>>,
@@ -34,7 +34,7 @@ pub struct Recorded {
     tally: Tally,
 }
 
-impl Recorded {
+impl TapeSnapshot {
     pub(super) fn new(
         head: Snapshot,
         logs: Vec<Vec<Log>>,
@@ -42,8 +42,8 @@ impl Recorded {
         stacks: Named,
         shapes: EntryShapes,
         tally: Tally,
-    ) -> Recorded {
-        Recorded { head, logs, key, stacks, shapes, tally }
+    ) -> TapeSnapshot {
+        TapeSnapshot { head, logs, key, stacks, shapes, tally }
     }
 
     /// The snapshot with all its events.
@@ -68,7 +68,7 @@ impl Recorded {
     }
 }
 
-impl Document for Recorded {
+impl SnapshotSource for TapeSnapshot {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -88,8 +88,8 @@ impl Document for Recorded {
     }
 
     /// As they were counted when the events were looked at first; not in the order of first use.
-    fn uses(&self) -> Uses {
-        let mut uses = Uses::default();
+    fn use_counts(&self) -> UseCounts {
+        let mut uses = UseCounts::default();
         Action::ALL.iter().zip(self.tally.actions).for_each(|(action, n)| uses.add_action(*action, n));
         for (stack, n) in (0..).map(StackId).zip(&self.tally.stacks) {
             if let Some(name) = self.stacks.get(stack) {

@@ -15,8 +15,8 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 /// What both ways of reading make of the bytes: the file written anew, or why not.
 fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
     let whole = pickle::from_slice(bytes).map(|snapshot| pickle::to_vec(&snapshot));
-    let stored = pickle::stored(bytes).map(|stored| pickle::to_vec(&stored));
-    [whole, stored].map(|bytes| bytes.map_err(|error| error.to_string()))
+    let lazy = pickle::lazy(bytes).map(|lazy| pickle::to_vec(&lazy));
+    [whole, lazy].map(|bytes| bytes.map_err(|error| error.to_string()))
 }
 
 #[test]
@@ -24,14 +24,14 @@ fn events_left_in_the_file_are_those_that_are_loaded() {
     let mut n_left = 0;
     for (name, bytes) in fixtures() {
         let whole = pickle::from_slice(&bytes).unwrap();
-        let stored = pickle::stored(&bytes).unwrap();
-        n_left += usize::from(stored.is_left());
-        assert_eq!(stored.n_events(), whole.n_events(), "{name}");
-        let again = stored.to_snapshot().unwrap();
+        let lazy = pickle::lazy(&bytes).unwrap();
+        n_left += usize::from(lazy.is_left());
+        assert_eq!(lazy.n_events(), whole.n_events(), "{name}");
+        let again = lazy.to_snapshot().unwrap();
         assert!(again.device_traces == whole.device_traces, "{name}: entries with other numbers");
         assert!(serde_json::to_string(&again).unwrap() == serde_json::to_string(&whole).unwrap(), "{name}");
-        let [whole, stored] = both(&bytes);
-        assert!(whole == stored, "{name}: other bytes");
+        let [whole, lazy] = both(&bytes);
+        assert!(whole == lazy, "{name}: other bytes");
     }
     assert!(n_left > 25, "only {n_left} files were read without their events");
 }
@@ -51,8 +51,8 @@ fn changed_files_give_the_same_either_way() {
             let mut bytes = original.clone();
             let at = below(bytes.len());
             bytes[at] = if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
-            let [whole, stored] = both(&bytes);
-            assert!(whole == stored, "{name}: byte {at} became {:#x}: {whole:?} {stored:?}", bytes[at]);
+            let [whole, lazy] = both(&bytes);
+            assert!(whole == lazy, "{name}: byte {at} became {:#x}: {whole:?} {lazy:?}", bytes[at]);
             n_read += usize::from(whole.is_ok());
         }
     }
@@ -62,13 +62,13 @@ fn changed_files_give_the_same_either_way() {
 #[test]
 fn a_range_of_events_is_cut_from_all_of_them() {
     for (name, bytes) in fixtures() {
-        let stored = pickle::stored(&bytes).unwrap();
-        for device in 0..stored.n_traces() {
+        let lazy = pickle::lazy(&bytes).unwrap();
+        for device in 0..lazy.n_traces() {
             let mut all = Vec::new();
-            stored.for_each_entry(device, &mut |entry| all.push(*entry));
+            lazy.for_each_entry(device, &mut |entry| all.push(*entry));
             for (from, to) in [(0, 1), (1, 7), (5, 5), (3, usize::MAX), (usize::MAX - 1, usize::MAX)] {
                 let mut some = Vec::new();
-                stored.for_each_entry_in(device, from..to, &mut |entry| some.push(*entry));
+                lazy.for_each_entry_in(device, from..to, &mut |entry| some.push(*entry));
                 let expected = all.iter().skip(from).take(to - from).copied().collect::<Vec<_>>();
                 assert!(some == expected, "{name}: {from}..{to}");
             }
@@ -79,15 +79,15 @@ fn a_range_of_events_is_cut_from_all_of_them() {
 #[test]
 fn a_look_from_within_a_look_sees_the_same() {
     let (_, bytes) = fixtures().into_iter().find(|(name, _)| name.ends_with("valid.pickle")).unwrap();
-    let stored = pickle::stored(&bytes).unwrap();
-    assert!(stored.is_left());
+    let lazy = pickle::lazy(&bytes).unwrap();
+    assert!(lazy.is_left());
     let (mut n_outside, mut n_inside) = (0, 0);
-    stored.for_each_entry(0, &mut |_| {
+    lazy.for_each_entry(0, &mut |_| {
         n_outside += 1;
-        stored.for_each_entry(0, &mut |_| n_inside += 1);
+        lazy.for_each_entry(0, &mut |_| n_inside += 1);
     });
     assert!(n_outside > 0 && n_inside == n_outside * n_outside);
-    assert!(stored.check().is_ok());
+    assert!(lazy.check().is_ok());
 }
 
 /// A list of dictionaries under an unknown key, which the next entry has for its frames.
@@ -104,9 +104,9 @@ fn what_turns_out_to_be_a_stack_was_a_value_before() {
         b"eeu.".to_vec(),
     ]
     .concat();
-    let [whole, stored] = both(&bytes);
-    assert_eq!(whole.as_ref().unwrap(), stored.as_ref().unwrap());
-    assert!(pickle::stored(&bytes).unwrap().is_left());
+    let [whole, lazy] = both(&bytes);
+    assert_eq!(whole.as_ref().unwrap(), lazy.as_ref().unwrap());
+    assert!(pickle::lazy(&bytes).unwrap().is_left());
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn a_number_given_twice_makes_it_hold_all() {
         b"eeu.".to_vec(),
     ]
     .concat();
-    let [whole, stored] = both(&bytes);
-    assert_eq!(whole.unwrap(), stored.unwrap());
-    assert!(!pickle::stored(&bytes).unwrap().is_left());
+    let [whole, lazy] = both(&bytes);
+    assert_eq!(whole.unwrap(), lazy.unwrap());
+    assert!(!pickle::lazy(&bytes).unwrap().is_left());
 }
 
 /// Bytes that become others under the map are no panic and no silence.
@@ -147,14 +147,14 @@ fn a_file_that_changes_is_told() {
     file.write_all(&bytes).unwrap();
     let open = pickle::open(file.path()).unwrap();
     assert!(matches!(open.0, Bytes::Mapped(_)), "{} bytes", bytes.len());
-    let stored = open.stored().unwrap();
-    let Content::Left(left) = &stored.content else { panic!("it is held as a whole") };
+    let lazy = open.lazy().unwrap();
+    let Content::Left(left) = &lazy.content else { panic!("it is held as a whole") };
     let machine = left.machine.borrow();
     let Entries::Left(pieces) = &machine.road.entries else { panic!("entries are held") };
     assert!(pieces.n_pieces() < 300, "{} pieces in 200 batches", pieces.n_pieces());
     drop(machine);
-    assert_eq!(pickle::to_vec(&stored), bytes);
+    assert_eq!(pickle::to_vec(&lazy), bytes);
     file.as_file().write_all_at(&[0; 100], bytes.len() as u64 / 2).unwrap();
-    assert!(pickle::write(&stored, io::sink()).unwrap_err().to_string().contains("was changed"));
-    assert!(stored.to_snapshot().is_err());
+    assert!(pickle::write(&lazy, io::sink()).unwrap_err().to_string().contains("was changed"));
+    assert!(lazy.to_snapshot().is_err());
 }

@@ -2,13 +2,13 @@
 
 use std::{io, ops::Range};
 
-use super::{Snapshot, TraceEntry, Uses};
+use super::{Snapshot, TraceEntry, UseCounts};
 
 /// What can be written as a snapshot file: all but the events of devices, and these one after the other.
 ///
 /// Whoever implements it holds as much in memory as it wants to: a [`Snapshot`] everything, a
-/// [`Recorded`](super::Recorded) the tapes, a file that was opened for reading almost nothing.
-pub trait Document {
+/// [`TapeSnapshot`](super::TapeSnapshot) the tapes, a file that was opened for reading almost nothing.
+pub trait SnapshotSource {
     /// Everything but the devices' events; its `device_traces` are not looked at.
     fn head(&self) -> &Snapshot;
 
@@ -31,7 +31,7 @@ pub trait Document {
         n_entries
     }
 
-    /// [`Document::for_each_entry`] for the events whose numbers, from 0, are in a range; its end may
+    /// [`SnapshotSource::for_each_entry`] for the events whose numbers, from 0, are in a range; its end may
     /// lie beyond the last.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ pub trait Document {
     }
 
     /// What the events of all devices use.
-    fn uses(&self) -> Uses {
+    fn use_counts(&self) -> UseCounts {
         counted(self)
     }
 
@@ -68,16 +68,16 @@ pub trait Document {
     /// All of it in memory.
     ///
     /// # Errors
-    /// As [`Document::check`].
+    /// As [`SnapshotSource::check`].
     fn to_snapshot(&self) -> io::Result<Snapshot> {
         let snapshot = collected(self);
         self.check().map(|()| snapshot)
     }
 }
 
-/// [`Document::uses`] by a look at every event.
-pub(crate) fn counted<D: Document + ?Sized>(document: &D) -> Uses {
-    let mut uses = Uses::default();
+/// [`SnapshotSource::use_counts`] by a look at every event.
+pub(crate) fn counted<D: SnapshotSource + ?Sized>(document: &D) -> UseCounts {
+    let mut uses = UseCounts::default();
     for device in 0..document.n_traces() {
         document.for_each_entry(device, &mut |entry| uses.add(entry));
     }
@@ -85,14 +85,14 @@ pub(crate) fn counted<D: Document + ?Sized>(document: &D) -> Uses {
 }
 
 /// All that a document hands out.
-pub(crate) fn collected<D: Document + ?Sized>(document: &D) -> Snapshot {
+pub(crate) fn collected<D: SnapshotSource + ?Sized>(document: &D) -> Snapshot {
     let mut snapshot = document.head().without_traces();
     snapshot.device_traces = traces(document);
     snapshot
 }
 
 /// The events of every device, in memory.
-pub(super) fn traces<D: Document + ?Sized>(document: &D) -> Vec<Vec<TraceEntry>> {
+pub(super) fn traces<D: SnapshotSource + ?Sized>(document: &D) -> Vec<Vec<TraceEntry>> {
     let trace = |device: usize| {
         let mut trace = Vec::with_capacity(document.n_entries(device));
         document.for_each_entry(device, &mut |entry| trace.push(*entry));
@@ -101,7 +101,7 @@ pub(super) fn traces<D: Document + ?Sized>(document: &D) -> Vec<Vec<TraceEntry>>
     (0..document.n_traces()).map(trace).collect()
 }
 
-impl Document for Snapshot {
+impl SnapshotSource for Snapshot {
     fn head(&self) -> &Snapshot {
         self
     }
@@ -125,7 +125,7 @@ impl Document for Snapshot {
     }
 }
 
-impl<D: Document + ?Sized> Document for &D {
+impl<D: SnapshotSource + ?Sized> SnapshotSource for &D {
     fn head(&self) -> &Snapshot {
         (**self).head()
     }
@@ -146,8 +146,8 @@ impl<D: Document + ?Sized> Document for &D {
         (**self).for_each_entry_in(device, range, look);
     }
 
-    fn uses(&self) -> Uses {
-        (**self).uses()
+    fn use_counts(&self) -> UseCounts {
+        (**self).use_counts()
     }
 
     fn check(&self) -> io::Result<()> {
@@ -167,7 +167,7 @@ impl Snapshot {
             stacks: self.stacks.clone(),
             shapes: self.shapes.clone(),
             shape: self.shape.clone(),
-            form: self.form,
+            top_level: self.top_level,
         }
     }
 }
