@@ -15,48 +15,10 @@
 //! Read is what PyTorch 2.0 to 2.15 writes, by Python or by its C++ writer.
 //! Written is protocol 4 in the few opcodes that every viewer knows.
 
-mod op;
-
-mod node;
-
-mod memo;
-
-mod machine;
-
-mod literal;
-
-mod cursor;
-
-mod entry;
-
-mod frames;
-
-mod assemble;
-
-mod value;
-
-mod findings;
-
-mod foreign;
-
-mod pieces;
-
-mod integers;
-
-mod read;
-mod row;
-
-mod census;
-
-mod out;
-
-mod write;
-
-mod ahead;
-
+mod opcode;
 mod file;
-
-mod lazy;
+mod read;
+mod write;
 
 use std::{fs::File, io, path::Path};
 
@@ -68,7 +30,7 @@ use crate::{
     },
 };
 
-pub use lazy::LazySnapshot;
+pub use read::LazySnapshot;
 
 /// What a file holds, and what is wrong with its bytes.
 #[derive(Debug)]
@@ -139,7 +101,7 @@ pub fn write_file(snapshot: &impl SnapshotSource, file: &File) -> io::Result<()>
     if snapshot.n_events() < WORTH_A_THREAD {
         return write(snapshot, file);
     }
-    ahead::write_ahead(file, |sink| write(snapshot, sink))
+    write::write_ahead(file, |sink| write(snapshot, sink))
 }
 
 /// Events that take longer to write than a thread takes to start.

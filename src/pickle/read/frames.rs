@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::{cursor::Cursor, machine::Machine, node::Item, op};
-use crate::snapshot::StackIndex;
+use super::{cursor::Cursor, node::Item, parser::Machine};
+use crate::{pickle::opcode, snapshot::StackIndex};
 
 /// Bytes of a list of memo numbers that choose among the recent ones: six frames.
 pub(super) const BEGINNING: usize = 32;
@@ -14,7 +14,7 @@ impl<'a> Machine<'a> {
     pub(super) fn known_stack(&mut self) -> bool {
         let mut c = Cursor { bytes: self.bytes, pos: self.pos };
         c.skip_memo_opcode();
-        let has_frames = c.accept(op::MARK) && n_bytes_of_get(c.bytes.get(c.pos)).is_some();
+        let has_frames = c.accept(opcode::MARK) && n_bytes_of_get(c.bytes.get(c.pos)).is_some();
         if !has_frames {
             return false;
         }
@@ -22,7 +22,7 @@ impl<'a> Machine<'a> {
         c.pos = self.pos;
         match self.frame_list(&mut c) {
             // A mark may begin the list's next thousand.
-            Some(stack) if c.bytes.get(c.pos) != Some(&op::MARK) => {
+            Some(stack) if c.bytes.get(c.pos) != Some(&opcode::MARK) => {
                 self.stack.push(Item::Stack(stack));
                 self.pos = c.pos;
                 true
@@ -37,9 +37,9 @@ impl<'a> Machine<'a> {
     #[inline(always)]
     pub(super) fn frames(&mut self, c: &mut Cursor<'a>) -> Option<StackIndex> {
         let index = match c.next_byte()? {
-            op::EMPTY_LIST => return self.frame_list(c),
-            op::BINGET => u32::from(c.next_byte()?),
-            op::LONG_BINGET => u32::from_le_bytes(c.next_bytes()?),
+            opcode::EMPTY_LIST => return self.frame_list(c),
+            opcode::BINGET => u32::from(c.next_byte()?),
+            opcode::LONG_BINGET => u32::from_le_bytes(c.next_bytes()?),
             _ => return None,
         };
         match self.memo.get(index) {
@@ -58,7 +58,7 @@ impl<'a> Machine<'a> {
     pub(super) fn frame_list(&mut self, c: &mut Cursor<'a>) -> Option<StackIndex> {
         let number_at = c.pos;
         let is_early = c.skip_memo_opcode();
-        let has_mark = c.accept(op::MARK);
+        let has_mark = c.accept(opcode::MARK);
         let stack = match self.recent_list(c, has_mark) {
             Some(stack) => stack,
             None => self.scanned_list(c, has_mark)?,
@@ -76,7 +76,7 @@ impl<'a> Machine<'a> {
     pub(super) fn recent_list(&mut self, c: &mut Cursor<'a>, has_mark: bool) -> Option<StackIndex> {
         let rest = c.bytes.get(c.pos..).filter(|_| has_mark)?;
         let (list, stack) = self.road.recent.get(rest.first_chunk::<BEGINNING>()?)?;
-        if rest.get(..list.len())? != *list || rest.get(list.len()) != Some(&op::APPENDS) {
+        if rest.get(..list.len())? != *list || rest.get(list.len()) != Some(&opcode::APPENDS) {
             return None;
         }
         c.pos += list.len() + 1;
@@ -88,7 +88,7 @@ impl<'a> Machine<'a> {
         let mut n_frames = 0usize;
         while let Some(n_bytes) = n_bytes_of_get(c.bytes.get(c.pos)) {
             // Without a mark, a list has one frame or none; what is fetched next may be a key.
-            let is_one = n_frames == 0 && c.bytes.get(c.pos + n_bytes) == Some(&op::APPEND);
+            let is_one = n_frames == 0 && c.bytes.get(c.pos + n_bytes) == Some(&opcode::APPEND);
             if !has_mark && !is_one {
                 break;
             }
@@ -98,8 +98,8 @@ impl<'a> Machine<'a> {
         let raw = c.bytes.get(from..c.pos)?;
         // First that the list ends here, so that no half of a list becomes a stack.
         match (has_mark, n_frames) {
-            (true, _) => c.expect(op::APPENDS)?,
-            (false, 1) => c.expect(op::APPEND)?,
+            (true, _) => c.expect(opcode::APPENDS)?,
+            (false, 1) => c.expect(opcode::APPEND)?,
             _ => {}
         }
         let stack = match self.road.stacks.get(raw) {
@@ -121,7 +121,7 @@ impl<'a> Machine<'a> {
         let mut rest = raw;
         while let Some((op, after)) = rest.split_first() {
             let (index, after) = match *op {
-                op::BINGET => after.split_first().map(|(byte, after)| (u32::from(*byte), after))?,
+                opcode::BINGET => after.split_first().map(|(byte, after)| (u32::from(*byte), after))?,
                 _ => after.split_first_chunk().map(|(bytes, after)| (u32::from_le_bytes(*bytes), after))?,
             };
             let Item::Node(dict) = self.memo.get(index) else { return None };
@@ -136,8 +136,8 @@ impl<'a> Machine<'a> {
 
 fn n_bytes_of_get(op: Option<&u8>) -> Option<usize> {
     match *op? {
-        op::BINGET => Some(2),
-        op::LONG_BINGET => Some(5),
+        opcode::BINGET => Some(2),
+        opcode::LONG_BINGET => Some(5),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 use super::{
     census::Census,
     out::{Out, Short},
-    write::Template,
+    template::Template,
 };
 use crate::snapshot::{Field, TraceEntry};
 

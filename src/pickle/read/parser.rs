@@ -8,17 +8,16 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    assemble::Made,
-    entry::Road,
-    file::Bytes,
+    assembler::Made,
+    entry_decoder::Road,
     findings::Findings,
     foreign,
     memo::Memo,
     node::{Item, Kind, NodeId, Nodes, Words},
-    op,
 };
 use crate::{
     error::{Error, Result},
+    pickle::{file::Bytes, opcode},
     snapshot::{Snapshot, validate::Severity},
 };
 
@@ -99,7 +98,7 @@ impl<'a> Machine<'a> {
                 self.rest_at(start);
             }
             let op = self.byte()?;
-            if op == op::STOP {
+            if op == opcode::STOP {
                 return Ok(self.result(start)?);
             }
             self.step(op, start)?;
@@ -118,62 +117,62 @@ impl<'a> Machine<'a> {
 
     fn step(&mut self, op: u8, start: usize) -> Step<()> {
         match op {
-            op::EMPTY_DICT => return self.dict_begins(start),
-            op::BINGET => {
+            opcode::EMPTY_DICT => return self.dict_begins(start),
+            opcode::BINGET => {
                 let index = self.byte()?;
                 self.fetch(u32::from(index), start)?;
             }
-            op::LONG_BINGET => {
+            opcode::LONG_BINGET => {
                 let index = self.u32()?;
                 self.fetch(index, start)?;
             }
-            op::BININT1 => {
+            opcode::BININT1 => {
                 let int = self.byte()?;
                 self.stack.push(Item::Int(i64::from(int)));
             }
-            op::BININT2 => {
+            opcode::BININT2 => {
                 let int = u16::from_le_bytes(self.array()?);
                 self.stack.push(Item::Int(i64::from(int)));
             }
-            op::BININT => {
+            opcode::BININT => {
                 let int = i32::from_le_bytes(self.array()?);
                 self.stack.push(Item::Int(i64::from(int)));
             }
-            op::LONG1 => {
+            opcode::LONG1 => {
                 let n_bytes = usize::from(self.byte()?);
                 self.long(n_bytes, start)?;
             }
-            op::MEMOIZE => {
+            opcode::MEMOIZE => {
                 self.memoizes = true;
                 self.put(self.memo.next(), start)?;
             }
-            op::BINPUT => {
+            opcode::BINPUT => {
                 self.puts = true;
                 let index = self.byte()?;
                 self.put(u32::from(index), start)?;
             }
-            op::LONG_BINPUT => {
+            opcode::LONG_BINPUT => {
                 self.puts = true;
                 let index = self.u32()?;
                 self.put(index, start)?;
             }
-            op::MARK => self.marks.push(self.stack.len()),
-            op::SHORT_BINUNICODE | op::BINUNICODE | op::BINUNICODE8 => {
+            opcode::MARK => self.marks.push(self.stack.len()),
+            opcode::SHORT_BINUNICODE | opcode::BINUNICODE | opcode::BINUNICODE8 => {
                 let n_bytes = self.text_length(op)?;
                 let id = self.text(n_bytes, start)?;
                 self.stack.push(Item::Text(id));
             }
-            op::NONE => self.stack.push(Item::None),
-            op::NEWTRUE => self.stack.push(Item::Bool(true)),
-            op::NEWFALSE => self.stack.push(Item::Bool(false)),
-            op::BINFLOAT => {
+            opcode::NONE => self.stack.push(Item::None),
+            opcode::NEWTRUE => self.stack.push(Item::Bool(true)),
+            opcode::NEWFALSE => self.stack.push(Item::Bool(false)),
+            opcode::BINFLOAT => {
                 let bits = u64::from_be_bytes(self.array()?);
                 self.stack.push(Item::Float(bits));
             }
-            op::FRAME => {
+            opcode::FRAME => {
                 self.array::<8>()?;
             }
-            op::PROTO => self.protocol(start)?,
+            opcode::PROTO => self.protocol(start)?,
             _ => return self.container_step(op, start),
         }
         Ok(())
@@ -181,31 +180,31 @@ impl<'a> Machine<'a> {
 
     fn container_step(&mut self, op: u8, start: usize) -> Step<()> {
         match op {
-            op::EMPTY_LIST if self.is_fast && self.known_stack() => {}
-            op::EMPTY_LIST => self.push_empty(Kind::List, start),
-            op::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
-            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
-                let n = usize::from(op - op::TUPLE1) + 1;
+            opcode::EMPTY_LIST if self.is_fast && self.known_stack() => {}
+            opcode::EMPTY_LIST => self.push_empty(Kind::List, start),
+            opcode::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
+            opcode::TUPLE1 | opcode::TUPLE2 | opcode::TUPLE3 => {
+                let n = usize::from(op - opcode::TUPLE1) + 1;
                 let from = self.stack.len().checked_sub(n).filter(|from| *from >= self.floor());
                 self.gather(Kind::Tuple, from.ok_or_else(|| too_few(start))?, start)?;
             }
-            op::TUPLE | op::LIST | op::DICT => {
+            opcode::TUPLE | opcode::LIST | opcode::DICT => {
                 let from = self.pop_mark(start)?;
                 let kind = match op {
-                    op::TUPLE => Kind::Tuple,
-                    op::LIST => Kind::List,
+                    opcode::TUPLE => Kind::Tuple,
+                    opcode::LIST => Kind::List,
                     _ => Kind::Dict,
                 };
                 self.gather(kind, from, start)?;
             }
-            op::APPEND => return self.extend(Kind::List, 1, start),
-            op::SETITEM => return self.extend(Kind::Dict, 2, start),
-            op::APPENDS | op::SETITEMS => {
+            opcode::APPEND => return self.extend(Kind::List, 1, start),
+            opcode::SETITEM => return self.extend(Kind::Dict, 2, start),
+            opcode::APPENDS | opcode::SETITEMS => {
                 let n = self.stack.len() - self.pop_mark(start)?;
-                if op == op::APPENDS {
+                if op == opcode::APPENDS {
                     self.findings.batch(n, start);
                 }
-                let kind = if op == op::APPENDS { Kind::List } else { Kind::Dict };
+                let kind = if op == opcode::APPENDS { Kind::List } else { Kind::Dict };
                 return self.extend(kind, n, start);
             }
             _ => self.rare_step(op, start)?,
@@ -215,21 +214,21 @@ impl<'a> Machine<'a> {
 
     /// Opcodes of data that the viewer does not take, and those that are refused.
     fn rare_step(&mut self, op: u8, start: usize) -> Result<()> {
-        let Some(name) = op::unknown_to_viewer(op) else {
-            return Err(Error::malformed(start as u64, op::refusal(op) + foreign::hint(self.bytes)));
+        let Some(name) = opcode::unknown_to_viewer(op) else {
+            return Err(Error::malformed(start as u64, opcode::refusal(op) + foreign::hint(self.bytes)));
         };
         self.findings.opcode(op, name, start);
         match op {
-            op::INT => return self.text_int(start),
-            op::LONG4 => {
+            opcode::INT => return self.text_int(start),
+            opcode::LONG4 => {
                 let n_bytes = self.u32()? as usize;
                 return self.long(n_bytes, start);
             }
-            op::SHORT_BINBYTES => {
+            opcode::SHORT_BINBYTES => {
                 let n_bytes = usize::from(self.byte()?);
                 self.raw(n_bytes)?;
             }
-            op::BINBYTES => {
+            opcode::BINBYTES => {
                 let n_bytes = self.u32()? as usize;
                 self.raw(n_bytes)?;
             }

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    machine::{Halt, Machine, Step},
     node::{Item, Kind, Node, NodeId},
+    parser::{Halt, Machine, Step},
 };
 use crate::{
     error::Error,

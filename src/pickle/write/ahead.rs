@@ -22,7 +22,7 @@ const N_WAITING: usize = 2;
 ///
 /// # Errors
 /// The file's first error, or else what `make` gives.
-pub(super) fn write_ahead(
+pub(in crate::pickle) fn write_ahead(
     file: &File,
     make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {

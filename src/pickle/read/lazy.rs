@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    file::Bytes,
-    machine::{Halt, Machine, Step},
-    pieces::{Entries, Pieces},
-    read,
+    entry_spans::{Entries, Pieces},
+    parser::{Halt, Machine, Step},
+    whole,
 };
 use crate::{
     error::Result,
+    pickle::file::Bytes,
     snapshot::{Snapshot, SnapshotSource, TraceEntry, UseCounts, counted},
 };
 
@@ -29,8 +29,8 @@ const AT_ONCE: usize = 1 << 17;
 ///
 /// It takes memory for segments, frames and stacks, and none for the events of
 /// devices: each look at them decodes the file again, at the pace of
-/// [`load`](super::load). So it is made for few looks at large files, such as
-/// those of [`write`](super::write) and of `rewrite`. What a file puts aside
+/// [`load`](crate::pickle::load). So it is made for few looks at large files, such as
+/// those of [`write`](crate::pickle::write()) and of `rewrite`. What a file puts aside
 /// under a number takes 16 bytes; memreel's own files put no event aside,
 /// CPython's put every one. A file that is laid out in a way in which its
 /// events cannot be found again is held as a whole.
@@ -112,10 +112,10 @@ impl From<Snapshot> for LazySnapshot<'_> {
 }
 
 impl<'a> LazySnapshot<'a> {
-    pub(super) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
+    pub(in crate::pickle) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
         let content = match Left::read(bytes, file) {
             Some(left) => Content::Left(Box::new(left)),
-            None => Content::Whole(Box::new(read::read(bytes).0?)),
+            None => Content::Whole(Box::new(whole::read(bytes).0?)),
         };
         let lazy = LazySnapshot { content, file };
         lazy.forget();
@@ -137,7 +137,7 @@ impl<'a> LazySnapshot<'a> {
 impl<'a> Left<'a> {
     /// `None` if the file is to be read as a whole, or not at all.
     fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Option<Left<'a>> {
-        read::refusal(bytes).is_none().then_some(())?;
+        whole::refusal(bytes).is_none().then_some(())?;
         let mut machine = Machine::leaving(bytes, file);
         let head = Self::head(&mut machine).ok()?;
         let traces = std::mem::take(&mut machine.made.traces);

@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    machine::Machine,
     node::{Item, TextId},
-    op,
+    parser::Machine,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    pickle::opcode,
+};
 
 impl<'a> Machine<'a> {
     pub(super) fn protocol(&mut self, start: usize) -> Result<()> {
@@ -65,10 +67,10 @@ impl<'a> Machine<'a> {
 
     pub(super) fn text_length(&mut self, op: u8) -> Result<usize> {
         match op {
-            op::SHORT_BINUNICODE => Ok(usize::from(self.byte()?)),
-            op::BINUNICODE => Ok(self.u32()? as usize),
+            opcode::SHORT_BINUNICODE => Ok(usize::from(self.byte()?)),
+            opcode::BINUNICODE => Ok(self.u32()? as usize),
             _ => {
-                self.findings.opcode(op::BINUNICODE8, "BINUNICODE8", self.pos - 1);
+                self.findings.opcode(opcode::BINUNICODE8, "BINUNICODE8", self.pos - 1);
                 self.length()
             }
         }

@@ -14,13 +14,15 @@ use rustc_hash::FxHashMap;
 
 use super::{
     cursor::{Cursor, Prefix},
+    entry_spans::{Entries, Piece},
     frames::BEGINNING,
-    machine::{Halt, Machine, Step},
     node::{Item, Key, TextId},
-    op,
-    pieces::{Entries, Piece},
+    parser::{Halt, Machine, Step},
 };
-use crate::snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry};
+use crate::{
+    pickle::opcode,
+    snapshot::{Field, Shape, ShapeId, Slot, StackIndex, TraceEntry},
+};
 
 /// More keys than any PyTorch writes.
 const MAX_KEYS: usize = 16;
@@ -107,7 +109,7 @@ impl<'a> Machine<'a> {
     /// bytes are others now.
     #[inline(always)]
     pub(super) fn entry_again(&mut self, at: usize) -> Option<(TraceEntry, usize)> {
-        if self.bytes.get(at) != Some(&op::EMPTY_DICT) {
+        if self.bytes.get(at) != Some(&opcode::EMPTY_DICT) {
             return None;
         }
         self.decoded(at + 1).ok()?
@@ -144,7 +146,7 @@ impl<'a> Machine<'a> {
     #[inline(always)]
     fn planned_entry(&mut self, c: &mut Cursor<'a>, entry: &mut TraceEntry) -> Option<()> {
         self.memoize(c, Item::Entry(self.road.entries.len()))?;
-        c.expect(op::MARK)?;
+        c.expect(opcode::MARK)?;
         for at in 0..self.road.plan.len() {
             let Planned { key, bytes, value } = self.road.plan[at];
             c.expect_prefix(bytes)?;
@@ -158,7 +160,7 @@ impl<'a> Machine<'a> {
                 }
             }
         }
-        c.expect(op::SETITEMS)
+        c.expect(opcode::SETITEMS)
     }
 
     /// Notes how a key and its value stood, where they can stand so again: a
@@ -172,7 +174,7 @@ impl<'a> Machine<'a> {
     ) -> Option<()> {
         let (begin, middle) = key_bytes;
         let slice = c.bytes.get(begin..middle)?;
-        if !matches!(slice.first(), Some(&op::BINGET | &op::LONG_BINGET))
+        if !matches!(slice.first(), Some(&opcode::BINGET | &opcode::LONG_BINGET))
             || memoized != Item::Absent && self.puts
         {
             return None;
@@ -187,13 +189,13 @@ impl<'a> Machine<'a> {
 
     fn ordinary_entry(&mut self, c: &mut Cursor<'a>) -> Option<TraceEntry> {
         self.memoize(c, Item::Entry(self.road.entries.len()))?;
-        c.expect(op::MARK)?;
+        c.expect(opcode::MARK)?;
         self.road.pairs.clear();
         self.road.plan.clear();
         self.road.plan_shape = None;
         let mut entry = TraceEntry::default();
         let mut seen = 0u16;
-        while !c.accept(op::SETITEMS) {
+        while !c.accept(opcode::SETITEMS) {
             let begin = c.pos;
             let (id, key) = self.entry_key(c)?;
             let (middle, n_put) = (c.pos, self.memo.next());
@@ -250,7 +252,7 @@ impl<'a> Machine<'a> {
     #[inline(always)]
     fn text_item(&mut self, c: &mut Cursor<'a>) -> Option<TextId> {
         let item = match c.next_byte()? {
-            op::BINGET => {
+            opcode::BINGET => {
                 let index = c.next_byte()?;
                 self.memo.get(u32::from(index))
             }
@@ -262,15 +264,15 @@ impl<'a> Machine<'a> {
     /// A value from the memo, or a text that stands here.
     fn fetched_or_written(&mut self, c: &mut Cursor<'a>, op: u8) -> Option<Item> {
         match op {
-            op::BINGET => {
+            opcode::BINGET => {
                 let index = c.next_byte()?;
                 Some(self.memo.get(u32::from(index)))
             }
-            op::LONG_BINGET => {
+            opcode::LONG_BINGET => {
                 let index = u32::from_le_bytes(c.next_bytes()?);
                 Some(self.memo.get(index))
             }
-            op::SHORT_BINUNICODE | op::BINUNICODE => {
+            opcode::SHORT_BINUNICODE | opcode::BINUNICODE => {
                 self.pos = c.pos;
                 let n_bytes = self.text_length(op).ok()?;
                 let item = Item::Text(self.text(n_bytes, c.pos - 1).ok()?);
@@ -285,13 +287,13 @@ impl<'a> Machine<'a> {
     /// The value of a key that has no field: small things, or what the memo holds.
     fn shared_value(&mut self, c: &mut Cursor<'a>) -> Option<Item> {
         match c.next_byte()? {
-            op::NONE => Some(Item::None),
-            op::NEWTRUE => Some(Item::Bool(true)),
-            op::NEWFALSE => Some(Item::Bool(false)),
-            op::BININT1 | op::BININT2 | op::BININT | op::LONG1 => {
+            opcode::NONE => Some(Item::None),
+            opcode::NEWTRUE => Some(Item::Bool(true)),
+            opcode::NEWFALSE => Some(Item::Bool(false)),
+            opcode::BININT1 | opcode::BININT2 | opcode::BININT | opcode::LONG1 => {
                 c.pos -= 1;
                 let pair = (c.int()?, c.int()?);
-                c.expect(op::TUPLE2)?;
+                c.expect(opcode::TUPLE2)?;
                 let item = self.nodes.pair(pair);
                 self.memoize(c, item)?;
                 Some(item)
@@ -318,15 +320,15 @@ impl<'a> Machine<'a> {
         }
         let op = *c.bytes.get(c.pos)?;
         let index = match op {
-            op::MEMOIZE => {
+            opcode::MEMOIZE => {
                 c.pos += 1;
                 self.memo.next()
             }
-            op::BINPUT => {
+            opcode::BINPUT => {
                 c.pos += 1;
                 u32::from(c.next_byte()?)
             }
-            op::LONG_BINPUT => {
+            opcode::LONG_BINPUT => {
                 c.pos += 1;
                 u32::from_le_bytes(c.next_bytes()?)
             }
@@ -334,7 +336,7 @@ impl<'a> Machine<'a> {
         };
         // Files that mix the two go where that is told, and so does the first of either.
         let is_usual =
-            if op == op::MEMOIZE { self.memoizes && !self.puts } else { self.puts && !self.memoizes };
+            if op == opcode::MEMOIZE { self.memoizes && !self.puts } else { self.puts && !self.memoizes };
         if !is_usual {
             return None;
         }

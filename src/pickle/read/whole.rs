@@ -5,7 +5,7 @@
 use super::{
     findings::Findings,
     foreign, integers,
-    machine::{Halt, Machine, Step},
+    parser::{Halt, Machine, Step},
 };
 use crate::{
     error::{Error, Result},
@@ -19,7 +19,7 @@ use crate::{
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 
 /// A snapshot, if the bytes hold one, and what is wrong with the bytes.
-pub(super) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
+pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
     let (snapshot, mut findings) = read_on_a_road(bytes);
     findings.file_size(bytes.len());
     if let Ok(snapshot) = &snapshot {

@@ -23,20 +23,23 @@ use serde::Serialize;
 
 use super::{
     census::{Census, Entrant, NO_ID},
-    op,
-    out::{Out, Short},
+    out::Out,
     row::Row,
+    template::Template,
 };
-use crate::snapshot::{
-    Annotation, Block, Field, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, SnapshotSource,
-    StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
+use crate::{
+    pickle::opcode,
+    snapshot::{
+        Annotation, Block, Field, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, SnapshotSource,
+        StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
+    },
 };
 
 /// The largest batch that the viewer takes for sure, and what CPython writes.
 const BATCH: usize = 1000;
 
 /// Writes a snapshot.
-pub(super) fn write(document: &dyn SnapshotSource, sink: impl Write) -> io::Result<()> {
+pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) -> io::Result<()> {
     let snapshot = document.head();
     let mut writer = Writer {
         document,
@@ -47,12 +50,12 @@ pub(super) fn write(document: &dyn SnapshotSource, sink: impl Write) -> io::Resu
         rows: (0..snapshot.shapes.len()).map(|_| None).collect(),
         out: Out::new(sink),
     };
-    writer.out.bytes(&[op::PROTO, 4]);
+    writer.out.bytes(&[opcode::PROTO, 4]);
     match snapshot.top_level {
         TopLevel::Dictionary => writer.top(),
         TopLevel::SegmentList => writer.list(&snapshot.segments, Writer::segment),
     }
-    writer.out.op(op::STOP);
+    writer.out.op(opcode::STOP);
     writer.out.finish()?;
     document.check()
 }
@@ -70,37 +73,11 @@ struct Writer<'a, W> {
     out: Out<W>,
 }
 
-/// A record of a shape, cut where the fields go.
-pub(super) struct Template(Vec<(Short, Option<Field>)>);
-
-impl Template {
-    /// What stands before each field, and the field; a long stretch is several without one.
-    pub(super) fn parts(&self) -> &[(Short, Option<Field>)] {
-        &self.0
-    }
-
-    /// From the bytes without the fields, and the places where these go.
-    fn new(bytes: &[u8], fields: &[(usize, Field)]) -> Self {
-        let mut cut = Vec::new();
-        let mut from = 0;
-        let ends = fields.iter().map(|(to, field)| (*to, Some(*field))).chain([(bytes.len(), None)]);
-        for (to, field) in ends {
-            cut.extend(bytes[from..to].chunks(16).map(|chunk| (Short::of(chunk), None)));
-            match cut.last_mut() {
-                Some((_, last)) if from < to => *last = field,
-                _ => cut.push((Short::of(&[]), field)),
-            }
-            from = to;
-        }
-        Template(cut)
-    }
-}
-
 impl<'a, W: Write> Writer<'a, W> {
     fn top(&mut self) {
         let snapshot = self.snapshot;
-        self.out.op(op::EMPTY_DICT);
-        self.out.op(op::MARK);
+        self.out.op(opcode::EMPTY_DICT);
+        self.out.op(opcode::MARK);
         for (key, slot) in &snapshot.shape.slots {
             self.text(key);
             match slot {
@@ -115,27 +92,27 @@ impl<'a, W: Write> Writer<'a, W> {
                 Slot::Field(_) => self.list(&snapshot.external_annotations, Self::annotation),
             }
         }
-        self.out.op(op::SETITEMS);
+        self.out.op(opcode::SETITEMS);
     }
 
     /// A list in batches.
     fn list<'l, T>(&mut self, all: &'l [T], each: impl Fn(&mut Self, &'l T)) {
-        self.out.op(op::EMPTY_LIST);
+        self.out.op(opcode::EMPTY_LIST);
         for batch in all.chunks(BATCH) {
-            self.out.op(op::MARK);
+            self.out.op(opcode::MARK);
             for one in batch {
                 each(self, one);
                 if !self.out.spill() {
                     return;
                 }
             }
-            self.out.op(op::APPENDS);
+            self.out.op(opcode::APPENDS);
         }
     }
 
     /// As [`Writer::list`], of events that may stand in no list.
     fn trace(&mut self, device: usize) {
-        self.out.op(op::EMPTY_LIST);
+        self.out.op(opcode::EMPTY_LIST);
         let mut n_in_batch = 0;
         let mut goes_on = true;
         self.document.for_each_entry(device, &mut |entry| {
@@ -143,18 +120,18 @@ impl<'a, W: Write> Writer<'a, W> {
                 return;
             }
             if n_in_batch == BATCH {
-                self.out.op(op::APPENDS);
+                self.out.op(opcode::APPENDS);
                 n_in_batch = 0;
             }
             if n_in_batch == 0 {
-                self.out.op(op::MARK);
+                self.out.op(opcode::MARK);
             }
             self.entry(entry);
             n_in_batch += 1;
             goes_on = self.out.spill();
         });
         if n_in_batch > 0 {
-            self.out.op(op::APPENDS);
+            self.out.op(opcode::APPENDS);
         }
     }
 
@@ -198,7 +175,7 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::SegmentPoolId => {
                 writer.out.unsigned(segment.pool.0);
                 writer.out.unsigned(segment.pool.1);
-                writer.out.op(op::TUPLE2);
+                writer.out.op(opcode::TUPLE2);
             }
             Field::IsExpandable => writer.bool(segment.is_expandable),
             Field::Blocks => writer.list(&segment.blocks, Self::block),
@@ -222,7 +199,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let Some(template) = self.templates[shape.index()].clone() else {
             return self.first_record(shape, &field);
         };
-        for (bytes, name) in &template.0 {
+        for (bytes, name) in template.parts() {
             self.out.short(*bytes);
             if let Some(name) = name {
                 field(self, *name);
@@ -242,8 +219,8 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn dict(&mut self, shape: &'a Shape, is_shared: bool, mut field: impl FnMut(&mut Self, Field)) {
-        self.out.op(op::EMPTY_DICT);
-        self.out.op(op::MARK);
+        self.out.op(opcode::EMPTY_DICT);
+        self.out.op(opcode::MARK);
         for (key, slot) in &shape.slots {
             self.text(key);
             match slot {
@@ -251,7 +228,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 Slot::Value(value) => self.value(value, is_shared),
             }
         }
-        self.out.op(op::SETITEMS);
+        self.out.op(opcode::SETITEMS);
     }
 
     /// By now all that the shape shares has a number, so what is written stays true.
@@ -262,7 +239,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn bool(&mut self, bool: bool) {
-        self.out.op(if bool { op::NEWTRUE } else { op::NEWFALSE });
+        self.out.op(if bool { opcode::NEWTRUE } else { opcode::NEWFALSE });
     }
 
     /// One of the texts the census knows the place of.
@@ -320,7 +297,7 @@ impl<'a, W: Write> Writer<'a, W> {
     /// A value without a field. Texts are shared with everything, containers among the records of a shape.
     fn value(&mut self, value: &'a Value, is_shared: bool) {
         match value {
-            Value::None => self.out.op(op::NONE),
+            Value::None => self.out.op(opcode::NONE),
             Value::Bool(bool) => self.bool(*bool),
             Value::Int(int) => self.out.int(*int),
             Value::Big(bytes) => self.out.big(bytes),
@@ -351,18 +328,18 @@ impl<'a, W: Write> Writer<'a, W> {
         match value {
             Value::List(all) => self.list(all, |writer, value| writer.value(value, false)),
             Value::Tuple(all) => {
-                self.out.op(op::MARK);
+                self.out.op(opcode::MARK);
                 all.iter().for_each(|value| self.value(value, false));
-                self.out.op(op::TUPLE);
+                self.out.op(opcode::TUPLE);
             }
             Value::Dict(pairs) => {
-                self.out.op(op::EMPTY_DICT);
-                self.out.op(op::MARK);
+                self.out.op(opcode::EMPTY_DICT);
+                self.out.op(opcode::MARK);
                 for (key, value) in pairs.iter() {
                     self.value(key, false);
                     self.value(value, false);
                 }
-                self.out.op(op::SETITEMS);
+                self.out.op(opcode::SETITEMS);
             }
             _ => self.value(value, false),
         }

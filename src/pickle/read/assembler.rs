@@ -5,10 +5,10 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
+    entry_spans::Entries,
     lazy::{Part, Trace},
-    machine::{Halt, Machine, Step},
     node::{Item, Key, Kind, NodeId, TextId},
-    pieces::Entries,
+    parser::{Halt, Machine, Step},
 };
 use crate::{
     error::Error,

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    machine::MAX_SAFE,
     node::{Key, Word},
+    parser::MAX_SAFE,
 };
 use crate::snapshot::validate::{Finding, Severity};
 

@@ -5,7 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::{literal::long, machine::MAX_SAFE, op};
+use super::{literal::long, parser::MAX_SAFE};
+use crate::pickle::opcode;
 
 /// The next byte to read.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ impl Cursor<'_> {
     #[inline(always)]
     pub(super) fn int(&mut self) -> Option<i64> {
         match self.next_byte()? {
-            op::LONG1 => {
+            opcode::LONG1 => {
                 let n_bytes = usize::from(self.next_byte()?);
                 if n_bytes > 8 {
                     return None;
@@ -58,9 +59,9 @@ impl Cursor<'_> {
                 self.pos += n_bytes;
                 (-MAX_SAFE..=MAX_SAFE).contains(&int).then_some(int)
             }
-            op::BININT1 => Some(i64::from(self.next_byte()?)),
-            op::BININT => Some(i64::from(i32::from_le_bytes(self.next_bytes()?))),
-            op::BININT2 => Some(i64::from(u16::from_le_bytes(self.next_bytes()?))),
+            opcode::BININT1 => Some(i64::from(self.next_byte()?)),
+            opcode::BININT => Some(i64::from(i32::from_le_bytes(self.next_bytes()?))),
+            opcode::BININT2 => Some(i64::from(u16::from_le_bytes(self.next_bytes()?))),
             _ => None,
         }
     }
@@ -74,9 +75,9 @@ impl Cursor<'_> {
 
     pub(super) fn skip_memo_opcode(&mut self) -> bool {
         let n_bytes = match self.bytes.get(self.pos) {
-            Some(&op::MEMOIZE) => 1,
-            Some(&op::BINPUT) => 2,
-            Some(&op::LONG_BINPUT) => 5,
+            Some(&opcode::MEMOIZE) => 1,
+            Some(&opcode::BINPUT) => 2,
+            Some(&opcode::LONG_BINPUT) => 5,
             _ => 0,
         };
         self.pos += n_bytes;

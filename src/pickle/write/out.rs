@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::op;
+use crate::pickle::opcode;
 
 /// When the buffer is handed on; small, so that it stays in the cache.
 const FULL_BYTES: usize = 64 * 1024;
@@ -132,7 +132,7 @@ impl<W: Write> Out<W> {
         match i64::try_from(int) {
             Ok(int) => self.int(int),
             Err(_) => {
-                self.bytes(&[op::LONG1, 9]);
+                self.bytes(&[opcode::LONG1, 9]);
                 self.bytes(&int.to_le_bytes());
                 self.op(0);
             }
@@ -142,9 +142,9 @@ impl<W: Write> Out<W> {
     /// An integer given as two's complement, least byte first.
     pub(super) fn big(&mut self, bytes: &[u8]) {
         match u8::try_from(bytes.len()) {
-            Ok(n) => self.bytes(&[op::LONG1, n]),
+            Ok(n) => self.bytes(&[opcode::LONG1, n]),
             Err(_) => {
-                self.op(op::LONG4);
+                self.op(opcode::LONG4);
                 self.length(bytes.len());
             }
         }
@@ -153,9 +153,9 @@ impl<W: Write> Out<W> {
 
     pub(super) fn text(&mut self, text: &str) {
         match u8::try_from(text.len()) {
-            Ok(n) => self.bytes(&[op::SHORT_BINUNICODE, n]),
+            Ok(n) => self.bytes(&[opcode::SHORT_BINUNICODE, n]),
             Err(_) => {
-                self.op(op::BINUNICODE);
+                self.op(opcode::BINUNICODE);
                 self.length(text.len());
             }
         }
@@ -175,7 +175,7 @@ impl<W: Write> Out<W> {
     }
 
     pub(super) fn put(&mut self, id: u32) {
-        self.short(Short::numbered(op::BINPUT, op::LONG_BINPUT, id));
+        self.short(Short::numbered(opcode::BINPUT, opcode::LONG_BINPUT, id));
     }
 }
 
@@ -209,7 +209,7 @@ impl Short {
 
     #[inline(always)]
     pub(super) fn get(id: u32) -> Short {
-        Short::numbered(op::BINGET, op::LONG_BINGET, id)
+        Short::numbered(opcode::BINGET, opcode::LONG_BINGET, id)
     }
 
     /// Copies it to a place; gives the place after it. For things that are 255 bytes together.
@@ -235,12 +235,12 @@ impl Short {
         // The opcode goes below the argument, so that all kinds are one store.
         let argument = u128::from(int.cast_unsigned());
         let (op, n_bytes) = match int {
-            0..=0xff => (u128::from(op::BININT1) | argument << 8, 2),
-            0x100..=0xffff => (u128::from(op::BININT2) | argument << 8, 3),
-            -0x8000_0000..=0x7fff_ffff => (u128::from(op::BININT) | argument << 8, 5),
+            0..=0xff => (u128::from(opcode::BININT1) | argument << 8, 2),
+            0x100..=0xffff => (u128::from(opcode::BININT2) | argument << 8, 3),
+            -0x8000_0000..=0x7fff_ffff => (u128::from(opcode::BININT) | argument << 8, 5),
             _ => {
                 let n_bytes = n_bytes(int);
-                (u128::from(op::LONG1) | u128::from(n_bytes) << 8 | argument << 16, 2 + n_bytes)
+                (u128::from(opcode::LONG1) | u128::from(n_bytes) << 8 | argument << 16, 2 + n_bytes)
             }
         };
         Short { bytes: op.to_le_bytes(), n_bytes }
