@@ -188,8 +188,9 @@ impl Error {
         Error(Box::new(Kind::InvalidSize { bytes, absurd: true, reason }))
     }
 
+    /// Creates the error of an option whose value is not allowed; `allowed` says what is.
     #[cold]
-    pub(crate) fn invalid_option(option: &'static str, given: &str, allowed: impl Into<String>) -> Error {
+    pub fn invalid_option(option: &'static str, given: &str, allowed: impl Into<String>) -> Error {
         Error(Box::new(Kind::InvalidOption { option, given: given.into(), allowed: allowed.into() }))
     }
 
@@ -198,8 +199,9 @@ impl Error {
         Error(Box::new(Kind::InvalidView(what.into())))
     }
 
+    /// Creates the error of a call that its caller should not have made; `what` says why.
     #[cold]
-    pub(crate) fn misuse(what: impl Into<String>) -> Error {
+    pub fn misuse(what: impl Into<String>) -> Error {
         Error(Box::new(Kind::Misuse(what.into())))
     }
 

@@ -38,7 +38,7 @@
 //! # What it does not do
 //!
 //! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices come
-//! with the feature `cuda`, a C interface with `capi`. The host device needs Linux. Stacks have files and lines
+//! with the feature `cuda`; a C interface is the package `memreel-capi`. The host device needs Linux. Stacks have files and lines
 //! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
 
 mod sync;
@@ -59,8 +59,6 @@ pub mod whatif;
 pub mod cuda;
 mod reel;
 mod process;
-#[cfg(feature = "capi")]
-pub mod capi;
 
 #[doc(inline)]
 pub use crate::{

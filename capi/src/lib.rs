@@ -1,4 +1,29 @@
-//! `libmemreel.so`: the functions of `schema/memreel.h`, which `memreel::capi` defines.
-#![forbid(unsafe_code)]
+//! The C interface: memreel's allocator for PyTorch and CuPy, its recorder for anybody, from `libmemreel.so`.
+//!
+//! `schema/memreel.h` says what each function does. Three rules hold for all:
+//! no panic crosses the border; an address is looked up in a map of our own,
+//! whatever size, stream or device the caller names with it; and a failure
+//! leaves its text for [`memreel_error`].
 
-pub use reel::capi::*;
+mod border;
+mod cupy;
+mod ledgers;
+mod options;
+mod pools;
+mod record;
+mod state;
+mod thrown;
+mod torch;
+
+pub use border::memreel_error;
+pub use cupy::{memreel_cupy_free, memreel_cupy_malloc};
+pub use pools::{memreel_begin_allocate_to_pool, memreel_end_allocate_to_pool, memreel_release_pool};
+pub use record::{
+    memreel_dump, memreel_record, memreel_record_alloc, memreel_record_free, memreel_record_oom,
+    memreel_record_segment_alloc, memreel_record_segment_free, memreel_save_on_oom, memreel_scope_begin,
+    memreel_scope_end, memreel_stats_json,
+};
+pub use torch::{
+    memreel_base_allocation, memreel_empty_cache, memreel_free, memreel_init, memreel_malloc,
+    memreel_record_stream, memreel_set_memory_fraction,
+};

@@ -39,7 +39,6 @@ pub(super) struct Heap {
     /// Streams recorded on a block in that time.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
     /// Blocks that callers hold by their address alone.
-    #[cfg(feature = "capi")]
     pub(super) held: FxHashMap<Address, BlockId>,
 }
 
@@ -98,7 +97,6 @@ impl Heap {
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),
-            #[cfg(feature = "capi")]
             held: FxHashMap::default(),
         }
     }

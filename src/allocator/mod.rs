@@ -11,8 +11,7 @@ mod size;
 mod heap;
 mod search;
 mod garbage;
-#[cfg(feature = "capi")]
-mod held;
+mod raw;
 mod expandable;
 mod free;
 mod free_set;

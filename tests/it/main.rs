@@ -16,13 +16,10 @@
 //! - `tape`: threads that record at once, filters, a second source of frames.
 //! - `recorded`: random recordings for the tests of rewriting.
 //! - `fix`: broken snapshots, repaired.
-//! - `fix_files`: `memreel fix` on what PyTorch's viewer refuses.
 //! - `slim`: windows, small blocks, frames left out.
 //! - `streamed`: rewriting with the events left in the file.
 //! - `merge`: ranks in one file, devices in several.
 //! - `convert`: snapshots in other tools' formats, read again.
-//! - `bad_input`: files that no honest recorder wrote, at the command line.
-//! - `rewrite_commands`: `memreel slim`, `merge`, `split` and `convert`.
 //! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
 //! - `failures`: a device that fails while frees wait for streams.
 //! - `reel`: several devices, threads, out of memory.
@@ -36,29 +33,15 @@
 //! - `python`: CPython as a second opinion, where there is one.
 //! - `whatif`: recorded histories under other settings.
 //! - `questions`: each question of `analysis` on a history of a few events.
-//! - `answers`: what the program answers, PyTorch's texts and golden ones.
 //! - `state`: the state at any moment of a history, against an allocator that remembers.
-//! - `replay_command`: `memreel replay`, its output and its exit status.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
 //! - `stacks`: the files that a capture passes through name no lock.
-//! - `commands`: every command takes several files, `-`, `--device` and `--json`, or says why not.
-//! - `windows`: what `memreel slim` cuts against `memreel at` of the whole.
-//! - `cli`: the program, its output and its exit status.
 
-#[cfg(feature = "cli")]
-mod answers;
-mod bad_input;
 mod buffer;
-#[cfg(feature = "cli")]
-mod cli;
-#[cfg(feature = "cli")]
-mod commands;
 mod convert;
 mod device_contract;
 mod failures;
 mod fix;
-#[cfg(feature = "cli")]
-mod fix_files;
 mod histories;
 mod hostile;
 mod invariants;
@@ -79,10 +62,6 @@ mod recorded;
 mod recorder;
 mod reel;
 mod replay;
-#[cfg(feature = "cli")]
-mod replay_command;
-#[cfg(feature = "cli")]
-mod rewrite_commands;
 mod scenario;
 mod schema;
 mod settings;
@@ -95,8 +74,6 @@ mod stress;
 mod tape;
 mod validate;
 mod whatif;
-#[cfg(feature = "cli")]
-mod windows;
 mod worked;
 
 /// Prints a line that is wanted on every run, past the harness's capture.

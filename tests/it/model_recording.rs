@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 /// The file of the training run under a setting: `default`, `expandable_segments_True`, …
 pub(crate) fn file(setting: &str) -> PathBuf {
     let name = format!("fixtures/torch-2.11/models/gpt_train.{setting}.json");
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root =
+        package.ancestors().find(|folder| folder.join("fixtures").is_dir()).expect("a folder `fixtures`");
+    root.join(name)
 }
 
 /// The recording of the training run under a setting.

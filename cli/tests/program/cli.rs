@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::Read,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
 };
 
@@ -16,7 +16,7 @@ fn memreel(arguments: &[&str]) -> Command {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+    crate::repository("fixtures")
 }
 
 fn run(arguments: &[&str]) -> Output {

@@ -3,10 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::{border::status, state::state};
-use crate::{
+use memreel::{
+    PoolId, Result, StreamId,
     allocator::{CachingAllocator, PoolOptions, Route},
-    error::Result,
-    event::{PoolId, StreamId},
 };
 
 /// A `std::function<bool(cudaStream_t)>` as libstdc++ lays it out: what it
@@ -43,7 +42,7 @@ impl Filter {
     }
 
     fn accepts(&self, stream: StreamId) -> bool {
-        let mut stream = super::torch::pointer(crate::event::Address(stream.0));
+        let mut stream = super::torch::pointer(memreel::Address(stream.0));
         // SAFETY: the invoker belongs to the storage, and takes the argument's place.
         self.0.invoker.is_some_and(|call| unsafe { call(&raw const self.0.storage, &raw mut stream) })
     }

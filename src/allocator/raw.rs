@@ -12,9 +12,9 @@ use crate::{
 };
 
 impl CachingAllocator {
-    /// As [`CachingAllocator::alloc`]; the block is held until [`CachingAllocator::free_held`].
+    /// As [`CachingAllocator::alloc`]; the block is held until [`CachingAllocator::free_raw`].
     #[inline(always)]
-    pub(crate) fn alloc_held(&self, bytes: u64, stream: StreamId) -> Result<Address> {
+    pub fn alloc_raw(&self, bytes: u64, stream: StreamId) -> Result<Address> {
         self.shared.serve(bytes, stream, |heap, grant, _| {
             heap.held.insert(grant.address, grant.id);
             grant.address
@@ -23,7 +23,7 @@ impl CachingAllocator {
 
     /// Takes a held block back; `None` when the address is none.
     #[inline(always)]
-    pub(crate) fn free_held(&self, address: Address) -> Option<Result<()>> {
+    pub fn free_raw(&self, address: Address) -> Option<Result<()>> {
         // Whether the filters left the block out is known under the lock; its free then drops this stack.
         let stack = self.shared.track.stack_of_free(StackId::NONE);
         let mut heap = self.shared.heap();
@@ -32,7 +32,7 @@ impl CachingAllocator {
     }
 
     /// Another stream uses a held block; false when the address is none.
-    pub(crate) fn record_stream_held(&self, address: Address, stream: StreamId) -> bool {
+    pub fn record_stream_raw(&self, address: Address, stream: StreamId) -> bool {
         let mut heap = self.shared.heap();
         let id = heap.held.get(&address).copied();
         id.map(|id| heap.record_stream(id, stream)).is_some()

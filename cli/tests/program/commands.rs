@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
 ];
 
 fn snapshot(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots").join(name)
+    crate::repository("fixtures/torch-2.11/snapshots").join(name)
 }
 
 impl Row {

@@ -9,13 +9,11 @@ use std::{
 use once_cell::sync::OnceCell;
 
 #[cfg(feature = "cuda")]
-use crate::device::Cuda;
-use crate::{
+use memreel::device::Cuda;
+use memreel::{
+    Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
-    error::{Error, Result},
-    event::{Address, DeviceId, StreamId},
     recorder::Ledger,
-    reel::Reel,
 };
 
 /// The process's reel and what callers have of it.
@@ -93,7 +91,7 @@ impl State {
     /// frame in between would be walked at every call.
     #[inline(always)]
     pub(super) fn alloc(&self, bytes: u64, device: c_int, stream: StreamId) -> Result<Address> {
-        self.allocator(device)?.alloc_held(bytes, stream)
+        self.allocator(device)?.alloc_raw(bytes, stream)
     }
 
     /// Takes a block back, by its address alone; the device that the caller
@@ -101,14 +99,12 @@ impl State {
     #[inline(always)]
     pub(super) fn free(&self, address: Address, device: c_int) -> Result<()> {
         let named = self.allocator(device).ok();
-        named
-            .and_then(|allocator| allocator.free_held(address))
-            .unwrap_or_else(|| self.free_anywhere(address))
+        named.and_then(|allocator| allocator.free_raw(address)).unwrap_or_else(|| self.free_anywhere(address))
     }
 
     #[cold]
     fn free_anywhere(&self, address: Address) -> Result<()> {
-        let mut freed = self.reel.allocators().iter().filter_map(|allocator| allocator.free_held(address));
+        let mut freed = self.reel.allocators().iter().filter_map(|allocator| allocator.free_raw(address));
         freed.next().unwrap_or_else(|| Err(unknown(address)))
     }
 
@@ -118,7 +114,7 @@ impl State {
     /// The stream is one of the block's device, and is not destroyed before the process ends.
     pub(super) unsafe fn record_stream(&self, address: Address, stream: StreamId) -> Result<()> {
         let mut allocators = self.reel.allocators().iter();
-        let found = allocators.find(|allocator| allocator.record_stream_held(address, stream));
+        let found = allocators.find(|allocator| allocator.record_stream_raw(address, stream));
         let allocator = found.ok_or_else(|| unknown(address))?;
         // SAFETY: the caller's promise.
         unsafe { self.adopt(allocator.device_id(), stream) };

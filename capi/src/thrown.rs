@@ -12,7 +12,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::error::Error;
+use memreel::Error;
 
 /// Throws the failure, or writes its text to stderr and returns.
 ///

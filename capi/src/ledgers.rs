@@ -3,11 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::{
-    allocator::CachingAllocator,
-    event::DeviceId,
-    inventory::{Inventory, InventorySegment, SettingsReport},
-    recorder::Ledger,
+use memreel::{
+    DeviceId, Inventory, InventorySegment, SettingsReport, allocator::CachingAllocator, recorder::Ledger,
 };
 
 /// Both record on the device's one track, so a snapshot must look at them at one instant.

@@ -127,7 +127,7 @@ fn skipped(actions: &[Action]) -> Vec<u8> {
 
 /// Python 3.14's protocol, by CPython.
 fn protocol_5() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/synthetic/torch-2.11-protocol-5.pickle");
+    let path = crate::repository("fixtures/synthetic/torch-2.11-protocol-5.pickle");
     fs::read(path).unwrap()
 }
 

@@ -10,7 +10,7 @@ use super::{
     state::state,
     torch,
 };
-use crate::event::StreamId;
+use memreel::StreamId;
 
 /// A block on the default stream; null for zero bytes and for a failure, of
 /// which one line is written to stderr, because CuPy does not look.

@@ -10,11 +10,7 @@ use super::{
     state::state,
     thrown,
 };
-use crate::{
-    error::Result,
-    event::{Address, StreamId},
-    inventory::Inventory,
-};
+use memreel::{Address, Inventory, Result, StreamId};
 
 #[inline(always)]
 fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {

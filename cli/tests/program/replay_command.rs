@@ -1,9 +1,6 @@
 //! `memreel replay`, as its users meet it.
 
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 
 use memreel::{Snapshot, pickle};
 use serde_json::{Value, json};
@@ -11,7 +8,7 @@ use serde_json::{Value, json};
 use crate::model_recording::{read, snapshot};
 
 fn replay(arguments: &[&str]) -> Output {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    let folder = crate::repository("fixtures/torch-2.11/snapshots");
     Command::new(env!("CARGO_BIN_EXE_memreel"))
         .arg("replay")
         .args(arguments)
@@ -144,8 +141,7 @@ fn a_double_alloc_is_told_with_its_entry() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broken.pickle");
     let mut broken: Snapshot =
-        pickle::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots/oom.pickle"))
-            .unwrap();
+        pickle::load(crate::repository("fixtures/torch-2.11/snapshots/oom.pickle")).unwrap();
     let trace = &mut broken.device_traces[0];
     trace[3].address = trace[1].address;
     pickle::save(&broken, &path).unwrap();

@@ -15,11 +15,8 @@ use super::{
     options,
     state::{State, state},
 };
-use crate::{
-    error::{Error, Result},
-    event::{Address, DeviceId, StreamId},
-    inventory::Inventory,
-    pickle,
+use memreel::{
+    Address, DeviceId, Error, Inventory, Result, StreamId, pickle,
     recorder::{History, Ledger, Scope},
     snapshot::{self, Dialect, TapeSnapshot},
 };

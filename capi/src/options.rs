@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    error::{Error, Result},
+use memreel::{
+    Error, Result,
     recorder::{Enabled, History},
 };
 

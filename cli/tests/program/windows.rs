@@ -63,7 +63,7 @@ fn recordings(folder: &Path) -> Vec<Recording> {
         "pending_free",
         "oom",
     ];
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots");
+    let fixtures = crate::repository("fixtures/torch-2.11/snapshots");
     let real = real.map(|name| (name.to_owned(), fixtures.join(format!("{name}.pickle"))));
     let random = (0..8).map(|seed| {
         let path = folder.join(format!("random-{seed}.pickle"));

@@ -185,7 +185,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    crate::repository("fixtures").join(name)
 }
 
 /// Odd, and readable all the same: `validate` says what is odd, the others work.

@@ -24,12 +24,13 @@ use std::{
 use memreel::pickle;
 
 #[allow(dead_code)]
+#[path = "../../benches/million/mod.rs"]
 mod million;
 
 const N_RUNS: usize = 3;
 
 /// Makes the unshared file when it is asked for no runs.
-const PYTHON: &str = include_str!("pickle.py");
+const PYTHON: &str = include_str!("../../benches/pickle.py");
 
 /// Commands, after which the file follows, twice for those that compare or join. `OUT` is a file in the
 /// temporary folder, `FOLDER` that folder.

@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use crate::error::{Error, Result};
+use memreel::{Error, Result};
 
 thread_local! {
     static FAILURE: RefCell<Option<CString>> = const { RefCell::new(None) };
