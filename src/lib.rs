@@ -32,7 +32,8 @@
 //! cuts them into blocks and reports every change to the [`recorder`], a
 //! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
 //! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
-//! [`rewrite`] makes other snapshots of a snapshot.
+//! [`validate`](mod@validate) checks a snapshot against the rules of the format, [`rewrite`] makes other snapshots
+//! of a snapshot, and [`export`] writes it in the formats of other tools.
 //! `ARCHITECTURE.md` tells the whole walk.
 //!
 //! # What it does not do
@@ -45,15 +46,18 @@ mod sync;
 mod error;
 mod event;
 mod inventory;
+mod finding;
 pub mod device;
 mod stack;
 pub mod recorder;
 pub mod allocator;
 mod buffer;
 pub mod snapshot;
-pub mod analysis;
 pub mod pickle;
+pub mod validate;
+pub mod analysis;
 pub mod rewrite;
+pub mod export;
 pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use memreel::{Action, pickle, snapshot::validate};
+use memreel::{Action, pickle, validate};
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
-use memreel::snapshot::validate::Severity;
+use memreel::validate::Severity;
 
 use crate::{bytes, commands};
 

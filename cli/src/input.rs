@@ -12,7 +12,7 @@ use memreel::{
     DeviceId, Error, Snapshot,
     analysis::state::devices,
     pickle::{self, Inspection},
-    snapshot::validate::Finding,
+    validate::Finding,
 };
 
 use serde_json::error::Category;

@@ -9,7 +9,7 @@ use memreel::{
     Allocation, Reel, StreamId,
     device::{Limit, Simulated},
     recorder::{Context, History},
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
 };
 
 const SETTINGS: [&str; 6] = [

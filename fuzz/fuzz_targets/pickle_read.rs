@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use memreel::{
     pickle,
     rewrite::{Part, Slim, Window, fix, merge, split},
-    snapshot::validate::validate,
+    validate::validate,
 };
 
 fuzz_target!(|bytes: &[u8]| {

@@ -146,7 +146,7 @@ fn bytes_of(path: &Path, options: &MmapOptions) -> Result<Bytes> {
         let piecemeal = MmapOptions::new();
         let options = if found.len() <= u64::from(u32::MAX) { options } else { &piecemeal };
         // SAFETY: the map is private and read only, and lives no longer than
-        // one call of `load`, `inspect` or `check` or than an `OpenFile`, whose
+        // one call of `load` or `inspect` or than an `OpenFile`, whose
         // documentation asks that nobody changes the file meanwhile. memreel itself never writes
         // into a file in place: `replace` gives the name to another file.
         let map = unsafe { options.map(&file)? };

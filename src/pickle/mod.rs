@@ -24,10 +24,8 @@ use std::{fs::File, io, path::Path};
 
 use crate::{
     error::Result,
-    snapshot::{
-        Snapshot, SnapshotSource,
-        validate::{Finding, validate},
-    },
+    finding::Finding,
+    snapshot::{Snapshot, SnapshotSource},
 };
 
 pub use read::LazySnapshot;
@@ -193,16 +191,4 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
 pub fn inspect_slice(bytes: &[u8]) -> Inspection {
     let (snapshot, findings) = read::read(bytes);
     Inspection { snapshot, findings }
-}
-
-/// Everything that is wrong with a file: its bytes first, then what they say.
-///
-/// # Errors
-/// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
-pub fn check(path: impl AsRef<Path>) -> Result<Vec<Finding>> {
-    let Inspection { snapshot, mut findings } = inspect(path)?;
-    if let Ok(snapshot) = snapshot {
-        findings.extend(validate(&snapshot));
-    }
-    Ok(findings)
 }

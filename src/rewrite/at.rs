@@ -36,7 +36,7 @@ const LARGE_PAGE_BYTES: u64 = 20 << 20;
 /// The segments of one device after its first `n_events` events.
 ///
 /// `segments` are all of the file; the device's are taken.
-pub(super) fn segments_at(
+pub(crate) fn segments_at(
     segments: &[Segment],
     device: i64,
     trace: Trace<'_>,

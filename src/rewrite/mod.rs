@@ -7,10 +7,9 @@
 
 #![forbid(unsafe_code)]
 
-mod at;
+pub(crate) mod at;
 mod category;
 mod change;
-mod convert;
 mod edits;
 mod entries;
 mod finals;
@@ -25,11 +24,10 @@ mod rewind;
 mod slim;
 mod small;
 mod structure;
-mod trace;
+pub(crate) mod trace;
 mod window;
 
 pub use change::Change;
-pub use convert::{Format, convert};
 pub use fix::{Fixed, fix};
 pub use merge::{Merged, Part, merge, split};
 pub use slim::{Slim, Slimmed};

@@ -6,7 +6,7 @@ use crate::snapshot::{SnapshotSource, TraceEntry};
 
 /// Entries in their order, to be gone through as often as need be.
 #[derive(Clone, Copy)]
-pub(super) enum Trace<'a> {
+pub(crate) enum Trace<'a> {
     /// Those of a device.
     Of(&'a dyn SnapshotSource, usize),
     /// Those that are in memory.
@@ -14,7 +14,7 @@ pub(super) enum Trace<'a> {
 }
 
 impl Trace<'_> {
-    pub(super) fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         match self {
             Trace::Of(document, device) => document.n_entries(device),
             Trace::Held(entries) => entries.len(),
@@ -22,7 +22,7 @@ impl Trace<'_> {
     }
 
     /// Calls `look` with the entries of these numbers.
-    pub(super) fn each(self, range: Range<usize>, mut look: impl FnMut(&TraceEntry)) {
+    pub(crate) fn each(self, range: Range<usize>, mut look: impl FnMut(&TraceEntry)) {
         match self {
             Trace::Of(document, device) => document.for_each_entry_in(device, range, &mut look),
             Trace::Held(entries) => {
@@ -32,7 +32,7 @@ impl Trace<'_> {
     }
 
     /// The time of the entry of that number.
-    pub(super) fn time_us(self, number: usize) -> Option<i64> {
+    pub(crate) fn time_us(self, number: usize) -> Option<i64> {
         let mut time_us = None;
         self.each(number..number.saturating_add(1), |entry| time_us = Some(entry.time_us));
         time_us

@@ -17,7 +17,6 @@ mod records;
 mod shape;
 mod stack_table;
 mod use_counts;
-pub mod validate;
 mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};

@@ -1,10 +1,10 @@
-//! `rewrite::convert`: what other tools read says what the snapshot says.
+//! `export::convert`: what other tools read says what the snapshot says.
 
 use std::collections::{BTreeMap, HashMap};
 
 use memreel::{
     Action, BlockState, Snapshot,
-    rewrite::{Format, convert},
+    export::{Format, convert},
 };
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use memreel::{
     allocator::{CachingAllocator, PoolOptions, Route},
     device::Simulated,
     recorder::History,
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
 };
 
 const MIB: u64 = 1 << 20;

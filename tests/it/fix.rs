@@ -6,10 +6,8 @@ use memreel::{
     Action, Snapshot, pickle,
     recorder::History,
     rewrite::{Fixed, fix},
-    snapshot::{
-        TraceEntry,
-        validate::{Severity, validate},
-    },
+    snapshot::TraceEntry,
+    validate::{Severity, validate},
 };
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Random histories of a tiny allocator: none has a finding, and one wrong figure is always found.
 
-use memreel::snapshot::{
-    Snapshot,
+use memreel::{
+    snapshot::Snapshot,
     validate::{Finding, Severity, validate},
 };
 use serde_json::{Value, json};

@@ -8,7 +8,8 @@ use std::{
 
 use memreel::{
     pickle::{self, Inspection},
-    snapshot::{Snapshot, validate::validate},
+    snapshot::Snapshot,
+    validate::validate,
 };
 
 use crate::pickle::all_pickles;

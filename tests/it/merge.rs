@@ -3,7 +3,7 @@
 use memreel::{
     Snapshot,
     rewrite::{Part, merge, split},
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
 };
 
 use crate::recorded::recorded;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{pickle, snapshot::Snapshot};
+use memreel::{pickle, snapshot::Snapshot, validate};
 
 use crate::python;
 
@@ -66,7 +66,7 @@ fn snapshot_round_trip() {
         std::env::var_os("MEMREEL_SNAPSHOTS").map_or_else(|| fixtures("torch-2.11/snapshots"), PathBuf::from);
     let originals = pickles(&folder);
     for path in &originals {
-        let findings = pickle::check(path).unwrap();
+        let findings = validate::check_file(path).unwrap();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.severity.letter() == 'E').collect();
         assert!(errors.is_empty(), "{}: {errors:?}", name(path));
     }

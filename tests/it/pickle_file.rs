@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use memreel::{pickle, snapshot::Snapshot};
+use memreel::{pickle, snapshot::Snapshot, validate};
 
 use crate::pickle::fixtures;
 
@@ -118,5 +118,5 @@ fn a_link_stays_a_link() {
 fn a_missing_file_is_an_error_with_its_path() {
     let error = pickle::load("no/such/file.pickle").unwrap_err();
     assert!(error.is_io() && error.to_string().contains("no/such/file.pickle"), "{error}");
-    assert!(pickle::check("no/such/file.pickle").unwrap_err().is_io());
+    assert!(validate::check_file("no/such/file.pickle").unwrap_err().is_io());
 }

@@ -22,10 +22,8 @@ use memreel::{
     allocator::{MemoryStats, PoolOptions, Route, Settings},
     device::{Device, Simulated},
     recorder::{Context, History, Recorder},
-    snapshot::{
-        Dialect, Snapshot, Value, collect,
-        validate::{Severity, validate},
-    },
+    snapshot::{Dialect, Snapshot, Value, collect},
+    validate::{Severity, validate},
 };
 use proptest::{
     prelude::*,

@@ -6,7 +6,7 @@ use memreel::{
     Action, CachingAllocator, DeviceId, Reel, StreamId,
     device::{Host, Limit, Simulated},
     recorder::{Context, History},
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
 };
 
 const MIB: u64 = 1 << 20;

@@ -5,10 +5,8 @@ use std::{fs, path::Path};
 use jsonschema::Validator;
 use memreel::{
     pickle,
-    snapshot::{
-        Snapshot,
-        validate::{Severity, validate},
-    },
+    snapshot::Snapshot,
+    validate::{Severity, validate},
 };
 use serde_json::{Value, json};
 

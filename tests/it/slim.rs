@@ -11,10 +11,8 @@ use memreel::{
     pickle,
     recorder::{Context, History},
     rewrite::{Slim, Window},
-    snapshot::{
-        TraceEntry,
-        validate::{Severity, validate},
-    },
+    snapshot::TraceEntry,
+    validate::{Severity, validate},
 };
 use serde_json::json;
 

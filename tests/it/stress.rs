@@ -15,10 +15,8 @@ use memreel::{
     Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
     device::{Device, Simulated},
     recorder::{Context, History, Recorder},
-    snapshot::{
-        Dialect, collect,
-        validate::{Severity, validate},
-    },
+    snapshot::{Dialect, collect},
+    validate::{Severity, validate},
 };
 
 use crate::invariants::{check_live, check_recounts, check_tiling};

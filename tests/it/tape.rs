@@ -14,10 +14,8 @@ use memreel::{
     Action, Address, DeviceId, Event, Inventory, PoolId, Reel, StackId, StreamId,
     device::Simulated,
     recorder::{Context, FrameSource, History, Recorder, SourceFrame, Track, sample_weight},
-    snapshot::{
-        Dialect, Snapshot, TraceEntry, Value, collect,
-        validate::{Severity, validate},
-    },
+    snapshot::{Dialect, Snapshot, TraceEntry, Value, collect},
+    validate::{Severity, validate},
 };
 
 const DEVICE: DeviceId = DeviceId(0);

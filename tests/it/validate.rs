@@ -6,10 +6,8 @@ use std::{collections::BTreeSet, path::Path};
 
 use memreel::{
     pickle,
-    snapshot::{
-        Snapshot, TraceEntry,
-        validate::{Finding, validate},
-    },
+    snapshot::{Snapshot, TraceEntry},
+    validate::{Finding, validate},
 };
 use serde_json::{Value, json};
 

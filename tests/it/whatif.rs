@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memreel::{
     DeviceId, Error, Snapshot, pickle,
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
     whatif::{Confidence, Question, Requests, ask, ask_all, grid, replayed},
 };
 use serde_json::{Value, json};

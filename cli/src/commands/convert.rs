@@ -8,8 +8,10 @@ use std::{
 
 use clap::ValueEnum;
 use memreel::{
-    Snapshot, pickle,
-    rewrite::{Format, convert, split},
+    Snapshot,
+    export::{Format, convert},
+    pickle,
+    rewrite::split,
 };
 
 use serde_json::json;

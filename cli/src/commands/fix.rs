@@ -9,7 +9,7 @@ use std::{
 
 use memreel::{
     rewrite::{Change, fix},
-    snapshot::validate::{Finding, Severity, validate},
+    validate::{Finding, Severity, validate},
 };
 use serde_json::json;
 

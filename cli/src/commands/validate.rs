@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use memreel::{
     Snapshot,
-    snapshot::validate::{Finding, Severity, validate},
+    validate::{Finding, Severity, validate},
 };
 use serde_json::json;
 

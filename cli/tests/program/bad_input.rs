@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::pickle;
+use memreel::{pickle, validate};
 use tempfile::TempDir;
 
 /// Every command that reads snapshots, with what it needs to write nothing of its own.
@@ -229,7 +229,7 @@ fn what_is_merely_odd_is_read() {
         let fixed = folder.path().join("fixed");
         assert_eq!(run(&["fix", "-o", fixed.to_str().unwrap()], &file).status.code(), Some(0), "{name}");
         assert!(
-            pickle::check(&fixed).unwrap().iter().all(|finding| finding.severity.letter() != 'E'),
+            validate::check_file(&fixed).unwrap().iter().all(|finding| finding.severity.letter() != 'E'),
             "{name}"
         );
     }

@@ -14,7 +14,7 @@ use std::{
 use memreel::{
     Action, Snapshot, pickle,
     recorder::History,
-    snapshot::validate::{Severity, validate},
+    validate::{Severity, validate},
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use memreel::{Snapshot, pickle};
+use memreel::{Snapshot, pickle, validate};
 use serde_json::{Value, json};
 
 use crate::model_recording::{read, snapshot};
@@ -118,7 +118,7 @@ fn what_is_written_opens_and_wrong_input_writes_nothing() {
     assert_eq!(replay(&["--conf", conf, "-o", path, "pending_free.pickle"]).status.code(), Some(0));
     let written = pickle::load(&out).unwrap();
     assert!(written.segments.iter().all(|segment| segment.is_expandable));
-    assert_eq!(pickle::check(&out).unwrap().len(), 0);
+    assert_eq!(validate::check_file(&out).unwrap().len(), 0);
     std::fs::remove_file(&out).unwrap();
 
     let refusals: [(&[&str], i32, &str); 6] = [
@@ -176,5 +176,5 @@ fn each_device_has_its_own_line() {
     assert_eq!((one.len(), &one[0]["requests"]), (1, &json!(2)));
     let written = pickle::load(&out).unwrap();
     assert_eq!(written.device_traces.iter().map(Vec::len).collect::<Vec<_>>(), [2, 4]);
-    assert_eq!(pickle::check(&out).unwrap().len(), 0);
+    assert_eq!(validate::check_file(&out).unwrap().len(), 0);
 }

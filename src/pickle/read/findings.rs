@@ -6,7 +6,7 @@ use super::{
     node::{Key, Word},
     parser::MAX_SAFE,
 };
-use crate::snapshot::validate::{Finding, Severity};
+use crate::finding::{Finding, Severity};
 
 /// How many findings are told one by one.
 const MAX_TOLD: usize = 100;

@@ -4,7 +4,10 @@
 #![forbid(unsafe_code)]
 
 use super::findings::Findings;
-use crate::snapshot::{Shape, ShapeId, Slot, Snapshot, Value, validate::Severity};
+use crate::{
+    finding::Severity,
+    snapshot::{Shape, ShapeId, Slot, Snapshot, Value},
+};
 
 const OF_ENTRY: &[&str] = &["addr", "device_free", "size", "stream", "time_us"];
 const OF_BLOCK: &[&str] = &["address", "size", "requested_size"];

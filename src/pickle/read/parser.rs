@@ -17,8 +17,9 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    finding::Severity,
     pickle::{file::Bytes, opcode},
-    snapshot::{Snapshot, validate::Severity},
+    snapshot::Snapshot,
 };
 
 /// How deep containers may nest; serde_json reads 128 levels at most, and a snapshot has 8.

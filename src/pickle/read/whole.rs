@@ -9,10 +9,8 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    snapshot::{
-        Snapshot,
-        validate::{Finding, Severity},
-    },
+    finding::{Finding, Severity},
+    snapshot::Snapshot,
 };
 
 /// Containers and texts are numbered with 32 bits.

@@ -1,5 +1,7 @@
 //! Snapshots in the formats of other tools.
 
+#![forbid(unsafe_code)]
+
 mod csv;
 mod folded;
 mod json;
@@ -40,7 +42,7 @@ pub enum Format {
 /// Writes a snapshot in a format.
 ///
 /// ```
-/// use memreel::{rewrite::{Format, convert}, snapshot::Snapshot};
+/// use memreel::{export::{Format, convert}, snapshot::Snapshot};
 /// let mut csv = Vec::new();
 /// convert(&Snapshot::default(), Format::Csv, &mut csv)?;
 /// assert!(csv.starts_with(b"device,event,time_us,action,"));

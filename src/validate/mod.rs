@@ -23,64 +23,16 @@ mod segments;
 mod timeline;
 mod values;
 
-use std::fmt;
+use std::path::Path;
 
 use self::report::Report;
-use super::{Snapshot, TopLevel};
+use crate::{
+    error::Result,
+    pickle::{self, Inspection},
+    snapshot::{Snapshot, TopLevel},
+};
 
-/// How bad a finding is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Severity {
-    /// Only differs from what PyTorch writes.
-    Pytorch,
-    /// Makes a misleading picture.
-    Warning,
-    /// Some reader throws, or is badly wrong.
-    Error,
-}
-
-impl Severity {
-    /// `P`, `W` or `E`.
-    #[must_use]
-    pub fn letter(self) -> char {
-        match self {
-            Severity::Pytorch => 'P',
-            Severity::Warning => 'W',
-            Severity::Error => 'E',
-        }
-    }
-}
-
-/// One broken invariant.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The invariant's number, 1 to 36.
-    pub rule: u8,
-    /// How bad it is.
-    pub severity: Severity,
-    /// Where, such as `device_traces[0][17]` or `byte 88`.
-    pub place: String,
-    /// What is wrong, and where it helps, what to do.
-    pub what: String,
-}
-
-impl Finding {
-    pub(crate) fn new(
-        rule: u8,
-        severity: Severity,
-        place: impl Into<String>,
-        what: impl Into<String>,
-    ) -> Finding {
-        Finding { rule, severity, place: place.into(), what: what.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} {}: {}", self.severity.letter(), self.rule, self.place, self.what)
-    }
-}
+pub use crate::finding::{Finding, Severity};
 
 /// Checks what a snapshot says (invariants 1, 2, 4 and 6 to 36).
 ///
@@ -91,7 +43,7 @@ impl fmt::Display for Finding {
 /// segments alone.
 ///
 /// ```
-/// use memreel::snapshot::{Snapshot, validate::validate};
+/// use memreel::{snapshot::Snapshot, validate::validate};
 /// let snapshot: Snapshot = serde_json::from_str(r#"{"segments": [], "device_traces": []}"#)?;
 /// let findings = validate(&snapshot);
 /// assert_eq!(findings[0].rule, 2);
@@ -107,4 +59,25 @@ pub fn validate(snapshot: &Snapshot) -> Vec<Finding> {
         other::check(snapshot, &mut report);
     }
     report.finish()
+}
+
+/// Checks a file: first its bytes, then the snapshot that they contain.
+///
+/// A file that is not a snapshot is not an error: it gives a finding.
+///
+/// ```no_run
+/// use memreel::validate::{Severity, check_file};
+/// let findings = check_file("snapshot.pickle")?;
+/// assert!(findings.iter().all(|finding| finding.severity < Severity::Error));
+/// # Ok::<(), memreel::Error>(())
+/// ```
+///
+/// # Errors
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
+pub fn check_file(path: impl AsRef<Path>) -> Result<Vec<Finding>> {
+    let Inspection { snapshot, mut findings } = pickle::inspect(path)?;
+    if let Ok(snapshot) = snapshot {
+        findings.extend(validate(&snapshot));
+    }
+    Ok(findings)
 }
