@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::event::{DeviceId, StreamId};
+
 /// What memreel's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -37,7 +39,7 @@ enum Kind {
     #[error("device {device}: {what}")]
     Device { device: String, what: String },
     #[error("the history of device {device}{}: {what}", at_entry(*entry))]
-    History { device: usize, entry: Option<usize>, what: String },
+    History { device: DeviceId, entry: Option<usize>, what: String },
 }
 
 fn at_entry(entry: Option<usize>) -> String {
@@ -51,7 +53,7 @@ fn at_entry(entry: Option<usize>) -> String {
 #[non_exhaustive]
 pub struct OutOfMemory {
     /// The device's ordinal.
-    pub device: u16,
+    pub device: DeviceId,
     /// What the program asked for.
     pub requested_bytes: u64,
     /// The request after rounding; the size of the `oom` event.
@@ -59,7 +61,7 @@ pub struct OutOfMemory {
     /// What the device was asked for.
     pub segment_bytes: u64,
     /// The stream handle of the request.
-    pub stream: u64,
+    pub stream: StreamId,
     /// The device's memory.
     pub device_total_bytes: u64,
     /// What the device had free.
@@ -227,7 +229,7 @@ impl Error {
     }
 
     #[cold]
-    pub(crate) fn history(device: usize, entry: Option<usize>, what: impl Into<String>) -> Error {
+    pub(crate) fn history(device: DeviceId, entry: Option<usize>, what: impl Into<String>) -> Error {
         Error(Box::new(Kind::History { device, entry, what: what.into() }))
     }
 

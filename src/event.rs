@@ -1,7 +1,7 @@
 //! The words every room shares: what happened, where, how large, on which device and stream.
 #![forbid(unsafe_code)]
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 /// An address in a device's memory, in bytes. On the host device it is a real pointer value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,15 +30,29 @@ impl fmt::Display for Address {
     }
 }
 
-/// The ordinal of a device: its place in a snapshot's `device_traces`.
+/// The number of a device: its index in a snapshot's `device_traces`, or -1 for pinned host memory.
+///
+/// A plain integer converts into it, so functions that take `impl Into<DeviceId>` accept a literal:
+///
+/// ```
+/// use memreel::DeviceId;
+///
+/// assert_eq!(DeviceId::from(2), DeviceId(2));
+/// assert_eq!(DeviceId(2).index(), Some(2));
+/// assert_eq!(DeviceId::HOST.index(), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct DeviceId(pub u16);
+pub struct DeviceId(pub i64);
 
 impl DeviceId {
-    /// As an index into `device_traces`.
+    /// Pinned host memory, as snapshots of PyTorch number it.
+    pub const HOST: DeviceId = DeviceId(-1);
+
+    /// The index into `device_traces`, or `None` for a negative number.
+    #[inline]
     #[must_use]
-    pub fn index(self) -> usize {
-        usize::from(self.0)
+    pub fn index(self) -> Option<usize> {
+        usize::try_from(self.0).ok()
     }
 }
 
@@ -48,21 +62,136 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// The handle of a stream as a snapshot shows it; 0 is the default stream.
-///
-/// On CUDA it is the `cudaStream_t` pointer value. Only equality and order
-/// matter: free blocks are kept by stream handle (caching-allocator.md 2.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct StreamId(pub u64);
-
-impl StreamId {
-    /// The stream that work runs on when nobody names another.
-    pub const DEFAULT: StreamId = StreamId(0);
+impl From<i64> for DeviceId {
+    fn from(number: i64) -> DeviceId {
+        DeviceId(number)
+    }
 }
 
-/// Which private pool memory belongs to; `(0, 0)` is the default pool.
+impl From<i32> for DeviceId {
+    fn from(number: i32) -> DeviceId {
+        DeviceId(number.into())
+    }
+}
+
+impl From<u16> for DeviceId {
+    fn from(number: u16) -> DeviceId {
+        DeviceId(number.into())
+    }
+}
+
+impl From<usize> for DeviceId {
+    /// An index beyond `i64::MAX`, which no list has, becomes `i64::MAX`.
+    fn from(index: usize) -> DeviceId {
+        DeviceId(i64::try_from(index).unwrap_or(i64::MAX))
+    }
+}
+
+/// The handle of a stream as a snapshot shows it; 0 is the default stream.
+///
+/// On CUDA it is the bits of the `cudaStream_t` pointer. Streams compare as
+/// unsigned handles: free blocks are kept in that order (caching-allocator.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct StreamId(pub i64);
+
+impl StreamId {
+    /// The stream on which work runs unless another one is named.
+    pub const DEFAULT: StreamId = StreamId(0);
+
+    /// The stream with this handle: a pointer's bits.
+    #[inline]
+    #[must_use]
+    pub const fn from_handle(handle: u64) -> StreamId {
+        StreamId(handle.cast_signed())
+    }
+
+    /// The bits of the handle.
+    #[inline]
+    #[must_use]
+    pub const fn handle(self) -> u64 {
+        self.0.cast_unsigned()
+    }
+}
+
+impl Ord for StreamId {
+    #[inline]
+    fn cmp(&self, other: &StreamId) -> Ordering {
+        self.handle().cmp(&other.handle())
+    }
+}
+
+impl PartialOrd for StreamId {
+    #[inline]
+    fn partial_cmp(&self, other: &StreamId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<i64> for StreamId {
+    fn from(number: i64) -> StreamId {
+        StreamId(number)
+    }
+}
+
+impl From<i32> for StreamId {
+    fn from(number: i32) -> StreamId {
+        StreamId(number.into())
+    }
+}
+
+impl From<u16> for StreamId {
+    fn from(number: u16) -> StreamId {
+        StreamId(number.into())
+    }
+}
+
+impl From<usize> for StreamId {
+    fn from(handle: usize) -> StreamId {
+        StreamId::from_handle(handle as u64)
+    }
+}
+
+/// The private pool that memory belongs to, as the pair that PyTorch writes into `segment_pool_id`.
+///
+/// A pool of CUDA graphs is `(graph, 0)`, a pool that the program made is `(0, user)`, each counted
+/// from 1; [`PoolId::DEFAULT`] is no private pool (caching-allocator.md 8.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct PoolId(pub u64, pub u64);
+pub struct PoolId {
+    /// The number of the capture that made the pool, or 0.
+    pub graph: u64,
+    /// The number of the pool among those that the program made, or 0.
+    pub user: u64,
+}
+
+impl PoolId {
+    /// The pool that serves every request that no private pool serves.
+    pub const DEFAULT: PoolId = PoolId { graph: 0, user: 0 };
+
+    /// The pool of the capture with this number.
+    #[must_use]
+    pub const fn of_graph(graph: u64) -> PoolId {
+        PoolId { graph, user: 0 }
+    }
+
+    /// The pool with this number among those that the program made.
+    #[must_use]
+    pub const fn of_user(user: u64) -> PoolId {
+        PoolId { graph: 0, user }
+    }
+}
+
+impl fmt::Display for PoolId {
+    /// As PyTorch writes it: `(0, 1)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, {})", self.graph, self.user)
+    }
+}
 
 /// A captured stack, as a number that the recorder's stack table hands out.
 ///

@@ -43,8 +43,8 @@
 //! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
 
 mod sync;
-mod error;
 mod event;
+mod error;
 mod inventory;
 mod finding;
 pub mod device;

@@ -73,8 +73,9 @@ impl Reel {
     ///
     /// # Errors
     /// [`Error::is_misuse`] without such a device.
-    pub fn allocator(&self, device: usize) -> Result<&CachingAllocator> {
-        self.shared.allocators.get(device).ok_or_else(|| {
+    pub fn allocator(&self, device: impl Into<DeviceId>) -> Result<&CachingAllocator> {
+        let device = device.into();
+        device.index().and_then(|index| self.shared.allocators.get(index)).ok_or_else(|| {
             Error::misuse(format!(
                 "there is no device {device}: this reel has {}",
                 self.shared.allocators.len()
@@ -87,7 +88,7 @@ impl Reel {
     /// # Errors
     /// [`Error::is_misuse`] without such a device, or if it is no GPU.
     #[cfg(feature = "cuda")]
-    pub fn cuda(&self, device: usize) -> Result<crate::cuda::Memory> {
+    pub fn cuda(&self, device: impl Into<DeviceId>) -> Result<crate::cuda::Memory> {
         crate::cuda::Memory::new(self.allocator(device)?)
     }
 
@@ -226,7 +227,7 @@ impl Builder {
         for (ordinal, make) in self.devices.into_iter().enumerate() {
             let id =
                 u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
-            allocators.push(make(&recorder, DeviceId(id), self.settings.clone()));
+            allocators.push(make(&recorder, id.into(), self.settings.clone()));
         }
         let reel = Reel { shared: Arc::new(Shared { recorder, allocators, dialect: self.dialect }) };
         if let Some(path) = self.save_on_oom {

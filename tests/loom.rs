@@ -237,7 +237,7 @@ fn note(track: &Track, n: u64) {
         address: Address(n * 4096),
         size_bytes: n * 512,
         stream: StreamId::DEFAULT,
-        pool: PoolId::default(),
+        pool: PoolId::DEFAULT,
         stack: StackId::NONE,
     });
 }
@@ -305,7 +305,7 @@ fn a_free_stays_in_order_beside_another_lock() {
             address: Address(n * 4096),
             size_bytes: 512,
             stream: StreamId::DEFAULT,
-            pool: PoolId::default(),
+            pool: PoolId::DEFAULT,
             stack: StackId::NONE,
         };
         let theirs = track.clone();

@@ -1,7 +1,7 @@
 //! The snapshot of 1,000,000 entries that benches read, write and ask, and the same with more.
 
 use memreel::{
-    Action, BlockState, PoolKind,
+    Action, BlockState, PoolKind, StreamId,
     snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
 };
 
@@ -116,7 +116,7 @@ impl Events {
         self.trace.push(TraceEntry {
             address,
             size,
-            stream: 0,
+            stream: StreamId::DEFAULT,
             time_us: self.time_us,
             stack: Some(stack),
             shape: self.shapes.0,

@@ -15,7 +15,7 @@ const N_EVENTS: u32 = 100_000;
 pub(crate) fn event(n: u32, stack: StackId) -> Event {
     let action = if n.is_multiple_of(2) { Action::Alloc } else { Action::FreeRequested };
     let address = Address(0x7f00_0000_0000 + u64::from(n / 2) * 512);
-    Event { action, address, size_bytes: 512, stream: StreamId::DEFAULT, pool: PoolId::default(), stack }
+    Event { action, address, size_bytes: 512, stream: StreamId::DEFAULT, pool: PoolId::DEFAULT, stack }
 }
 
 fn track(history: &History) -> Track {

@@ -42,7 +42,7 @@ impl Filter {
     }
 
     fn accepts(&self, stream: StreamId) -> bool {
-        let mut stream = super::torch::pointer(memreel::Address(stream.0));
+        let mut stream = super::torch::pointer(memreel::Address(stream.handle()));
         // SAFETY: the invoker belongs to the storage, and takes the argument's place.
         self.0.invoker.is_some_and(|call| unsafe { call(&raw const self.0.storage, &raw mut stream) })
     }
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn memreel_begin_allocate_to_pool(
             Some(filter) => Route::Streams(Box::new(move |stream| filter.accepts(stream))),
             None => Route::Thread,
         };
-        begin(state()?.allocator(device)?, PoolId(pool_first, pool_second), route)
+        begin(state()?.allocator(device)?, PoolId { graph: pool_first, user: pool_second }, route)
     });
 }
 
@@ -93,11 +93,11 @@ fn begin(allocator: &CachingAllocator, pool: PoolId, route: Route) -> Result<()>
 /// For `set_end_allocate_to_pool_fn`: what [`memreel_begin_allocate_to_pool`] began has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_end_allocate_to_pool(device: c_int, pool_first: u64, pool_second: u64) {
-    status(|| state()?.allocator(device)?.end_pool(PoolId(pool_first, pool_second)));
+    status(|| state()?.allocator(device)?.end_pool(PoolId { graph: pool_first, user: pool_second }));
 }
 
 /// For `set_release_pool`: one hold less on a pool; at none its free memory may go.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_release_pool(device: c_int, pool_first: u64, pool_second: u64) {
-    status(|| state()?.allocator(device)?.release_pool(PoolId(pool_first, pool_second)));
+    status(|| state()?.allocator(device)?.release_pool(PoolId { graph: pool_first, user: pool_second }));
 }

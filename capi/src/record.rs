@@ -16,7 +16,7 @@ use super::{
     state::{State, state},
 };
 use memreel::{
-    Address, DeviceId, Error, Inventory, Result, StreamId, pickle,
+    Address, DeviceId, Error, Inventory, Result, pickle,
     recorder::{History, Ledger, Scope},
     snapshot::{self, Dialect, TapeSnapshot},
 };
@@ -117,7 +117,7 @@ pub extern "C" fn memreel_record_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.alloc(at(address), size as u64, StreamId(stream.addr() as u64)))
+    report(device, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// A block went back to another allocator; say so before it can be handed out again.
@@ -134,7 +134,7 @@ pub extern "C" fn memreel_record_segment_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.segment_alloc(at(address), size as u64, StreamId(stream.addr() as u64)))
+    report(device, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// Another allocator gives a segment back to the device.
@@ -151,7 +151,7 @@ pub extern "C" fn memreel_record_oom(
     device_free: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.oom(size as u64, device_free as u64, StreamId(stream.addr() as u64)))
+    report(device, |ledger| ledger.oom(size as u64, device_free as u64, stream.addr().into()))
 }
 
 fn at(address: *mut c_void) -> Address {
@@ -174,19 +174,20 @@ fn report(device: c_int, tell: impl FnOnce(&Ledger)) -> c_int {
 impl State {
     fn ledger(&self, device: c_int) -> Result<Arc<Ledger>> {
         let id = u16::try_from(device).map_err(|_| Error::misuse(format!("there is no device {device}")))?;
+        let id = DeviceId::from(id);
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(self.reel.recorder().ledger(DeviceId(id)));
+        let make = || Arc::new(self.reel.recorder().ledger(id));
         Ok(ledgers.entry(id).or_insert_with(make).clone())
     }
 
     /// All devices, each with its allocator and its ledger.
     fn recorded(&self) -> TapeSnapshot {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = self.reel.allocators().iter().map(|allocator| allocator.device_id().0);
-        let devices: BTreeSet<u16> = own.chain(ledgers.keys().copied()).collect();
-        let both = |id: &u16| Both {
-            device: DeviceId(*id),
-            allocator: self.reel.allocators().get(usize::from(*id)),
+        let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());
+        let devices: BTreeSet<DeviceId> = own.chain(ledgers.keys().copied()).collect();
+        let both = |id: &DeviceId| Both {
+            device: *id,
+            allocator: self.reel.allocators().get(id.index().unwrap_or(usize::MAX)),
             ledger: ledgers.get(id).cloned(),
         };
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();

@@ -24,7 +24,7 @@ pub(super) struct State {
     #[cfg(feature = "cuda")]
     gpus: Vec<Arc<Cuda>>,
     /// Of allocators that report to memreel, by device.
-    pub(super) ledgers: Mutex<BTreeMap<u16, Arc<Ledger>>>,
+    pub(super) ledgers: Mutex<BTreeMap<DeviceId, Arc<Ledger>>>,
 }
 
 /// The state, made at first use and kept until the process ends: callers free
@@ -82,7 +82,7 @@ impl State {
 
     /// A device's allocator.
     pub(super) fn allocator(&self, device: c_int) -> Result<&CachingAllocator> {
-        self.reel.allocator(usize::try_from(device).unwrap_or(usize::MAX))
+        self.reel.allocator(device)
     }
 
     /// A new block, which is the caller's until [`State::free`].
@@ -128,7 +128,7 @@ impl State {
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     unsafe fn adopt(&self, device: DeviceId, stream: StreamId) {
         #[cfg(feature = "cuda")]
-        if let Some(gpu) = self.gpus.get(device.index()) {
+        if let Some(gpu) = device.index().and_then(|index| self.gpus.get(index)) {
             // SAFETY: the caller's promise.
             unsafe { gpu.adopt_stream(stream) };
         }

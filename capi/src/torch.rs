@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn memreel_malloc(
     device: c_int,
     stream: *mut c_void,
 ) -> *mut c_void {
-    let error = match cross(|| alloc(size, device, StreamId(stream.addr() as u64))) {
+    let error = match cross(|| alloc(size, device, stream.addr().into())) {
         Ok(address) => return pointer(address),
         Err(error) => error,
     };
@@ -113,7 +113,7 @@ fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
 /// The stream is one of the block's device, and is not destroyed before the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memreel_record_stream(address: *mut c_void, stream: *mut c_void) {
-    let (address, stream) = (Address(address.addr() as u64), StreamId(stream.addr() as u64));
+    let (address, stream) = (Address(address.addr() as u64), stream.addr().into());
     // SAFETY: the caller's promise.
     status(|| unsafe { state()?.record_stream(address, stream) });
 }

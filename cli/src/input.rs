@@ -71,11 +71,11 @@ impl Opened {
     pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
         let found = devices(&self.snapshot);
         let n_traces = self.snapshot.device_traces.len();
-        let n = found.last().map_or(0, |device| device.index() + 1).max(n_traces);
+        let n = found.last().map_or(0, |device| device.index().map_or(0, |index| index + 1)).max(n_traces);
         match which {
             Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
             Devices::All => Ok(found),
-            Devices::One(device) if usize::from(device) < n => Ok(vec![DeviceId(device)]),
+            Devices::One(device) if usize::from(device) < n => Ok(vec![device.into()]),
             Devices::One(device) => {
                 let known: Vec<String> = found.iter().map(ToString::to_string).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
             0..3 => {
                 // Small ones, up to 64 KiB, and large ones up to 128 MiB, on four streams.
                 let bytes = 1 + if op[0] & 8 == 0 { number } else { number << 11 };
-                live.extend(allocator.alloc(bytes, StreamId(u64::from(op[0] >> 4 & 3))));
+                live.extend(allocator.alloc(bytes, StreamId(i64::from(op[0] >> 4 & 3))));
             }
             3 | 4 if !live.is_empty() => {
                 live.swap_remove(pick % live.len()).free().expect("it is live");

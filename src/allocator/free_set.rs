@@ -288,7 +288,7 @@ mod tests {
         for step in 0..60_000 {
             // In turns most blocks are of few sizes, so that bins become trees, and lists again.
             let n_sizes = if step / 10_000 % 2 == 1 { 2 } else { sizes.len() };
-            let (stream, bytes) = (StreamId([0, 7, u64::MAX][draw(3)]), sizes[draw(n_sizes)]);
+            let (stream, bytes) = (StreamId([0, 7, -1][draw(3)]), sizes[draw(n_sizes)]);
             let address = Address(512 * (1 + draw(2_000) as u64));
             let own =
                 |(key, id): (&(StreamId, u64, Address), &BlockId)| (key.0 == stream).then_some((*key, *id));

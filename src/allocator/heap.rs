@@ -84,7 +84,7 @@ impl Heap {
     pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
         let mut segments = Segments::new(device);
         let mut pools = Pools::default();
-        pools.add(PoolId::default(), false);
+        pools.add(PoolId::DEFAULT, false);
         segments.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
             stats: Tallies::new(settings.max_split_bytes),
@@ -200,7 +200,7 @@ impl Heap {
         if self.private.is_routing() {
             return Ok(None);
         }
-        self.release_cached(PoolId::default(), request.stack)?;
+        self.release_cached(PoolId::DEFAULT, request.stack)?;
         self.stats.num_alloc_retries += 1;
         self.grow(request)
     }
@@ -278,7 +278,7 @@ impl Heap {
 
     /// Free blocks of private pools, which the default pools cannot use.
     fn private_pool_bytes(&self) -> u64 {
-        let private = self.pools.iter().filter(|pool| pool.id != PoolId::default());
+        let private = self.pools.iter().filter(|pool| pool.id != PoolId::DEFAULT);
         private.flat_map(|pool| pool.iter().map(|id| self.blocks[id].bytes)).sum()
     }
 
@@ -286,11 +286,11 @@ impl Heap {
     fn out_of_memory(&mut self, request: &Request) -> Error {
         let device = self.segments.device();
         let figures = OutOfMemory {
-            device: self.track.device().0,
+            device: self.track.device(),
             requested_bytes: request.requested_bytes,
             rounded_bytes: request.rounded_bytes,
             segment_bytes: request.segment_bytes(&self.settings),
-            stream: request.stream.0,
+            stream: request.stream,
             device_total_bytes: device.total_bytes(),
             device_free_bytes: device.free_bytes(),
             allowed_bytes: self.segments.allowed_bytes(),

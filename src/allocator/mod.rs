@@ -141,7 +141,7 @@ impl CachingAllocator {
     /// [`Error::is_device`] when a stream cannot be waited for.
     pub fn empty_cache(&self) -> Result<()> {
         let stack = self.shared.track.stack_of_free(StackId::NONE);
-        self.shared.heap().release_cached(PoolId::default(), stack)
+        self.shared.heap().release_cached(PoolId::DEFAULT, stack)
     }
 
     /// A new private pool, whose memory serves only requests that are routed
@@ -384,7 +384,7 @@ impl Heap {
         // they are in; all else goes. Nobody is left to tell.
         let _ = self.complete_all(StackId::NONE);
         self.release_default_pools(StackId::NONE);
-        let _ = self.release_cached(PoolId::default(), StackId::NONE);
+        let _ = self.release_cached(PoolId::DEFAULT, StackId::NONE);
         self.pools.indices().for_each(|pool| self.unreserve_bare(pool));
     }
 }

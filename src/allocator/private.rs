@@ -83,17 +83,17 @@ impl PrivatePools {
     pub(super) fn next_id(&mut self, is_capture: bool) -> PoolId {
         let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
         *n += 1;
-        if is_capture { PoolId(*n, 0) } else { PoolId(0, *n) }
+        if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) }
     }
 
     /// Claims an id that nobody has; [`PrivatePools::next_id`] will not give it.
     pub(super) fn take_id(&mut self, id: PoolId) -> Result<()> {
-        if id == PoolId::default() || self.pools.get_mut(id).is_some() {
-            return Err(Error::misuse(format!("pool {id:?} exists already")));
+        if id == PoolId::DEFAULT || self.pools.get_mut(id).is_some() {
+            return Err(Error::misuse(format!("pool {id} exists already")));
         }
         match id {
-            PoolId(0, n) => self.n_user = self.n_user.max(n),
-            PoolId(n, _) => self.n_capture = self.n_capture.max(n),
+            PoolId { graph: 0, user } => self.n_user = self.n_user.max(user),
+            PoolId { graph, .. } => self.n_capture = self.n_capture.max(graph),
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl PrivatePools {
 
     pub(super) fn begin(&mut self, id: PoolId, route: Route) -> Result<()> {
         if self.routes.iter().any(|(begun, _)| *begun == id) {
-            return Err(Error::misuse(format!("pool {id:?} is already being allocated to; end that first")));
+            return Err(Error::misuse(format!("pool {id} is already being allocated to; end that first")));
         }
         let pool = self.pools.get_mut(id).ok_or_else(|| unknown(id))?;
         pool.n_users += 1;
@@ -146,7 +146,7 @@ impl PrivatePools {
 
     pub(super) fn end(&mut self, id: PoolId) -> Result<()> {
         let place = self.routes.iter().position(|(begun, _)| *begun == id);
-        let place = place.ok_or_else(|| Error::misuse(format!("pool {id:?} is not being allocated to")))?;
+        let place = place.ok_or_else(|| Error::misuse(format!("pool {id} is not being allocated to")))?;
         self.routes.remove(place);
         Ok(())
     }
@@ -189,5 +189,5 @@ impl PrivatePools {
 }
 
 fn unknown(id: PoolId) -> Error {
-    Error::misuse(format!("there is no private pool {id:?}, or it was released by all its users"))
+    Error::misuse(format!("there is no private pool {id}, or it was released by all its users"))
 }

@@ -16,7 +16,7 @@ impl Heap {
     /// more. A private pool's id restricts it to that pool. While requests are
     /// routed to a private pool, the default pools stay as they are.
     pub(super) fn release_cached(&mut self, only: PoolId, stack: StackId) -> Result<()> {
-        let is_default = only == PoolId::default();
+        let is_default = only == PoolId::DEFAULT;
         if is_default && !self.private.is_routing() {
             self.complete_all(stack)?;
             self.release_default_pools(stack);

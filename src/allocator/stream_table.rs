@@ -23,7 +23,7 @@ pub(super) struct StreamKey {
 
 impl StreamKey {
     pub(super) fn new(device: DeviceId, stream: StreamId, number: u64) -> StreamKey {
-        let hash = 1 << 56 | u64::from(device.0) << 48 | number & ((1 << 48) - 1);
+        let hash = 1 << 56 | device.0.cast_unsigned() << 48 | number & ((1 << 48) - 1);
         StreamKey { stream, hash }
     }
 }
@@ -42,7 +42,7 @@ impl Hashed for StreamKey {
 impl Hashed for PoolId {
     /// The half that is not zero.
     fn hash(self) -> u64 {
-        if self.0 == 0 { self.1 } else { self.0 }
+        if self.graph == 0 { self.user } else { self.graph }
     }
 }
 
@@ -212,13 +212,13 @@ mod tests {
     use super::*;
 
     fn key(number: u64) -> StreamKey {
-        StreamKey::new(DeviceId(0), StreamId(number), number)
+        StreamKey::new(DeviceId(0), StreamId::from_handle(number), number)
     }
 
     fn order(numbers: &[u64]) -> Vec<u64> {
         let mut table = StreamSet::default();
         numbers.iter().for_each(|number| *table.entry(key(*number), || ()) = ());
-        table.keys().map(|key| key.stream.0).collect()
+        table.keys().map(|key| key.stream.handle()).collect()
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
                     *table.entry(key(number), || 0) = value;
                     plain.insert(number, value);
                 }
-                let mut held: Vec<_> = table.keys().map(|key| key.stream.0).collect();
+                let mut held: Vec<_> = table.keys().map(|key| key.stream.handle()).collect();
                 held.sort_unstable();
                 assert!(held.iter().eq(plain.keys()), "{held:?}");
                 assert_eq!(table.is_empty(), plain.is_empty());

@@ -36,7 +36,7 @@ pub fn folded<E>(
     mut take: impl FnMut(&str, i128) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut folder = Folder::new(snapshot);
-    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == i64::from(device.0));
+    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
     for segment in snapshot.segments.iter().filter(is_asked) {
         let Segment { stream, address, .. } = segment;
         let prefix = match grouping {

@@ -1,6 +1,6 @@
 //! Blocks from their alloc to the end of their free, in moments of one device's history.
 
-use crate::snapshot::StackIndex;
+use crate::{event::StreamId, snapshot::StackIndex};
 
 /// How many entries of a trace have happened: 0 is before the first, and entry `i` is over at `i + 1`.
 ///
@@ -46,7 +46,7 @@ pub struct Life {
     /// been, a multiple of 512.
     pub bytes: u64,
     /// On which stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Who asked; `None` if nobody recorded it.
     pub stack: Option<StackIndex>,
     /// The moment from which it is there; [`Moment::START`] if it was there before the history.

@@ -6,7 +6,7 @@ use super::{
     state::{DeviceHistory, Totals},
 };
 use crate::{
-    event::{Action, PoolId},
+    event::{Action, PoolId, StreamId},
     inventory::PoolKind,
     snapshot::StackIndex,
 };
@@ -51,7 +51,7 @@ pub struct OomReport {
     /// What the device had free.
     pub device_free_bytes: u64,
     /// On which stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Who asked.
     pub stack: Option<StackIndex>,
     /// The figures of the moment.
@@ -125,7 +125,7 @@ pub fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
         let kind = if is_small { PoolKind::Small } else { PoolKind::Large };
         range.stream == entry.stream
             && range.kind.is_none_or(|found| found == kind)
-            && range.pool.is_none_or(|pool| pool == PoolId::default())
+            && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
     };
     let sum = |free: u64, segment: &Layout<'_>| free.saturating_add(segment.free_bytes());
     let free_here_bytes = segments.iter().filter(serves).fold(0, sum);

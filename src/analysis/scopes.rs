@@ -25,7 +25,7 @@ impl<'a> Scopes<'a> {
     /// Reads the scopes of a device.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot, device: DeviceId) -> Scopes<'a> {
-        let entries = snapshot.device_traces.get(device.index()).map_or(&[][..], Vec::as_slice);
+        let entries = snapshot.trace(device);
         // A scope is a key of the shape, so the shapes in use tell without a look at each entry.
         let mut is_used = vec![false; snapshot.shapes.len()];
         entries.iter().for_each(|entry| is_used[entry.shape.index()] = true);
@@ -81,7 +81,7 @@ impl<'a> Scopes<'a> {
 
 /// Walks the annotations of a device in the order of their times.
 fn open(snapshot: &Snapshot, device: DeviceId) -> Vec<(i64, String)> {
-    let is_of = |at: &usize| snapshot.external_annotations[*at].device == i64::from(device.0);
+    let is_of = |at: &usize| snapshot.external_annotations[*at].device == device;
     let mut order: Vec<usize> = (0..snapshot.external_annotations.len()).filter(is_of).collect();
     order.sort_by_key(|at| snapshot.external_annotations[*at].time_us);
     let mut names: Vec<&str> = Vec::new();

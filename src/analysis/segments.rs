@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::life::Moment;
 use crate::{
-    event::{Action, PoolId},
+    event::{Action, PoolId, StreamId},
     inventory::PoolKind,
     snapshot::{Block, Field, Segment, Snapshot, StackIndex, TraceEntry},
 };
@@ -18,7 +18,7 @@ pub struct Range {
     /// Its size.
     pub bytes: u64,
     /// The stream whose requests it serves.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
     /// The kind of pool it belongs to; `None` if it is gone at the end, where this is told.

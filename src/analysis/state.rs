@@ -106,19 +106,19 @@ pub struct DeviceHistory<'a> {
 /// The devices that have events or segments, by ordinal.
 #[must_use]
 pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
-    let of_segments = snapshot.segments.iter().filter_map(|segment| u16::try_from(segment.device).ok());
+    let of_segments = snapshot.segments.iter().filter_map(|segment| u16::try_from(segment.device.0).ok());
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
     let of_traces = traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device);
     let found: BTreeSet<u16> = of_segments.chain(of_traces).collect();
-    found.into_iter().map(DeviceId).collect()
+    found.into_iter().map(DeviceId::from).collect()
 }
 
 impl<'a> DeviceHistory<'a> {
     /// Reads the trace and the segments of a device; both may be empty.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
-        let entries = snapshot.device_traces.get(device.index()).map_or(&[][..], Vec::as_slice);
-        let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+        let entries = snapshot.trace(device);
+        let is_of = |segment: &&Segment| segment.device == device;
         let segments: Vec<&Segment> = snapshot.segments.iter().filter(is_of).collect();
         let walk = Walk::of(snapshot, entries, &segments);
         let mut start = Totals { reserved_bytes: reserved_at_start(entries, &segments), ..Totals::default() };

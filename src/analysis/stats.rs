@@ -2,7 +2,7 @@
 
 use super::request::requested_bytes;
 use crate::{
-    event::DeviceId,
+    event::{DeviceId, StreamId},
     inventory::BlockState,
     snapshot::{Segment, Snapshot},
 };
@@ -65,7 +65,7 @@ pub struct SegmentMap {
     /// Its size.
     pub bytes: u64,
     /// The stream it serves.
-    pub stream: i64,
+    pub stream: StreamId,
     /// What is free in it.
     pub free: Free,
     /// A letter a page: `' '` free, `a` to `z` one block, `0` to `9` several blocks that fill so
@@ -84,7 +84,7 @@ pub struct SegmentMap {
 /// ```
 #[must_use]
 pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
-    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == i64::from(device.0));
+    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
     let mut segments: Vec<&Segment> = snapshot.segments.iter().filter(is_asked).collect();
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
     let mut stats = SegmentStats { n_segments: segments.len(), ..SegmentStats::default() };

@@ -57,7 +57,7 @@ pub struct Line<'a> {
 
 /// Names the entries of a device's trace one by one.
 pub fn lines(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> impl Iterator<Item = Line<'_>> {
-    let entries = snapshot.device_traces.get(device.index()).map_or(&[][..], Vec::as_slice);
+    let entries = snapshot.trace(device);
     let mut names = Names::new(snapshot, device, naming);
     entries.iter().map(move |entry| names.line(entry))
 }
@@ -80,7 +80,7 @@ impl Names {
             match naming {
                 // The tool looks in the segments of every device, as far as they are allocated.
                 Naming::PyTorch => finals.add(segment.address, segment.allocated_size, index),
-                Naming::Recycled if segment.device == i64::from(device.0) => {
+                Naming::Recycled if segment.device == device => {
                     finals.add(segment.address, segment.total_size, index);
                 }
                 Naming::Recycled => {}

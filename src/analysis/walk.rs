@@ -12,7 +12,7 @@ use super::{
     request::requested_bytes,
 };
 use crate::{
-    event::Action,
+    event::{Action, StreamId},
     inventory::BlockState,
     snapshot::{Block, Segment, Snapshot, StackIndex, TraceEntry},
 };
@@ -235,7 +235,7 @@ impl Walk {
         snapshot: &Snapshot,
         earlier: Option<u32>,
         address: u64,
-        stream: i64,
+        stream: StreamId,
         block: &Block,
     ) {
         let from = earlier.map_or(Moment::START, |earlier| self.life(earlier).until);
@@ -290,7 +290,7 @@ fn better(stack: Option<StackIndex>, of_block: Option<StackIndex>) -> Option<Sta
 pub(super) fn active_blocks<'a>(
     snapshot: &'a Snapshot,
     segments: &[&'a Segment],
-) -> impl Iterator<Item = (u64, i64, &'a Block)> {
+) -> impl Iterator<Item = (u64, StreamId, &'a Block)> {
     let placed = segments.iter().flat_map(|segment| {
         let stream = segment.stream;
         super::segments::blocks(snapshot, segment).map(move |(address, block)| (address, stream, block))

@@ -138,14 +138,14 @@ impl Memory {
         if self.recent.load(Ordering::Relaxed) != handle {
             self.introduce_slowly(stream);
         }
-        Ok(StreamId(handle))
+        Ok(StreamId::from_handle(handle))
     }
 
     #[cold]
     fn introduce_slowly(&self, stream: &Arc<CudaStream>) {
         if let Some(gpu) = self.allocator.device().as_cuda() {
             let id = gpu.use_stream(stream);
-            self.recent.store(id.0, Ordering::Relaxed);
+            self.recent.store(id.handle(), Ordering::Relaxed);
         }
     }
 

@@ -71,7 +71,7 @@ impl Uses {
     /// A stream that nobody introduced may be gone when the block is freed.
     fn record_stream(&self, stream: &CudaStream) -> bool {
         let Some(block) = &self.block else { return true };
-        let id = StreamId(stream.cu_stream() as u64);
+        let id = StreamId::from_handle(stream.cu_stream() as u64);
         let is_known = block.device().as_cuda().is_some_and(|gpu| gpu.knows_stream(id));
         if is_known {
             block.record_stream(id);

@@ -121,7 +121,7 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// foreign ones; the order in which frees complete on several streams
     /// depends on it (caching-allocator.md 4.4).
     fn stream_number(&self, stream: StreamId) -> u64 {
-        stream.0
+        stream.handle()
     }
 
     /// The GPU that its memory is on, if it is one.

@@ -328,6 +328,6 @@ unsafe impl Device for Simulated {
     }
 
     fn stream_number(&self, stream: StreamId) -> u64 {
-        self.state().numbers.get(&stream).copied().unwrap_or(stream.0)
+        self.state().numbers.get(&stream).copied().unwrap_or(stream.handle())
     }
 }

@@ -117,7 +117,7 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::Addr | Field::DeviceFree => writer.unsigned(entry.address),
             Field::Size => writer.unsigned(entry.size),
             Field::Stream => {
-                writer.out.int(entry.stream);
+                writer.out.int(entry.stream.0);
             }
             Field::TimeUs => {
                 writer.out.int(entry.time_us);
@@ -141,7 +141,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let template = self.template(segment.shape);
         self.record(&template, |writer, field| match field {
             Field::Device => {
-                writer.out.int(segment.device);
+                writer.out.int(segment.device.0);
             }
             Field::Address => writer.unsigned(segment.address),
             Field::TotalSize => writer.unsigned(segment.total_size),
@@ -149,14 +149,14 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::ActiveSize => writer.unsigned(segment.active_size),
             Field::RequestedSize => writer.unsigned(segment.requested_size),
             Field::Stream => {
-                writer.out.int(segment.stream);
+                writer.out.int(segment.stream.0);
             }
             Field::SegmentType => writer.name(segment.kind.map(|kind| kind.name())),
             Field::SegmentPoolId => {
                 writer.out.text("[");
-                writer.unsigned(segment.pool.0);
+                writer.unsigned(segment.pool.graph);
                 writer.out.text(",");
-                writer.unsigned(segment.pool.1);
+                writer.unsigned(segment.pool.user);
                 writer.out.text("]");
             }
             Field::IsExpandable => {
@@ -177,7 +177,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 writer.out.text(&quoted(&annotation.name));
             }
             Field::Device => {
-                writer.out.int(annotation.device);
+                writer.out.int(annotation.device.0);
             }
             _ => {
                 writer.out.int(annotation.time_us);

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::text::{Out, quoted};
 use crate::{
-    event::Action,
+    event::{Action, DeviceId},
     inventory::BlockState,
     rewrite::{at::segments_at, trace::Trace},
     snapshot::{Segment, Snapshot, StackIndex, StackTable, TraceEntry},
@@ -91,7 +91,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let number = i64::try_from(device).unwrap_or(i64::MAX);
         let mut shapes = snapshot.shapes.clone();
         let all = Trace::Of(snapshot, device);
-        let start = segments_at(&snapshot.segments, number, all, 0, &mut shapes);
+        let start = segments_at(&snapshot.segments, DeviceId(number), all, 0, &mut shapes);
         if trace.is_empty() && start.is_empty() {
             return;
         }
@@ -201,7 +201,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn scopes(&mut self) {
         for annotation in &self.snapshot.external_annotations {
             let kind = if &*annotation.stage == "START" { "b" } else { "e" };
-            let device = usize::try_from(annotation.device).unwrap_or(0);
+            let device = annotation.device.index().unwrap_or(0);
             let name = quoted(&annotation.name);
             let out = self.event(kind, device, annotation.time_us);
             out.text("\"cat\":\"scope\",\"id\":").text(&name).text(",\"name\":").text(&name);

@@ -78,9 +78,11 @@ impl Recent {
 
     #[inline]
     fn place(context: EventContext) -> usize {
-        let PoolId(high, low) = context.pool;
-        let mixed =
-            context.stream.0 ^ high.rotate_left(20) ^ low.rotate_left(40) ^ u64::from(context.scope.0);
+        let PoolId { graph, user } = context.pool;
+        let mixed = context.stream.handle()
+            ^ graph.rotate_left(20)
+            ^ user.rotate_left(40)
+            ^ u64::from(context.scope.0);
         // The golden ratio spreads what stands in the low bits and in a pointer's middle ones.
         (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) as usize
     }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     fn on(stream: u64) -> EventContext {
-        EventContext { stream: StreamId(stream), ..EventContext::default() }
+        EventContext { stream: StreamId::from_handle(stream), ..EventContext::default() }
     }
 
     #[test]

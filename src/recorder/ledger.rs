@@ -172,7 +172,7 @@ impl Ledger {
     }
 
     fn record(&self, action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) {
-        self.track.record(Event { action, address, size_bytes, stream, pool: PoolId::default(), stack });
+        self.track.record(Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack });
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -223,7 +223,7 @@ impl Books {
             size_bytes: held.bytes,
             stream: held.stream,
             kind,
-            pool: PoolId::default(),
+            pool: PoolId::DEFAULT,
             is_expandable: false,
             stack: held.stack,
             blocks,

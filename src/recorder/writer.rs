@@ -267,7 +267,7 @@ mod tests {
         recorder.record_history(&History::all());
         let track = recorder.track(DeviceId(0));
         let (action, address, stream) = (Action::Alloc, Address(512), StreamId(0));
-        let (pool, stack) = (PoolId::default(), StackId::NONE);
+        let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);
         let event = Event { action, address, size_bytes: 512, stream, pool, stack };
         track.record(event);
         WRITERS.with(|writers| {

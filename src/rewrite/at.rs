@@ -19,7 +19,7 @@ use super::{
     trace::Trace,
 };
 use crate::{
-    event::{Action, PoolId},
+    event::{Action, DeviceId, PoolId},
     inventory::{BlockState, PoolKind},
     snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackTable, TraceEntry, Value},
 };
@@ -38,7 +38,7 @@ const LARGE_PAGE_BYTES: u64 = 20 << 20;
 /// `segments` are all of the file; the device's are taken.
 pub(crate) fn segments_at(
     segments: &[Segment],
-    device: i64,
+    device: DeviceId,
     trace: Trace<'_>,
     n_events: usize,
     shapes: &mut Shapes,
@@ -206,7 +206,7 @@ impl Undone {
         });
     }
 
-    fn segments(mut self, segments: &[Segment], device: i64, shapes: &mut Shapes) -> Vec<Segment> {
+    fn segments(mut self, segments: &[Segment], device: DeviceId, shapes: &mut Shapes) -> Vec<Segment> {
         let mut out = Vec::new();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {
             let blocks = self.blocks(start, span.end);
@@ -327,5 +327,5 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
 /// The pool that entries name from PyTorch 2.12 on.
 fn pool(entry: &Shape) -> Option<PoolId> {
     let [Value::Int(first), Value::Int(second)] = entry.value("pool_id")?.as_elements()? else { return None };
-    Some(PoolId(u64::try_from(*first).ok()?, u64::try_from(*second).ok()?))
+    Some(PoolId { graph: u64::try_from(*first).ok()?, user: u64::try_from(*second).ok()? })
 }

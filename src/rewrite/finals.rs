@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::ranges::{Origin, Ranges, Span};
 use crate::{
+    event::StreamId,
     inventory::BlockState,
     snapshot::{Block, Segment},
 };
@@ -12,7 +13,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FinalBlock {
     pub(super) block: Block,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
 }
 
 /// The end of one device's history.

@@ -97,10 +97,10 @@ impl<D: SnapshotSource> Merged<D> {
     }
 
     fn add(&mut self, part: D, places: &[(usize, usize)]) {
-        let place = |device: i64| {
-            let found = places.iter().find(|(from, _)| i64::try_from(*from) == Ok(device));
+        let place = |device: DeviceId| {
+            let found = places.iter().find(|(from, _)| device.index() == Some(*from));
             // A scope may have begun on a device without memory: it goes with its file's first.
-            found.or(places.first()).map_or(device, |(_, to)| i64::try_from(*to).unwrap_or(device))
+            found.or(places.first()).map_or(device, |(_, to)| (*to).into())
         };
         let (whole, head) = (&mut self.head, part.head());
         let tables = Tables::of(whole, head);
@@ -187,7 +187,7 @@ fn devices(document: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
         (0..document.n_traces()).filter(|device| document.n_entries(*device) > 0).collect();
     let segments = &document.head().segments;
-    devices.extend(segments.iter().filter_map(|segment| usize::try_from(segment.device).ok()));
+    devices.extend(segments.iter().filter_map(|segment| segment.device.index()));
     devices.sort_unstable();
     devices.dedup();
     devices
@@ -290,7 +290,7 @@ pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
     devices
         .into_iter()
         .filter_map(|device| {
-            let is_own = |of: i64| usize::try_from(of) == Ok(device);
+            let is_own = |of: DeviceId| of.index() == Some(device);
             let is_first = Some(device) == first;
             let host = |list: &mut Vec<_>| if is_first { std::mem::take(list) } else { Vec::new() };
             let mut part = Snapshot {
@@ -310,12 +310,12 @@ pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
             if let Some(trace) = traces.get_mut(device) {
                 part.device_traces[device] = std::mem::take(trace);
             }
-            Some((DeviceId(u16::try_from(device).ok()?), part))
+            Some((u16::try_from(device).ok()?.into(), part))
         })
         .collect()
 }
 
 fn own_annotations(all: &[Annotation], device: usize, is_first: bool, n_traces: usize) -> Vec<Annotation> {
-    let of = |annotation: &Annotation| usize::try_from(annotation.device).ok().filter(|of| *of < n_traces);
+    let of = |annotation: &Annotation| annotation.device.index().filter(|of| *of < n_traces);
     all.iter().filter(|annotation| of(annotation).map_or(is_first, |of| of == device)).cloned().collect()
 }

@@ -3,6 +3,8 @@
 //! Ranges of expandable segments merge with their neighbours of the same
 //! stream, as mapping does; others stay what the device gave.
 
+use crate::event::StreamId;
+
 use std::collections::BTreeMap;
 
 /// Which record describes a range best.
@@ -18,7 +20,7 @@ pub(super) enum Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub(super) end: u64,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
     pub(super) is_expandable: bool,
     pub(super) origin: Origin,
 }

@@ -34,7 +34,7 @@ impl<'a> Large<'a> {
                 }
             });
             n_entries.push(n_kept);
-            let is_own = |segment: &&mut Segment| usize::try_from(segment.device) == Ok(device);
+            let is_own = |segment: &&mut Segment| segment.device.index() == Some(device);
             lives.clear(head.segments.iter_mut().filter(is_own));
         }
         let mut lives = Lives::new(min_bytes);

@@ -26,13 +26,13 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
         }
     }
     let n_segments = snapshot.segments.len();
-    snapshot.segments.retain(|segment| (0..MAX_DEVICES).contains(&segment.device) && is_placed(segment));
+    snapshot.segments.retain(|segment| (0..MAX_DEVICES).contains(&segment.device.0) && is_placed(segment));
     changes.add(
         "segments",
         "dropped segments without a device or an address",
         n_segments - snapshot.segments.len(),
     );
-    let devices = snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok());
+    let devices = snapshot.segments.iter().filter_map(|segment| segment.device.index());
     let n_devices = devices.max().map_or(1, |device| device + 1);
     let n_traces = snapshot.device_traces.len();
     if n_traces < n_devices {

@@ -54,12 +54,12 @@ impl<'a> Cut<'a> {
         let mut head = base.head().without_traces();
         let whole = std::mem::take(&mut head.segments);
         for ((device, trace), range) in (0..).zip(traces()).zip(&ranges) {
-            let segments = segments_at(&whole, device, trace, range.end, &mut head.shapes);
+            let segments = segments_at(&whole, DeviceId(device), trace, range.end, &mut head.shapes);
             head.segments.extend(segments);
         }
         // Segments of devices without a trace have no history to cut.
         let n_devices = i64::try_from(ranges.len()).unwrap_or(i64::MAX);
-        head.segments.extend(whole.into_iter().filter(|segment| !(0..n_devices).contains(&segment.device)));
+        head.segments.extend(whole.into_iter().filter(|segment| !(0..n_devices).contains(&segment.device.0)));
         if let Some(times) = times {
             cut_host(&mut head, &times);
             keep_annotations(&mut head.external_annotations, &times);
@@ -71,7 +71,7 @@ impl<'a> Cut<'a> {
 fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
     let trace = Trace::Held(&head.host_traces);
     let range = between(trace, times);
-    head.host_segments = segments_at(&head.host_segments, HOST_DEVICE, trace, range.end, &mut head.shapes);
+    head.host_segments = segments_at(&head.host_segments, DeviceId::HOST, trace, range.end, &mut head.shapes);
     head.host_traces.truncate(range.end);
     head.host_traces.drain(..range.start);
 }
@@ -105,7 +105,6 @@ impl SnapshotSource for Cut<'_> {
 }
 
 /// The device of pinned host memory (snapshot-format.md 1.8).
-const HOST_DEVICE: i64 = -1;
 
 /// The times of events, the last one's included.
 fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
@@ -139,12 +138,13 @@ fn ranges(document: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<us
         Window::Events { device, range } => {
             let n_traces = devices.end;
             let length = |device: &usize| (document.n_entries(*device), usize::MAX - device);
-            let device = device.map(DeviceId::index).or_else(|| devices.max_by_key(length)).unwrap_or(0);
-            if device >= n_traces {
+            let device =
+                device.or_else(|| devices.max_by_key(length).map(DeviceId::from)).unwrap_or_default();
+            let Some(index) = device.index().filter(|index| *index < n_traces) else {
                 let what = format!("there is no device {device}: the file has {n_traces} traces");
                 return Err(Error::misuse(what));
-            }
-            Ok(around(document, device, range))
+            };
+            Ok(around(document, index, range))
         }
         Window::Scope { name, nth } => scope(document, name, *nth),
     }
@@ -215,7 +215,7 @@ fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usiz
 
 /// Every scope that began, in that order, with its times; one without an end lasts.
 fn scopes(annotations: &[Annotation]) -> Vec<(&Annotation, Range<i64>)> {
-    let mut open: FxHashMap<(Text, i64), Vec<usize>> = FxHashMap::default();
+    let mut open: FxHashMap<(Text, DeviceId), Vec<usize>> = FxHashMap::default();
     let mut scopes: Vec<(&Annotation, Range<i64>)> = Vec::new();
     for annotation in annotations {
         let of_name = open.entry((annotation.name.clone(), annotation.device)).or_default();
@@ -231,7 +231,7 @@ fn scopes(annotations: &[Annotation]) -> Vec<(&Annotation, Range<i64>)> {
 
 /// Keeps the scopes that touch a time, with both their ends.
 fn keep_annotations(annotations: &mut Vec<Annotation>, times: &Range<i64>) {
-    let mut open: FxHashMap<(Text, i64), Vec<usize>> = FxHashMap::default();
+    let mut open: FxHashMap<(Text, DeviceId), Vec<usize>> = FxHashMap::default();
     let mut is_kept = vec![false; annotations.len()];
     for (index, annotation) in annotations.iter().enumerate() {
         let of_name = open.entry((annotation.name.clone(), annotation.device)).or_default();

@@ -103,7 +103,7 @@ impl Build for EntryFields {
                 unsigned(value, &mut entry.address, field)
             }
             "size" => unsigned(value, &mut entry.size, Field::Size),
-            "stream" => signed(value, &mut entry.stream, Field::Stream),
+            "stream" => signed(value, &mut entry.stream.0, Field::Stream),
             "time_us" => signed(value, &mut entry.time_us, Field::TimeUs),
             _ => None,
         }
@@ -151,13 +151,13 @@ impl Build for SegmentFields {
     fn take(&mut self, key: &str, value: &Value) -> Option<Field> {
         let segment = &mut self.0;
         match key {
-            "device" => signed(value, &mut segment.device, Field::Device),
+            "device" => signed(value, &mut segment.device.0, Field::Device),
             "address" => unsigned(value, &mut segment.address, Field::Address),
             "total_size" => unsigned(value, &mut segment.total_size, Field::TotalSize),
             "allocated_size" => unsigned(value, &mut segment.allocated_size, Field::AllocatedSize),
             "active_size" => unsigned(value, &mut segment.active_size, Field::ActiveSize),
             "requested_size" => unsigned(value, &mut segment.requested_size, Field::RequestedSize),
-            "stream" => signed(value, &mut segment.stream, Field::Stream),
+            "stream" => signed(value, &mut segment.stream.0, Field::Stream),
             "segment_type" => {
                 let name = value.as_text()?;
                 segment.kind =
@@ -232,7 +232,13 @@ impl Build for AnnotationFields {
     }
 
     fn finish(self, shape: ShapeId) -> Annotation {
-        Annotation { stage: self.stage, name: self.name, device: self.device, time_us: self.time_us, shape }
+        Annotation {
+            stage: self.stage,
+            name: self.name,
+            device: self.device.into(),
+            time_us: self.time_us,
+            shape,
+        }
     }
 }
 
@@ -244,7 +250,7 @@ impl Build for AnnotationFields {
 pub(crate) fn pool_id(value: &Value) -> Option<PoolId> {
     let Value::Tuple(parts) = value else { return None };
     let [Value::Int(first), Value::Int(second)] = parts[..] else { return None };
-    Some(PoolId(u64::try_from(first).ok()?, u64::try_from(second).ok()?))
+    Some(PoolId { graph: u64::try_from(first).ok()?, user: u64::try_from(second).ok()? })
 }
 
 /// A negative number does not fit, but its bits are kept: a 64-bit address

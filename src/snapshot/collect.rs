@@ -26,6 +26,10 @@ pub enum Dialect {
     Torch2_15,
 }
 
+/// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
+/// device up to the last.
+const MAX_DEVICES: usize = 1 << 16;
+
 /// What one device had at the moment it was looked at.
 struct Take {
     device: usize,
@@ -40,6 +44,8 @@ struct Take {
 /// next one does (snapshot-format.md 2.7). Names are looked up afterwards,
 /// outside every lock. To write the snapshot and not to look at it,
 /// [`collect_lazily`] takes less memory.
+///
+/// Inventories of devices outside `0..65_536` are left out: a snapshot has no trace for them.
 #[must_use]
 pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
     collect_lazily(recorder, inventories, dialect).into_snapshot()
@@ -48,7 +54,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
 /// As [`collect`], but the events stay where they were recorded until they are written.
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
-    let takes: Vec<Take> = inventories.iter().map(|inventory| take(recorder, *inventory)).collect();
+    let takes: Vec<Take> = inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.key();
     let mut tally = Tally::default();
@@ -74,7 +80,9 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally)
 }
 
-fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
+/// `None` for a device that has no trace in a snapshot.
+fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
+    let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
     let track = recorder.track(inventory.device());
     let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
     inventory.inspect(&mut |segments| {
@@ -84,13 +92,13 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Take {
             address: Address(0),
             size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
             stream: StreamId::DEFAULT,
-            pool: PoolId::default(),
+            pool: PoolId::DEFAULT,
             stack: StackId::NONE,
         });
     });
     let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
     // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
-    Take { device: inventory.device().index(), segments, log: cut.read() }
+    Some(Take { device, segments, log: cut.read() })
 }
 
 /// A snapshot being put together.
@@ -126,13 +134,13 @@ impl Collector {
             let is_allocated = |state| state == BlockState::ActiveAllocated;
             let stack = self.stack(segment.stack);
             self.snapshot.segments.push(Segment {
-                device: i64::try_from(take.device).unwrap_or(i64::MAX),
+                device: take.device.into(),
                 address: segment.address.0,
                 total_size: segment.size_bytes,
                 allocated_size: sum_of(|block| block.size_bytes, is_allocated),
                 active_size: segment.active_bytes(),
                 requested_size: sum_of(|block| block.requested_bytes, BlockState::is_active),
-                stream: segment.stream.0.cast_signed(),
+                stream: segment.stream,
                 kind: Some(segment.kind),
                 pool: segment.pool,
                 is_expandable: segment.is_expandable,
@@ -183,7 +191,7 @@ impl Collector {
             self.snapshot.external_annotations.push(Annotation {
                 stage: stages[usize::from(annotation.is_start)].clone(),
                 name: path,
-                device: annotation.device.index().min(n_devices - 1).try_into().unwrap_or(0),
+                device: annotation.device.index().unwrap_or(0).min(n_devices - 1).into(),
                 time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
                 shape,
             });
@@ -284,7 +292,7 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
     shape.slots.push(("compile_context".into(), Slot::Value(Value::text("N/A"))));
     shape.slots.push(("user_metadata".into(), Slot::Value(Value::Text(metadata))));
     if dialect == Dialect::Torch2_15 {
-        let pool = Value::Tuple([pool.0, pool.1].map(Value::unsigned).into_iter().collect());
+        let pool = Value::Tuple([pool.graph, pool.user].map(Value::unsigned).into_iter().collect());
         shape.slots.push(("pool_id".into(), Slot::Value(pool)));
     }
     if has_stack {

@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
             Field::Action => Value::text(entry.action.map_or("", |action| action.name())),
             Field::Addr | Field::DeviceFree => Value::unsigned(entry.address),
             Field::Size => Value::unsigned(entry.size),
-            Field::Stream => Value::Int(entry.stream),
+            Field::Stream => Value::Int(entry.stream.0),
             Field::TimeUs => Value::Int(entry.time_us),
             _ => self.stack(entry.stack),
         })
@@ -128,17 +128,17 @@ impl<'a> Writer<'a> {
 
     fn segment(&self, segment: &Segment) -> Value {
         self.dict(segment.shape, |field| match field {
-            Field::Device => Value::Int(segment.device),
+            Field::Device => Value::Int(segment.device.0),
             Field::Address => Value::unsigned(segment.address),
             Field::TotalSize => Value::unsigned(segment.total_size),
             Field::AllocatedSize => Value::unsigned(segment.allocated_size),
             Field::ActiveSize => Value::unsigned(segment.active_size),
             Field::RequestedSize => Value::unsigned(segment.requested_size),
-            Field::Stream => Value::Int(segment.stream),
+            Field::Stream => Value::Int(segment.stream.0),
             Field::SegmentType => Value::text(segment.kind.map_or("", |kind| kind.name())),
-            Field::SegmentPoolId => {
-                Value::Tuple([segment.pool.0, segment.pool.1].map(Value::unsigned).into_iter().collect())
-            }
+            Field::SegmentPoolId => Value::Tuple(
+                [segment.pool.graph, segment.pool.user].map(Value::unsigned).into_iter().collect(),
+            ),
             Field::IsExpandable => Value::Bool(segment.is_expandable),
             Field::Blocks => Value::List(segment.blocks.iter().map(|block| self.block(block)).collect()),
             _ => self.stack(segment.stack),
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
         self.dict(annotation.shape, |field| match field {
             Field::Stage => Value::Text(annotation.stage.clone()),
             Field::Name => Value::Text(annotation.name.clone()),
-            Field::Device => Value::Int(annotation.device),
+            Field::Device => Value::Int(annotation.device.0),
             _ => Value::Int(annotation.time_us),
         })
     }

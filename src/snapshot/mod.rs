@@ -32,6 +32,8 @@ pub use use_counts::UseCounts;
 pub(crate) use value::Hex;
 pub use value::{Text, Value};
 
+use crate::event::DeviceId;
+
 /// A snapshot, whoever made it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -119,6 +121,13 @@ impl Snapshot {
     /// If the stack is another snapshot's.
     pub fn frames(&self, stack: Option<StackIndex>) -> impl DoubleEndedIterator<Item = &Frame> {
         self.stacks.frames(stack.unwrap_or(StackTable::EMPTY))
+    }
+
+    /// The events of a device, oldest first; none if the file has no trace of it.
+    #[must_use]
+    pub fn trace(&self, device: DeviceId) -> &[TraceEntry] {
+        let trace = device.index().and_then(|index| self.device_traces.get(index));
+        trace.map_or(&[], Vec::as_slice)
     }
 
     /// How many events all traces hold, those of pinned host memory included.

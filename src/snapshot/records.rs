@@ -2,7 +2,7 @@
 
 use super::{shape::ShapeId, stack_table::StackIndex, value::Text};
 use crate::{
-    event::{Action, PoolId},
+    event::{Action, DeviceId, PoolId, StreamId},
     inventory::{BlockState, PoolKind},
 };
 
@@ -17,7 +17,7 @@ pub struct TraceEntry {
     /// How much, in bytes.
     pub size: u64,
     /// On which stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// When, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// Its frames; `None` without the key.
@@ -33,7 +33,7 @@ impl Default for TraceEntry {
         TraceEntry {
             address: 0,
             size: 0,
-            stream: 0,
+            stream: StreamId::DEFAULT,
             time_us: 0,
             stack: None,
             shape: ShapeId(0),
@@ -46,7 +46,7 @@ impl Default for TraceEntry {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// The device's ordinal; -1 for pinned host memory.
-    pub device: i64,
+    pub device: DeviceId,
     /// Where it begins.
     pub address: u64,
     /// Bytes in all.
@@ -58,7 +58,7 @@ pub struct Segment {
     /// Bytes asked for by blocks in use, as the file says.
     pub requested_size: u64,
     /// The stream whose requests it serves.
-    pub stream: i64,
+    pub stream: StreamId,
     /// `segment_type`; `None` if the text is neither `"small"` nor `"large"`.
     pub kind: Option<PoolKind>,
     /// The private pool it belongs to.
@@ -98,7 +98,7 @@ pub struct Annotation {
     /// The scope's name.
     pub name: Text,
     /// The device it was opened on.
-    pub device: i64,
+    pub device: DeviceId,
     /// When, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// Its keys, and what else its dictionary held.

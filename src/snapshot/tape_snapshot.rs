@@ -59,7 +59,7 @@ impl TapeSnapshot {
         TraceEntry {
             address: event.address.0,
             size: event.size_bytes,
-            stream: event.stream.0.cast_signed(),
+            stream: event.stream,
             time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
             stack,
             shape: self.shapes.of(context, Tally::kind(event.action == Action::Oom, stack.is_some())),

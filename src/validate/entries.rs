@@ -305,7 +305,7 @@ fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut
             report.error(4, at, format_args!("`{name}` is {count}, beyond 2^53: viewers round it"));
         }
     }
-    for (name, int) in [("stream", entry.stream), ("time_us", entry.time_us)] {
+    for (name, int) in [("stream", entry.stream.0), ("time_us", entry.time_us)] {
         if !is_exact(int) {
             report.error(4, at, format_args!("`{name}` is {int}, beyond 2^53: viewers round it"));
         }

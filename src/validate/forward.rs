@@ -15,7 +15,7 @@ use super::{
     place::{EntryPlace, TracePlace},
     report::Report,
 };
-use crate::{event::Action, snapshot::TraceEntry};
+use crate::{event::Action, event::StreamId, snapshot::TraceEntry};
 
 /// One use of an address, from its alloc to its free.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Life {
     pub(super) address: u64,
     /// As asked for.
     pub(super) size: u64,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
     /// The entry of its alloc; `None` if that is not in the trace.
     pub(super) born: Option<usize>,
 }

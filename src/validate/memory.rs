@@ -1,7 +1,7 @@
 //! What the segments of one device say about its memory at the end of its trace.
 
 use super::place::{BlockPlace, SegmentPlace};
-use crate::inventory::BlockState;
+use crate::{event::StreamId, inventory::BlockState};
 
 /// A segment, as far as the replays need it.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Range {
     pub(super) place: SegmentPlace,
     pub(super) start: u64,
     pub(super) end: u64,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
     pub(super) is_expandable: bool,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct ActiveBlock {
     /// `None` in dumps of PyTorch 2.0.
     pub(super) requested_size: Option<u64>,
     pub(super) state: BlockState,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
 }
 
 /// One device's segments.

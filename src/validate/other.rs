@@ -63,7 +63,7 @@ fn check_annotation(
         report.pytorch(34, place, format_args!("stage {:?} is neither START nor END", &*annotation.stage));
     }
     let n_traces = snapshot.device_traces.len();
-    let is_known = usize::try_from(annotation.device).is_ok_and(|device| device < n_traces);
+    let is_known = annotation.device.index().is_some_and(|device| device < n_traces);
     if facts.has(Field::Device) && n_traces > 0 && !is_known {
         report.pytorch(34, place, format_args!("device {}, but {n_traces} device_traces", annotation.device));
     }

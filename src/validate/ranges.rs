@@ -3,13 +3,15 @@
 //! Ranges of expandable segments merge with their neighbours of the same
 //! stream, as mapping does; others stay what the device gave.
 
+use crate::event::StreamId;
+
 use std::collections::BTreeMap;
 
 /// One range, without its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub(super) end: u64,
-    pub(super) stream: i64,
+    pub(super) stream: StreamId,
     pub(super) is_expandable: bool,
 }
 

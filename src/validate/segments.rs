@@ -79,7 +79,7 @@ impl Check<'_> {
                 self.habits(segment, place);
             }
             if is_readable {
-                ranges.push((segment.device, range(segment, place)));
+                ranges.push((segment.device.0, range(segment, place)));
             }
             if !is_host {
                 self.remember(segment, contents, is_readable, place);
@@ -149,7 +149,7 @@ impl Check<'_> {
                 );
             }
         }
-        if facts.has(Field::Stream) && !is_exact(segment.stream) {
+        if facts.has(Field::Stream) && !is_exact(segment.stream.0) {
             let stream = segment.stream;
             self.report.error(4, place, format_args!("`stream` is {stream}, beyond 2^53: viewers round it"));
         }
@@ -160,7 +160,7 @@ impl Check<'_> {
         if !self.table.facts(segment.shape).has(Field::Device) {
             return;
         }
-        let (device, n_traces) = (segment.device, self.snapshot.device_traces.len());
+        let (device, n_traces) = (segment.device.0, self.snapshot.device_traces.len());
         if device < 0 {
             self.report.error(2, place, format_args!("device {device}: ordinals begin at 0"));
         } else if self.has_traces() && usize::try_from(device).map_or(true, |device| device >= n_traces) {
@@ -212,7 +212,7 @@ impl Check<'_> {
         if !self.table.facts(segment.shape).has(Field::Device) {
             self.memory.set_all_unreadable();
         }
-        let Some(memory) = self.memory.device(segment.device) else { return };
+        let Some(memory) = self.memory.device(segment.device.0) else { return };
         memory.is_unreadable |= !is_readable || !contents.is_readable;
         memory.ranges.push(range(segment, place));
         memory.active.extend(contents.active);

@@ -55,7 +55,7 @@ pub(super) struct Read {
 
 /// Reads a trace; one that contradicts itself is refused.
 pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
-    let trace = &snapshot.device_traces[device.index()];
+    let trace = snapshot.trace(device);
     let mut reader = Reader {
         snapshot,
         trace,
@@ -72,7 +72,7 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
         gave_back: false,
     };
     let contradiction = reader.read();
-    let refuse = |entry: usize, what: String| Err(Error::history(device.index(), Some(entry), what));
+    let refuse = |entry: usize, what: String| Err(Error::history(device, Some(entry), what));
     let n_missing = match &contradiction {
         Ok(()) => reader.meet_end(device),
         Err(_) => 0,
@@ -158,7 +158,7 @@ fn number(entry: usize) -> EntryIndex {
 }
 
 fn stream(entry: &TraceEntry) -> StreamId {
-    StreamId(entry.stream.cast_unsigned())
+    entry.stream
 }
 
 impl Reader<'_> {
@@ -366,7 +366,7 @@ impl Reader<'_> {
             return;
         }
         let (slot, pool) = (self.books.new_slot(), self.pools.number(segment.pool));
-        let (stream, stack) = (StreamId(segment.stream.cast_unsigned()), block.stack);
+        let (stream, stack) = (segment.stream, block.stack);
         self.priors.push(Prior { address, bytes, stream, pool, slot, stack });
     }
 

@@ -19,7 +19,7 @@ impl Pools {
     pub(super) fn new(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> Pools {
         let is_told = trace.iter().any(|entry| told_pool(snapshot, entry).is_some());
         let mut pools = Pools { ids: Vec::new(), held: Vec::new(), is_told };
-        for segment in segments_of(snapshot, device).filter(|segment| segment.pool != PoolId::default()) {
+        for segment in segments_of(snapshot, device).filter(|segment| segment.pool != PoolId::DEFAULT) {
             let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
             let overlaps = |entry: &TraceEntry| {
                 change(entry).1 > 0 && entry.address < end && entry.address.saturating_add(entry.size) > start
@@ -38,7 +38,7 @@ impl Pools {
 
     /// The number of a pool, made if it is new; the default pool is 0.
     pub(super) fn number(&mut self, pool: PoolId) -> u16 {
-        if pool == PoolId::default() {
+        if pool == PoolId::DEFAULT {
             return 0;
         }
         let index = self.ids.iter().position(|id| *id == pool).unwrap_or_else(|| {
@@ -71,5 +71,5 @@ impl Pools {
 fn told_pool(snapshot: &Snapshot, entry: &TraceEntry) -> Option<PoolId> {
     let parts = snapshot.shapes.get(entry.shape).value("pool_id")?.as_elements()?;
     let part = |at: usize| u64::try_from(parts.get(at)?.as_int()?).ok();
-    Some(PoolId(part(0)?, part(1)?))
+    Some(PoolId { graph: part(0)?, user: part(1)? })
 }

@@ -42,7 +42,7 @@ pub(super) struct Addresses {
 
 impl RecordedRun {
     pub(super) fn of(snapshot: &Snapshot, device: DeviceId) -> RecordedRun {
-        let trace = &snapshot.device_traces[device.index()];
+        let trace = snapshot.trace(device);
         let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
         let conf = conf.unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn change(entry: &TraceEntry) -> (u64, u64) {
 }
 
 pub(super) fn segments_of(snapshot: &Snapshot, device: DeviceId) -> impl Iterator<Item = &Segment> {
-    let is_of = move |segment: &&Segment| usize::try_from(segment.device) == Ok(device.index());
+    let is_of = move |segment: &&Segment| segment.device == device;
     snapshot.segments.iter().filter(is_of)
 }
 
@@ -153,7 +153,7 @@ fn addresses(trace: &[TraceEntry]) -> Addresses {
     let mut mapped = BTreeMap::<RangeKey, u64>::new();
     for entry in trace {
         let is_small = entry.size % LARGE_PAGE_BYTES != 0;
-        let key = RangeKey { stream: StreamId(entry.stream.cast_unsigned()), is_small };
+        let key = RangeKey { stream: entry.stream, is_small };
         match entry.action {
             Some(Action::SegmentAlloc) => all.segments.push(entry.address),
             Some(Action::SegmentMap) => {

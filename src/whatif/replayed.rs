@@ -111,15 +111,15 @@ impl<'a> Writer<'a> {
     }
 
     fn device(&mut self, log: &Log<'_>) {
-        let device = log.requests.device.index();
+        let device = log.requests.device;
         let mut origins = Origins::default();
         for prior in &log.requests.priors {
             if let (Some(address), Some(stack)) = (log.run.address(prior.slot), prior.stack) {
                 origins.blocks.insert(address, stack);
             }
         }
-        let events = &self.collected.device_traces[device];
-        let recorded = &self.recorded.device_traces[device];
+        let events = self.collected.trace(device);
+        let recorded = self.recorded.trace(device);
         let mut trace = Vec::with_capacity(log.entries.len());
         let mut time_us = i64::MIN;
         for (event, entry) in events[log.n_before..].iter().zip(&log.entries) {
@@ -128,8 +128,10 @@ impl<'a> Writer<'a> {
             origins.note(&written);
             trace.push(written);
         }
-        self.out.device_traces[device] = trace;
-        let of_device = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
+        if let Some(out) = device.index().and_then(|index| self.out.device_traces.get_mut(index)) {
+            *out = trace;
+        }
+        let of_device = |segment: &&Segment| segment.device == device;
         for segment in self.collected.segments.iter().filter(of_device) {
             let segment = self.segment(segment, &origins);
             self.out.segments.push(segment);

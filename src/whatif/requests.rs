@@ -91,16 +91,16 @@ impl Requests {
     /// or more; [`is_misuse`](crate::Error::is_misuse) without such a device.
     pub fn of(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
         let n_devices = snapshot.device_traces.len().max(1);
-        if device.index() >= n_devices {
+        if device.index().is_none_or(|index| index >= n_devices) {
             return Err(Error::misuse(format!("there is no device {device}: the snapshot has {n_devices}")));
         }
-        let trace = snapshot.device_traces.get(device.index()).map(Vec::as_slice).unwrap_or_default();
+        let trace = snapshot.trace(device);
         if trace.is_empty() {
             let what = "nothing was recorded; switch the history on before the program allocates";
-            return Err(Error::history(device.index(), None, what));
+            return Err(Error::history(device, None, what));
         }
         if EntryIndex::try_from(trace.len()).is_err() {
-            return Err(Error::history(device.index(), None, "more than 2^32 entries"));
+            return Err(Error::history(device, None, "more than 2^32 entries"));
         }
         let recorded = RecordedRun::of(snapshot, device);
         let read = calls::read(snapshot, device, &recorded)?;

@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
         if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
             allocator.set_memory_limit(conditions.limit_bytes);
         }
-        let make = |id: &PoolId| match id.0 {
+        let make = |id: &PoolId| match id.graph {
             0 => allocator.create_pool(PoolOptions::default()),
             _ => allocator.create_capture_pool(),
         };
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
 
 /// A stream that no recorded block was allocated for: handles are addresses below 2^63.
 fn other_stream(slot: SlotIndex) -> StreamId {
-    StreamId(1 << 63 | u64::from(slot))
+    StreamId::from_handle(1 << 63 | u64::from(slot))
 }
 
 /// The memory limit is the device's size too, so that a fraction of the

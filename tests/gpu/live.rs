@@ -147,6 +147,6 @@ unsafe impl Device for Live {
     }
 
     fn stream_number(&self, stream: StreamId) -> u64 {
-        self.state.lock().unwrap().numbers.get(&stream).copied().unwrap_or(stream.0)
+        self.state.lock().unwrap().numbers.get(&stream).copied().unwrap_or(stream.handle())
     }
 }

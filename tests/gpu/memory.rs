@@ -108,7 +108,7 @@ pub(crate) fn every_gpu_is_a_device_of_its_own() {
     assert_eq!(snapshot.device_traces.len(), n);
     for (ordinal, trace) in snapshot.device_traces.iter().enumerate() {
         assert_eq!((trace.len(), trace[1].size), (2, (ordinal as u64 + 3) * MIB), "device {ordinal}");
-        assert_eq!(snapshot.segments[ordinal].device, i64::try_from(ordinal).unwrap());
+        assert_eq!(snapshot.segments[ordinal].device, ordinal.into());
     }
     println!("{n} GPUs, {} segments", snapshot.segments.len());
 }

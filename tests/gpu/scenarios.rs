@@ -16,7 +16,7 @@ fn folder() -> PathBuf {
 
 /// Events without addresses, and with their stream's place instead of its handle.
 fn shapes(events: &[Event], streams: &[StreamId]) -> Vec<(String, u64, Option<usize>)> {
-    let place = |handle: u64| streams.iter().position(|stream| stream.0 == handle);
+    let place = |handle: u64| streams.iter().position(|stream| stream.handle() == handle);
     events.iter().map(|(action, _, bytes, stream)| (action.clone(), *bytes, place(*stream))).collect()
 }
 

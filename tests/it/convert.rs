@@ -145,7 +145,7 @@ fn perfetto_counts_as_the_history_does() {
                 assert!(trace.is_empty());
                 continue;
             };
-            let segments = || snapshot.segments.iter().filter(|segment| segment.device == device as i64);
+            let segments = || snapshot.segments.iter().filter(|segment| segment.device == device.into());
             let reserved: u64 = segments().map(|segment| segment.total_size).sum();
             let active: u64 = segments().map(|segment| segment.requested_size).sum();
             assert_eq!(last["args"]["reserved"], reserved);

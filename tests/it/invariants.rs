@@ -182,5 +182,5 @@ pub(crate) fn stretch(segment: &InventorySegment) -> Stretch {
     };
     let blocks = segment.blocks.iter().map(block).collect();
     let is_small = segment.kind == PoolKind::Small;
-    (segment.address.0, segment.stream.0, segment.pool, is_small, segment.is_expandable, blocks)
+    (segment.address.0, segment.stream.handle(), segment.pool, is_small, segment.is_expandable, blocks)
 }

@@ -9,8 +9,8 @@ use std::{fs, path::Path};
 
 const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
-    ("error", &[]),
     ("event", &[]),
+    ("error", &["event"]),
     ("inventory", &["event"]),
     ("finding", &[]),
     ("device", &["error", "event"]),

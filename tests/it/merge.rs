@@ -71,9 +71,10 @@ fn what_was_split_and_merged_is_as_before() {
     for seed in 0..20 {
         let whole = recorded(seed, 200);
         let parts = split(whole.clone());
-        for (number, part) in &parts {
-            assert!(device(part, number.index()) == device(&whole, number.index()));
-            assert_eq!(part.n_events(), whole.device_traces[number.index()].len());
+        for (device_id, part) in &parts {
+            let number = device_id.index().unwrap();
+            assert!(device(part, number) == device(&whole, number));
+            assert_eq!(part.n_events(), whole.device_traces[number].len());
         }
         let again = merge(parts.into_iter().map(|(_, snapshot)| Part { snapshot, rank: None })).unwrap();
         for number in 0..2 {

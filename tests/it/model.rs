@@ -18,7 +18,7 @@ use memreel::{
 use crate::invariants::sum;
 
 const MIB: u64 = 1 << 20;
-const DEFAULT: PoolId = PoolId(0, 0);
+const DEFAULT: PoolId = PoolId::DEFAULT;
 
 /// What happened: action, address, size, stream, pool.
 pub(crate) type Told = (&'static str, u64, u64, u64, PoolId);
@@ -259,7 +259,7 @@ impl Model {
             for (place, piece) in span.pieces.iter().enumerate() {
                 if is_new && piece.is_mapped() {
                     let Home { pool, is_small } = span.home;
-                    let (at, stream) = (span.address(place), span.stream.0);
+                    let (at, stream) = (span.address(place), span.stream.handle());
                     stretches.push((at, stream, pool, is_small, span.page.is_some(), Vec::new()));
                 }
                 is_new = !piece.is_mapped();
@@ -277,7 +277,7 @@ impl Model {
     }
 
     fn tell(&mut self, what: &'static str, address: u64, bytes: u64, stream: StreamId, home: Home) {
-        self.events.push((what, address, bytes, stream.0, home.pool));
+        self.events.push((what, address, bytes, stream.handle(), home.pool));
     }
 
     /// Where a block stands that was not completed.
@@ -334,7 +334,7 @@ impl Model {
             r if r < 10 * MIB => self.settings.large_segment_bytes,
             r => r.div_ceil(2 * MIB) * 2 * MIB,
         };
-        let accepts = |streams: &Option<u64>| streams.is_none_or(|only| only == stream.0);
+        let accepts = |streams: &Option<u64>| streams.is_none_or(|only| only == stream.handle());
         let route = self.routes.iter().rev().find(|(_, streams)| accepts(streams));
         let home = Home { pool: route.map_or(DEFAULT, |(id, _)| *id), is_small: rounded <= MIB };
         Request { rounded, segment, stream, home, is_expandable: self.settings.expandable_segments }
@@ -773,7 +773,7 @@ impl Model {
     pub(crate) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let n = &mut self.n_pools[usize::from(is_capture)];
         *n += 1;
-        let id = if is_capture { PoolId(*n, 0) } else { PoolId(0, *n) };
+        let id = if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) };
         self.private.insert(id, Private { options, n_users: 1, n_device_allocs: 0 });
         id
     }

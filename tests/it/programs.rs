@@ -63,7 +63,7 @@ impl Bench {
 
     fn run(&mut self, request: &Request) -> Checked {
         match *request {
-            Request::Alloc { bytes, stream } => self.alloc(bytes, StreamId(stream))?,
+            Request::Alloc { bytes, stream } => self.alloc(bytes, StreamId::from_handle(stream))?,
             Request::Free(i) if !self.live.is_empty() => {
                 let block = self.live.swap_remove(i % self.live.len());
                 self.model.free(block.address().0);
@@ -71,16 +71,20 @@ impl Bench {
             }
             Request::RecordStream(i, stream) if !self.live.is_empty() => {
                 let block = &self.live[i % self.live.len()];
-                self.model.record_stream(block.address().0, StreamId(stream));
-                block.record_stream(StreamId(stream));
+                self.model.record_stream(block.address().0, StreamId::from_handle(stream));
+                block.record_stream(StreamId::from_handle(stream));
             }
             Request::Free(_) | Request::RecordStream(..) => {}
             Request::EmptyCache => {
-                self.model.empty_cache(PoolId::default());
+                self.model.empty_cache(PoolId::DEFAULT);
                 self.allocator.empty_cache().unwrap();
             }
-            Request::Busy(stream) => self.both_devices(|device| device.set_busy(StreamId(stream))),
-            Request::Idle(stream) => self.both_devices(|device| device.set_idle(StreamId(stream))),
+            Request::Busy(stream) => {
+                self.both_devices(|device| device.set_busy(StreamId::from_handle(stream)))
+            }
+            Request::Idle(stream) => {
+                self.both_devices(|device| device.set_idle(StreamId::from_handle(stream)))
+            }
             Request::Refuse(n) => self.both_devices(|device| device.refuse_next(n)),
             Request::Settings(ref text) => {
                 let updated = self.model.settings.updated(text);
@@ -123,7 +127,7 @@ impl Bench {
 
     fn run_on_pools(&mut self, request: &Request) -> Checked {
         // The ids beside those that exist: unknown ones must be refused.
-        let pool = |i: usize| *self.pools.get(i % (self.pools.len() + 1)).unwrap_or(&PoolId(0, 99));
+        let pool = |i: usize| *self.pools.get(i % (self.pools.len() + 1)).unwrap_or(&PoolId::of_user(99));
         let agree = |ours: memreel::Result<()>, theirs: Result<(), Refused>| {
             prop_assert_eq!(ours.is_ok(), theirs.is_ok());
             Ok(())
@@ -141,7 +145,7 @@ impl Bench {
             }
             Request::BeginPool(i, only) => {
                 let route = only.map_or(Route::Thread, |only| {
-                    Route::Streams(Box::new(move |stream| stream == StreamId(only)))
+                    Route::Streams(Box::new(move |stream| stream == StreamId::from_handle(only)))
                 });
                 agree(self.allocator.begin_pool(pool(i), route), self.model.begin(pool(i), only))?;
             }
@@ -245,11 +249,11 @@ fn events(snapshot: &Snapshot) -> Vec<Told> {
     let number = |value: &Value| value.as_int().unwrap().cast_unsigned();
     let told = |entry: &memreel::snapshot::TraceEntry| {
         let pool = match snapshot.shapes.get(entry.shape).value("pool_id") {
-            Some(Value::Tuple(id)) => PoolId(number(&id[0]), number(&id[1])),
+            Some(Value::Tuple(id)) => PoolId { graph: number(&id[0]), user: number(&id[1]) },
             other => panic!("no pool id but {other:?}"),
         };
         let action = entry.action.unwrap().name();
-        (action, entry.address, entry.size, entry.stream.cast_unsigned(), pool)
+        (action, entry.address, entry.size, entry.stream.handle(), pool)
     };
     let trace = snapshot.device_traces[0].iter();
     trace.filter(|entry| entry.action != Some(Action::Snapshot)).map(told).collect()

@@ -385,7 +385,7 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     let expected =
         [(1000, "active_pending_free"), (1048, "inactive"), (512, "active_allocated"), (1536, "inactive")];
     assert_eq!(states, expected, "the gaps are blocks too");
-    assert_eq!((snapshot.segments[1].total_size, snapshot.segments[1].device), (100, 1));
+    assert_eq!((snapshot.segments[1].total_size, snapshot.segments[1].device), (100, DeviceId(1)));
 
     ledger.free_completed(at(0));
     ledger.free(at(2048));

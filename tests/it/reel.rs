@@ -30,7 +30,7 @@ fn devices_stand_side_by_side() {
     assert_eq!(lengths, [2, 2, 0]);
     let segments: Vec<_> =
         snapshot.segments.iter().map(|s| (s.device, s.total_size / MIB, s.stream)).collect();
-    assert_eq!(segments, [(0, 2, 0), (1, 30, 5)]);
+    assert_eq!(segments, [(DeviceId(0), 2, StreamId(0)), (DeviceId(1), 30, StreamId(5))]);
     assert_eq!(reel.allocator(0).unwrap().memory_reserved(), 2 * MIB);
     assert_eq!(reel.allocator(1).unwrap().memory_reserved(), 30 * MIB);
     let error = reel.allocator(3).unwrap_err();
@@ -105,7 +105,7 @@ fn threads_share_an_allocator_while_snapshots_are_taken() {
                 let mut held = std::collections::VecDeque::new();
                 for n in 0..2000_u64 {
                     let bytes = 1 + (n * 7919 + thread * 104_729) % (3 * MIB);
-                    held.push_back(allocator.alloc(bytes, StreamId(thread % 3)).unwrap());
+                    held.push_back(allocator.alloc(bytes, StreamId::from_handle(thread % 3)).unwrap());
                     if held.len() > 20 {
                         drop(held.pop_front());
                     }

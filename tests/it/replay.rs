@@ -101,7 +101,7 @@ impl Recording {
     /// The handles of its streams, and the numbers that order them.
     pub(crate) fn streams(&self) -> (Vec<StreamId>, Vec<u64>) {
         let numbers = |key: &str| self.document[key].as_array().into_iter().flatten().map(number);
-        (numbers("streams").map(StreamId).collect(), numbers("stream_ids").collect())
+        (numbers("streams").map(StreamId::from_handle).collect(), numbers("stream_ids").collect())
     }
 
     /// A device that gives what these events tell of.
@@ -171,7 +171,7 @@ impl Recording {
         let mut replay = self.replay();
         for (action, address, size, stream) in self.events() {
             match action.as_str() {
-                "alloc" => replay.malloc(address, size, StreamId(stream)),
+                "alloc" => replay.malloc(address, size, StreamId::from_handle(stream)),
                 "free_requested" => replay.free(address),
                 _ => {}
             }
@@ -262,11 +262,11 @@ impl<D: Stage + 'static> Replay<D> {
         let stats = self.allocator.stats().flatten().into_iter().collect();
         let events = snapshot.device_traces[0]
             .iter()
-            .map(|e| (e.action.unwrap().name().to_owned(), e.address, e.size, e.stream.cast_unsigned()));
+            .map(|e| (e.action.unwrap().name().to_owned(), e.address, e.size, e.stream.handle()));
         let segments = snapshot.segments.iter().map(|s| Segment {
             address: s.address,
             sizes: [s.total_size, s.allocated_size, s.active_size, s.requested_size],
-            stream: s.stream,
+            stream: s.stream.0,
             kind: s.kind.unwrap().name().to_owned(),
             blocks: s
                 .blocks

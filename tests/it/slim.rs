@@ -65,7 +65,7 @@ impl State {
     /// After the last event of a file.
     fn end(snapshot: &Snapshot, device: usize) -> State {
         let mut state = State::default();
-        for segment in snapshot.segments.iter().filter(|segment| segment.device == device as i64) {
+        for segment in snapshot.segments.iter().filter(|segment| segment.device == device.into()) {
             state.pages.extend(segment.address / PAGE..(segment.address + segment.total_size) / PAGE);
             let active = segment.blocks.iter().filter(|block| block.state.unwrap().is_active());
             state.blocks.extend(active.map(|block| {
@@ -150,7 +150,9 @@ fn a_block_freed_later_has_the_stack_of_its_alloc() {
         let trace = &whole.device_traces[0];
         let to = trace.len() / 2;
         let cut = window(0..to).apply(whole.clone()).unwrap();
-        for block in cut.segments.iter().filter(|segment| segment.device == 0).flat_map(|s| &s.blocks) {
+        for block in
+            cut.segments.iter().filter(|segment| segment.device == DeviceId(0)).flat_map(|s| &s.blocks)
+        {
             if block.state.unwrap().is_active() {
                 let is_its = |e: &&TraceEntry| e.action == Some(Action::Alloc) && e.address == block.address;
                 assert_eq!(block.stack, trace[..to].iter().rev().find(is_its).unwrap().stack);

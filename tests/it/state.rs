@@ -204,7 +204,7 @@ fn real_recordings_agree_with_their_segments_and_markers() {
     ] {
         let snapshot = real(&format!("{name}.pickle"));
         for device in 0..u16::try_from(snapshot.device_traces.len()).unwrap() {
-            let history = DeviceHistory::of(&snapshot, DeviceId(device));
+            let history = DeviceHistory::of(&snapshot, DeviceId::from(device));
             assert_eq!(history.certainty().warnings(), [""; 0], "{name}");
             let end = history.totals_at(history.end());
             let sum = |size: fn(&memreel::snapshot::Segment) -> u64| -> u64 {

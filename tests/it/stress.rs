@@ -77,7 +77,7 @@ impl Stage {
     }
 
     fn alloc(&self, dice: &mut Dice, live: &mut Vec<Allocation>) {
-        match self.allocator.alloc(dice.bytes(), StreamId(dice.below(N_STREAMS))) {
+        match self.allocator.alloc(dice.bytes(), StreamId::from_handle(dice.below(N_STREAMS))) {
             Ok(block) => {
                 self.n_allocs.fetch_add(1, Ordering::Relaxed);
                 live.push(block);
@@ -108,7 +108,7 @@ impl Stage {
 
     /// The rarer operations.
     fn change(&self, dice: &mut Dice) {
-        let stream = StreamId(dice.below(N_STREAMS));
+        let stream = StreamId::from_handle(dice.below(N_STREAMS));
         match dice.below(40) {
             0 => self.allocator.empty_cache().unwrap(),
             1 => self.allocator.update_settings("expandable_segments:True").unwrap(),
@@ -138,7 +138,7 @@ impl Stage {
                 0..850 => self.free(&mut dice, &mut live),
                 850..960 if !live.is_empty() => {
                     let block: &Allocation = &live[dice.below(live.len() as u64) as usize];
-                    block.record_stream(StreamId(dice.below(N_STREAMS)));
+                    block.record_stream(StreamId::from_handle(dice.below(N_STREAMS)));
                 }
                 850..990 => self.hand_over(&mut live),
                 _ => self.change(&mut dice),

@@ -30,8 +30,8 @@ fn nth_event(thread: u64, n: u64) -> Event {
         action,
         address,
         size_bytes,
-        stream: StreamId(thread),
-        pool: PoolId::default(),
+        stream: StreamId::from_handle(thread),
+        pool: PoolId::DEFAULT,
         stack: StackId::NONE,
     }
 }
@@ -44,9 +44,9 @@ fn snapshot(recorder: &Recorder) -> Snapshot {
 fn check_threads(snapshot: &Snapshot) -> usize {
     let trace = &snapshot.device_traces[0];
     assert!(trace.is_sorted_by_key(|entry| entry.time_us), "times run backwards");
-    let mut next: HashMap<i64, u64> = HashMap::new();
+    let mut next: HashMap<StreamId, u64> = HashMap::new();
     for entry in trace.iter().filter(|entry| entry.action != Some(Action::Snapshot)) {
-        let thread = entry.stream.cast_unsigned();
+        let thread = entry.stream.handle();
         let is_free = u64::from(entry.action == Some(Action::FreeCompleted));
         let n = ((entry.address & ((1 << 40) - 1)) >> 9) * 2 + is_free;
         let expected = nth_event(thread, n);
@@ -147,7 +147,11 @@ fn sixty_four_threads_of_one_allocator_leave_valid_snapshots() {
                 let mut n = 0;
                 while !is_done.load(Ordering::Relaxed) {
                     n += 1;
-                    drop(allocator.alloc(512 * (1 + (thread * 7 + n) % 90), StreamId(thread % 8)).unwrap());
+                    drop(
+                        allocator
+                            .alloc(512 * (1 + (thread * 7 + n) % 90), StreamId::from_handle(thread % 8))
+                            .unwrap(),
+                    );
                 }
             }
         };

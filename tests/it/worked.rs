@@ -639,7 +639,7 @@ fn s10_35_only_what_is_old_goes() {
 fn s10_37_private_pools() {
     let mut t = Table::new();
     let pool = t.allocator.create_pool(PoolOptions::default());
-    assert_eq!(pool, PoolId(0, 1));
+    assert_eq!(pool, PoolId::of_user(1));
     t.allocator.begin_pool(pool, Route::Thread).unwrap();
     assert_eq!(t.run("a a 4M; a b 1K"), "SA S0+0 20M; AL S0+0 4M; SA S1+0 2M; AL S1+0 1K");
     t.allocator.end_pool(pool).unwrap();
@@ -673,13 +673,13 @@ fn s10_37_private_pools_go_in_the_order_of_a_table() {
 fn a_pool_that_is_held_is_not_emptied_and_misuse_is_told() {
     let mut t = Table::new();
     let pool = t.allocator.create_pool(PoolOptions::default());
-    assert_eq!(t.allocator.create_capture_pool(), PoolId(1, 0));
+    assert_eq!(t.allocator.create_capture_pool(), PoolId::of_graph(1));
     t.allocator.begin_pool(pool, Route::Streams(Box::new(|stream| stream == StreamId(7)))).unwrap();
     assert!(t.allocator.begin_pool(pool, Route::Thread).unwrap_err().is_misuse());
     t.run("a a 4M@7; a b 4M");
     t.allocator.end_pool(pool).unwrap();
     assert!(t.allocator.end_pool(pool).unwrap_err().is_misuse());
-    assert!(t.allocator.begin_pool(PoolId(0, 9), Route::Thread).unwrap_err().is_misuse());
+    assert!(t.allocator.begin_pool(PoolId::of_user(9), Route::Thread).unwrap_err().is_misuse());
     t.run("f a; f b");
     let synced = t.stat("num_sync_all_streams");
     t.allocator.empty_pool(pool).unwrap();
@@ -694,13 +694,13 @@ fn a_pool_that_is_held_is_not_emptied_and_misuse_is_told() {
 fn a_pool_may_have_an_id_that_is_chosen_elsewhere() {
     let t = Table::new();
     let create = |id| t.allocator.create_pool_as(id, PoolOptions::default());
-    create(PoolId(0, 9)).unwrap();
-    create(PoolId(4, 0)).unwrap();
-    assert!(create(PoolId(0, 9)).unwrap_err().is_misuse(), "it exists");
-    assert!(create(PoolId::default()).unwrap_err().is_misuse(), "that is the default pool");
-    assert_eq!(t.allocator.create_pool(PoolOptions::default()), PoolId(0, 10));
-    assert_eq!(t.allocator.create_capture_pool(), PoolId(5, 0));
-    t.allocator.release_pool(PoolId(0, 9)).unwrap();
+    create(PoolId::of_user(9)).unwrap();
+    create(PoolId::of_graph(4)).unwrap();
+    assert!(create(PoolId::of_user(9)).unwrap_err().is_misuse(), "it exists");
+    assert!(create(PoolId::DEFAULT).unwrap_err().is_misuse(), "that is the default pool");
+    assert_eq!(t.allocator.create_pool(PoolOptions::default()), PoolId::of_user(10));
+    assert_eq!(t.allocator.create_capture_pool(), PoolId::of_graph(5));
+    t.allocator.release_pool(PoolId::of_user(9)).unwrap();
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
         json!({
             "address": segment.range.address,
             "bytes": segment.range.bytes,
-            "stream": segment.range.stream,
+            "stream": segment.range.stream.0,
             "is_expandable": segment.range.is_expandable,
             "blocks": segment.blocks.iter().map(block).collect::<Vec<_>>(),
         })
@@ -139,7 +139,7 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
             Bytes(segment.used_bytes()).to_string(),
             segment.blocks.len().to_string(),
             Bytes(segment.largest_gap_bytes()).to_string(),
-            stream(segment.range.stream),
+            stream(segment.range.stream.0),
             map(segment),
         ]);
     }

@@ -89,7 +89,7 @@ fn of_device(both: [Opened; 2], which: Devices) -> Result<[Snapshot; 2], Failure
     if let Devices::One(device) = which {
         both[0].devices(which).or_else(|_| both[1].devices(which))?;
         return Ok(both.map(|mut opened| {
-            opened.snapshot.segments.retain(|segment| segment.device == i64::from(device));
+            opened.snapshot.segments.retain(|segment| segment.device == device.into());
             opened.snapshot
         }));
     }
@@ -102,8 +102,8 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
         segments
             .map(|segment| {
                 json!({
-                    "device": segment.device, "address": segment.address, "bytes": segment.total_size,
-                    "active_bytes": segment.active_size, "stream": segment.stream,
+                    "device": segment.device.0, "address": segment.address, "bytes": segment.total_size,
+                    "active_bytes": segment.active_size, "stream": segment.stream.0,
                 })
             })
             .collect()

@@ -47,9 +47,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write) -> Result<Exit, Failure> {
     // Bytes, blocks, by stream and state.
     let mut sums: BTreeMap<(i64, Option<BlockState>), (u64, usize)> = BTreeMap::new();
-    for segment in opened.snapshot.segments.iter().filter(|segment| segment.device == i64::from(device.0)) {
+    for segment in opened.snapshot.segments.iter().filter(|segment| segment.device == device) {
         for block in &segment.blocks {
-            let (bytes, n) = sums.entry((segment.stream, block.state)).or_default();
+            let (bytes, n) = sums.entry((segment.stream.0, block.state)).or_default();
             (*bytes, *n) = (bytes.saturating_add(block.size), *n + 1);
         }
     }

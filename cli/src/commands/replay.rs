@@ -74,7 +74,7 @@ fn answered<'a>(options: &Replay, opened: &'a Opened) -> Result<Answered<'a>, Er
 
 /// The requests of the devices that were asked for.
 fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
-    let of = |device| Requests::of(snapshot, DeviceId(device));
+    let of = |device: u16| Requests::of(snapshot, DeviceId::from(device));
     if let Devices::One(device) = which {
         return Ok(vec![of(device)?]);
     }
@@ -221,7 +221,7 @@ impl Answered<'_> {
     }
 
     fn frames(&self, requests: &Requests, oom: FailedRequest) -> impl Iterator<Item = &Frame> {
-        let entry = &self.snapshot.device_traces[requests.device().index()][oom.entry];
+        let entry = &self.snapshot.trace(requests.device())[oom.entry];
         entry.stack.into_iter().flat_map(|stack| self.snapshot.stacks.frames(stack))
     }
 }

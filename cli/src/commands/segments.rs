@@ -113,7 +113,7 @@ fn device(input: &Input, opened: &Opened) -> Result<Option<DeviceId>, Failure> {
 }
 
 fn of(opened: &Opened, device: DeviceId) -> Vec<&Segment> {
-    let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+    let is_of = |segment: &&Segment| segment.device == device;
     opened.snapshot.segments.iter().filter(is_of).collect()
 }
 
@@ -145,7 +145,7 @@ fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit
             n.to_string(),
             Bytes(free.map(|block| block.size).max().unwrap_or(0)).to_string(),
             pool(segment),
-            stream(segment.stream),
+            stream(segment.stream.0),
         ]);
     }
     table.print(out)?;
@@ -157,8 +157,8 @@ pub(crate) fn pool(segment: &Segment) -> String {
     let kind = segment.kind.map_or("?", |kind| kind.name());
     let expandable = if segment.is_expandable { " expandable" } else { "" };
     match segment.pool {
-        memreel::PoolId(0, 0) => format!("{kind}{expandable}"),
-        memreel::PoolId(one, other) => format!("{kind}{expandable} ({one},{other})"),
+        memreel::PoolId::DEFAULT => format!("{kind}{expandable}"),
+        memreel::PoolId { graph, user } => format!("{kind}{expandable} ({graph},{user})"),
     }
 }
 
@@ -172,9 +172,9 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Ex
             "bytes": segment.total_size,
             "active_bytes": active,
             "n_active_blocks": n,
-            "stream": segment.stream,
+            "stream": segment.stream.0,
             "pool": segment.kind.map(|kind| kind.name()),
-            "pool_id": [segment.pool.0, segment.pool.1],
+            "pool_id": [segment.pool.graph, segment.pool.user],
             "is_expandable": segment.is_expandable,
         });
         writeln!(out, "{object}")?;

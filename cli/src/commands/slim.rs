@@ -227,7 +227,7 @@ impl Options {
 
     fn window(&self, document: &impl SnapshotSource) -> Option<Window> {
         if let Some(range) = &self.events {
-            return Some(Window::Events { device: self.device.map(DeviceId), range: range.clone() });
+            return Some(Window::Events { device: self.device.map(DeviceId::from), range: range.clone() });
         }
         if let Some(name) = &self.scope {
             return Some(Window::Scope { name: name.clone(), nth: self.nth });

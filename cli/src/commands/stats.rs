@@ -55,7 +55,7 @@ fn line(opened: &Opened, device: Option<DeviceId>, stats: &SegmentStats) -> Valu
             json!({
                 "address": map.address,
                 "bytes": map.bytes,
-                "stream": map.stream,
+                "stream": map.stream.0,
                 "free_bytes": free(map.free),
                 "pages": map.pages,
             })
@@ -77,7 +77,7 @@ fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
     let page = TorchSize::of(PAGE_BYTES);
     writeln!(out, "Summary of segments >= {page} in size")?;
     for map in &stats.segments {
-        let stream = if map.stream == 0 { String::new() } else { format!(" stream_{}", map.stream) };
+        let stream = if map.stream.0 == 0 { String::new() } else { format!(" stream_{}", map.stream) };
         let (size, free) = (TorchSize::of(map.bytes), free(map.free));
         writeln!(out, "[{}] {size} allocated, {free} free{stream}", map.pages)?;
     }

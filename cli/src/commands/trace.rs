@@ -47,8 +47,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     let input = &options.input;
     each_file(&input.files, |opened| {
         let mut devices = opened.devices(input.device)?;
-        let traces = &opened.snapshot.device_traces;
-        devices.retain(|device| traces.get(device.index()).is_some_and(|trace| !trace.is_empty()));
+        devices.retain(|device| !opened.snapshot.trace(*device).is_empty());
         if devices.is_empty() && !options.pytorch && !input.json {
             let what = if input.device == Devices::All { "no device has" } else { "this device has no" };
             writeln!(out, "{}: {what} history: nothing was recorded", opened.name)?;
@@ -69,7 +68,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 }
 
 fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
-    let entries = &opened.snapshot.device_traces[device.index()];
+    let entries = opened.snapshot.trace(device);
     let entries_word = if entries.len() == 1 && !options.pytorch { "entry" } else { "entries" };
     writeln!(out, "Device {device} ----------------\n{} {entries_word}", entries.len())?;
     let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
@@ -86,7 +85,7 @@ fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Wri
 
 /// What is in use at the end: the segments say it, and without them the history.
 fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
-    let is_of = |segment: &&Segment| segment.device == i64::from(device.0);
+    let is_of = |segment: &&Segment| segment.device == device;
     let mut segments = opened.snapshot.segments.iter().filter(is_of).peekable();
     if segments.peek().is_none() {
         let history = DeviceHistory::of(&opened.snapshot, device);

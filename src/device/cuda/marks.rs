@@ -30,15 +30,15 @@ pub(super) struct Marks {
 impl Marks {
     pub(super) fn know(&mut self, stream: StreamId, owner: Option<Arc<CudaStream>>) {
         // A stream that cudarc owns stays owned, whoever names it next.
-        let known = self.streams.entry(stream.0).or_default();
+        let known = self.streams.entry(stream.handle()).or_default();
         *known = owner.or_else(|| known.take());
     }
 
     /// The driver's handle of a stream that may be marked.
     pub(super) fn handle(&self, stream: StreamId) -> Option<sys::CUstream> {
         // 0, 1 and 2 are the driver's own names: the default stream, as legacy and as one a thread.
-        let is_known = stream.0 <= 2 || self.streams.contains_key(&stream.0);
-        is_known.then_some(stream.0 as sys::CUstream)
+        let is_known = stream.handle() <= 2 || self.streams.contains_key(&stream.handle());
+        is_known.then_some(stream.handle() as sys::CUstream)
     }
 
     /// An event to record; the context is current.

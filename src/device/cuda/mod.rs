@@ -108,7 +108,7 @@ impl Cuda {
     /// Lets blocks be used on a stream, and keeps it alive. The answer is what
     /// [`Allocation::record_stream`](crate::Allocation) takes.
     pub fn use_stream(&self, stream: &Arc<CudaStream>) -> StreamId {
-        let id = StreamId(stream.cu_stream() as u64);
+        let id = StreamId::from_handle(stream.cu_stream() as u64);
         self.marks().know(id, Some(stream.clone()));
         id
     }
@@ -261,7 +261,7 @@ unsafe impl Device for Cuda {
     fn mark(&self, stream: StreamId) -> Result<Mark> {
         let mut marks = self.marks();
         let Some(handle) = marks.handle(stream) else {
-            let what = format!("it does not know stream {:#x}; say `use_stream` first", stream.0);
+            let what = format!("it does not know stream {:#x}; say `use_stream` first", stream.handle());
             return Err(Error::device(&self.name, what));
         };
         let event = self.within("cuEventCreate", || marks.event())?;

@@ -235,7 +235,7 @@ impl<'a> Machine<'a> {
             }
             Key::Addr | Key::DeviceFree => entry.address = c.unsigned()?,
             Key::Size => entry.size = c.unsigned()?,
-            Key::Stream => entry.stream = c.int()?,
+            Key::Stream => entry.stream.0 = c.int()?,
             Key::TimeUs => entry.time_us = c.int()?,
             Key::Frames => entry.stack = Some(self.frames(c)?),
             Key::Proto | Key::Other => return None,

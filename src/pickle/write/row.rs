@@ -95,8 +95,8 @@ impl Row {
             Some(head) => head,
             None => self.head(action, census)?,
         };
-        if entry.stream != self.stream {
-            self.change_stream(entry.stream)?;
+        if entry.stream.0 != self.stream {
+            self.change_stream(entry.stream.0)?;
         }
         let free = out.room()?;
         // Ten short things, so 160 bytes at most.

@@ -146,7 +146,7 @@ impl<'a, W: Write> Writer<'a, W> {
             Field::Action => writer.name(entry.action.map(|action| writer.census.actions[action as usize])),
             Field::Addr | Field::DeviceFree => writer.out.unsigned(entry.address),
             Field::Size => writer.out.unsigned(entry.size),
-            Field::Stream => writer.out.int(entry.stream),
+            Field::Stream => writer.out.int(entry.stream.0),
             Field::TimeUs => writer.out.int(entry.time_us),
             _ => writer.frames(entry.stack),
         });
@@ -164,17 +164,17 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn segment(&mut self, segment: &'a Segment) {
         self.record(segment.shape, |writer, field| match field {
-            Field::Device => writer.out.int(segment.device),
+            Field::Device => writer.out.int(segment.device.0),
             Field::Address => writer.out.unsigned(segment.address),
             Field::TotalSize => writer.out.unsigned(segment.total_size),
             Field::AllocatedSize => writer.out.unsigned(segment.allocated_size),
             Field::ActiveSize => writer.out.unsigned(segment.active_size),
             Field::RequestedSize => writer.out.unsigned(segment.requested_size),
-            Field::Stream => writer.out.int(segment.stream),
+            Field::Stream => writer.out.int(segment.stream.0),
             Field::SegmentType => writer.name(segment.kind.map(|kind| writer.census.kinds[kind as usize])),
             Field::SegmentPoolId => {
-                writer.out.unsigned(segment.pool.0);
-                writer.out.unsigned(segment.pool.1);
+                writer.out.unsigned(segment.pool.graph);
+                writer.out.unsigned(segment.pool.user);
                 writer.out.op(opcode::TUPLE2);
             }
             Field::IsExpandable => writer.bool(segment.is_expandable),
@@ -187,7 +187,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.record(annotation.shape, |writer, field| match field {
             Field::Stage => writer.text(&annotation.stage),
             Field::Name => writer.text(&annotation.name),
-            Field::Device => writer.out.int(annotation.device),
+            Field::Device => writer.out.int(annotation.device.0),
             _ => writer.out.int(annotation.time_us),
         });
     }
