@@ -1,0 +1,31 @@
+//! Dump on out of memory: the snapshot is on disk before the error reaches you.
+//! `cargo run --example 03_dump_on_oom`
+#![forbid(unsafe_code)]
+
+use memreel::{
+    Reel,
+    device::{Host, Limit},
+    recorder::History,
+};
+
+fn main() -> memreel::Result<()> {
+    // Without a limit the system promises more host memory than it has, and no request fails.
+    let reel = Reel::builder()
+        .device(Limit::new(Host::new(), 64 << 20))
+        .history(History::all())
+        .save_on_oom("oom.pickle")
+        .build()?;
+
+    let mut batches = Vec::new();
+    let error = loop {
+        match reel.alloc(6 << 20) {
+            Ok(block) => batches.push(block),
+            Err(error) => break error,
+        }
+    };
+    println!("{error}");
+    let figures = error.out_of_memory().expect("the limit was reached");
+    println!("{} bytes are in {} batches", figures.allocated_bytes, batches.len());
+    println!("next: memreel oom oom.pickle");
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Read and analyse: find out which stacks hold the memory at the peak of any snapshot, PyTorch's or memreel's.
+//! `cargo run --example 04_read_and_analyse [FILE]`
+#![forbid(unsafe_code)]
+
+use memreel::{
+    analysis::{
+        frames::ShownFrames,
+        state::{DeviceHistory, devices},
+        top::{By, Site, top},
+    },
+    pickle,
+};
+
+const OUT_OF_MEMORY: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/snapshots/oom_fragment.pickle");
+
+fn main() -> memreel::Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| OUT_OF_MEMORY.into());
+    let snapshot = pickle::load(&path)?;
+    let shown = ShownFrames::of(&snapshot);
+    for device in devices(&snapshot) {
+        let history = DeviceHistory::of(&snapshot, device);
+        let (moment, totals) = history.peak();
+        println!(
+            "device {device}: {} bytes at the peak, after event {}",
+            totals.active_bytes,
+            moment.n_entries()
+        );
+        for group in top(&history, moment, By::Stack).iter().take(3) {
+            println!("{:>12} bytes in {} blocks", group.bytes, group.n_blocks);
+            let Site::Stack(stack) = group.site else { continue };
+            for frame in shown.frames(stack).take(3) {
+                println!("               {} ({}:{})", frame.name, frame.filename, frame.line);
+            }
+        }
+    }
+    Ok(())
+}
