@@ -1,5 +1,5 @@
-//! Kernels that nvrtc compiles at run time, on memory from memreel and on cudarc's own: the same results,
-//! and what a tensor costs to allocate on each.
+//! Runs kernels on memory from memreel and on cudarc's own, checks that the results are equal, and measures
+//! the cost of an allocation on each.
 //!
 //! Run `cargo run --release --features cuda-nvrtc --example cuda`; it writes `cuda.pickle`
 //! (or to `--output FILE`) for pytorch.org/memory_viz.
@@ -53,12 +53,12 @@ impl Kernels {
     }
 }
 
-/// Square matrices on a GPU.
+/// Square matrices on a GPU, in one of two kinds of memory.
 trait Matrices {
     type Matrix;
     fn upload(&self, values: &[f32]) -> Answer<Self::Matrix>;
     fn download(&self, matrix: &Self::Matrix) -> Answer<Vec<f32>>;
-    /// A new matrix from two.
+    /// Runs a kernel on two matrices and returns a new one.
     fn launch(&self, kernel: &CudaFunction, a: &Self::Matrix, b: &Self::Matrix) -> Answer<Self::Matrix>;
 }
 
@@ -124,7 +124,7 @@ impl Matrices for Recorded {
     }
 }
 
-/// Some layers, each of which makes matrices and drops those before it.
+/// Runs some layers. Each makes matrices and drops those of the layer before.
 fn compute<M: Matrices>(on: &M, kernels: &Kernels) -> Answer<Vec<f32>> {
     let values: Vec<f32> = (0..WIDTH * WIDTH).map(|i| (i % 97) as f32 / 97.0).collect();
     let weights: Vec<M::Matrix> = (0..4)
@@ -143,9 +143,9 @@ fn compute<M: Matrices>(on: &M, kernels: &Kernels) -> Answer<Vec<f32>> {
 const PAIRS: u32 = 20_000;
 const ROUNDS: usize = 9;
 
-/// The median of several rounds, in nanoseconds for one pair of allocation and drop.
+/// Returns the median of several rounds, in nanoseconds for one allocation and its drop.
 fn time_of(mut pair: impl FnMut()) -> u128 {
-    // Fills a ring of a million entries, at three a pair: what is timed is recording that goes on.
+    // Enough pairs, at three events each, to fill a ring of a million entries: the rounds measure steady recording.
     (0..350_000).for_each(|_| pair());
     let mut rounds: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
@@ -161,14 +161,14 @@ fn time_of(mut pair: impl FnMut()) -> u128 {
 fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Reel) -> Answer<()> {
     let len = 250_000;
     let memory = reel.cuda(0)?;
-    // SAFETY: nobody reads the memory.
+    // SAFETY: the memory is not read.
     let plain = || drop(unsafe { stream.alloc::<f32>(len) }.expect("a megabyte"));
-    // SAFETY: as above; each pointer goes back once.
+    // SAFETY: the memory is not read; each pointer is freed once.
     let bare = || unsafe {
         let pointer = result::malloc_async(stream.cu_stream(), len * 4).expect("a megabyte");
-        result::free_async(pointer, stream.cu_stream()).expect("it was given");
+        result::free_async(pointer, stream.cu_stream()).expect("it is allocated");
     };
-    // SAFETY: nobody reads the memory.
+    // SAFETY: the memory is not read.
     let recorded = || drop(unsafe { memory.alloc::<f32>(len, stream) }.expect("a megabyte"));
 
     let tracked_ns = time_of(plain);
@@ -183,7 +183,7 @@ fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Re
     reel.record_history(&History::all());
     let stacks_ns = time_of(recorded);
 
-    println!("a pair of allocation and drop of 1 MB:");
+    println!("an allocation of 1 MB and its drop:");
     println!(
         "  cudarc {tracked_ns} ns, without event tracking {untracked_ns} ns, bare cuMemAllocAsync {bare_ns} ns"
     );

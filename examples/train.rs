@@ -1,21 +1,20 @@
-//! Trains a small language model on this project's README, and records every
-//! byte of memory that takes: `cargo run --release --example train`.
+//! Trains a small language model on this project's README and records every
+//! byte of memory that this takes: `cargo run --release --example train`.
 //!
-//! The model reads a few characters and guesses the next one:
+//! The model reads a few characters and predicts the next one:
 //!
 //! ```text
 //! characters → embedding → hidden layer → hidden layer → softmax → loss
 //! ```
 //!
-//! What a framework keeps on a GPU is here in memory from memreel's caching
-//! allocator on the host, for as long as a framework keeps it: parameters and
-//! Adam's moments for the whole run, activations from the forward to the
-//! backward pass, gradients until the step is done. With `--checkpoint` the
-//! backward pass computes the activations again, one chunk of the batch at a
-//! time, instead of keeping them all.
+//! All arrays are in host memory from memreel's caching allocator, and live as
+//! long as they would on a GPU: parameters and Adam's moments for the whole run,
+//! activations from the forward to the backward pass, gradients until the step
+//! is done. With `--checkpoint` the backward pass computes the activations again,
+//! one chunk of the batch at a time, instead of keeping them all.
 //!
-//! It is one file, though long, so that it can be read from top to bottom and
-//! copied: there is nothing here but the library and this.
+//! It is one long file so that you can read it from top to bottom and copy it.
+//! It needs nothing but the library.
 
 use std::{cell::Cell, collections::BTreeSet, path::PathBuf, process::exit, time::Instant};
 
@@ -23,26 +22,26 @@ use memreel::{Buffer, DeviceId, Element, Result, recorder::History};
 
 const TEXT: &str = include_str!("../README.md");
 
-/// How many characters the model reads.
+/// Number of characters that the model reads.
 const N_CONTEXT: usize = 8;
-/// How many numbers stand for one character.
+/// Length of the vector that represents a character.
 const N_EMBEDDING: usize = 8;
-/// How many numbers each hidden layer gives.
+/// Width of each hidden layer.
 const N_HIDDEN: usize = 64;
-/// How many guesses each step learns from.
+/// Number of predictions in a batch.
 const N_BATCH: usize = 2048;
-/// How many chunks they go through the model in.
+/// Number of chunks that a batch is cut into.
 const N_CHUNKS: usize = 4;
 
 const HELP: &str = "\
 Trains a small language model on this project's README and writes a memory snapshot.
 
-Usage: train [--checkpoint] [--steps N] [--output PATH]
+Usage: train [--checkpoint] [--steps N] [--output PATH | --cost]
 
-  --cost         train with recording off and on by turns, and say what it costs; writes nothing
   --checkpoint   compute activations again in the backward pass instead of keeping them
-  --steps N      how often the model learns from a batch (default 250)
-  --output PATH  where the snapshot goes (default snapshot.pickle)
+  --steps N      train for N steps (default 250)
+  --output PATH  write the snapshot to PATH (default snapshot.pickle)
+  --cost         measure the cost of recording instead: train with it off and on in turns; write no file
   --help         print this text
 ";
 
@@ -61,7 +60,7 @@ fn main() {
 }
 
 fn train(options: &Options) -> Result<()> {
-    // Before the first allocation, so that no block is older than its history.
+    // Before the first allocation, so that every block has its allocation in the history.
     memreel::record_memory_history(&History::all())?;
     let mut random = Random(2026);
     let text = Text::new(TEXT)?;
@@ -79,13 +78,13 @@ fn train(options: &Options) -> Result<()> {
     }
     report(losses[0], losses[losses.len() - 1])?;
 
-    // While the model is alive, so that the snapshot shows its blocks in use.
+    // While the model is alive, so that its blocks are in use in the snapshot.
     memreel::dump_snapshot(&options.output)?;
     println!("\nNow drop {} on https://pytorch.org/memory_viz", options.output.display());
     Ok(())
 }
 
-/// What recording costs: rounds of ten steps, every second one with the whole history on.
+/// Prints the cost of recording: runs rounds of ten steps with recording off and on in turns, and compares medians.
 fn cost(options: &Options) -> Result<()> {
     let mut random = Random(2026);
     let text = Text::new(TEXT)?;
@@ -112,7 +111,7 @@ fn cost(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Guess, see how wrong that was, learn. Returns the mean loss.
+/// Predicts, computes the gradients and updates the parameters. Returns the mean loss.
 fn training_step(model: &mut Model, batch: &Batch, step: u32, checkpoint: bool) -> Result<f64> {
     let mut kept = Vec::new();
     let mut sum = 0.0;
@@ -122,7 +121,7 @@ fn training_step(model: &mut Model, batch: &Batch, step: u32, checkpoint: bool) 
             let chunk = batch.chunk(i)?;
             let (activations, loss) = forward(model, &chunk)?;
             sum += loss;
-            // What is not kept is freed here.
+            // With checkpoints, the activations are freed here.
             kept.push((chunk, loss, if checkpoint { None } else { Some(activations) }));
         }
     }
@@ -155,7 +154,7 @@ fn recompute(model: &Model, chunk: &Batch, loss: f64) -> Result<Activations> {
 
 struct Model {
     embedding: Parameter,
-    /// Two hidden ones and the one that gives the scores.
+    /// Two hidden layers and the one that computes the scores.
     layers: [Linear; 3],
 }
 
@@ -165,12 +164,12 @@ struct Linear {
     bias: Parameter,
 }
 
-/// What the backward pass needs of the forward pass, one row a guess. Fields
-/// are dropped in this order: what was made last is freed first.
+/// Results of the forward pass that the backward pass needs, one row for each
+/// prediction. Fields are dropped in this order: the last result is freed first.
 struct Activations {
-    /// How likely each symbol was thought to come next.
+    /// The predicted probability of each symbol.
     probabilities: Buffer<f32>,
-    /// What the hidden layers gave.
+    /// Outputs of the hidden layers.
     second: Buffer<f32>,
     first: Buffer<f32>,
     /// The embeddings of the context, side by side.
@@ -194,7 +193,7 @@ impl Model {
     }
 }
 
-/// Also returns the sum of the losses.
+/// Returns the activations and the sum of the losses.
 fn forward(model: &Model, chunk: &Batch) -> Result<(Activations, f64)> {
     let input = embed(&model.embedding, &chunk.contexts)?;
     let first = linear(&model.layers[0], &input)?;
@@ -206,8 +205,8 @@ fn forward(model: &Model, chunk: &Batch) -> Result<(Activations, f64)> {
     Ok((Activations { probabilities, second, first, input }, loss))
 }
 
-/// Adds the chunk's part to every gradient, the last layer's first, and frees
-/// each activation as soon as the layers before it do without.
+/// Adds the chunk's part to every gradient, from the last layer to the first, and
+/// frees each activation as soon as no earlier layer needs it.
 fn backward(model: &mut Model, chunk: &Batch, activations: Activations) -> Result<()> {
     let Activations { probabilities, second, first, input } = activations;
     softmax_backward(&probabilities, &chunk.targets);
@@ -254,8 +253,8 @@ fn linear(layer: &Linear, input: &Buffer<f32>) -> Result<Buffer<f32>> {
     Ok(output)
 }
 
-/// The gradient of a layer's input from that of its output; those of its
-/// weight and bias grow on the way.
+/// Returns the gradient of a layer's input, given that of its output, and adds
+/// to the gradients of its weight and bias.
 fn linear_backward(layer: &mut Linear, input: &Buffer<f32>, d_output: &Buffer<f32>) -> Result<Buffer<f32>> {
     let (weight, d_weight) = layer.weight.with_gradient()?;
     let (_, d_bias) = layer.bias.with_gradient()?;
@@ -270,16 +269,16 @@ fn linear_backward(layer: &mut Linear, input: &Buffer<f32>, d_output: &Buffer<f3
     Ok(d_input)
 }
 
-/// Turns the gradient of a layer's output into that of its sums.
+/// Turns the gradient of tanh's output into that of its input.
 fn tanh_backward(gradient: &Buffer<f32>, output: &Buffer<f32>) {
     cells(gradient).iter().zip(cells(output)).for_each(|(d, y)| d.set(d.get() * (1.0 - y.get() * y.get())));
 }
 
-/// Turns scores into probabilities. Returns the losses' sum: how surprising the targets were.
+/// Turns scores into probabilities, in place. Returns the sum of the losses.
 fn softmax(scores: &Buffer<f32>, targets: &Buffer<u32>) -> f64 {
     let mut loss = 0.0;
     for (row, target) in rows(scores).zip(cells(targets)) {
-        // With the greatest score at zero no exponential overflows.
+        // Subtracting the greatest score keeps the exponentials from overflowing.
         let greatest = row.iter().fold(f32::NEG_INFINITY, |greatest, score| greatest.max(score.get()));
         row.iter().for_each(|score| score.set((score.get() - greatest).exp()));
         let sum: f32 = row.iter().map(Cell::get).sum();
@@ -290,7 +289,7 @@ fn softmax(scores: &Buffer<f32>, targets: &Buffer<u32>) -> f64 {
     loss
 }
 
-/// Turns probabilities into the gradient of the mean loss by the scores: less one at the target.
+/// Turns probabilities into the gradient of the mean loss with respect to the scores, in place.
 fn softmax_backward(probabilities: &Buffer<f32>, targets: &Buffer<u32>) {
     for (row, target) in rows(probabilities).zip(cells(targets)) {
         let target = &row[target.get() as usize];
@@ -299,8 +298,8 @@ fn softmax_backward(probabilities: &Buffer<f32>, targets: &Buffer<u32>) {
     probabilities.apply(|d| d / N_BATCH as f32);
 }
 
-/// Numbers that are learned. What learning needs comes when it is needed: the
-/// gradient in each backward pass, the moments in the first step.
+/// Numbers that are learned. The gradient is allocated in each backward pass, the
+/// moments in the first step.
 struct Parameter {
     value: Buffer<f32>,
     gradient: Option<Buffer<f32>>,
@@ -308,7 +307,7 @@ struct Parameter {
 }
 
 impl Parameter {
-    /// Evenly spread between `-scale` and `scale`.
+    /// Returns numbers drawn uniformly from `-scale` to `scale`.
     fn random(shape: &[usize], scale: f32, random: &mut Random) -> Result<Parameter> {
         let value = zeros(shape)?;
         cells(&value).iter().for_each(|cell| cell.set(scale * (2.0 * random.next() - 1.0)));
@@ -323,8 +322,8 @@ impl Parameter {
         Ok((&self.value, gradient))
     }
 
-    /// A step against the running mean of the gradient, measured by the root
-    /// of the running mean of its square (Kingma and Ba 2015).
+    /// One step of Adam (Kingma and Ba 2015): against the running mean of the
+    /// gradient, divided by the root of the running mean of its square.
     fn adam(&mut self, step: u32) -> Result<()> {
         let [rate, beta_1, beta_2, epsilon] = [0.004_f32, 0.9, 0.99, 1e-8];
         let Some(gradient) = &self.gradient else { return Ok(()) };
@@ -332,7 +331,7 @@ impl Parameter {
             Some(moments) => moments,
             none => none.insert([zeros(self.value.shape())?, zeros(self.value.shape())?]),
         };
-        // Both means begin at zero; this makes up for it.
+        // Corrects for both means starting at zero.
         let [weight_1, weight_2] = [beta_1, beta_2].map(|beta| 1.0 - beta.powf(step as f32));
         let moments = cells(means).iter().zip(cells(squares));
         for ((value, g), (mean, square)) in cells(&self.value).iter().zip(cells(gradient)).zip(moments) {
@@ -346,7 +345,7 @@ impl Parameter {
     }
 }
 
-/// A text as numbers, one for each different character.
+/// A text as numbers: each distinct character has one.
 struct Text {
     symbols: Buffer<u32>,
     n_symbols: usize,
@@ -361,7 +360,7 @@ impl Text {
         Ok(Text { symbols, n_symbols: alphabet.len() })
     }
 
-    /// A batch from random places.
+    /// Returns a batch from random positions in the text.
     fn sample(&self, random: &mut Random) -> Result<Batch> {
         let contexts = zeros(&[N_BATCH, N_CONTEXT])?;
         let targets = zeros(&[N_BATCH])?;
@@ -376,25 +375,25 @@ impl Text {
     }
 }
 
-/// Contexts, one a row, and the symbol that follows each.
+/// Contexts, one in each row, and the symbol that follows each.
 struct Batch {
     contexts: Buffer<u32>,
     targets: Buffer<u32>,
 }
 
 impl Batch {
-    /// One of equal parts: views, which share the batch's memory and allocate nothing.
+    /// Returns one of `N_CHUNKS` equal parts, as views: they share the batch's memory.
     fn chunk(&self, i: usize) -> Result<Batch> {
         let rows = i * N_BATCH / N_CHUNKS..(i + 1) * N_BATCH / N_CHUNKS;
         Ok(Batch { contexts: self.contexts.slice(0, rows.clone())?, targets: self.targets.slice(0, rows)? })
     }
 }
 
-/// SplitMix64: small, and the same numbers in every run.
+/// SplitMix64: gives the same numbers in every run.
 struct Random(u64);
 
 impl Random {
-    /// From 0 to nearly 1.
+    /// Returns a number from 0 up to, but not including, 1.
     fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -403,9 +402,9 @@ impl Random {
     }
 }
 
-/// The elements of an array, which here are always in order.
+/// Returns the elements of an array. All arrays here are contiguous.
 fn cells<T: Element>(array: &Buffer<T>) -> &[Cell<T>] {
-    array.as_cells().expect("only transposed or stepped views are out of order")
+    array.as_cells().expect("only transposed or stepped views are not contiguous")
 }
 
 fn rows<T: Element>(array: &Buffer<T>) -> impl Iterator<Item = &[Cell<T>]> {
@@ -417,7 +416,7 @@ fn add_scaled(y: &[Cell<f32>], scale: f32, x: &[Cell<f32>]) {
     y.iter().zip(x).for_each(|(y, x)| y.set(y.get() + scale * x.get()));
 }
 
-/// The sum of products, in eight sums side by side, which a processor adds at once.
+/// Returns the dot product, in eight partial sums that a processor adds at once.
 fn dot(a: &[Cell<f32>], b: &[Cell<f32>]) -> f32 {
     let mut sums = [0.0; 8];
     let (a, b) = (a.chunks(sums.len()), b.chunks(sums.len()));
@@ -427,7 +426,7 @@ fn dot(a: &[Cell<f32>], b: &[Cell<f32>]) -> f32 {
     sums.iter().sum()
 }
 
-/// How memory stood when more of it was allocated than ever before.
+/// The state of memory when the most was allocated.
 #[derive(Clone, Copy, Default)]
 struct Peak {
     allocated_bytes: u64,
@@ -439,8 +438,7 @@ thread_local! {
     static PEAK: Cell<Peak> = Cell::default();
 }
 
-/// Where every array comes from. Only an allocation can make a peak, so this
-/// is the place to notice one.
+/// Allocates an array of zeros. Every array is made here, so every peak is seen here.
 fn zeros<T: Element>(shape: &[usize]) -> Result<Buffer<T>> {
     let allocator = memreel::default_allocator()?;
     let array = Buffer::zeros(allocator, shape)?;
@@ -456,7 +454,7 @@ fn zeros<T: Element>(shape: &[usize]) -> Result<Buffer<T>> {
 fn report(first_loss: f64, last_loss: f64) -> Result<()> {
     let peak = PEAK.get();
     let recorder = memreel::default_reel()?.recorder();
-    // The viewer counts what was asked for, the allocator also what rounding added.
+    // The viewer counts requested bytes; the allocator also counts what rounding adds.
     let requested_bytes = memreel::memory_stats()?.requested_bytes.all.current.cast_unsigned();
     let fragmentation = 1.0 - peak.allocated_bytes as f64 / peak.reserved_bytes as f64;
     println!();
@@ -464,7 +462,7 @@ fn report(first_loss: f64, last_loss: f64) -> Result<()> {
     println!("peak allocated              {}", size(peak.allocated_bytes));
     println!("peak reserved               {}", size(memreel::max_memory_reserved()?));
     println!("fragmentation at the peak   {:.1} %", 100.0 * fragmentation);
-    println!("largest free block then     {}", size(peak.largest_free_bytes));
+    println!("largest free block at peak  {}", size(peak.largest_free_bytes));
     println!("requested at the end        {}", size(requested_bytes));
     println!("reserved at the end         {}", size(memreel::memory_reserved()?));
     println!("events recorded             {}", recorder.n_events(DeviceId(0)));
@@ -472,7 +470,7 @@ fn report(first_loss: f64, last_loss: f64) -> Result<()> {
     Ok(())
 }
 
-/// A size as the viewer writes it.
+/// Formats a size as the viewer does.
 fn size(bytes: u64) -> String {
     let (unit, name) = if bytes < 1 << 20 { (1 << 10, "KiB") } else { (1 << 20, "MiB") };
     format!("{:.1}{name} ({bytes} bytes)", bytes as f64 / f64::from(unit))
@@ -504,9 +502,9 @@ impl Options {
                 "--output" => options.output = value()?.into(),
                 "--steps" => {
                     options.n_steps =
-                        value()?.parse().ok().filter(|n| *n > 0).ok_or("--steps needs a number from 1 on")?;
+                        value()?.parse().ok().filter(|n| *n > 0).ok_or("--steps needs a positive number")?;
                 }
-                _ => return Err(format!("there is no flag {flag}")),
+                _ => return Err(format!("unknown option {flag}")),
             }
         }
         Ok(options)

@@ -1,15 +1,20 @@
-/* memreel's C interface: target/shared/libmemreel.so of
- * `cargo build --profile shared -p memreel-capi --features cuda` (without the
- * feature: for the host's memory alone).
+/* memreel's C interface. Build the library and link to it:
  *
- * Devices are the GPUs, by CUDA's ordinals; without one, or with
+ *   cargo build --profile shared -p memreel-capi [--features cuda]
+ *   cc -Ischema app.c -Ltarget/shared -lmemreel -Wl,-rpath,"$PWD/target/shared"
+ *
+ * Without the feature `cuda` it serves host memory only. docs/c-interface.md
+ * and docs/gpu.md show how to begin.
+ *
+ * Devices are the GPUs, numbered by CUDA's ordinals. Without a GPU, or with
  * MEMREEL_DEVICE=host in the environment, device 0 is the host's memory.
- * Settings are read from MEMREEL_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF,
- * else PYTORCH_ALLOC_CONF.
+ * Settings are read from MEMREEL_ALLOC_CONF, otherwise from
+ * PYTORCH_CUDA_ALLOC_CONF, otherwise from PYTORCH_ALLOC_CONF.
  *
- * Every function may be called from any thread. Those that return int return
- * 0, or -1 and leave the reason for memreel_error(). Texts are UTF-8 and end
- * in nul. No panic of memreel's crosses this border.
+ * Every function may be called from any thread. A function that returns int
+ * returns 0 on success and -1 on failure; memreel_error() then returns the
+ * reason. Texts are UTF-8 and end in nul. A Rust panic never crosses this
+ * interface.
  */
 #ifndef MEMREEL_H
 #define MEMREEL_H
@@ -21,36 +26,39 @@
 extern "C" {
 #endif
 
-/* Why this thread's last call that failed did so; NULL if none has. Valid
- * until the thread's next call that fails. */
+/* Returns the reason for the last failed call of this thread, or NULL if no
+ * call has failed. The text is valid until the next failed call of the thread. */
 const char *memreel_error(void);
 
 /* --- PyTorch's CUDAPluggableAllocator ---------------------------------- */
 
-/* A block for work on that stream; NULL for zero bytes, which makes no event.
- * When there is no memory: a C++ exception where PyTorch is loaded
- * (c10::OutOfMemoryError, in Python torch.OutOfMemoryError; where that cannot
- * be made, what c10::detail::torchCheckFail throws, in Python RuntimeError),
- * otherwise one line on stderr and NULL. */
+/* Returns a block of `size` bytes for work on `stream`. 0 bytes return NULL and
+ * record nothing. When memory runs out: in a process with PyTorch it throws a
+ * C++ exception (c10::OutOfMemoryError, in Python torch.OutOfMemoryError; if
+ * that cannot be constructed, the one that c10::detail::torchCheckFail throws,
+ * in Python RuntimeError); in any other process it prints one line to stderr
+ * and returns NULL. */
 void *memreel_malloc(size_t size, int device, void *stream);
 
-/* Takes a block back. Only the address counts: size and stream are not looked
- * at, and the device is where the address is looked up first. NULL does
- * nothing; an address that is none of memreel's neither, and leaves a text for
- * memreel_error(). */
+/* Frees a block. Only the address is used: `size` and `stream` are ignored, and
+ * `device` is the device on which the address is searched first. NULL does
+ * nothing. An address that memreel did not allocate does nothing either, and
+ * sets memreel_error(). */
 void memreel_free(void *ptr, size_t size, int device, void *stream);
 
-/* Hooks, for the methods of the low-level object of the same purpose. */
+/* Hooks. Pass each to the method of CUDAPluggableAllocator().allocator() in the
+ * comment beside it. */
 void memreel_init(int device_count);                            /* set_init_fn */
 void memreel_empty_cache(void);                                 /* set_reset_fn */
 void memreel_set_memory_fraction(double fraction, int device);  /* set_memory_fraction_fn */
 void *memreel_base_allocation(void *ptr, size_t *size);         /* set_base_alloc_fn */
-/* Set this one whenever blocks are used on other streams than their own: it
- * keeps them from being reused too early. The stream must stay until the
- * process ends, as PyTorch's do. */
+/* Required whenever blocks are used on streams other than their own: it keeps
+ * them from being reused too early. The stream must exist until the process
+ * ends, as PyTorch's streams do. */
 void memreel_record_stream(void *ptr, void *stream);            /* set_record_stream_fn */
-/* `filter` is a std::function<bool(cudaStream_t)> of libstdc++, passed by
- * value in C++ and so by address here; NULL is the calling thread. */
+/* `filter` is the address of a std::function<bool(cudaStream_t)> of libstdc++
+ * (which C++ passes by value, and therefore by address here). NULL routes the
+ * requests of the calling thread. */
 void memreel_begin_allocate_to_pool(int device, uint64_t pool_first, uint64_t pool_second,
                                     const void *filter);        /* set_begin_allocate_to_pool */
 void memreel_end_allocate_to_pool(int device, uint64_t pool_first,
@@ -60,39 +68,45 @@ void memreel_release_pool(int device, uint64_t pool_first,
 
 /* --- CuPy's CFunctionAllocator ----------------------------------------- */
 
-/* As above, without a stream: blocks belong to the default stream. Without
- * memory: one line on stderr and NULL, never an exception. */
+/* Like memreel_malloc and memreel_free, without a stream: blocks belong to the
+ * default stream. When memory runs out it prints one line to stderr and returns
+ * NULL; it never throws. */
 void *memreel_cupy_malloc(void *parameter, size_t size, int device);
 void memreel_cupy_free(void *parameter, void *ptr, int device);
 
 /* --- Recording ---------------------------------------------------------- */
 
-/* Switches recording. NULL records everything. Otherwise a JSON object with
- * the options of torch.cuda.memory._record_memory_history, all optional:
+/* Switches recording on, off, or to other options. NULL records everything.
+ * Otherwise `options` is a JSON object with the options of
+ * torch.cuda.memory._record_memory_history, all optional:
  *   {"enabled": "all" | "state" | null, "context": "all" | "alloc" | "state" | null,
  *    "stacks": "native" | "none", "max_entries": 1000000, "clear_history": false,
  *    "skip_actions": ["free_requested"], "min_size_bytes": 0, "sample_bytes": 0} */
 int memreel_record(const char *options);
 
-/* Writes a snapshot that pytorch.org/memory_viz opens; whole or not at all. */
+/* Writes a snapshot for pytorch.org/memory_viz. On failure, a file that was
+ * there before is untouched. */
 int memreel_dump(const char *path);
 
-/* From now on a failed request writes a snapshot there first. */
+/* Makes each request that fails from now on write a snapshot to `path` first. */
 int memreel_save_on_oom(const char *path);
 
-/* The numbers of torch.cuda.memory_stats(device) as a JSON object; NULL
- * without such a device. Valid until the thread's next call of it. */
+/* Returns the numbers of torch.cuda.memory_stats(device) as a JSON object, or
+ * NULL if there is no such device. The text is valid until the thread calls
+ * this function again. */
 const char *memreel_stats_json(int device);
 
-/* What the thread allocates in between carries the scope's name. */
+/* Allocations of this thread between the two calls carry the scope's name. */
 int memreel_scope_begin(const char *name);
 int memreel_scope_end(void);
 
 /* --- Reports of other allocators ----------------------------------------- */
 
-/* Report frees before the memory can be handed out again. A block outside all
- * reported segments is taken as a segment of its own. A report that contradicts
- * those before it is not recorded, and returns -1. */
+/* Record the actions of an allocator of your own. Report a free before the
+ * memory can be handed out again. A block outside all reported segments counts
+ * as a segment of its own. A report that contradicts earlier ones (a block that
+ * overlaps a live block, a free of an unknown address) is not recorded and
+ * returns -1. `size` and `device_free` are in bytes. */
 int memreel_record_alloc(int device, void *ptr, size_t size, void *stream);
 int memreel_record_free(int device, void *ptr);
 int memreel_record_segment_alloc(int device, void *ptr, size_t size, void *stream);

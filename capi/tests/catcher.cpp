@@ -1,5 +1,5 @@
-// Asks for more than there is, as PyTorch would, and says which exception came. The libraries named on
-// the command line are loaded first, privately, as Python loads PyTorch's.
+// Requests more memory than there is, as PyTorch would, and prints the exception. First loads the libraries named
+// on the command line, privately, as Python loads PyTorch's.
 #include "memreel.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* A program in C that uses every part of the interface on the host device, and says what it saw. */
+/* Uses every part of the C interface on the host device and prints each check that fails. */
 #include "memreel.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int always(const void *const *storage, void **stream) {
 
 static int n_clones, n_destroyed;
 
-/* What libstdc++ calls a manager: 2 copies, 3 drops. */
+/* libstdc++'s manager of a std::function: operation 2 copies, 3 destroys. */
 static int manage(const void **to, const void *const *from, int operation) {
     if (operation == 2) {
         to[0] = from[0];
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     CHECK(memreel_error() && strstr(memreel_error(), "sometimes"));
     CHECK(memreel_record("not JSON") == -1 && memreel_record("{\"colour\": 1}") == -1);
 
-    /* PyTorch's way, with lies about size, device and stream at the free. */
+    /* As PyTorch calls it; size, device and stream of the free are wrong on purpose. */
     CHECK(memreel_malloc(0, 0, NULL) == NULL);
     char *block = memreel_malloc(1000, 0, NULL);
     CHECK(block != NULL);
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     void *inside = memreel_malloc(3 << 20, 0, NULL);
     CHECK(memreel_scope_end() == 0 && memreel_scope_end() == -1);
 
-    /* A pool whose filter accepts stream 5, by a function that goes away after the call. */
+    /* A pool whose filter accepts stream 5. The filter is destroyed after the call. */
     {
         const void *filter[4] = {(void *)7, NULL, (void *)manage, (void *)always};
         memreel_begin_allocate_to_pool(0, 0, 9, filter);
@@ -78,12 +78,12 @@ int main(int argc, char **argv) {
     memreel_release_pool(0, 0, 9);
     CHECK(strstr(memreel_error(), "no private pool"));
 
-    /* CuPy's way. */
+    /* As CuPy calls it. */
     void *array = memreel_cupy_malloc(NULL, 5000, 0);
     CHECK(array != NULL && memreel_cupy_malloc(NULL, 0, 0) == NULL);
     memreel_cupy_free(NULL, array, 0);
 
-    /* No memory: no exception here, because nobody is there to catch it. */
+    /* Out of memory: no exception, because this process has no PyTorch. */
     CHECK(memreel_save_on_oom(argv[2]) == 0);
     memreel_empty_cache();
     memreel_set_memory_fraction(0.0, 0);
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     memreel_set_memory_fraction(2.0, 0);
     CHECK(strstr(memreel_error(), "memory fraction"));
 
-    /* Another allocator, on a device of its own and beside ours. */
+    /* Reports of another allocator, on a device of its own and on memreel's. */
     CHECK(memreel_record_segment_alloc(1, (void *)0x100000, 2 << 20, NULL) == 0);
     CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == 0);
     CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == -1);

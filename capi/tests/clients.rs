@@ -1,4 +1,4 @@
-//! The C interface from C and C++, on the host device: `cc` compiles the programs in this folder.
+//! Tests the C interface from C and C++ on the host device; `cc` compiles the programs in this folder.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use memreel::{Action, pickle, validate};
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");
 
-/// The shared library, built here: cargo does not build it for a test, which cannot link it.
+/// Builds the shared library and returns its path. Cargo does not build a `cdylib` for a test.
 fn library() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let test = std::env::current_exe().unwrap();
-        // Tests lie in `deps`, below the folder of their profile.
+        // Test programs are in `deps`, below the folder of their profile.
         let folder = test.parent().unwrap().parent().unwrap();
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
@@ -32,7 +32,7 @@ fn library() -> PathBuf {
     BUILT.get_or_init(build).clone()
 }
 
-/// Runs a compiler; there must be one, as for the linking of this test.
+/// Runs a compiler. There is one, because linking this test needed it.
 fn compile(compiler: &str, output: &Path, arguments: &[&str]) {
     let folder = library().parent().unwrap().display().to_string();
     let made = Command::new(compiler)
@@ -83,7 +83,7 @@ fn a_program_in_c_allocates_records_and_dumps() {
     let ran = run(&program, &[&path, &oom]);
     assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
     let stderr = text(&ran.stderr);
-    // Three failures of memreel_malloc and one of memreel_cupy_malloc, a line each.
+    // Three failures of memreel_malloc and one of memreel_cupy_malloc print one line each.
     assert_eq!(stderr.lines().count(), 4, "{stderr}");
     assert!(stderr.lines().all(|line| line.starts_with("memreel: ")), "{stderr}");
 

@@ -1,5 +1,5 @@
-// What PyTorch's libraries export of an error, under the same names and in the same layout, for a
-// machine that has no PyTorch. Built twice: as libc10.so, and with OUT_OF_MEMORY as libc10_cuda.so.
+// Stands in for PyTorch's libraries: exports its error classes under the same names and in the same layout.
+// Built twice: as libc10.so, and with OUT_OF_MEMORY as libc10_cuda.so.
 #include <cstdint>
 #include <exception>
 #include <string>

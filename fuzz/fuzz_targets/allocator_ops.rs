@@ -1,4 +1,4 @@
-//! The bytes are a program for an allocator; after every step its books agree with each other.
+//! Runs the input as a program of allocator requests; after every step the allocator's figures must agree.
 
 #![no_main]
 
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     let reel = Reel::builder()
         .device(Limit::new(device.clone(), 300 << 20))
         .settings(settings)
-        // Stacks would be named from the sanitizer's own debug info, for seconds each time.
+        // Naming stacks would read the sanitizer's debug info, for seconds each time.
         .history(History::all().context(Context::None).max_entries(1 << 16))
         .build()
         .expect("a simulated device opens");
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
         let pick = usize::from(op[1]);
         match op[0] % 8 {
             0..3 => {
-                // Small ones, up to 64 KiB, and large ones up to 128 MiB, on four streams.
+                // Sizes up to 64 KiB or up to 128 MiB, on four streams.
                 let bytes = 1 + if op[0] & 8 == 0 { number } else { number << 11 };
                 live.extend(allocator.alloc(bytes, StreamId(i64::from(op[0] >> 4 & 3))));
             }

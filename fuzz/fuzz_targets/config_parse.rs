@@ -1,4 +1,4 @@
-//! Any text is settings or an error that names a place.
+//! Parses any text as allocator settings: the result is settings, or an error with a message.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use memreel::Settings;
 
 fuzz_target!(|text: &str| match text.parse::<Settings>() {
     Ok(settings) => {
-        let again: Settings = text.parse().expect("twice the same");
+        let again: Settings = text.parse().expect("accepted before");
         assert_eq!(format!("{settings:?}"), format!("{again:?}"));
     }
     Err(error) => assert!(!error.to_string().is_empty()),

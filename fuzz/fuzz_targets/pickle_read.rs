@@ -1,4 +1,4 @@
-//! Any bytes are a snapshot or an error; a snapshot survives everything that is done to snapshots.
+//! Reads any bytes as a snapshot: the result is an error, or a snapshot that survives every operation.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-"""What PyTorch does with memreel as its allocator when memory is short, streams differ or a graph is captured."""
+"""Tests PyTorch on memreel's allocator: out of memory, several streams, CUDA graphs, threads."""
 
 import os
 import sys
@@ -25,11 +25,11 @@ def test(function):
 
 
 @test
-def no_memory_is_torch_out_of_memory_error_and_the_program_goes_on():
+def out_of_memory_raises_torch_out_of_memory_error_and_the_program_continues():
     reel.check(reel.lib.memreel_save_on_oom(os.path.join(folder, "behaviour.oom.pickle").encode()))
     try:
         torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
-        raise AssertionError("a tensor of a TiB was made")
+        raise AssertionError("PyTorch allocated a tensor of 1 TiB")
     except torch.OutOfMemoryError as error:
         print(f"  {type(error).__name__}: {error}")
         assert "Tried to allocate 1024.00 GiB" in str(error), error
@@ -38,7 +38,7 @@ def no_memory_is_torch_out_of_memory_error_and_the_program_goes_on():
     torch.cuda.set_per_process_memory_fraction(0.01)
     try:
         torch.empty(total // 50, dtype=torch.uint8, device="cuda")
-        raise AssertionError("the fraction was not kept")
+        raise AssertionError("the memory fraction was exceeded")
     except torch.OutOfMemoryError:
         pass
     torch.cuda.set_per_process_memory_fraction(1.0)
@@ -46,14 +46,14 @@ def no_memory_is_torch_out_of_memory_error_and_the_program_goes_on():
 
 
 @test
-def nothing_is_a_null_pointer_and_no_event():
+def zero_bytes_give_a_null_pointer_and_no_event():
     before = reel.stats()["allocation.all.allocated"]
     assert torch.empty(0, device="cuda").data_ptr() == 0
     assert reel.stats()["allocation.all.allocated"] == before
 
 
 @test
-def empty_cache_gives_segments_back():
+def empty_cache_returns_segments():
     x = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
     del x
     torch.cuda.empty_cache()
@@ -77,7 +77,7 @@ def a_recorded_stream_keeps_a_block():
         address = x.data_ptr()
         del x
         z = torch.empty(1 << 22, device="cuda")
-        # The first launches load kernels, which may wait for the side stream; those rounds show nothing.
+        # The first launches load kernels, which may wait for the side stream; those rounds prove nothing.
         if not done.query():
             n_seen += 1
             assert z.data_ptr() != address, "the block was handed out while a stream used it"
@@ -89,7 +89,7 @@ def a_recorded_stream_keeps_a_block():
 
 
 @test
-def a_graph_is_captured_from_a_pool_and_replayed():
+def a_graph_is_captured_in_a_pool_and_replayed():
     static = torch.zeros(1000, 1000, device="cuda")
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -110,7 +110,7 @@ def a_graph_is_captured_from_a_pool_and_replayed():
 
 
 @test
-def ipc_asks_for_the_segment_of_a_block():
+def ipc_finds_the_segment_of_a_block():
     import ctypes
 
     x = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
@@ -122,7 +122,7 @@ def ipc_asks_for_the_segment_of_a_block():
 
 
 @test
-def frees_go_on_from_other_threads():
+def other_threads_allocate_and_free():
     import threading
 
     def work():

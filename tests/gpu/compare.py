@@ -1,4 +1,4 @@
-"""Holds a training through memreel against the native one: requests, losses, peaks.
+"""Compares a training through memreel with the native one: requests, losses, peaks.
 
 usage: compare.py FOLDER resnet18|transformer
 """
@@ -10,25 +10,25 @@ import sys
 
 
 def requests(path):
-    """Allocations as (number, size), frees as the number of their allocation, in order."""
+    """Returns all requests in order; an allocation has a number and a size, a free its allocation's number."""
     with open(path, "rb") as file:
         trace = pickle.load(file)["device_traces"][0]
-    live, told, n = {}, [], 0
+    live, found, n = {}, [], 0
     for entry in trace:
         if entry["action"] == "alloc":
             live[entry["addr"]] = n
-            told.append(("alloc", n, entry["size"]))
+            found.append(("alloc", n, entry["size"]))
             n += 1
         elif entry["action"] == "free_requested":
-            told.append(("free", live.pop(entry["addr"]), entry["size"]))
-    return told
+            found.append(("free", live.pop(entry["addr"]), entry["size"]))
+    return found
 
 
 def main():
     folder, name = sys.argv[1:]
     base = os.path.join(folder, name)
     if not os.path.exists(base + ".native.pickle"):
-        print("skipped: no CUDA device (nothing was trained)")
+        print("skipped: no CUDA device (no training was recorded)")
         return
     native, ours = (requests(f"{base}.{mode}.pickle") for mode in ("native", "memreel"))
     figures = [json.load(open(f"{base}.{mode}.json")) for mode in ("native", "memreel")]

@@ -1,4 +1,4 @@
-"""CuPy computes with matrices in memory from memreel."""
+"""Computes with CuPy matrices in memory from memreel."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-// What a pair of allocation and free of a cached block costs: PyTorch's own allocator and memreel, each with
-// recording off, with history but no stacks, and with native stacks. One process, turn by turn.
+// Measures an allocation and its free of a cached block with PyTorch's own allocator and with memreel: recording
+// off, with history but no stacks, with native stacks. All in one process, in alternating rounds.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <torch/csrc/cuda/memory_snapshot.h>
 
@@ -22,8 +22,8 @@ using Free = void (*)(void*, size_t, int, void*);
 static Malloc memreel_malloc;
 static Free memreel_free;
 
-// Enough to fill a ring of a million entries, at three a pair: what is timed is recording that goes on, not the
-// first touch of the ring's memory.
+// Enough pairs, at three events each, to fill a ring of a million entries, so that the rounds measure steady
+// recording and not the first touch of the ring's memory.
 static constexpr int FILL = 350'000;
 
 static double pairs_native(int n) {
@@ -38,7 +38,7 @@ static double pairs_memreel(int n) {
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / n;
 }
 
-// A program's own frames above the loop.
+// Adds frames of a program above the loop.
 __attribute__((noinline)) static double deeper(int depth, double (*pairs)(int), int n) {
     volatile double answer = depth == 0 ? pairs(n) : deeper(depth - 1, pairs, n);
     return answer;

@@ -1,4 +1,4 @@
-"""torch.cuda.MemPool with memreel below it: PyTorch caches and records, memreel serves its segments."""
+"""Runs torch.cuda.MemPool on memreel: PyTorch caches and records, memreel serves the segments."""
 
 import os
 import sys

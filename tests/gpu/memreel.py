@@ -1,4 +1,4 @@
-"""libmemreel.so for the scripts in this folder, through ctypes alone."""
+"""Loads libmemreel.so for the scripts in this folder, with nothing but ctypes."""
 
 import ctypes
 import json
@@ -9,7 +9,7 @@ LIBRARY = os.environ.get("MEMREEL_LIBRARY", "target/shared/libmemreel.so")
 
 
 def skip_without_gpu():
-    """Ends the program, as skipped, when there is no GPU."""
+    """Ends the program as skipped if there is no GPU."""
     try:
         import torch
 
@@ -23,6 +23,8 @@ def skip_without_gpu():
 
 
 class Memreel:
+    """The library and its functions."""
+
     def __init__(self, path=LIBRARY):
         self.path = os.path.abspath(path)
         self.lib = ctypes.CDLL(self.path)
@@ -46,7 +48,7 @@ class Memreel:
         return json.loads(self.lib.memreel_stats_json(device))
 
     def torch_allocator(self):
-        """A CUDAPluggableAllocator with every hook."""
+        """Returns a CUDAPluggableAllocator with every hook set."""
         import torch
 
         allocator = torch.cuda.memory.CUDAPluggableAllocator(self.path, "memreel_malloc", "memreel_free")
@@ -62,6 +64,7 @@ class Memreel:
         return allocator
 
     def serve_torch(self):
+        """Makes memreel PyTorch's allocator. Call it before CUDA is first used, and keep the result."""
         import torch
 
         allocator = self.torch_allocator()

@@ -1,4 +1,4 @@
-"""PyTorch on two GPUs, each with its allocator and its trace."""
+"""Runs PyTorch on two GPUs, each with its own allocator and trace."""
 
 import os
 import pickle
