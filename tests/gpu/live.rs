@@ -1,4 +1,4 @@
-//! The GPU as a scenario needs it: with streams that can be kept busy, and the same every time.
+//! A GPU for scenarios: its streams can be kept busy, and runs are repeatable.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,9 +13,9 @@ use memreel::{
 
 use crate::{replay::Stage, spin::Spin};
 
-/// `Cuda`, but a stream that nobody keeps busy has passed every mark: a mark
-/// takes microseconds on an idle stream, and whether one is passed yet should
-/// not decide what a run does.
+/// Like `Cuda`, but every mark on a stream that is not kept busy counts as passed.
+/// On an idle stream a mark takes microseconds to pass, and a run must not depend
+/// on that.
 #[derive(Debug)]
 pub(crate) struct Live {
     device: Cuda,
@@ -39,7 +39,7 @@ impl Live {
         Live { device: Cuda::new(0).unwrap(), context, spin, state: Mutex::default() }
     }
 
-    /// The default stream and new ones: `n` in all.
+    /// Returns `n` streams: the default stream and new ones.
     pub(crate) fn streams(&self, n: usize) -> Vec<StreamId> {
         let make = |_| {
             let stream = self.context.new_stream().unwrap();
@@ -50,7 +50,7 @@ impl Live {
         std::iter::once(StreamId::DEFAULT).chain((1..n).map(make)).collect()
     }
 
-    /// Orders the streams as recorded ones were.
+    /// Gives the streams the numbers of recorded ones, and so their order.
     pub(crate) fn number(&self, streams: &[StreamId], numbers: &[u64]) {
         self.state.lock().unwrap().numbers.extend(streams.iter().copied().zip(numbers.iter().copied()));
     }
@@ -74,11 +74,11 @@ impl Stage for Live {
         self.device.synchronize().unwrap();
     }
 
-    /// A real device says what is true.
+    /// Whether the device itself reports the mark as passed.
     fn set_free_bytes(&self, _bytes: Option<u64>) {}
 }
 
-// SAFETY: the ranges are the GPU's, which keeps the contract.
+// SAFETY: the ranges are `Cuda`'s, which keeps the contract.
 unsafe impl Device for Live {
     fn name(&self) -> String {
         self.device.name()
@@ -101,7 +101,7 @@ unsafe impl Device for Live {
     }
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
-        // SAFETY: the caller keeps the same promise to us.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.device.segment_free(address, bytes) }
     }
 
@@ -110,17 +110,17 @@ unsafe impl Device for Live {
     }
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
-        // SAFETY: the caller keeps the same promise to us.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.device.range_release(address, bytes) }
     }
 
     unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
-        // SAFETY: the caller keeps the same promise to us.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.device.range_map(address, bytes) }
     }
 
     unsafe fn range_unmap(&self, address: Address, bytes: u64) {
-        // SAFETY: the caller keeps the same promise to us.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.device.range_unmap(address, bytes) }
     }
 

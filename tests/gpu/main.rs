@@ -1,10 +1,10 @@
-//! What needs an NVIDIA GPU: the device's contract, recorded scenarios on real memory, two streams,
-//! capture, running out of memory, leaks.
+//! Tests that need an NVIDIA GPU: the device's contract, recorded scenarios on real memory, two streams,
+//! capture, out of memory, leaks.
 //!
-//! It brings its own harness, because the standard one cannot say that a test
-//! was skipped: without a GPU everything is, and nothing counts as passed.
+//! It has its own harness, because the standard one cannot report a skipped test:
+//! without a GPU every test is skipped and none counts as passed.
 //! `--repeat FILE…` runs the requests of snapshots again, without a GPU.
-//! The recordings are those of `MEMREEL_SCENARIOS`, or of `fixtures`.
+//! Recordings come from the folder `MEMREEL_SCENARIOS`, by default from `fixtures`.
 
 #[path = "../it/device_contract.rs"]
 #[allow(dead_code, unused_imports)]
@@ -25,7 +25,7 @@ use std::panic;
 
 use memreel::device::Cuda;
 
-/// Every test, by the name that a filter on the command line may give a part of.
+/// All tests by name. An argument of the command line selects the names that contain it.
 const TESTS: &[(&str, fn())] = &[
     ("contract", contract),
     ("scenarios", scenarios::live_runs_equal_their_repetition),
@@ -38,7 +38,7 @@ const TESTS: &[(&str, fn())] = &[
     ("memory::every_gpu_is_a_device_of_its_own", memory::every_gpu_is_a_device_of_its_own),
     ("typed::slices_are_cudarcs_arrays", typed::slices_are_cudarcs_arrays),
     ("typed::other_streams_are_waited_for", typed::other_streams_are_waited_for),
-    ("typed::a_stream_of_nobody_is_kept_alive", typed::a_stream_of_nobody_is_kept_alive),
+    ("typed::a_slice_keeps_its_stream_alive", typed::a_slice_keeps_its_stream_alive),
 ];
 
 fn contract() {

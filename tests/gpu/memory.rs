@@ -1,4 +1,4 @@
-//! Running out of memory, and giving all of it back.
+//! Tests out of memory, recovery, and that all memory is returned.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn a_full_device_is_an_error_and_recovers() {
 pub(crate) fn everything_goes_back() {
     let _context = CudaContext::new(0).unwrap();
     let probe = Cuda::new(0).unwrap();
-    // The driver keeps what it needs for a first allocation of each kind.
+    // The driver keeps some memory after the first allocation of each kind.
     BOTH.into_iter().for_each(churn);
     for conf in BOTH {
         let before = probe.free_bytes();
@@ -64,7 +64,7 @@ fn churn(conf: &str) {
     drop(kept);
 }
 
-/// Writes all of a block that grew over several pages, reads its ends, and again after it shrank and grew.
+/// Writes a block that spans several pages and reads its ends, then again after its range shrank and grew.
 pub(crate) fn an_expandable_segment_is_usable_memory() {
     let context = CudaContext::new(0).unwrap();
     let (_, allocator) = allocator("expandable_segments:True");
@@ -74,7 +74,7 @@ pub(crate) fn an_expandable_segment_is_usable_memory() {
         let (address, bytes) = (block.address().0, (mib * MIB) as usize);
         let value = u8::try_from(round + 1).unwrap();
         let mut ends = [0_u8; 2];
-        // SAFETY: the block is ours and of that size.
+        // SAFETY: the block is allocated and has this size.
         unsafe {
             result::memset_d8_sync(address, value, bytes).unwrap();
             result::memcpy_dtoh_sync(&mut ends[..1], address).unwrap();
@@ -88,7 +88,7 @@ pub(crate) fn an_expandable_segment_is_usable_memory() {
     }
 }
 
-/// Each GPU has its allocator, its memory and its place in the snapshot.
+/// Each GPU has its own allocator, memory and trace.
 pub(crate) fn every_gpu_is_a_device_of_its_own() {
     let gpus = Cuda::all().unwrap();
     let n = gpus.len();
@@ -98,9 +98,9 @@ pub(crate) fn every_gpu_is_a_device_of_its_own() {
     for ordinal in 0..n {
         let bytes = (ordinal as u64 + 3) * MIB;
         let block = reel.allocator(ordinal).unwrap().alloc(bytes, StreamId::DEFAULT).unwrap();
-        // Memory of a GPU can be written in that GPU's context alone.
+        // Memory of a GPU can only be written in that GPU's context.
         CudaContext::new(ordinal).unwrap().bind_to_thread().unwrap();
-        // SAFETY: the block is ours and of that size.
+        // SAFETY: the block is allocated and has this size.
         unsafe { result::memset_d8_sync(block.address().0, 7, usize::try_from(bytes).unwrap()).unwrap() };
         blocks.push(block);
     }

@@ -1,12 +1,12 @@
-//! A recorded training's requests, run again with the addresses that its device gave: the same events.
+//! Runs a recorded training's requests again with the recorded addresses and compares the events.
 
 use memreel::{Action, pickle};
 
 use crate::replay::{Event, Recording};
 
-/// Whether each file's history repeats itself. It needs no GPU.
+/// Returns whether each file's requests give the same events again. Needs no GPU.
 pub(crate) fn repeat(paths: &[String]) -> bool {
-    // Each is told of, also after one that failed.
+    // Reports each file, also after one that failed.
     let n_failed = paths.iter().filter(|path| !repeat_one(path)).count();
     n_failed == 0
 }

@@ -1,5 +1,5 @@
-//! What PyTorch's allocator was asked on an H100, asked of ours on this GPU; then the same once more on
-//! the simulated device with the addresses that the GPU gave.
+//! Runs the requests that were recorded with PyTorch on this GPU, then again on the simulated device with
+//! the GPU's addresses, and compares the events.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     std::env::var_os("MEMREEL_SCENARIOS").map_or("fixtures/torch-2.11/scenarios".into(), PathBuf::from)
 }
 
-/// Events without addresses, and with their stream's place instead of its handle.
+/// Returns events without addresses, with their stream's index instead of its handle.
 fn shapes(events: &[Event], streams: &[StreamId]) -> Vec<(String, u64, Option<usize>)> {
     let place = |handle: u64| streams.iter().position(|stream| stream.handle() == handle);
     events.iter().map(|(action, _, bytes, stream)| (action.clone(), *bytes, place(*stream))).collect()

@@ -1,4 +1,4 @@
-//! A kernel that keeps a stream busy until it is told to stop.
+//! A kernel that keeps a stream busy until it is stopped.
 
 use std::{
     ffi::{CString, c_void},
@@ -32,7 +32,7 @@ out:
 }
 ";
 
-/// The kernel and its flag. The flag's page is never given back: a kernel may still read it.
+/// The kernel and its flag. The flag's page is never freed: a kernel may still read it.
 #[derive(Debug)]
 pub(crate) struct Spin {
     function: sys::CUfunction,
@@ -71,9 +71,9 @@ impl Spin {
         }
     }
 
-    /// Lets every spinning kernel end.
+    /// Ends every spinning kernel.
     pub(crate) fn stop(&self) {
-        // SAFETY: the page is ours for ever.
+        // SAFETY: the page is never freed.
         unsafe { self.flag.write_volatile(1) };
     }
 }

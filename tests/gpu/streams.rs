@@ -1,4 +1,4 @@
-//! Blocks that other streams use, streams that nobody introduced, and streams under capture.
+//! Tests blocks that other streams use, streams unknown to the device, and streams under capture.
 
 use std::sync::Arc;
 
@@ -41,11 +41,11 @@ pub(crate) fn a_busy_stream_keeps_its_block() {
 
 pub(crate) fn an_unknown_stream_is_an_error() {
     let (context, device, allocator) = allocator();
-    let nobody = StreamId(0xdead_0000);
-    let error = device.mark(nobody).unwrap_err();
+    let unknown = StreamId(0xdead_0000);
+    let error = device.mark(unknown).unwrap_err();
     assert!(error.is_device() && error.to_string().contains("use_stream"), "{error}");
     let block = allocator.alloc(MIB, StreamId::DEFAULT).unwrap();
-    block.record_stream(nobody);
+    block.record_stream(unknown);
     assert!(block.free().unwrap_err().is_device());
     assert!(device.is_passed(memreel::device::Mark(77)).is_err(), "a mark that was never made");
     drop(context);

@@ -1,4 +1,4 @@
-//! Slices that cudarc's functions and kernels work on.
+//! Tests typed slices with cudarc's functions and kernels.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) fn slices_are_cudarcs_arrays() {
     assert!(Reel::builder().build().unwrap().cuda(0).unwrap_err().is_misuse());
 }
 
-/// A slice that another stream reads: the reader sees what was written, and the block is not reused before.
+/// Another stream reads a slice: it sees what was written, and the block is not reused before it is done.
 pub(crate) fn other_streams_are_waited_for() {
     for is_managed in [true, false] {
         for is_known in [true, false] {
@@ -77,7 +77,7 @@ fn other_stream(is_managed: bool, is_known: bool) {
     let at = address(&slice, &own);
     let mut copy = memory.zeros::<f32>(1 << 20, &own).unwrap();
     own.synchronize().unwrap();
-    // Without a guard the copy would run after the block has been overwritten.
+    // Without a guard the copy would run after the block was overwritten.
     if is_managed || is_known {
         spin.start(&other);
     }
@@ -95,12 +95,12 @@ fn other_stream(is_managed: bool, is_known: bool) {
     context.synchronize().unwrap();
     assert_eq!(own.clone_dtoh(&copy).unwrap(), values, "managed {is_managed}, known {is_known}");
     if !is_managed {
-        // SAFETY: the tests that follow rely on it, as is the default.
+        // SAFETY: restores the default, which the following tests rely on.
         unsafe { context.enable_event_tracking() };
     }
 }
 
-pub(crate) fn a_stream_of_nobody_is_kept_alive() {
+pub(crate) fn a_slice_keeps_its_stream_alive() {
     let (_reel, memory) = reel();
     let context = CudaContext::new(0).unwrap();
     let slice = memory.zeros::<f32>(1 << 20, &context.default_stream()).unwrap();
