@@ -80,3 +80,8 @@ pub use crate::{
     reel::{Builder, Reel},
     snapshot::Snapshot,
 };
+
+/// Compiles the README's code blocks in `cargo test --doc`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
