@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use once_cell::sync::OnceCell;
 
 use crate::{
-    allocator::{Allocation, CachingAllocator, MemoryStats, MemorySummary, Settings},
+    allocator::{Allocation, CachingAllocator, MemInfo, MemoryStats, MemorySummary, Settings},
     error::Result,
     recorder::{History, Scope},
     reel::Reel,
@@ -112,11 +112,11 @@ pub fn memory_summary() -> Result<MemorySummary> {
     Ok(default_allocator()?.memory_summary())
 }
 
-/// What the device has free, and what it has in all, in bytes.
+/// The free and the total memory of the device, as `cudaMemGetInfo` reports them.
 ///
 /// # Errors
 /// As [`default_reel`].
-pub fn mem_get_info() -> Result<(u64, u64)> {
+pub fn mem_get_info() -> Result<MemInfo> {
     Ok(default_allocator()?.mem_get_info())
 }
 

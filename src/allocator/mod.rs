@@ -37,7 +37,7 @@ pub use allocation::Allocation;
 pub use oom::OomObserver;
 pub use private::{PoolOptions, Route};
 pub use settings::Settings;
-pub use stats::{MemoryStats, PoolStat, Stat};
+pub use stats::{MemInfo, MemoryStats, PoolStat, Stat};
 pub use summary::MemorySummary;
 
 use crate::{
@@ -297,10 +297,10 @@ impl CachingAllocator {
         free.max().unwrap_or(0)
     }
 
-    /// What the device has free, and what it has in all, in bytes.
+    /// The free and the total memory of the device, as `cudaMemGetInfo` reports them.
     #[must_use]
-    pub fn mem_get_info(&self) -> (u64, u64) {
-        (self.shared.device.free_bytes(), self.shared.device.total_bytes())
+    pub fn mem_get_info(&self) -> MemInfo {
+        MemInfo { free_bytes: self.shared.device.free_bytes(), total_bytes: self.shared.device.total_bytes() }
     }
 
     /// The statistics as a table.

@@ -3,6 +3,15 @@
 
 use std::collections::BTreeMap;
 
+/// The memory of a device, as `cudaMemGetInfo` reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemInfo {
+    /// Bytes that no process holds.
+    pub free_bytes: u64,
+    /// All bytes of the device.
+    pub total_bytes: u64,
+}
+
 /// One counted quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

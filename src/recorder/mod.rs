@@ -235,11 +235,10 @@ impl Recorder {
         self.shared.stacks.set_source(source)
     }
 
-    /// How many distinct stacks were seen, and how many captures found the
-    /// table of stacks full; those show one frame that says so.
+    /// How full the recorder's table of stacks is.
     #[must_use]
-    pub fn n_stacks(&self) -> (usize, u64) {
-        (self.shared.stacks.n_stacks(), self.shared.stacks.n_refused())
+    pub fn n_stacks(&self) -> StackCounts {
+        StackCounts { n_distinct: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 
     /// A stack's words of the source and its return addresses, for those who will name them.
@@ -269,6 +268,15 @@ impl Recorder {
     pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
         lock(&self.shared.scopes).all()
     }
+}
+
+/// How full a recorder's table of stacks is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StackCounts {
+    /// Distinct stacks in the table.
+    pub n_distinct: usize,
+    /// Captures that found the table full; each shows one frame that says so.
+    pub n_refused: u64,
 }
 
 impl Shared {

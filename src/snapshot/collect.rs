@@ -329,7 +329,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("trace_alloc_overflowed", Value::Bool(n_lost > 0)),
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
         ("memreel_stack_method", Value::text(stack_method().name())),
-        ("memreel_stacks_refused", Value::unsigned(recorder.n_stacks().1)),
+        ("memreel_stacks_refused", Value::unsigned(recorder.n_stacks().n_refused)),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
         ("roundup_power2_divisions", Value::Dict(divisions.into())),

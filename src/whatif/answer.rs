@@ -46,10 +46,22 @@ pub struct Answer {
 impl Answer {
     /// The lowest and the highest peak of reserved bytes among the runs.
     #[must_use]
-    pub fn spread_bytes(&self) -> (u64, u64) {
+    pub fn spread(&self) -> PeakSpread {
         let peaks = [&self.outcome, &self.rising, &self.falling].map(|outcome| outcome.reserved_peak_bytes);
-        (peaks.into_iter().min().unwrap_or(0), peaks.into_iter().max().unwrap_or(0))
+        PeakSpread {
+            lowest_bytes: peaks.into_iter().min().unwrap_or(0),
+            highest_bytes: peaks.into_iter().max().unwrap_or(0),
+        }
     }
+}
+
+/// The peaks of reserved bytes of an [`Answer`]'s runs, which differ in the addresses of segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeakSpread {
+    /// The lowest peak.
+    pub lowest_bytes: u64,
+    /// The highest peak.
+    pub highest_bytes: u64,
 }
 
 /// Runs the requests under a setting. `progress` is told how many steps were
@@ -103,6 +115,6 @@ mod tests {
             falling: with(6),
             confidence: Confidence::Sure,
         };
-        assert_eq!(answer.spread_bytes(), (5, 7));
+        assert_eq!(answer.spread(), PeakSpread { lowest_bytes: 5, highest_bytes: 7 });
     }
 }

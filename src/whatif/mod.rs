@@ -35,7 +35,7 @@ mod requests;
 mod run;
 mod sweep;
 
-pub use answer::{Answer, Question, ask};
+pub use answer::{Answer, PeakSpread, Question, ask};
 pub use prior::Confidence;
 pub use recorded_run::RecordedRun;
 pub use replayed::replayed;

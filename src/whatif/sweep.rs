@@ -79,7 +79,7 @@ impl Answer {
     #[must_use]
     pub fn rank(&self) -> (u64, u64, u64, u64) {
         let outcome = &self.outcome;
-        let (_, worst_bytes) = self.spread_bytes();
+        let worst_bytes = self.spread().highest_bytes;
         (outcome.num_ooms, outcome.reserved_peak_bytes, worst_bytes, outcome.num_device_calls())
     }
 }

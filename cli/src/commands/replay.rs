@@ -10,7 +10,7 @@ use memreel::{
     analysis::{oom::oom, state::DeviceHistory},
     pickle,
     snapshot::Frame,
-    whatif::{Answer, FailedRequest, Question, Requests, ask_all, grid, replayed},
+    whatif::{Answer, FailedRequest, PeakSpread, Question, Requests, ask_all, grid, replayed},
 };
 use serde_json::{Value, json};
 
@@ -250,7 +250,7 @@ fn table(answers: &[&Answer]) -> Table {
     ]);
     for answer in answers {
         let outcome = &answer.outcome;
-        let (least, most) = answer.spread_bytes();
+        let PeakSpread { lowest_bytes: least, highest_bytes: most } = answer.spread();
         let spread =
             if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
         table.row(vec![
