@@ -11,7 +11,7 @@ use std::{fs, path::Path};
 /// Not among them are `insert.rs`, which adds a new stack under a lock, and
 /// those that name stacks later.
 const ON_THE_WAY: &[&str] =
-    &["capture.rs", "index.rs", "method.rs", "portable.rs", "record.rs", "source.rs", "table.rs"];
+    &["capture.rs", "index.rs", "interner.rs", "method.rs", "portable.rs", "record.rs", "source.rs"];
 
 const LOCKS: &[&str] = &[
     "Mutex",
