@@ -1,6 +1,6 @@
 //! Moments of a history as the command line names them.
 
-use memreel::analysis::{life::Moment, state::DeviceHistory};
+use memreel::{analysis::state::DeviceHistory, history::Moment};
 
 use crate::input::Failure;
 

@@ -163,24 +163,24 @@ pub(crate) fn percent(part: u64, of: u64) -> String {
 
 /// What a reader of the figures should know first, a line each.
 pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
-    let certainty = history.certainty();
-    let mut all: Vec<String> =
-        certainty.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
-    if certainty.n_entries == 0 {
+    let trust = history.trust();
+    let mut all: Vec<String> = trust.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
+    if trust.n_entries == 0 {
         all.push("note: no history was recorded; what follows is the state at the end".to_owned());
-    } else if !certainty.is_whole() && (certainty.n_before > 0 || certainty.reserved_before_bytes > 0) {
-        let lost = match certainty.n_lost {
+    } else if !trust.is_whole() && (trust.n_before > 0 || trust.reserved_before_bytes > 0 || trust.has_lost) {
+        let lost = match trust.n_lost {
+            0 if trust.has_lost => " (older entries were lost)".to_owned(),
             0 => String::new(),
             n => format!(" ({n} older entries were lost)"),
         };
-        let nameless = match certainty.n_nameless {
+        let nameless = match trust.n_nameless {
             0 => String::new(),
             n => format!("; {n} of them without a stack"),
         };
         all.push(format!(
             "note: the history begins with {} in {}{lost}{nameless}; what was before it is not seen",
-            Bytes(certainty.bytes_before),
-            count(certainty.n_before, "block"),
+            Bytes(trust.bytes_before),
+            count(trust.n_before, "block"),
         ));
     }
     all

@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use super::{
     bin::{Bin, Free, key},
     block::BlockId,
-    size::MIN_BLOCK_BYTES,
 };
-use crate::event::{Address, StreamId};
+use crate::{
+    event::{Address, StreamId},
+    torch::BLOCK_BYTES,
+};
 
 /// Each doubling of sizes has that many bins; sizes below twice as many
 /// granules of 512 bytes have bins of their own.
@@ -131,7 +133,7 @@ struct Row {
 /// Where blocks of a size are: row and bin. Larger sizes never come earlier.
 #[inline]
 fn place_of(bytes: u64) -> (usize, usize) {
-    let granules = bytes / MIN_BLOCK_BYTES;
+    let granules = bytes / BLOCK_BYTES;
     let per_row = u64::from(BINS_A_ROW);
     if granules < per_row {
         return (0, granules as usize);

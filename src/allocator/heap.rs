@@ -20,6 +20,7 @@ use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::PoolKind,
     recorder::Track,
+    torch,
 };
 
 /// One device's blocks, pools and statistics. All its methods run under one lock.
@@ -135,7 +136,7 @@ impl Heap {
     #[inline]
     fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
         let rounded_bytes = size::round(requested_bytes, &self.settings);
-        let default = match size::pool_kind(rounded_bytes) {
+        let default = match torch::pool_kind(rounded_bytes) {
             PoolKind::Small => SMALL,
             PoolKind::Large => LARGE,
         };

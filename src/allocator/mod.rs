@@ -46,6 +46,7 @@ use crate::{
     event::{DeviceId, PoolId, StackId, StreamId},
     recorder::Track,
     sync::{Mutex, MutexGuard},
+    torch,
 };
 use block::BlockId;
 use heap::{Grant, Heap};
@@ -341,7 +342,7 @@ impl Shared {
     ) -> Result<T> {
         match bytes {
             0 => return Err(Error::zero_size()),
-            size::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
+            torch::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
             _ => {}
         }
         let stack = self.track.stack_of_alloc(bytes);

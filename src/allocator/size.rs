@@ -1,25 +1,15 @@
-//! Rounding, pools and segment sizes as pure functions (caching-allocator.md 1).
+//! Rounding, pools and segment sizes under given settings, as pure functions (`docs/caching-allocator.md` 1).
 
 use super::settings::Settings;
-use crate::inventory::PoolKind;
-
-/// Every block's size is a multiple of this.
-pub(super) const MIN_BLOCK_BYTES: u64 = 512;
-/// Rounded requests up to this come from the small pool.
-pub(super) const SMALL_MAX_BYTES: u64 = 1 << 20;
-/// The size of every segment of the small pool.
-pub(super) const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-/// From here on a request gets a segment of about its own size.
-pub(super) const MIN_LARGE_BYTES: u64 = 10 << 20;
-/// To a multiple of this.
-pub(super) const ROUND_LARGE_BYTES: u64 = 2 << 20;
-/// Requests from here on are refused unseen (caching-allocator.md 1.4).
-pub(super) const ABSURD_BYTES: u64 = 1 << 60;
+use crate::{
+    inventory::PoolKind,
+    torch::{self, BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES},
+};
 
 /// The size of the block that serves a request.
 pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
-    if requested_bytes < MIN_BLOCK_BYTES {
-        return MIN_BLOCK_BYTES;
+    if requested_bytes < BLOCK_BYTES {
+        return BLOCK_BYTES;
     }
     // Intervals begin at 1 MiB; smaller requests use the first, larger ones the last.
     let interval = match requested_bytes {
@@ -27,10 +17,10 @@ pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
         bytes => (bytes.ilog2() as usize - 20).min(15),
     };
     let divisions = u64::from(settings.roundup_power2_divisions[interval]);
-    if divisions > 1 && requested_bytes > MIN_BLOCK_BYTES * divisions {
+    if divisions > 1 && requested_bytes > BLOCK_BYTES * divisions {
         round_to_division(requested_bytes, divisions)
     } else {
-        requested_bytes.next_multiple_of(MIN_BLOCK_BYTES)
+        requested_bytes.next_multiple_of(BLOCK_BYTES)
     }
 }
 
@@ -40,20 +30,9 @@ fn round_to_division(bytes: u64, divisions: u64) -> u64 {
     if bytes == below { bytes } else { bytes.next_multiple_of(below / divisions) }
 }
 
-/// The pool that serves a rounded request.
-pub(super) fn pool_kind(rounded_bytes: u64) -> PoolKind {
-    if rounded_bytes <= SMALL_MAX_BYTES { PoolKind::Small } else { PoolKind::Large }
-}
-
 /// What the device is asked for when no free block fits.
 pub(super) fn segment_bytes(rounded_bytes: u64, settings: &Settings) -> u64 {
-    if rounded_bytes <= SMALL_MAX_BYTES {
-        SMALL_SEGMENT_BYTES
-    } else if rounded_bytes < MIN_LARGE_BYTES {
-        settings.large_segment_bytes
-    } else {
-        rounded_bytes.next_multiple_of(ROUND_LARGE_BYTES)
-    }
+    torch::segment_bytes(rounded_bytes, settings.large_segment_bytes)
 }
 
 /// The pages of an expandable segment: a device has none smaller than 2 MiB
@@ -81,7 +60,7 @@ pub(super) fn splits(
     settings: &Settings,
 ) -> bool {
     if kind == PoolKind::Small || is_expandable {
-        remaining_bytes >= MIN_BLOCK_BYTES
+        remaining_bytes >= BLOCK_BYTES
     } else {
         settings.is_splittable(rounded_bytes) && remaining_bytes > SMALL_MAX_BYTES
     }
@@ -90,6 +69,7 @@ pub(super) fn splits(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::torch::pool_kind;
 
     const MIB: u64 = 1 << 20;
 

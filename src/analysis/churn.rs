@@ -1,7 +1,10 @@
 //! Sites that allocate and free the same size again and again.
 
-use super::{life::Moment, state::DeviceHistory, top::Site};
-use crate::snapshot::{StackIndex, StackTable};
+use super::{state::DeviceHistory, top::Site};
+use crate::{
+    history::{Life, Moment},
+    snapshot::{StackIndex, StackTable},
+};
 
 /// A site with one size.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +27,7 @@ pub struct ChurnSite {
 /// Cycles are sorted and not hashed: sites with sizes of their own may be as many as cycles.
 #[must_use]
 pub fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
-    let is_cycle = |life: &&super::life::Life| !life.is_from_before() && life.until != Moment::NEVER;
+    let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
     let mut cycles: Vec<(Option<StackIndex>, u64, u32)> = history
         .lives()
         .iter()

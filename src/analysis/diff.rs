@@ -7,11 +7,13 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    life::Moment,
     state::DeviceHistory,
     top::{Group, Site, grouped},
 };
-use crate::snapshot::{Snapshot, StackIndex, Text};
+use crate::{
+    history::Moment,
+    snapshot::{Snapshot, StackIndex, Text},
+};
 
 /// A site in both snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,14 +4,11 @@ use std::{collections::HashMap, fmt};
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    frames::{ShownFrames, base_name, is_shown},
-    request::{real_bytes, requested_bytes},
-};
+use super::frames::{ShownFrames, base_name, is_shown};
 use crate::{
     event::DeviceId,
     inventory::BlockState,
-    snapshot::{Block, Field, Segment, Snapshot, StackIndex, Value},
+    snapshot::{Block, Field, Segment, Snapshot, StackIndex, Value, block_uses},
 };
 
 /// What the lines of a segment begin with.
@@ -86,16 +83,16 @@ impl<'a> Folder<'a> {
         let state = block.state.map(BlockState::name).or_else(|| shape.text("state")).unwrap_or_default();
         let mut accounted = 0_i128;
         // PyTorch 2.0 tells every use of a block instead of the last.
-        if let Some(uses) = shape.value("history").and_then(Value::as_elements) {
+        if let Some(uses) = block_uses(shape) {
             for used in uses {
-                let bytes = i128::from(real_bytes(used));
+                let bytes = i128::from(used.requested_bytes);
                 accounted += bytes;
                 self.begin(prefix, state);
-                self.line.push_str(&used_by(used));
+                self.line.push_str(&used_by(used.frames));
                 take(&self.line, bytes)?;
             }
         } else {
-            let bytes = i128::from(requested_bytes(snapshot, block));
+            let bytes = i128::from(block.requested_size);
             accounted = bytes;
             self.begin(prefix, state);
             let stack = block.stack.filter(|_| shape.has(Field::Frames));
@@ -155,8 +152,8 @@ fn joined<'a>(frames: impl Iterator<Item = FoldedFrame<'a>>) -> String {
 }
 
 /// The stack of an item of a `history`, whose frames are not interned.
-fn used_by(used: &Value) -> String {
-    let Some(frames) = used.get("frames").and_then(Value::as_elements) else { return "<no-context>".into() };
+fn used_by(frames: Option<&Value>) -> String {
+    let Some(frames) = frames.and_then(Value::as_elements) else { return "<no-context>".into() };
     if frames.is_empty() {
         return "<non-python>".into();
     }

@@ -2,10 +2,10 @@
 
 use super::{
     layout::{Layout, layout},
-    life::{Life, Moment},
     segments::Range,
     state::{DeviceHistory, Totals},
 };
+use crate::history::{Life, Moment};
 
 /// Waste over time, and where it is at one moment.
 #[derive(Clone, Debug)]

@@ -7,11 +7,10 @@ use std::fmt::Write;
 
 use super::{
     frames::{ShownFrames, base_name},
-    life::Moment,
     state::{DeviceHistory, devices},
     top::{By, Site, top},
 };
-use crate::snapshot::Snapshot;
+use crate::{history::Moment, snapshot::Snapshot};
 
 /// What a device's history is held against.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,10 +1,7 @@
 //! How the segments are cut at a moment: blocks in use, and what is free between them.
 
-use super::{
-    life::{Life, Moment},
-    segments::Range,
-    state::DeviceHistory,
-};
+use super::{segments::Range, state::DeviceHistory};
+use crate::history::{Life, Moment};
 
 /// A segment with its blocks at a moment.
 #[derive(Clone, Debug)]

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    life::{Life, Moment},
     state::DeviceHistory,
     top::{Group, Site, grouped},
 };
+use crate::history::{Life, Moment};
 
 /// A site whose blocks are in use at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,14 +6,11 @@
 //! functions.
 #![forbid(unsafe_code)]
 
-pub mod life;
-pub mod request;
-mod walk;
+mod lives;
 pub mod segments;
 pub mod state;
 pub mod layout;
 pub mod frames;
-pub mod scopes;
 pub mod top;
 pub mod leaks;
 pub mod churn;

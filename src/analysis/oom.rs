@@ -2,21 +2,14 @@
 
 use super::{
     layout::{Layout, layout},
-    life::Moment,
     state::{DeviceHistory, Totals},
 };
 use crate::{
     event::{Action, PoolId, StreamId},
-    inventory::PoolKind,
+    history::Moment,
     snapshot::StackIndex,
+    torch::{LARGE_SEGMENT_BYTES, page_bytes, pool_kind, segment_bytes},
 };
-
-/// Requests up to this go to the small pool (caching-allocator.md 2.1), whose segments have this size.
-const SMALL_REQUEST_BYTES: u64 = 1 << 20;
-const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-/// Larger requests below this get a segment of 20 MiB, and those above one of their size in 2 MiB steps.
-const MIDDLE_REQUEST_BYTES: u64 = 10 << 20;
-const LARGE_SEGMENT_BYTES: u64 = 20 << 20;
 
 /// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,10 +112,9 @@ pub fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
     let at = entries.iter().rposition(is_oom)?;
     let (entry, moment) = (&entries[at], Moment::after(at));
     let segments = layout(history, moment);
-    let is_small = entry.size <= SMALL_REQUEST_BYTES;
     let serves = |segment: &&Layout<'_>| {
         let range = &segment.range;
-        let kind = if is_small { PoolKind::Small } else { PoolKind::Large };
+        let kind = pool_kind(entry.size);
         range.stream == entry.stream
             && range.kind.is_none_or(|found| found == kind)
             && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
@@ -137,7 +129,7 @@ pub fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
         is_last: !entries[at + 1..].iter().any(|entry| entry.action.is_some_and(|a| a != Action::Snapshot)),
         n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
         requested_bytes: entry.size,
-        segment_bytes: segment_bytes(entry.size),
+        segment_bytes: segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
         device_free_bytes: entry.address,
         stream: entry.stream,
         stack: entry.stack,
@@ -164,20 +156,9 @@ fn verdict(report: &OomReport) -> Verdict {
     }
 }
 
-fn segment_bytes(request_bytes: u64) -> u64 {
-    if request_bytes <= SMALL_REQUEST_BYTES {
-        SMALL_SEGMENT_BYTES
-    } else if request_bytes < MIDDLE_REQUEST_BYTES {
-        LARGE_SEGMENT_BYTES
-    } else {
-        request_bytes.checked_next_multiple_of(SMALL_SEGMENT_BYTES).unwrap_or(request_bytes)
-    }
-}
-
 /// Whole pages in a segment's gaps, counted from its beginning.
 fn free_pages_bytes(segment: &Layout<'_>) -> u64 {
-    let page =
-        if segment.range.kind == Some(PoolKind::Small) { SMALL_SEGMENT_BYTES } else { LARGE_SEGMENT_BYTES };
+    let page = page_bytes(segment.range.kind);
     let whole = |(address, bytes): &(u64, u64)| {
         let start = (address - segment.range.address).next_multiple_of(page);
         let end = address - segment.range.address + bytes;

@@ -1,12 +1,10 @@
 //! The segments of a device at any moment: those of the end, with the trace undone down to it.
 
-use std::collections::BTreeMap;
-
-use super::life::Moment;
 use crate::{
     event::{Action, PoolId, StreamId},
+    history::{Joining, Moment, RangeValue, Ranges, insert_free, undo_segment_event},
     inventory::PoolKind,
-    snapshot::{Block, Field, Segment, Snapshot, StackIndex, TraceEntry},
+    snapshot::{Segment, StackIndex, TraceEntry},
 };
 
 /// A range of memory that came from the device.
@@ -21,11 +19,11 @@ pub struct Range {
     pub stream: StreamId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
-    /// The kind of pool it belongs to; `None` if it is gone at the end, where this is told.
+    /// The kind of pool it belongs to; `None` if it is gone at the end, where the kind is recorded.
     pub kind: Option<PoolKind>,
-    /// The private pool it belongs to; `None` as above.
+    /// The private pool it belongs to; `None` as for `kind`.
     pub pool: Option<PoolId>,
-    /// Who made it; `None` if nobody recorded it.
+    /// The stack of the request that made it; `None` if it was not recorded.
     pub stack: Option<StackIndex>,
 }
 
@@ -36,7 +34,7 @@ impl Range {
         self.address.saturating_add(self.bytes)
     }
 
-    fn of(segment: &Segment) -> Range {
+    fn from_segment(segment: &Segment) -> Range {
         Range {
             address: segment.address,
             bytes: segment.total_size,
@@ -48,7 +46,8 @@ impl Range {
         }
     }
 
-    fn given_back(entry: &TraceEntry) -> Range {
+    /// The range that an entry gave back.
+    fn from_entry(entry: &TraceEntry) -> Range {
         Range {
             address: entry.address,
             bytes: entry.size,
@@ -60,7 +59,7 @@ impl Range {
         }
     }
 
-    /// Ranges that mapping would have made one.
+    /// Whether mapping would have made this range and the next one range.
     fn merges_with(&self, next: &Range) -> bool {
         self.is_expandable
             && next.is_expandable
@@ -70,75 +69,38 @@ impl Range {
     }
 }
 
-/// The blocks of a segment with their addresses, computed where PyTorch 2.0 wrote none.
-pub(crate) fn blocks<'a>(
-    snapshot: &'a Snapshot,
-    segment: &'a Segment,
-) -> impl Iterator<Item = (u64, &'a Block)> {
-    let mut next = segment.address;
-    segment.blocks.iter().map(move |block| {
-        let has_address = snapshot.shapes.get(block.shape).has(Field::Address);
-        let address = if has_address { block.address } else { next };
-        next = next.saturating_add(block.size);
-        (address, block)
-    })
-}
+/// They are merged only when everything is undone, so that undoing carves what mapping added.
+impl RangeValue for Range {}
 
-/// The ranges at a moment, by address. What cannot be undone is left as it is.
+/// The ranges at a moment, by address. Of entries that contradict the segments, what can be undone is undone.
 pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) -> Vec<Range> {
     let mut ranges = Ranges::default();
-    segments.iter().for_each(|segment| ranges.insert(Range::of(segment)));
+    for segment in segments {
+        let range = Range::from_segment(segment);
+        insert_free(&mut ranges, range.address, range.bytes, range, Joining::Apart);
+    }
     for entry in entries[moment.n_entries().min(entries.len())..].iter().rev() {
-        match entry.action {
-            Some(Action::SegmentAlloc | Action::SegmentMap) => ranges.carve(entry.address, entry.size),
-            Some(Action::SegmentFree | Action::SegmentUnmap) => ranges.insert(Range::given_back(entry)),
-            _ => {}
+        let is_undone =
+            undo_segment_event(&mut ranges, entry, Range::from_entry(entry), Joining::Apart).is_ok();
+        if !is_undone && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
+            ranges.carve(entry.address, entry.address.saturating_add(entry.size));
         }
     }
-    ranges.merged()
+    merged(&ranges)
 }
 
-/// Ranges by where they begin; merged only when all is undone, so that undoing carves what mapping added.
-#[derive(Debug, Default)]
-struct Ranges(BTreeMap<u64, Range>);
-
-impl Ranges {
-    fn insert(&mut self, range: Range) {
-        let overlaps =
-            self.0.range(..range.end()).next_back().is_some_and(|(_, found)| found.end() > range.address);
-        if range.bytes > 0 && !overlaps {
-            self.0.insert(range.address, range);
+fn merged(ranges: &Ranges<Range>) -> Vec<Range> {
+    let mut merged: Vec<Range> = Vec::new();
+    for (address, span) in ranges.iter() {
+        let range = Range { address, bytes: span.end - address, ..span.value };
+        match merged.last_mut().filter(|last| last.merges_with(&range)) {
+            Some(last) => {
+                last.bytes += range.bytes;
+                last.kind = last.kind.or(range.kind);
+                last.pool = last.pool.or(range.pool);
+            }
+            None => merged.push(range),
         }
     }
-
-    /// Takes `[address, address + bytes)` away from whatever covers it.
-    fn carve(&mut self, address: u64, bytes: u64) {
-        let end = address.saturating_add(bytes);
-        let first = self.0.range(..=address).next_back().map_or(address, |(start, _)| *start);
-        let hit: Vec<Range> = self.0.range(first..end).map(|(_, range)| *range).collect();
-        for range in hit.into_iter().filter(|range| range.end() > address && range.address < end) {
-            self.0.remove(&range.address);
-            if range.address < address {
-                self.0.insert(range.address, Range { bytes: address - range.address, ..range });
-            }
-            if range.end() > end {
-                self.0.insert(end, Range { address: end, bytes: range.end() - end, ..range });
-            }
-        }
-    }
-
-    fn merged(self) -> Vec<Range> {
-        let mut merged: Vec<Range> = Vec::with_capacity(self.0.len());
-        for range in self.0.into_values() {
-            match merged.last_mut().filter(|last| last.merges_with(&range)) {
-                Some(last) => {
-                    last.bytes += range.bytes;
-                    last.kind = last.kind.or(range.kind);
-                    last.pool = last.pool.or(range.pool);
-                }
-                None => merged.push(range),
-            }
-        }
-        merged
-    }
+    merged
 }

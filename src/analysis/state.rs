@@ -11,13 +11,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    life::{Life, Moment},
+    lives::{Lives, NONE},
     segments::{self, Range},
-    walk::{NONE, Walk},
 };
 use crate::{
     event::{Action, DeviceId},
-    snapshot::{Segment, Snapshot, TraceEntry, Value},
+    history::{Life, Moment, Trust, first_disorder, reserved_at_start, segments_of},
+    snapshot::{Segment, Snapshot, TraceEntry},
 };
 
 /// Bytes at one moment.
@@ -98,9 +98,9 @@ pub struct DeviceHistory<'a> {
     device: DeviceId,
     entries: &'a [TraceEntry],
     segments: Vec<&'a Segment>,
-    walk: Walk,
+    lives: Lives,
     start: Totals,
-    certainty: Certainty,
+    trust: Trust,
 }
 
 /// The devices that have events or segments, by ordinal.
@@ -118,19 +118,19 @@ impl<'a> DeviceHistory<'a> {
     #[must_use]
     pub fn of(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
         let entries = snapshot.trace(device);
-        let is_of = |segment: &&Segment| segment.device == device;
-        let segments: Vec<&Segment> = snapshot.segments.iter().filter(is_of).collect();
-        let walk = Walk::of(snapshot, entries, &segments);
-        let mut start = Totals { reserved_bytes: reserved_at_start(entries, &segments), ..Totals::default() };
-        for life in walk.lives.iter().filter(|life| life.is_active_at(Moment::START)) {
+        let segments: Vec<&Segment> = segments_of(snapshot, device).map(|(_, segment)| segment).collect();
+        let lives = Lives::new(entries, &segments);
+        let reserved_bytes = reserved_at_start(entries, segments.iter().copied());
+        let mut start = Totals { reserved_bytes, ..Totals::default() };
+        for life in lives.all.iter().filter(|life| life.is_active_at(Moment::START)) {
             start.add(life);
             if life.is_allocated_at(Moment::START) {
                 start.allocate(life);
             }
         }
-        let certainty = Certainty::default();
-        let history = DeviceHistory { snapshot, device, entries, segments, walk, start, certainty };
-        DeviceHistory { certainty: history.judge(), ..history }
+        let trust = Trust::default();
+        let history = DeviceHistory { snapshot, device, entries, segments, lives, start, trust };
+        DeviceHistory { trust: history.judge(), ..history }
     }
 
     /// The snapshot it is read from.
@@ -166,19 +166,19 @@ impl<'a> DeviceHistory<'a> {
     /// Every block that was ever in use, those from before the history included.
     #[must_use]
     pub fn lives(&self) -> &[Life] {
-        &self.walk.lives
+        &self.lives.all
     }
 
     /// The life that an entry begins, frees or ends.
     #[must_use]
     pub fn life_of(&self, entry: usize) -> Option<&Life> {
-        let life = *self.walk.life_of.get(entry)?;
-        (life != NONE).then(|| &self.walk.lives[life as usize])
+        let life = *self.lives.of_entry.get(entry)?;
+        (life != NONE).then(|| &self.lives.all[life as usize])
     }
 
     /// The blocks in use at a moment.
     pub fn lives_at(&self, moment: Moment) -> impl Iterator<Item = &Life> {
-        self.walk.lives.iter().filter(move |life| life.is_active_at(moment))
+        self.lives.all.iter().filter(move |life| life.is_active_at(moment))
     }
 
     /// The ranges held from the device at a moment, by address.
@@ -244,8 +244,8 @@ impl<'a> DeviceHistory<'a> {
                 totals.reserved_bytes = totals.reserved_bytes.saturating_sub(size);
             }
             Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
-                let second = u32::try_from(entry).ok().and_then(|entry| self.walk.second_of.get(&entry));
-                let second = second.map(|life| &self.walk.lives[*life as usize]);
+                let second = u32::try_from(entry).ok().and_then(|entry| self.lives.second_of.get(&entry));
+                let second = second.map(|life| &self.lives.all[*life as usize]);
                 second.into_iter().chain(self.life_of(entry)).for_each(|life| totals.change(life, now));
             }
             _ => {}
@@ -254,146 +254,26 @@ impl<'a> DeviceHistory<'a> {
 
     /// Why the figures may not be the whole truth.
     #[must_use]
-    pub fn certainty(&self) -> Certainty {
-        self.certainty
+    pub fn trust(&self) -> Trust {
+        self.trust
     }
 
-    fn judge(&self) -> Certainty {
-        let setting = |key| self.snapshot.allocator_settings().and_then(|settings| settings.get(key));
-        let number =
-            |key| setting(key).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let before = || self.walk.lives.iter().filter(|life| life.is_from_before());
-        let is_before = |pair: &[TraceEntry]| pair[0].time_us > pair[1].time_us;
+    fn judge(&self) -> Trust {
+        let before = || self.lives.all.iter().filter(|life| life.is_from_before());
         let has_more_than_reserved =
             || self.totals().any(|(_, totals)| totals.active_bytes > totals.reserved_bytes);
-        Certainty {
+        Trust {
             n_entries: self.entries.len(),
             n_before: before().count(),
             bytes_before: self.start.active_bytes,
             n_nameless: before().filter(|life| life.stack.is_none()).count(),
             reserved_before_bytes: self.start.reserved_bytes,
-            n_lost: number("trace_alloc_lost_entries"),
-            n_contradictions: self.walk.n_contradictions,
-            first_contradiction: self.walk.first_contradiction,
-            first_disorder: self.entries.windows(2).position(is_before).map(|entry| entry + 1),
+            n_contradictions: self.lives.n_contradictions,
+            first_contradiction: self.lives.first_contradiction,
+            first_disorder: first_disorder(self.entries, 0).map(|disorder| disorder.entry),
             lacks_segments: self.segments.is_empty() && !self.entries.is_empty(),
             lacks_segment_events: has_more_than_reserved(),
-            min_size_bytes: number("memreel_min_size"),
-            sample_bytes: number("memreel_sample_bytes"),
+            ..Trust::from_settings(self.snapshot)
         }
-    }
-}
-
-/// What is reserved at the end, less what came, and what went.
-fn reserved_at_start(entries: &[TraceEntry], segments: &[&Segment]) -> u64 {
-    let end: i128 = segments.iter().map(|segment| i128::from(segment.total_size)).sum();
-    let change = |entry: &TraceEntry| match entry.action {
-        Some(Action::SegmentAlloc | Action::SegmentMap) => i128::from(entry.size),
-        Some(Action::SegmentFree | Action::SegmentUnmap) => -i128::from(entry.size),
-        _ => 0,
-    };
-    let start = end - entries.iter().map(change).sum::<i128>();
-    // Of a trace without its segments the least that fits is known: what went without having come.
-    let lowest = entries.iter().scan(start, |reserved, entry| {
-        *reserved += change(entry);
-        Some(*reserved)
-    });
-    let missing = -lowest.min().unwrap_or(0).min(start).min(0);
-    u64::try_from(start + missing).unwrap_or(u64::MAX)
-}
-
-/// How far a history can be trusted, in figures.
-///
-/// A ring that lost its beginning costs no exactness of what follows: what was
-/// live before is known from its frees or from the end. Only who allocated it,
-/// and whether there was an earlier peak, is not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Certainty {
-    /// How long the trace is.
-    pub n_entries: usize,
-    /// Blocks that were there before it.
-    pub n_before: usize,
-    /// What they had asked for.
-    pub bytes_before: u64,
-    /// How many of them have no stack.
-    pub n_nameless: usize,
-    /// Bytes held from the device before it.
-    pub reserved_before_bytes: u64,
-    /// Entries that the recorder says it lost; PyTorch does not say it.
-    pub n_lost: u64,
-    /// Entries and blocks that cannot be, given those before.
-    pub n_contradictions: usize,
-    /// The first entry of these.
-    pub first_contradiction: Option<usize>,
-    /// The first entry that is older than the one before it.
-    pub first_disorder: Option<usize>,
-    /// There is a trace, but no segments to hold it against.
-    pub lacks_segments: bool,
-    /// More is in use than held at some moment, so that segment events are missing.
-    pub lacks_segment_events: bool,
-    /// Allocations below this were not recorded.
-    pub min_size_bytes: u64,
-    /// Of so many allocated bytes one was recorded; 0 if all were.
-    pub sample_bytes: u64,
-}
-
-impl Certainty {
-    /// Whether the history begins with nothing allocated and contradicts itself nowhere.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.n_entries > 0 && self.n_before == 0 && self.reserved_before_bytes == 0 && self.is_exact()
-    }
-
-    /// Whether the figures of every moment that was recorded are exact.
-    #[must_use]
-    pub fn is_exact(&self) -> bool {
-        self.n_contradictions == 0
-            && self.first_disorder.is_none()
-            && !self.lacks_segments
-            && !self.lacks_segment_events
-            && self.min_size_bytes == 0
-            && self.sample_bytes == 0
-    }
-
-    /// What a reader of the figures should know, in sentences; none if all is whole.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        if let Some(entry) = self.first_disorder {
-            all.push(format!(
-                "entry {entry} is older than the one before it: the recording ring was resized, and figures over \
-                 time are wrong; `memreel fix` puts the entries in order"
-            ));
-        }
-        if self.n_contradictions > 0 {
-            let first =
-                self.first_contradiction.map(|entry| format!(", first at entry {entry}")).unwrap_or_default();
-            let n = self.n_contradictions;
-            all.push(format!(
-                "{n} events or blocks contradict others{first}: events are missing (skip_actions?), and figures are \
-                 estimates; see `memreel validate`"
-            ));
-        }
-        if self.lacks_segments {
-            all.push(
-                "there are no segments: blocks that live from before the history to its end are not seen"
-                    .into(),
-            );
-        } else if self.lacks_segment_events {
-            all.push(
-                "more is in use than reserved at times: segment events are missing, and reserved is wrong"
-                    .into(),
-            );
-        }
-        if self.min_size_bytes > 0 {
-            let least = self.min_size_bytes;
-            all.push(format!("allocations below {least} bytes were not recorded, and count only at the end"));
-        }
-        if self.sample_bytes > 0 {
-            let n = self.sample_bytes;
-            all.push(format!("allocations were sampled, one byte in {n}: figures over time are too low"));
-        }
-        all
     }
 }

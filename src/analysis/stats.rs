@@ -1,6 +1,5 @@
 //! How the segments are filled, page by page, counted as PyTorch's tool counts (snapshot-format.md 4.2).
 
-use super::request::requested_bytes;
 use crate::{
     event::{DeviceId, StreamId},
     inventory::BlockState,
@@ -89,7 +88,7 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
     let mut stats = SegmentStats { n_segments: segments.len(), ..SegmentStats::default() };
     for segment in segments {
-        let map = map(snapshot, segment);
+        let map = map(segment);
         stats.reserved_bytes += i128::from(segment.total_size);
         stats.allocated_bytes += map.allocated_bytes;
         stats.free.external_bytes += map.free.external_bytes;
@@ -122,12 +121,12 @@ struct Map {
     ranges: Vec<(u64, u64)>,
 }
 
-fn map(snapshot: &Snapshot, segment: &Segment) -> Map {
+fn map(segment: &Segment) -> Map {
     let (mut map, mut offset) = (Map::default(), 0_u64);
     for block in &segment.blocks {
         let next = offset.saturating_add(block.size);
         if block.state == Some(BlockState::ActiveAllocated) {
-            let requested = requested_bytes(snapshot, block);
+            let requested = block.requested_size;
             map.allocated_bytes += i128::from(requested);
             map.free.internal_bytes += i128::from(block.size) - i128::from(requested);
             map.ranges.push((offset, offset.saturating_add(requested).min(next)));

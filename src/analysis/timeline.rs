@@ -1,9 +1,7 @@
 //! Allocated, active and reserved bytes over a history, in as many points as a picture has room for.
 
-use super::{
-    life::Moment,
-    state::{DeviceHistory, Totals},
-};
+use super::state::{DeviceHistory, Totals};
+use crate::history::Moment;
 
 /// What a picture goes along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,13 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    frames::ShownFrames,
-    life::{Life, Moment},
-    scopes::Scopes,
-    state::DeviceHistory,
+use super::{frames::ShownFrames, state::DeviceHistory};
+use crate::{
+    history::{Life, Moment, Scopes},
+    snapshot::{FrameIndex, Snapshot, StackIndex, StackTable, Text},
 };
-use crate::snapshot::{FrameIndex, Snapshot, StackIndex, StackTable, Text};
 
 /// What blocks are put together by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -78,7 +76,7 @@ pub fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
     match by {
         By::Stack => grouped(history.lives_at(moment), Site::of),
         By::Scope => {
-            let scopes = Scopes::of(history.snapshot(), history.device());
+            let scopes = Scopes::new(history.snapshot(), history.device());
             grouped(history.lives_at(moment), |life| match scopes.of_life(life) {
                 Some(scope) => Site::Scope(scope.to_owned()),
                 None => Site::Before,

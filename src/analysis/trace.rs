@@ -1,11 +1,12 @@
 //! A trace under short names, as PyTorch's tool prints it, with its errors or without (snapshot-format.md 4.3).
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use rustc_hash::FxHashMap;
 
 use crate::{
     event::{Action, DeviceId},
+    history::{RangeValue, Ranges, Span},
     snapshot::{Snapshot, TraceEntry},
 };
 
@@ -69,19 +70,19 @@ struct Names {
     free: Vec<Name>,
     blocks: FxHashMap<u64, Name>,
     segments: FxHashMap<u64, Name>,
-    traced: Cover<Name>,
-    finals: Cover<usize>,
+    traced: Ranges<Named<Name>>,
+    finals: Ranges<Named<usize>>,
 }
 
 impl Names {
     fn new(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> Names {
-        let mut finals = Cover::default();
+        let mut finals = Ranges::default();
         for (index, segment) in snapshot.segments.iter().enumerate() {
             match naming {
                 // The tool looks in the segments of every device, as far as they are allocated.
-                Naming::PyTorch => finals.add(segment.address, segment.allocated_size, index),
+                Naming::PyTorch => add(&mut finals, segment.address, segment.allocated_size, index),
                 Naming::Recycled if segment.device == device => {
-                    finals.add(segment.address, segment.total_size, index);
+                    add(&mut finals, segment.address, segment.total_size, index);
                 }
                 Naming::Recycled => {}
             }
@@ -92,7 +93,7 @@ impl Names {
             free: Vec::new(),
             blocks: FxHashMap::default(),
             segments: FxHashMap::default(),
-            traced: Cover::default(),
+            traced: Ranges::default(),
             finals,
         }
     }
@@ -112,9 +113,9 @@ impl Names {
             Some(Action::SegmentAlloc) => {
                 let name = self.name();
                 if self.naming == Naming::Recycled {
-                    self.traced.remove(address, size);
+                    self.traced.remove_beginning_in(address, address.saturating_add(size));
                 }
-                self.traced.add(address, size, name);
+                add(&mut self.traced, address, size, name);
                 self.segments.insert(address, name);
                 Some(name)
             }
@@ -144,71 +145,35 @@ impl Names {
         if self.naming == Naming::PyTorch {
             return self.segments.get(&address).copied();
         }
-        self.traced.remove(address, size);
+        self.traced.remove_beginning_in(address, address.saturating_add(size));
         let name = self.segments.remove(&address);
         self.free.extend(name);
         name
     }
 
     fn home(&self, address: u64) -> Home {
-        if let Some((name, offset)) = self.traced.at(address) {
-            return Home::Traced(name, offset);
+        if let Some((_, span)) = self.traced.at(address) {
+            return Home::Traced(span.value.name, address - span.value.start);
         }
-        self.finals.at(address).map_or(Home::Unknown, |(index, offset)| Home::Final(index, offset))
+        let home =
+            |(_, span): (u64, Span<Named<usize>>)| Home::Final(span.value.name, address - span.value.start);
+        self.finals.at(address).map_or(Home::Unknown, home)
     }
 }
 
-/// Which range covers an address: of several the one that was added first.
-///
-/// The tool asks each range in turn, which is the same and quadratic. Here a
-/// new range takes only the gaps that earlier ones left.
-#[derive(Debug)]
-struct Cover<T>(BTreeMap<u64, Piece<T>>);
-
-/// A piece of a range, without its beginning.
+/// The name of a range. Several ranges may cover an address; the one that was added first has it, and
+/// later ones take the gaps.
 #[derive(Clone, Copy, Debug)]
-struct Piece<T> {
-    end: u64,
+struct Named<T> {
+    name: T,
     /// Where the whole range begins.
-    range: u64,
-    owner: T,
+    start: u64,
 }
 
-impl<T> Default for Cover<T> {
-    fn default() -> Cover<T> {
-        Cover(BTreeMap::new())
-    }
-}
+impl<T: Copy> RangeValue for Named<T> {}
 
-impl<T: Copy> Cover<T> {
-    fn add(&mut self, range: u64, size: u64, owner: T) {
-        let end = range.saturating_add(size);
-        let mut start = range;
-        if let Some((_, piece)) = self.0.range(..=range).next_back() {
-            start = start.max(piece.end);
-        }
-        while start < end {
-            let next = self.0.range(start..end).next().map(|(at, piece)| (*at, piece.end));
-            let (gap_end, resume) = next.unwrap_or((end, end));
-            if start < gap_end {
-                self.0.insert(start, Piece { end: gap_end, range, owner });
-            }
-            start = resume;
-        }
-    }
-
-    /// Takes away every piece that begins within a range.
-    fn remove(&mut self, range: u64, size: u64) {
-        let starts: Vec<u64> = self.0.range(range..range.saturating_add(size)).map(|(at, _)| *at).collect();
-        for start in starts {
-            self.0.remove(&start);
-        }
-    }
-
-    fn at(&self, address: u64) -> Option<(T, u64)> {
-        let (_, piece) = self.0.range(..=address).next_back()?;
-        (address < piece.end).then(|| (piece.owner, address - piece.range))
-    }
+fn add<T: Copy>(ranges: &mut Ranges<Named<T>>, start: u64, bytes: u64, name: T) {
+    ranges.insert_in_gaps(start, Span { end: start.saturating_add(bytes), value: Named { name, start } });
 }
 
 #[cfg(test)]
@@ -219,24 +184,5 @@ mod tests {
     fn names_follow_the_alphabet() {
         let texts = [0, 25, 26, 27, 52].map(|n| Name(n).to_string());
         assert_eq!(texts, ["a", "z", "a1", "b1", "a2"]);
-    }
-
-    #[test]
-    fn the_first_range_covers() {
-        let mut state = 7_u64;
-        let mut random = |limit: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % limit
-        };
-        for _ in 0..300 {
-            let ranges: Vec<(u64, u64)> = (0..8).map(|_| (random(40), random(15))).collect();
-            let mut cover = Cover::default();
-            ranges.iter().enumerate().for_each(|(owner, (start, size))| cover.add(*start, *size, owner));
-            for address in 0..60 {
-                let covers = |(start, size): &(u64, u64)| (*start..start + size).contains(&address);
-                let first = ranges.iter().position(covers).map(|owner| (owner, address - ranges[owner].0));
-                assert_eq!(cover.at(address), first, "{address} in {ranges:?}");
-            }
-        }
     }
 }

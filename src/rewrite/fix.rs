@@ -9,7 +9,7 @@ use super::{
     mold::Mold,
     order, rewind, structure,
 };
-use crate::snapshot::{Places, Snapshot};
+use crate::{history::Places, snapshot::Snapshot};
 
 /// Undoing may show what reading forward cannot, and the other way round. A sound
 /// trace takes one round, a broken one two; more only one that is mere noise.
@@ -65,7 +65,7 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
     let mut mold = Mold::new(&mut snapshot.shapes);
     // What is put in and taken away is at addresses of the trace or of the segments.
     let addresses = trace.iter().map(|entry| entry.address);
-    let places = Places::of(addresses.chain(finals.blocks.iter().map(|block| block.block.address)));
+    let places = Places::new(addresses.chain(finals.blocks.iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
         let is_completed =
             lifecycle::complete(trace, &places, &finals, &mut mold).apply(trace, &place, changes);

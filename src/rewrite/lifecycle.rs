@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     event::Action,
+    history::{Live, Places},
     inventory::BlockState,
-    snapshot::{Live, Places, StackIndex, TraceEntry},
+    snapshot::{StackIndex, TraceEntry},
 };
 
 const COMPLETED: &str = "added the free_completed that was left out";

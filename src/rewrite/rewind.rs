@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     event::Action,
+    history::{Live, Places},
     inventory::BlockState,
-    snapshot::{Live, Places, StackIndex, TraceEntry},
+    snapshot::{StackIndex, TraceEntry},
 };
 
 const ALLOCATED: &str = "added the alloc that was left out, where its memory was free again";

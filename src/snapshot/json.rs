@@ -174,6 +174,7 @@ impl Snapshot {
         if let Value::List(list) = value {
             snapshot.top_level = TopLevel::SegmentList;
             snapshot.segments = snapshot.segments_from(list)?;
+            snapshot.complete_blocks();
             return snapshot.unless_foreign();
         }
         let pairs = build::text_pairs(value).ok_or("the top is neither a dict with text keys nor a list")?;
@@ -184,6 +185,7 @@ impl Snapshot {
             };
             snapshot.shape.set(key.clone(), slot);
         }
+        snapshot.complete_blocks();
         snapshot.unless_foreign()
     }
 

@@ -11,7 +11,7 @@ mod collect;
 mod source;
 mod foreign;
 mod json;
-mod live;
+mod legacy;
 mod tape_snapshot;
 mod records;
 mod shape;
@@ -21,7 +21,7 @@ mod value;
 
 pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
 pub use collect::{Dialect, collect, collect_lazily};
-pub(crate) use live::{Live, Places};
+pub(crate) use legacy::block_uses;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
 pub use source::SnapshotSource;

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     event::Action,
-    snapshot::{Live, Places, TraceEntry},
+    history::{Live, Places},
+    snapshot::TraceEntry,
 };
 
 /// A block in use at one point of the replay.
@@ -30,7 +31,7 @@ struct Held {
 pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) -> bool {
     // Lives are at the addresses that the forward replay met.
     let addresses = forward.spots.keys().copied();
-    let places = Places::of(addresses.chain(memory.active.iter().map(|block| block.address)));
+    let places = Places::new(addresses.chain(memory.active.iter().map(|block| block.address)));
     let mut replay = Replay::new(forward, &places, memory, report);
     for (index, change) in forward.changes.iter().enumerate().rev() {
         replay.undo(index, *change);

@@ -7,13 +7,12 @@ use memreel::{
         diff::diff,
         fragmentation::fragmentation,
         leaks::{grown_between, leaks},
-        life::Moment,
         oom::{Verdict, oom},
-        scopes::Scopes,
         state::DeviceHistory,
         timeline::{Axis, timeline},
         top::{By, Site, top},
     },
+    history::{Moment, Scopes},
     recorder::History,
 };
 use serde_json::{Value, json};
@@ -84,7 +83,7 @@ fn the_tallest_moment_names_its_holders() {
         &[(base, 8 * MIB, &[(base, MIB, 1), (base + MIB, MIB, 3), (base + 3 * MIB, MIB, 1)])],
     );
     let history = DeviceHistory::of(&snapshot, DeviceId(0));
-    assert!(history.certainty().is_whole());
+    assert!(history.trust().is_whole());
     let (peak, totals) = history.peak();
     assert_eq!((peak, totals.active_bytes), (Moment(4), 4 * MIB));
     let found: Vec<_> = top(&history, peak, By::Stack)
@@ -203,7 +202,7 @@ fn scopes_come_from_metadata_or_from_annotations() {
     ]);
     let annotated: Snapshot = serde_json::from_value(file.clone()).unwrap();
     let history = DeviceHistory::of(&annotated, DeviceId(0));
-    let scopes = Scopes::of(&annotated, DeviceId(0));
+    let scopes = Scopes::new(&annotated, DeviceId(0));
     let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
     assert_eq!(found, [Some(""), Some("step"), Some("step/forward"), Some("")]);
     assert_eq!((scopes.end_of("forward"), scopes.end_of("nothing")), (Some(Moment(4)), None));
@@ -212,7 +211,7 @@ fn scopes_come_from_metadata_or_from_annotations() {
     }
     let marked: Snapshot = serde_json::from_value(file).unwrap();
     let history = DeviceHistory::of(&marked, DeviceId(0));
-    let scopes = Scopes::of(&marked, DeviceId(0));
+    let scopes = Scopes::new(&marked, DeviceId(0));
     let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
     assert_eq!(found, [Some(""), Some("one"), Some("one/two"), Some("one")]);
     let after_one = grown_between(&history, Moment(2), history.end());
@@ -347,7 +346,7 @@ fn ask_everything(snapshot: &Snapshot, round: usize) {
         }
         let _ = (leaks(&history), churn(&history), oom(&history), gate::Figures::of(&history));
         let _ = (timeline(&history, Axis::Time, 7), timeline(&history, Axis::Events, 7));
-        let _ = (history.certainty().warnings(), grown_between(&history, Moment::START, history.end()));
+        let _ = (history.trust().warnings(), grown_between(&history, Moment::START, history.end()));
         for naming in [trace::Naming::PyTorch, trace::Naming::Recycled] {
             assert_eq!(trace::lines(snapshot, device, naming).count(), n);
         }

@@ -5,11 +5,13 @@ use std::{
     path::Path,
 };
 
-use memreel::analysis::{
-    layout::{Layout, layout},
-    life::Moment,
-    state::DeviceHistory,
-    top::{By, top},
+use memreel::{
+    analysis::{
+        layout::{Layout, layout},
+        state::DeviceHistory,
+        top::{By, top},
+    },
+    history::Moment,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +71,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
     let totals = history.totals_at(moment);
-    let block = |life: &&memreel::analysis::life::Life| {
+    let block = |life: &&memreel::history::Life| {
         json!({
             "address": life.address,
             "bytes": life.bytes,
@@ -94,8 +96,8 @@ fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
         "reserved_bytes": totals.reserved_bytes,
         "n_blocks": totals.n_blocks,
         "segments": layout(history, moment).iter().map(segment).collect::<Vec<_>>(),
-        "is_exact": history.certainty().is_exact(),
-        "warnings": history.certainty().warnings(),
+        "is_exact": history.trust().is_exact(),
+        "warnings": history.trust().warnings(),
     })
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         if options.input.json {
             let all: Vec<Value> =
                 found.iter().take(options.listing.n).map(|site| object(site, &sites)).collect();
-            let warnings = history.certainty().warnings();
+            let warnings = history.trust().warnings();
             let object = json!({
                 "file": opened.name, "device": device.0, "cycles": n_cycles, "sites": all, "warnings": warnings,
             });

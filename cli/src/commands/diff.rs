@@ -9,9 +9,9 @@ use memreel::{
     DeviceId,
     analysis::{
         diff::{GroupChange, diff},
-        life::Moment,
         state::{DeviceHistory, Totals},
     },
+    history::Moment,
 };
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ fn one_device(
             "before_peak_bytes": histories[0].peak().1.active_bytes,
             "after_peak_bytes": histories[1].peak().1.active_bytes,
             "changes": all,
-            "warnings": histories.iter().flat_map(|history| history.certainty().warnings()).collect::<Vec<_>>(),
+            "warnings": histories.iter().flat_map(|history| history.trust().warnings()).collect::<Vec<_>>(),
         });
         writeln!(out, "{object}")?;
         return Ok(());

@@ -6,10 +6,10 @@ use memreel::{
     DeviceId,
     analysis::{
         fragmentation::{Fragmentation, Pinned, fragmentation},
-        life::Moment,
         state::{DeviceHistory, Totals},
         top::Site,
     },
+    history::Moment,
 };
 use serde_json::{Value, json};
 
@@ -162,6 +162,6 @@ fn object(
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
         "pinned": found.pinned.iter().take(options.n).map(pinned).collect::<Vec<_>>(),
-        "warnings": history.certainty().warnings(),
+        "warnings": history.trust().warnings(),
     })
 }

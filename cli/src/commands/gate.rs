@@ -155,7 +155,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 
 /// Why a history's figures may not be the whole truth.
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
-    let all = if history.certainty().is_whole() { Vec::new() } else { warnings(history) };
+    let all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }
 

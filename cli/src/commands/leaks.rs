@@ -6,11 +6,10 @@ use memreel::{
     DeviceId,
     analysis::{
         leaks::{LeakSite, grown_between, leaks, older_than},
-        life::Moment,
-        scopes::Scopes,
         state::DeviceHistory,
         top::Group,
     },
+    history::{Moment, Scopes},
 };
 use serde_json::{Value, json};
 
@@ -64,7 +63,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 /// The groups that an option asks for.
 fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Group>>, Failure> {
     if let [first, second] = &options.between[..] {
-        let scopes = Scopes::of(history.snapshot(), history.device());
+        let scopes = Scopes::new(history.snapshot(), history.device());
         let end = |name: &str| -> Result<Moment, Failure> {
             let none = || {
                 let what = format!("no scope {name:?} in the history of device {}", history.device());
@@ -101,7 +100,7 @@ fn print_groups(
     if options.input.json {
         let groups: Vec<Value> =
             groups.iter().take(options.listing.n).map(|group| sites.group_json(group)).collect();
-        let warnings = history.certainty().warnings();
+        let warnings = history.trust().warnings();
         let object = json!({
             "file": opened.name, "device": device.0, "bytes": bytes, "blocks": n, "groups": groups, "warnings": warnings,
         });
@@ -152,7 +151,7 @@ fn print_sites(
             "allocated_bytes": held,
             "n_growing": growing.len(),
             "sites": all,
-            "warnings": history.certainty().warnings(),
+            "warnings": history.trust().warnings(),
         });
         return writeln!(out, "{object}");
     }

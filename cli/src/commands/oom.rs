@@ -244,7 +244,7 @@ fn object(
             "stack": report.stack.map(|stack| sites.json(&Site::Stack(stack))["stack"].clone()),
         },
         "live": groups,
-        "is_exact": history.certainty().is_exact(),
-        "warnings": history.certainty().warnings(),
+        "is_exact": history.trust().is_exact(),
+        "warnings": history.trust().warnings(),
     })
 }

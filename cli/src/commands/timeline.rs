@@ -207,6 +207,6 @@ fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) 
     };
     let points: Vec<Value> =
         timeline(history, axis, n_points.clamp(1, 100_000)).into_iter().map(point).collect();
-    let warnings = history.certainty().warnings();
+    let warnings = history.trust().warnings();
     json!({"file": file, "device": history.device().0, "points": points, "warnings": warnings})
 }

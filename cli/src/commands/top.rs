@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use memreel::{
     DeviceId, Snapshot,
     analysis::{
-        life::Moment,
         state::DeviceHistory,
         top::{Branch, By, Group, Site, top, tree},
     },
+    history::Moment,
 };
 use serde_json::{Value, json};
 
@@ -118,9 +118,9 @@ fn object(
         "reserved_bytes": totals.reserved_bytes,
         "blocks": totals.n_blocks,
         "groups": groups,
-        "is_exact": history.certainty().is_exact(),
-        "is_whole": history.certainty().is_whole(),
-        "warnings": history.certainty().warnings(),
+        "is_exact": history.trust().is_exact(),
+        "is_whole": history.trust().is_whole(),
+        "warnings": history.trust().warnings(),
     })
 }
 

@@ -8,7 +8,6 @@ use std::{
 use memreel::{
     Action, BlockState, DeviceId,
     analysis::{
-        request::requested_bytes,
         state::DeviceHistory,
         trace::{Home, Line, Naming, lines},
     },
@@ -93,7 +92,7 @@ fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
     }
     let active = segments.flat_map(|segment| &segment.blocks);
     let active = active.filter(|block| block.state.is_some_and(BlockState::is_active));
-    active.map(|block| requested_bytes(&opened.snapshot, block)).fold(0, u64::saturating_add)
+    active.map(|block| block.requested_size).fold(0, u64::saturating_add)
 }
 
 /// The tool's sum is the index of the last entry, with that entry's size.

@@ -56,6 +56,7 @@ impl Machine<'_> {
                 return Err(Error::malformed(self.pos as u64 - 1, what).into());
             }
         }
+        self.snapshot.complete_blocks();
         let snapshot = std::mem::take(&mut self.snapshot).unless_foreign();
         Ok(snapshot.map_err(Error::foreign)?)
     }

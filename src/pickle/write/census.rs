@@ -8,7 +8,10 @@ use super::out::Short;
 use crate::{
     event::Action,
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Segment, Shape, Slot, SnapshotSource, StackIndex, StackTable, TraceEntry, Value},
+    snapshot::{
+        Block, Field, Segment, Shape, Slot, Snapshot, SnapshotSource, StackIndex, StackTable, TraceEntry,
+        Value,
+    },
 };
 
 /// Numbers that take one byte.
@@ -113,7 +116,11 @@ impl<'a> Census<'a> {
             add(&mut self.texts[self.actions[action as usize]].n_uses, n_uses);
         }
         snapshot.host_traces.iter().for_each(|entry| self.entry(entry));
-        snapshot.segments.iter().chain(&snapshot.host_segments).for_each(|segment| self.segment(segment));
+        snapshot
+            .segments
+            .iter()
+            .chain(&snapshot.host_segments)
+            .for_each(|segment| self.segment(snapshot, segment));
         for annotation in &snapshot.external_annotations {
             add(&mut self.shapes[annotation.shape.index()], 1);
             self.text(&annotation.stage, 1);
@@ -139,18 +146,19 @@ impl<'a> Census<'a> {
         }
     }
 
-    fn segment(&mut self, segment: &Segment) {
+    fn segment(&mut self, snapshot: &Snapshot, segment: &Segment) {
         add(&mut self.shapes[segment.shape.index()], 1);
         self.stack(segment.stack);
         if let Some(kind) = segment.kind {
             add(&mut self.texts[self.kinds[kind as usize]].n_uses, 1);
         }
-        segment.blocks.iter().for_each(|block| self.block(block));
+        segment.blocks.iter().for_each(|block| self.block(snapshot, block));
     }
 
-    fn block(&mut self, block: &Block) {
+    fn block(&mut self, snapshot: &Snapshot, block: &Block) {
         add(&mut self.shapes[block.shape.index()], 1);
-        self.stack(block.stack);
+        // A stack from PyTorch 2.0's `history` is not written as one.
+        self.stack(block.stack.filter(|_| snapshot.shapes.get(block.shape).has(Field::Frames)));
         if let Some(state) = block.state {
             add(&mut self.texts[self.states[state as usize]].n_uses, 1);
         }

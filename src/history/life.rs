@@ -2,9 +2,9 @@
 
 use crate::{event::StreamId, snapshot::StackIndex};
 
-/// How many entries of a trace have happened: 0 is before the first, and entry `i` is over at `i + 1`.
+/// A point of a device's history, as the number of entries of its trace that have happened.
 ///
-/// A trace has fewer than 2^32 - 1 entries; files with more do not fit into memory's worth of a machine.
+/// 0 is before the first entry, and entry `i` is over at `i + 1`. A trace has fewer than 2^32 - 1 entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Moment(pub u32);
 
@@ -15,13 +15,13 @@ impl Moment {
     /// Not within the history.
     pub const NEVER: Moment = Moment(u32::MAX);
 
-    /// Just after an entry.
+    /// The moment right after an entry.
     #[must_use]
     pub fn after(entry: usize) -> Moment {
         Moment(u32::try_from(entry + 1).unwrap_or(u32::MAX - 1))
     }
 
-    /// How many entries have happened.
+    /// The number of entries that have happened.
     #[must_use]
     pub fn n_entries(self) -> usize {
         self.0 as usize
@@ -34,32 +34,46 @@ impl Moment {
     }
 }
 
-/// One use of an address.
+/// One use of an address: a block from its alloc to the end of its free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Life {
     /// Where the block begins.
     pub address: u64,
-    /// What was asked for.
+    /// The bytes that were requested.
     pub requested_bytes: u64,
-    /// The size after rounding, if the block is there at the end; otherwise the least it can have
+    /// The size after rounding, if the block is in use at the end; otherwise the least it can have
     /// been, a multiple of 512.
     pub bytes: u64,
-    /// On which stream.
+    /// The stream that it was allocated on.
     pub stream: StreamId,
-    /// Who asked; `None` if nobody recorded it.
+    /// The stack of its allocation; `None` if it was not recorded.
     pub stack: Option<StackIndex>,
-    /// The moment from which it is there; [`Moment::START`] if it was there before the history.
+    /// The moment from which it is in use; [`Moment::START`] if it was in use before the history.
     pub from: Moment,
     /// The moment at which its free was requested; [`Moment::START`] if before the history,
-    /// [`Moment::NEVER`] if not.
+    /// [`Moment::NEVER`] if not within it.
     pub requested: Moment,
-    /// The moment at which it was free; [`Moment::NEVER`] if it is there at the end.
+    /// The moment at which it was free; [`Moment::NEVER`] if it is in use at the end.
     pub until: Moment,
 }
 
 impl Life {
-    /// Whether the block is in use, waiting for a stream or not.
+    /// A life of which nothing but the block is known: in use from before the history to its end.
+    pub(crate) fn unbounded(address: u64, requested_bytes: u64, bytes: u64, stream: StreamId) -> Life {
+        Life {
+            address,
+            requested_bytes,
+            bytes,
+            stream,
+            stack: None,
+            from: Moment::START,
+            requested: Moment::NEVER,
+            until: Moment::NEVER,
+        }
+    }
+
+    /// Whether the block is in use, its free requested or not.
     #[must_use]
     pub fn is_active_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.until
@@ -71,7 +85,7 @@ impl Life {
         self.is_active_at(moment) && moment < self.requested
     }
 
-    /// Whether it was there before the history.
+    /// Whether it was in use before the history.
     #[must_use]
     pub fn is_from_before(&self) -> bool {
         self.from == Moment::START

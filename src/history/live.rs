@@ -1,14 +1,14 @@
-//! What is in use at one point of a replay, by address: a sorted map for a trace whose addresses are all known.
+//! The blocks in use at one point of a walk: a map sorted by address, for a trace whose addresses are all known.
 //!
-//! A replay asks at every event for the neighbour of a block. A B-tree of
-//! twenty thousand blocks is four cache misses deep, three times an event; with
-//! the addresses numbered beforehand it is a few bits of a bitmap.
+//! A walk asks at every event for the neighbour of a block. A B-tree of twenty thousand blocks costs
+//! four cache misses, three times an event. With the addresses numbered beforehand, a neighbour is
+//! found with a few bits of a bitmap.
 
 use std::cell::Cell;
 
 use rustc_hash::FxHashMap;
 
-/// The addresses that a replay can meet, numbered in their order.
+/// The addresses that a walk can meet, numbered in their order.
 #[derive(Debug)]
 pub(crate) struct Places {
     addresses: Vec<u64>,
@@ -16,9 +16,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Numbers addresses; each may be given any number of times.
+    ///
     /// # Panics
     /// Beyond 2^32 addresses, which no trace in memory has.
-    pub(crate) fn of(addresses: impl IntoIterator<Item = u64>) -> Places {
+    pub(crate) fn new(addresses: impl IntoIterator<Item = u64>) -> Places {
         let mut numbers = FxHashMap::default();
         let mut last = None;
         for address in addresses {
@@ -36,7 +38,8 @@ impl Places {
         Places { addresses, numbers }
     }
 
-    /// How many addresses are below one; looked for from the number of an address that is not above it.
+    /// The number of addresses below `address`. The search begins at the number `from`, whose address is
+    /// not above it.
     fn n_below(&self, from: usize, address: u64) -> usize {
         let (mut low, mut step) = (from, 1);
         while self.addresses.get(low + step).is_some_and(|other| *other < address) {
@@ -50,6 +53,12 @@ impl Places {
 
 /// No number.
 const NONE: u32 = u32::MAX;
+
+/// A value that takes up a range of addresses.
+pub(crate) trait Extent: Copy {
+    /// The first address past it.
+    fn end(&self) -> u64;
+}
 
 /// Values by address. The addresses are among those of [`Places`].
 #[derive(Debug)]
@@ -106,7 +115,7 @@ impl<'a, T: Copy> Live<'a, T> {
         self.slot(address).map(|slot| &mut self.values[slot])
     }
 
-    /// Puts a value; gives the one that was there.
+    /// Inserts a value and returns the one that was there.
     ///
     /// # Panics
     /// If the address is not among the places.
@@ -145,7 +154,8 @@ impl<'a, T: Copy> Live<'a, T> {
         Some(self.values[slot as usize])
     }
 
-    /// The last value whose address is below `end`. It is fast where `start` is one of the places not above `end`.
+    /// The last value whose address is below `end`. The search is fast where `start` is one of the places
+    /// and not above `end`.
     pub(crate) fn last_below(&self, start: u64, end: u64) -> Option<(u64, &T)> {
         let from = self.number(start).filter(|_| start <= end).unwrap_or(0);
         let number = self.last_bit_below(self.places.n_below(from, end))?;
@@ -179,6 +189,14 @@ impl<'a, T: Copy> Live<'a, T> {
     }
 }
 
+impl<T: Extent> Live<'_, T> {
+    /// The last value that shares a byte with `[start, end)`, with its address.
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Option<(u64, T)> {
+        let (address, value) = self.last_below(start, end)?;
+        (value.end() > start && end > start).then_some((address, *value))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -197,7 +215,7 @@ mod tests {
         };
         for n_places in [1, 2, 63, 64, 65, 1000, 10_000] {
             let places: Vec<u64> = (0..n_places).map(|_| below(1 << 20) * 512).collect();
-            let numbered = Places::of(places.iter().copied());
+            let numbered = Places::new(places.iter().copied());
             let (mut live, mut oracle) = (Live::new(&numbered), BTreeMap::new());
             let mut n_found = 0;
             for step in 0..20_000u64 {
@@ -224,7 +242,7 @@ mod tests {
             assert!(live.iter().eq(oracle.iter().map(|(at, value)| (*at, value))));
             assert!(n_found > 100, "{n_found} of {n_places}");
         }
-        let none = Places::of([]);
+        let none = Places::new([]);
         assert_eq!(Live::<u8>::new(&none).last_below(0, u64::MAX), None);
     }
 }

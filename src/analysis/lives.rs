@@ -1,0 +1,236 @@
+//! The blocks of one device with the moments from and to which they were in use.
+//!
+//! An address whose first event is a free held a block before the history. So did one that no event
+//! names and whose block is in use at the end. Together they are everything that was in use at the
+//! start, so that a history that a ring cut short still gives exact figures.
+//!
+//! Contradictions are counted, and the lives are what fits the entries best.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    event::Action,
+    history::{Displaced, Forward, Life, Moment, State, Step, active_blocks},
+    inventory::BlockState,
+    snapshot::{Block, Segment, StackIndex, StackTable, TraceEntry},
+    torch::BLOCK_BYTES,
+};
+
+/// The number of no life.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The lives of a trace, numbered as [`Forward`] numbers them.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    pub(super) all: Vec<Life>,
+    /// By entry: the life that it begins, frees or ends.
+    pub(super) of_entry: Vec<u32>,
+    /// A second life that an entry ends or begins: its address was handed out again, or is in use at
+    /// the end, without an event for it.
+    pub(super) second_of: FxHashMap<u32, u32>,
+    /// Entries and blocks that contradict the entries before them.
+    pub(super) n_contradictions: usize,
+    pub(super) first_contradiction: Option<usize>,
+    walk: Forward,
+    /// How many frees had the stack of their alloc, and how many another.
+    n_same_stack: usize,
+    n_other_stack: usize,
+    /// Blocks whose free was completed and never requested.
+    n_unrequested: usize,
+    has_requests: bool,
+    has_completions: bool,
+    rounding_bytes: u64,
+}
+
+impl Lives {
+    pub(super) fn new(entries: &[TraceEntry], segments: &[&Segment]) -> Lives {
+        let has = |action| entries.iter().any(|entry| entry.action == Some(action));
+        let mut lives = Lives {
+            of_entry: vec![NONE; entries.len()],
+            has_requests: has(Action::FreeRequested),
+            has_completions: has(Action::FreeCompleted),
+            rounding_bytes: rounding_bytes(segments),
+            ..Lives::default()
+        };
+        entries.iter().enumerate().for_each(|(index, entry)| lives.step(index, entry));
+        if lives.n_unrequested > 0 && !lives.has_requests {
+            lives.request_at_the_end_of_lives();
+        }
+        if !segments.is_empty() {
+            lives.compare_with_the_end(segments);
+        } else if !lives.has_completions {
+            lives.all.iter_mut().for_each(|life| life.until = life.until.min(life.requested));
+        }
+        lives.name_the_freed(entries);
+        lives
+    }
+
+    fn step(&mut self, index: usize, entry: &TraceEntry) {
+        let now = Moment::after(index);
+        match self.walk.step(entry) {
+            Step::Begin { life, displaced } => {
+                if let Some(displaced) = displaced {
+                    self.displace(index, displaced);
+                }
+                self.all.push(Life { from: now, stack: entry.stack, ..self.begun_by(entry) });
+                self.of_entry[index] = life;
+            }
+            Step::Request { life, is_prior, .. } => {
+                if is_prior {
+                    self.all.push(self.begun_by(entry));
+                } else {
+                    self.compare_stacks(life, entry);
+                }
+                self.life(life).requested = now;
+                self.of_entry[index] = life;
+            }
+            Step::End { life, is_prior, was_requested, .. } => {
+                if is_prior {
+                    // Its request came before the history.
+                    self.all.push(Life { requested: Moment::START, ..self.begun_by(entry) });
+                } else {
+                    self.n_unrequested += usize::from(!was_requested);
+                }
+                let ended = self.life(life);
+                ended.until = now;
+                ended.requested = ended.requested.min(now);
+                self.of_entry[index] = life;
+            }
+            Step::Contradiction(_) => self.contradiction(Some(index)),
+            Step::Other => {}
+        }
+    }
+
+    /// Where requests are not recorded, those of blocks from before the history did not come earlier.
+    fn request_at_the_end_of_lives(&mut self) {
+        let early = self.all.iter_mut().filter(|life| life.requested == Moment::START);
+        early.for_each(|life| life.requested = life.until);
+    }
+
+    fn life(&mut self, life: u32) -> &mut Life {
+        &mut self.all[life as usize]
+    }
+
+    fn contradiction(&mut self, entry: Option<usize>) {
+        self.n_contradictions += 1;
+        self.first_contradiction = self.first_contradiction.or(entry);
+    }
+
+    /// A life in use from before the history to its end, with the figures of an entry.
+    fn begun_by(&self, entry: &TraceEntry) -> Life {
+        let rounded = entry.size.max(1).checked_next_multiple_of(self.rounding_bytes);
+        Life::unbounded(entry.address, entry.size, rounded.unwrap_or(entry.size), entry.stream)
+    }
+
+    /// Ends a life whose end was not recorded, or neither its request nor its end.
+    fn displace(&mut self, index: usize, displaced: Displaced) {
+        if displaced.was_requested && !self.has_completions {
+            let life = self.life(displaced.life);
+            life.until = life.requested;
+            return;
+        }
+        self.contradiction(Some(index));
+        let now = Moment::after(index);
+        let life = self.life(displaced.life);
+        (life.requested, life.until) = (life.requested.min(now), now);
+        self.second_of.insert(now.0 - 1, displaced.life);
+    }
+
+    fn compare_stacks(&mut self, life: u32, entry: &TraceEntry) {
+        let life = self.all[life as usize];
+        if let (Some(one), Some(other), false) = (life.stack, entry.stack, life.is_from_before()) {
+            *(if one == other { &mut self.n_same_stack } else { &mut self.n_other_stack }) += 1;
+        }
+    }
+
+    /// Compares the lives with the blocks of the end, whose sizes and stacks are exact.
+    fn compare_with_the_end(&mut self, segments: &[&Segment]) {
+        let mut is_there = vec![false; self.all.len()];
+        for found in segments.iter().flat_map(|segment| active_blocks(segment)) {
+            match self.walk.spot(found.block.address) {
+                Some(spot) if spot.state != State::Free => {
+                    if let Some(is_there) = is_there.get_mut(spot.life as usize) {
+                        *is_there = true;
+                    }
+                    self.settle(spot.life, &found.block);
+                }
+                other => self.found_at_the_end(other.map(|spot| spot.life), &found.block, found.segment),
+            }
+        }
+        for life in (0..is_there.len()).filter(|life| !is_there[*life]) {
+            let has_completions = self.has_completions;
+            let found = &mut self.all[life];
+            if found.until != Moment::NEVER {
+                continue;
+            }
+            // In a trace without completions the requests show when blocks ended.
+            if found.requested != Moment::NEVER && !has_completions {
+                found.until = found.requested;
+            } else {
+                let entry = found.from.entry();
+                self.contradiction(entry);
+            }
+        }
+    }
+
+    /// Completes a life that reaches the end from its block.
+    fn settle(&mut self, life: u32, block: &Block) {
+        let is_pending = block.state == Some(BlockState::ActivePendingFree);
+        let life = self.life(life);
+        life.bytes = block.size;
+        life.stack = better(life.stack, block.stack);
+        let is_requested = life.requested != Moment::NEVER;
+        let entry = life.from.entry();
+        // Where no requests are recorded, it is not known when this one was made.
+        if is_requested != is_pending && (is_requested || self.has_requests) {
+            self.contradiction(entry);
+        }
+    }
+
+    /// Adds a block in use at the end that has no entry, or whose address is free after its entries.
+    fn found_at_the_end(&mut self, earlier: Option<u32>, block: &Block, segment: &Segment) {
+        let from = earlier.map_or(Moment::START, |earlier| self.life(earlier).until);
+        if earlier.is_some() {
+            self.contradiction(None);
+        }
+        let is_pending = block.state == Some(BlockState::ActivePendingFree);
+        let state = if is_pending { State::Pending } else { State::Live };
+        let life = self.walk.begin(block.address, block.requested_size, state);
+        self.all.push(Life {
+            stack: block.stack,
+            from,
+            requested: if is_pending { from } else { Moment::NEVER },
+            ..Life::unbounded(block.address, block.requested_size, block.size, segment.stream)
+        });
+        if from > Moment::START {
+            self.second_of.insert(from.0 - 1, life);
+        }
+    }
+
+    /// Recorded with context "alloc", a free has the stack of its block's allocation
+    /// (`docs/snapshot-format.md` 2.2). It is so if it is so for every free whose alloc is known. Then
+    /// the other frees name the stacks of what was in use before the history.
+    fn name_the_freed(&mut self, entries: &[TraceEntry]) {
+        if self.n_same_stack == 0 || self.n_other_stack > 0 {
+            return;
+        }
+        let nameless = self.all.iter_mut().filter(|life| life.is_from_before() && life.stack.is_none());
+        for life in nameless {
+            let freed = if life.requested > Moment::START { life.requested } else { life.until };
+            life.stack = freed.entry().and_then(|entry| entries.get(entry)).and_then(|entry| entry.stack);
+        }
+    }
+}
+
+/// What sizes of blocks are multiples of: 512, unless the blocks of the end are of another allocator.
+fn rounding_bytes(segments: &[&Segment]) -> u64 {
+    let mut blocks = segments.iter().flat_map(|segment| &segment.blocks);
+    let is_torch = blocks.all(|block| block.size.is_multiple_of(BLOCK_BYTES));
+    if is_torch { BLOCK_BYTES } else { 1 }
+}
+
+/// Entries recorded with context "state" have no stack, their blocks do.
+fn better(stack: Option<StackIndex>, of_block: Option<StackIndex>) -> Option<StackIndex> {
+    let has_frames = |stack: &StackIndex| *stack != StackTable::EMPTY;
+    stack.filter(has_frames).or(of_block)
+}

@@ -1,0 +1,106 @@
+//! The final state of a device: its segments and the blocks in use when its trace ends.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    event::{DeviceId, PoolId},
+    inventory::BlockState,
+    snapshot::{Block, Segment, Shape, Snapshot, TraceEntry, Value},
+};
+
+/// A block in use at the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FinalBlock<'a> {
+    /// The block, at the address that [`placed_blocks`] gives it.
+    pub(crate) block: Block,
+    /// Its segment.
+    pub(crate) segment: &'a Segment,
+}
+
+/// The segments of one device, and its blocks in use.
+#[derive(Debug)]
+pub(crate) struct FinalState<'a> {
+    segments: Vec<(usize, &'a Segment)>,
+    blocks: Vec<FinalBlock<'a>>,
+    by_address: FxHashMap<u64, usize>,
+}
+
+impl<'a> FinalState<'a> {
+    /// Reads segments, given with their numbers in the file.
+    pub(crate) fn new(segments: impl Iterator<Item = (usize, &'a Segment)>) -> FinalState<'a> {
+        let segments: Vec<(usize, &Segment)> = segments.collect();
+        let blocks: Vec<FinalBlock<'_>> =
+            segments.iter().flat_map(|(_, segment)| active_blocks(segment)).collect();
+        let by_address = blocks.iter().enumerate().map(|(at, block)| (block.block.address, at)).collect();
+        FinalState { segments, blocks, by_address }
+    }
+
+    /// Reads the segments of a device.
+    pub(crate) fn of_device(snapshot: &'a Snapshot, device: DeviceId) -> FinalState<'a> {
+        FinalState::new(segments_of(snapshot, device))
+    }
+
+    /// The segments with their numbers in the file, in the order of the file.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (usize, &'a Segment)> {
+        self.segments.iter().copied()
+    }
+
+    /// The blocks in use, in the order of the file.
+    pub(crate) fn blocks(&self) -> &[FinalBlock<'a>] {
+        &self.blocks
+    }
+
+    /// The block in use that begins at an address; of several the last of the file.
+    pub(crate) fn block(&self, address: u64) -> Option<&FinalBlock<'a>> {
+        self.by_address.get(&address).map(|at| &self.blocks[*at])
+    }
+
+    /// The state of the block in use that begins at an address.
+    pub(crate) fn state(&self, address: u64) -> Option<BlockState> {
+        self.block(address)?.block.state
+    }
+}
+
+/// The segments of a device with their numbers in the file.
+pub(crate) fn segments_of(
+    snapshot: &Snapshot,
+    device: DeviceId,
+) -> impl Iterator<Item = (usize, &Segment)> + Clone {
+    let is_of = move |(_, segment): &(usize, &Segment)| segment.device == device;
+    snapshot.segments.iter().enumerate().filter(is_of)
+}
+
+/// The blocks of a segment with their addresses.
+///
+/// As viewers place them, blocks follow each other from the segment's address on
+/// (`docs/snapshot-format.md` 3.2). Where their sizes do not add up to the segment's, the address
+/// that a block has itself is the better guess.
+pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (u64, &Block)> {
+    let sum = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
+    let is_sound = sum == segment.total_size;
+    let mut next = segment.address;
+    segment.blocks.iter().map(move |block| {
+        let address = if is_sound { next } else { block.address };
+        next = next.saturating_add(block.size);
+        (address, block)
+    })
+}
+
+/// The blocks in use of a segment.
+pub(crate) fn active_blocks(segment: &Segment) -> impl Iterator<Item = FinalBlock<'_>> {
+    placed_blocks(segment)
+        .filter(|(_, block)| block.state.is_some_and(BlockState::is_active))
+        .map(move |(address, block)| FinalBlock { block: Block { address, ..*block }, segment })
+}
+
+/// The private pool that an entry names, from PyTorch 2.12 on.
+pub(crate) fn pool_of_entry(snapshot: &Snapshot, entry: &TraceEntry) -> Option<PoolId> {
+    pool_id(snapshot.shapes.get(entry.shape))
+}
+
+/// The private pool that a record names under `pool_id`.
+pub(crate) fn pool_id(shape: &Shape) -> Option<PoolId> {
+    let [first, second, ..] = shape.value("pool_id")?.as_elements()? else { return None };
+    let part = |value: &Value| u64::try_from(value.as_int()?).ok();
+    Some(PoolId { graph: part(first)?, user: part(second)? })
+}

@@ -1,0 +1,206 @@
+//! How far the figures of a history can be trusted.
+
+use std::fmt;
+
+use crate::snapshot::{Snapshot, Value};
+
+/// The facts that decide how far the figures of one device's history can be trusted.
+///
+/// A ring that lost its oldest entries costs no exactness of what follows: what was live before is
+/// known from its frees or from the final state. Only the stacks of those blocks, and whether there
+/// was an earlier peak, are not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Trust {
+    /// The length of the trace.
+    pub n_entries: usize,
+    /// Blocks that were in use before its first entry.
+    pub n_before: usize,
+    /// The bytes that were requested for them.
+    pub bytes_before: u64,
+    /// How many of them have no stack.
+    pub n_nameless: usize,
+    /// Bytes held from the device before the first entry.
+    pub reserved_before_bytes: u64,
+    /// Whether the file says that its recorder lost entries. PyTorch does not record it.
+    pub has_lost: bool,
+    /// How many entries the recorder lost, of all devices; 0 where the file does not say it.
+    pub n_lost: u64,
+    /// Entries and blocks that contradict the entries before them.
+    pub n_contradictions: usize,
+    /// The first such entry.
+    pub first_contradiction: Option<usize>,
+    /// The first entry that is older than the one before it.
+    pub first_disorder: Option<usize>,
+    /// Whether there is a trace and no segments to compare it with.
+    pub lacks_segments: bool,
+    /// Whether more is in use than held at some moment, so that segment events are missing.
+    pub lacks_segment_events: bool,
+    /// Allocations below this were not recorded, in bytes.
+    pub min_size_bytes: u64,
+    /// Mean sampling interval in bytes; 0 if every allocation was recorded.
+    pub sample_bytes: u64,
+}
+
+/// The confidence in an answer that depends on what was there before the history.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Confidence {
+    /// The history is whole.
+    Sure,
+    /// Less than a tenth of what was reserved at the peak was there before.
+    High,
+    /// Less than half of it was.
+    Fair,
+    /// Half of it or more was.
+    Low,
+}
+
+impl Confidence {
+    /// `sure`, `high`, `fair` or `low`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Confidence::Sure => "sure",
+            Confidence::High => "high",
+            Confidence::Fair => "fair",
+            Confidence::Low => "low",
+        }
+    }
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Trust {
+    /// The facts that the settings of a snapshot say: lost entries, and what was not recorded.
+    pub(crate) fn from_settings(snapshot: &Snapshot) -> Trust {
+        let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
+        let number =
+            |key| setting(key).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let n_lost = number("trace_alloc_lost_entries");
+        let has_overflowed = matches!(setting("trace_alloc_overflowed"), Some(Value::Bool(true)));
+        Trust {
+            has_lost: has_overflowed || n_lost > 0,
+            n_lost,
+            min_size_bytes: number("memreel_min_size"),
+            sample_bytes: number("memreel_sample_bytes"),
+            ..Trust::default()
+        }
+    }
+
+    /// Whether nothing was there before the first entry.
+    pub(crate) fn begins_empty(&self) -> bool {
+        !self.has_lost && self.n_before == 0 && self.reserved_before_bytes == 0
+    }
+
+    /// Whether the history begins with nothing allocated, lost no entries and contradicts itself nowhere.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.n_entries > 0 && self.begins_empty() && self.is_exact()
+    }
+
+    /// Whether the figures of every recorded moment are exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.n_contradictions == 0
+            && self.first_disorder.is_none()
+            && !self.lacks_segments
+            && !self.lacks_segment_events
+            && self.min_size_bytes == 0
+            && self.sample_bytes == 0
+    }
+
+    /// Rates an answer for which the allocations before the history matter, by how much of the
+    /// `reserved_peak_bytes` they account for.
+    #[must_use]
+    pub fn confidence(&self, reserved_peak_bytes: u64) -> Confidence {
+        let before_bytes = self.bytes_before.max(self.reserved_before_bytes);
+        if self.begins_empty() {
+            Confidence::Sure
+        } else if before_bytes.saturating_mul(10) < reserved_peak_bytes {
+            Confidence::High
+        } else if before_bytes.saturating_mul(2) < reserved_peak_bytes {
+            Confidence::Fair
+        } else {
+            Confidence::Low
+        }
+    }
+
+    /// What a reader of the figures should know, one sentence each; none if the figures are exact.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some(entry) = self.first_disorder {
+            all.push(format!(
+                "entry {entry} is older than the one before it: the recording ring was resized, and figures over \
+                 time are wrong; `memreel fix` puts the entries in order"
+            ));
+        }
+        if self.n_contradictions > 0 {
+            let first =
+                self.first_contradiction.map(|entry| format!(", first at entry {entry}")).unwrap_or_default();
+            let n = self.n_contradictions;
+            all.push(format!(
+                "{n} events or blocks contradict others{first}: events are missing (skip_actions?), and figures are \
+                 estimates; see `memreel validate`"
+            ));
+        }
+        if self.lacks_segments {
+            all.push(
+                "there are no segments: blocks that live from before the history to its end are not seen"
+                    .into(),
+            );
+        } else if self.lacks_segment_events {
+            all.push(
+                "more is in use than reserved at times: segment events are missing, and reserved is wrong"
+                    .into(),
+            );
+        }
+        if self.min_size_bytes > 0 {
+            let least = self.min_size_bytes;
+            all.push(format!("allocations below {least} bytes were not recorded, and count only at the end"));
+        }
+        if self.sample_bytes > 0 {
+            let n = self.sample_bytes;
+            all.push(format!("allocations were sampled, one byte in {n}: figures over time are too low"));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_settings(settings: &[(&str, Value)]) -> Trust {
+        let pairs: Vec<_> =
+            settings.iter().map(|(key, value)| (Value::Text((*key).into()), value.clone())).collect();
+        let mut snapshot = Snapshot::default();
+        let settings = crate::snapshot::Slot::Value(Value::Dict(pairs.into()));
+        snapshot.shape.slots.push(("allocator_settings".into(), settings));
+        Trust { n_entries: 1, ..Trust::from_settings(&snapshot) }
+    }
+
+    #[test]
+    fn either_key_says_that_entries_were_lost() {
+        let lost =
+            [[("trace_alloc_overflowed", Value::Bool(true))], [("trace_alloc_lost_entries", Value::Int(3))]];
+        for settings in lost {
+            let trust = with_settings(&settings);
+            assert!(trust.has_lost && !trust.is_whole() && trust.is_exact(), "{settings:?}");
+            assert_eq!(trust.confidence(100), Confidence::High);
+        }
+        let whole = with_settings(&[("trace_alloc_overflowed", Value::Bool(false))]);
+        assert!(whole.is_whole());
+        assert_eq!(whole.confidence(0), Confidence::Sure);
+    }
+
+    #[test]
+    fn confidence_falls_with_what_was_there_before() {
+        let with = |bytes| Trust { n_before: 1, bytes_before: bytes, ..Trust::default() }.confidence(100);
+        assert_eq!([9, 10, 49, 50].map(with).map(Confidence::name), ["high", "fair", "fair", "low"]);
+    }
+}
