@@ -65,6 +65,12 @@ pub mod whatif;
 pub mod cuda;
 mod reel;
 mod process;
+#[cfg(test)]
+#[path = "../tests/it/stack/library.rs"]
+mod library;
+#[cfg(test)]
+#[path = "../tests/it/random.rs"]
+mod random;
 
 #[doc(inline)]
 pub use crate::{

@@ -1,8 +1,8 @@
-//! What the lock protocol is made of: std's, or loom's while `tests/loom.rs` tries every interleaving.
+//! Locks, atomics and thread-locals: std's, or loom's while `tests/loom.rs` tries every interleaving.
 //!
-//! `Arc` stays std's: loom's holds no trait object, and nothing here depends
-//! on the order of its counts. A device's own lock stays std's too: it is
-//! taken last and let go before anything else is asked for.
+//! `Arc` is always std's: loom's does not hold trait objects, and nothing here depends
+//! on the order of its counts. A device's own lock is always std's too: it is
+//! taken last and released before another lock is taken.
 
 #[cfg(not(loom))]
 pub(crate) use std::{
@@ -19,8 +19,8 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
-/// loom's threads share one thread of the system, so its thread-locals must be
-/// loom's; its macro predates `const` blocks.
+/// `thread_local!` of loom, whose threads share one thread of the system. Its macro predates
+/// `const` blocks.
 #[cfg(loom)]
 macro_rules! loom_thread_local {
     ($(#[$meta:meta])* static $name:ident: $type:ty = const { $init:expr };) => {
@@ -32,10 +32,10 @@ macro_rules! loom_thread_local {
 pub(crate) use loom_thread_local as thread_local;
 
 /// Waits until every load before has its value, so that a counter which is read
-/// next tells a later time, and until a counter that was read has told it.
+/// next shows a later time, and until a counter that was read before has its value.
 #[inline(always)]
 pub(crate) fn settle_loads() {
-    // A fence orders memory, and the counter is not in it.
+    // A fence orders memory, and the counter is not memory.
     fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has the instruction.
@@ -49,34 +49,34 @@ pub(crate) fn settle_loads() {
     }
 }
 
-/// The processor's own counter, where one instruction reads it; 0 elsewhere.
-/// Whether it runs evenly is the caller's question.
+/// Reads the processor's own counter, in ticks, where one instruction does; returns 0 elsewhere.
+/// The caller must check that it runs evenly.
 #[inline(always)]
 pub(crate) fn counter() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it unless
-    // they ask it not to.
+    // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a program
+    // opts out.
     return unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     0
 }
 
-/// As [`counter`], read when every load before has its value. Only where the counter is known to run
-/// evenly: that is asked of processors that have this instruction.
+/// Reads the counter after every load before has its value. Like [`counter`], but only for processors
+/// whose counter is known to run evenly: they all have this instruction.
 ///
 /// loom sees a fence here. On x86-64 none is needed: loads keep their order, as
-/// stores do, so whoever sees what a thread stored after it read its counter
-/// reads a later time; `cut` in `recorder/tape.rs` relies on that too.
+/// stores do, so a thread that sees what another stored after reading its counter
+/// reads a later time; `cut` in `recorder/tape.rs` relies on this too.
 #[inline(always)]
 pub(crate) fn counter_after_loads() -> u64 {
     #[cfg(loom)]
     fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // The processor waits, and the compiler has to be told.
+        // The processor waits; the fence makes the compiler keep the order.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         let mut processor = 0;
-        // SAFETY: the caller found the counter good, which takes this instruction; it writes the
+        // SAFETY: the caller checked the counter, which requires this instruction; it writes the
         // processor's number to a local.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
     }

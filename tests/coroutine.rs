@@ -1,7 +1,7 @@
-//! Captures on stacks that a program made itself, some of which are gone by the next capture.
+//! Captures on stacks that a program made itself, some of which are unmapped before the next capture.
 //!
-//! Without a limit on its size, the main thread's stack is said to begin where
-//! the heap ends, and coroutines' stacks would lie in it. So the test runs
+//! Without a limit on its size, the main thread's stack is reported to begin at
+//! the end of the heap, and coroutines' stacks would be inside it. So the test runs
 //! itself again under `ulimit -s unlimited`. It has no harness, which would
 //! run it on another thread.
 #![allow(missing_docs)]
@@ -24,7 +24,7 @@ mod on_linux {
     const CHILD: &str = "MEMREEL_COROUTINE_CHILD";
     const STACK_BYTES: usize = 256 << 10;
 
-    // Calls `call(data)` on the stack that ends at `top`, of which nobody is the caller.
+    // Calls `call(data)` on the stack that ends at `top`, whose outermost frame it is.
     global_asm!(
         ".globl memreel_on_stack",
         ".hidden memreel_on_stack",
@@ -52,12 +52,12 @@ mod on_linux {
     struct Stack(*mut c_void);
 
     impl Stack {
-        /// The `n`-th of them: between the heap and the main thread's stack, and the higher the greater `n`.
+        /// The `n`-th stack: between the heap and the main thread's stack, and the higher the greater `n` is.
         fn new(n: usize) -> Stack {
             let wish = ptr::without_provenance_mut(0x6100_0000_0000 + (n << 20));
             let (protection, flags) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
-            // SAFETY: new pages; nothing that is there already is replaced.
+            // SAFETY: new pages; no mapping is replaced.
             let pages = unsafe { libc::mmap(wish, STACK_BYTES, protection, flags, -1, 0) };
             assert_eq!(pages, wish);
             Stack(pages)
@@ -66,13 +66,13 @@ mod on_linux {
         fn capture(&self, track: &Track) -> StackId {
             struct Data<'a>(&'a Track, StackId);
             unsafe extern "C" fn call(data: *mut c_void) {
-                // SAFETY: made below, and used by nobody meanwhile.
+                // SAFETY: made below, and not used meanwhile.
                 let data = unsafe { &mut *data.cast::<Data<'_>>() };
                 data.1 = data.0.stack_of_alloc(512);
                 black_box(());
             }
             let mut data = Data(track, StackId::NONE);
-            // SAFETY: `call` takes this data, and the stack is nobody else's.
+            // SAFETY: `call` takes this data, and the stack belongs to this coroutine alone.
             unsafe { memreel_on_stack(self.0.byte_add(STACK_BYTES), call, ptr::from_mut(&mut data).cast()) };
             data.1
         }
@@ -112,7 +112,7 @@ mod on_linux {
     }
 
     fn in_the_child() {
-        // SAFETY: two numbers of this process.
+        // SAFETY: both only return a number.
         let is_main = unsafe { libc::gettid() == libc::getpid() };
         assert!(is_main, "this must be the main thread");
         let recorder = Recorder::new();
@@ -125,7 +125,7 @@ mod on_linux {
             assert!(track.stack_of_alloc(512).is_some(), "on the main stack again");
             assert!(high.capture(&track).is_some());
             drop(high);
-            // Lower, so that what the last capture remembers would be a caller's frame.
+            // Lower, so that the frames of the last capture would be a caller's.
             assert!(low.capture(&track).is_some());
             drop(low);
             assert!(track.stack_of_alloc(512).is_some());

@@ -1,10 +1,10 @@
-//! A warmed capture asks nothing of the allocator, the threads library or the loader.
+//! A warmed capture calls neither the allocator nor the threads library nor the loader.
 //!
 //! The test runs itself again under `LD_PRELOAD`, with a library in front of
-//! glibc that counts calls (`fixtures/preload/count.rs`). A process of its own,
+//! glibc that counts calls (`fixtures/preload/count.rs`). It needs a process of its own,
 //! because a library can be preloaded only when a process starts.
-//! std's locks ask the kernel directly and would not show here; that the
-//! capture files name none is tested in `tests/it/stacks.rs`.
+//! std's locks call the kernel directly and would not be counted;
+//! `tests/it/stack/locks.rs` checks that the files of a capture name none.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #![allow(missing_docs)]
 
@@ -27,14 +27,14 @@ const CHILD: &str = "MEMREEL_PRELOAD_CHILD";
 const N_CAPTURES: usize = 1000;
 
 #[test]
-fn a_thousand_captures_on_each_of_two_threads_call_nobody() {
+fn a_thousand_captures_on_each_of_two_threads_call_nothing() {
     if env::var_os(CHILD).is_some() {
         return in_the_child();
     }
     let library = build();
     for method in [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules] {
         let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "a_thousand_captures_on_each_of_two_threads_call_nobody", "--nocapture"])
+            .args(["--exact", "a_thousand_captures_on_each_of_two_threads_call_nothing", "--nocapture"])
             .env(CHILD, "1")
             .env("LD_PRELOAD", &library)
             .env("MEMREEL_STACK_METHOD", method.name())
@@ -47,7 +47,7 @@ fn a_thousand_captures_on_each_of_two_threads_call_nobody() {
     }
 }
 
-/// The counting library, built anew: Rust is all it needs.
+/// Builds the counting library, which needs rustc alone.
 fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/preload/count.rs");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcount.so");
@@ -61,7 +61,7 @@ fn build() -> PathBuf {
     library
 }
 
-/// What the preloaded library knows of this thread.
+/// The functions of the preloaded library, which counts the calls of each thread.
 #[derive(Clone, Copy)]
 struct Counter {
     n_calls: extern "C" fn() -> u64,
@@ -106,21 +106,21 @@ fn in_the_child() {
     println!("2 threads: {} calls", counts[0].0 + counts[1].0);
 }
 
-/// The calls that captures made on this thread, once warm.
+/// Returns how many calls captures made on this thread once warm, and the name of the latest.
 fn captures(track: &Track, counter: Counter) -> (u64, String) {
     let mut counts = Vec::new();
-    // One loop for the warm-up and for what is counted: another place to call
-    // from would be other stacks, which are new to the table. The compiler is
-    // not to know the list, or it would make two loops of it.
+    // One loop for the warm-up and for the counted captures: other call sites
+    // would be other stacks, which are new to the interner. The list is hidden from the
+    // compiler, which would make two loops of it.
     for n in black_box(vec![50, N_CAPTURES]) {
         let before = (counter.n_calls)();
-        // Depths that differ, so that all but the first of each are joined, and cut, and hashed.
+        // Different depths, so that captures join the last one, replace its inner frames, and hash them.
         for i in 0..n {
             assert!(deep(track, i % 7), "a stack was captured");
         }
         counts.push((counter.n_calls)() - before);
     }
-    // Asked for the stack's bounds at least, once a thread: what is counted does count.
+    // Each thread asks for its stack's bounds at least: the counter counts.
     assert!(counts[0] > 0, "a thread's first captures do call");
     (counts[1], counter.latest())
 }

@@ -44,7 +44,7 @@ pub(crate) use tally::Tally;
 
 use crate::{
     event::{DeviceId, StackId},
-    stack::StackInterner,
+    stack::{StackInterner, StackParts},
     sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;
@@ -108,6 +108,8 @@ impl Recorder {
     #[must_use]
     pub fn new() -> Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Not left to the first capture, which may be inside an allocator.
+        let _ = stack_method();
         Recorder {
             shared: Arc::new(Shared {
                 number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -241,8 +243,8 @@ impl Recorder {
         StackCounts { n_distinct: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 
-    /// A stack's words of the source and its return addresses, for those who will name them.
-    pub(crate) fn stack_parts(&self, stack: StackId) -> (Vec<usize>, Vec<usize>) {
+    /// The words of a stack, to be named.
+    pub(crate) fn stack_parts(&self, stack: StackId) -> StackParts {
         self.shared.stacks.parts(stack)
     }
 

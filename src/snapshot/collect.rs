@@ -232,7 +232,7 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
     }
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let symbolizer = names.get_or_insert_default();
-    symbolizer.prepare(parts.iter().flat_map(|(_, addresses)| addresses.iter().copied()));
+    symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
     let stacks = &mut snapshot.stacks;
     let mut intern = |symbol: &Symbol| {
         let (name, filename) = (symbol.name.clone(), symbol.filename.clone());
@@ -241,9 +241,10 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
     // A few thousand symbols make up all stacks: where one is in memory tells what it is.
     let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
-    for (words, addresses) in parts {
-        let mut frames: Vec<FrameIndex> = source_frames(recorder, &words).iter().map(&mut intern).collect();
-        symbolizer.for_each_frame(&addresses, |symbol| {
+    for parts in parts {
+        let mut frames: Vec<FrameIndex> =
+            source_frames(recorder, &parts.source).iter().map(&mut intern).collect();
+        symbolizer.for_each_frame(&parts.native, parts.generation, |symbol| {
             frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol)));
         });
         members.push(frames);

@@ -1,79 +1,36 @@
-//! The return addresses of this thread, and the number of the stack they make.
+//! The capture of this thread's stack, which gets a number.
 
-use super::{
-    interner::StackInterner,
-    method::{StackMethod, stack_method},
-    unwind,
-};
+use super::{choice::stack_method, interner::StackInterner, limits::MAX_DEPTH, method::StackMethod, unwind};
 use crate::event::StackId;
 
-/// Deeper stacks lose their outermost frames.
-pub(crate) const MAX_DEPTH: usize = 128;
-
-/// The addresses of one captured stack, innermost first.
-#[derive(Debug)]
-pub(crate) struct Captured {
-    addresses: [usize; MAX_DEPTH],
-    len: usize,
-}
-
-impl Captured {
-    /// The return addresses, innermost first.
-    #[cfg_attr(not(test), expect(dead_code, reason = "who records keeps numbers"))]
-    pub(crate) fn addresses(&self) -> &[usize] {
-        &self.addresses[..self.len]
-    }
-}
-
-/// Captures this thread's stack and numbers it.
+/// Captures this thread's stack and returns its number.
 ///
-/// Once this thread has captured, and once the addresses of a stack were met
-/// by any, it neither allocates nor locks nor calls the loader; a stack that
-/// was never met before takes the table's lock, once.
+/// Once this thread has captured, and any thread has met this stack, this neither
+/// allocates nor locks nor calls the loader. A stack that is new to the interner
+/// takes the interner's lock once.
 /// memreel's own frames are among the innermost; they are cut off when names are known.
 #[inline(never)]
-pub(crate) fn capture(table: &StackInterner) -> StackId {
+pub(crate) fn capture(interner: &StackInterner) -> StackId {
     let method = stack_method();
-    let walked = if method == StackMethod::Backtrace { None } else { unwind::capture(table, method) };
-    walked.unwrap_or_else(|| capture_portably(table))
-}
-
-/// Walks this thread's stack.
-#[cfg(test)]
-#[inline(never)]
-pub(crate) fn capture_addresses() -> Captured {
-    capture_by(stack_method())
-}
-
-/// As [`capture_addresses`], by a method of the caller's.
-#[cfg(test)]
-#[inline(never)]
-pub(super) fn capture_by(method: StackMethod) -> Captured {
-    let mut captured = Captured { addresses: [0; MAX_DEPTH], len: 0 };
-    let walked = if method == StackMethod::Backtrace {
-        None
-    } else {
-        unwind::capture_addresses(&mut captured.addresses, method)
-    };
-    captured.len = walked.unwrap_or_else(|| walk_portably(&mut captured.addresses));
-    captured
+    let walked = if method == StackMethod::Backtrace { None } else { unwind::capture(interner, method) };
+    walked.unwrap_or_else(|| capture_portably(interner))
 }
 
 #[cold]
 #[inline(never)]
-fn capture_portably(table: &StackInterner) -> StackId {
+fn capture_portably(interner: &StackInterner) -> StackId {
     let mut addresses = [0; MAX_DEPTH];
     let len = walk_portably(&mut addresses);
-    table.intern(&addresses[..len])
+    interner.intern(&addresses[..len])
 }
 
-/// The walk of the system's unwinder, which every machine has.
+/// Walks with the system's unwinder, which exists on every machine.
 #[cold]
 #[inline(never)]
 fn walk_portably(addresses: &mut [usize; MAX_DEPTH]) -> usize {
     let mut len = 0;
     let mut push = |frame: &backtrace::Frame| {
-        // Below the first frame of a thread some systems show one at address 0.
+        // Below the first frame of a thread some systems show a frame at address 0.
         let address = frame.ip().addr();
         if address != 0 {
             addresses[len] = address;
@@ -81,8 +38,8 @@ fn walk_portably(addresses: &mut [usize; MAX_DEPTH]) -> usize {
         }
         len < MAX_DEPTH
     };
-    // `backtrace::trace` would take a process-wide lock on every event: it
-    // exists for Windows, whose dbghelp is not made for threads.
+    // `backtrace::trace` would take a process-wide lock on every event: the lock
+    // exists for Windows, whose dbghelp does not support threads.
     #[cfg(unix)]
     // SAFETY: on Unix the walk is `_Unwind_Backtrace`, which reads only this
     // thread's stack and is safe to run on several threads at once.
@@ -94,32 +51,66 @@ fn walk_portably(addresses: &mut [usize; MAX_DEPTH]) -> usize {
     len
 }
 
-/// A function of this room, compiled in this file: its address tells where
-/// memreel's sources were when it was built, as the line tables spell it.
-/// `file!()` would be relative to a folder that a reader cannot know.
-#[inline(never)]
-pub(super) fn landmark() -> &'static str {
-    // A text of its own keeps the linker from folding it into an equal function.
-    concat!("compiled in ", file!())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{
+        hint::black_box,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use super::{
+        super::source::{FrameSource, SourceFrame},
+        *,
+    };
 
     #[inline(never)]
-    fn recurse(depth: usize) -> usize {
+    fn recurse(interner: &StackInterner, depth: usize) -> usize {
         if depth == 0 {
-            capture_addresses().addresses().len()
+            black_box(interner.addresses(capture(interner)).len())
         } else {
-            std::hint::black_box(recurse(depth - 1))
+            black_box(recurse(interner, depth - 1))
         }
     }
 
     #[test]
     fn depth_is_bounded_and_grows_with_the_stack() {
-        let shallow = recurse(1);
-        assert_eq!(recurse(11), shallow + 10);
-        assert_eq!(recurse(1000), MAX_DEPTH);
+        let interner = StackInterner::new(100);
+        let lens: Vec<usize> =
+            black_box(vec![1, 11, 1000]).into_iter().map(|depth| recurse(&interner, depth)).collect();
+        assert_eq!(lens[1], lens[0] + 10);
+        assert_eq!(lens[2], MAX_DEPTH);
+    }
+
+    /// Returns two words, of which the test chooses the first.
+    struct Fixed(AtomicUsize);
+
+    impl FrameSource for Fixed {
+        fn capture(&self, words: &mut [usize]) -> usize {
+            words[..2].copy_from_slice(&[self.0.load(Ordering::Relaxed), 5]);
+            2
+        }
+        fn name(&self, _: usize) -> Vec<SourceFrame> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_sources_frames_are_asked_for_at_each_capture() {
+        let interner = StackInterner::new(100);
+        let source = Arc::new(Fixed(AtomicUsize::new(4)));
+        interner.set_source(source.clone());
+        let mut stacks = Vec::new();
+        // A list that the compiler cannot see: one call, not three.
+        for word in black_box(vec![4, 4, 8]) {
+            source.0.store(word, Ordering::Relaxed);
+            stacks.push(capture(&interner));
+        }
+        assert_eq!(stacks[0], stacks[1]);
+        assert_ne!(stacks[0], stacks[2]);
+        assert_eq!(interner.parts(stacks[2]).source, [8, 5]);
+        assert_eq!(interner.parts(stacks[2]).native, interner.parts(stacks[0]).native);
     }
 }

@@ -5,33 +5,34 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use super::{interner::Key, record::Record};
+use super::{key::Key, record::Record};
 
 /// A hash table with open addressing. Entries are added and never changed, so
-/// a reader that misses the newest finds all that were there when it came.
+/// a reader may miss the newest entries but finds all that were there when it began.
 #[derive(Debug)]
 pub(super) struct Index {
     /// Null, or a record with some bits of its hash where addresses have none.
     slots: Box<[AtomicPtr<u8>]>,
 }
 
-/// Where a pointer has room for 16 bits of the hash: they spare a look at most
-/// records of other stacks. Elsewhere the hash in the record must do.
+/// Whether a pointer has room for 16 bits of the hash, which spare a look at most
+/// records of other stacks. Elsewhere the hash in the record has to do.
 const HAS_TAGS: bool = cfg!(all(target_arch = "x86_64", target_pointer_width = "64"));
 const TAG_SHIFT: u32 = if HAS_TAGS { 48 } else { 0 };
 
 impl Index {
-    /// Room for half as many records as there are slots, a power of two.
+    /// An empty index of `n_slots`, a power of two, with room for half as many records.
     pub(super) fn new(n_slots: usize) -> Index {
         assert!(n_slots.is_power_of_two());
         Index { slots: (0..n_slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
     }
 
-    /// Half the slots stay empty: chains are short, and each ends.
+    /// The most records. Half the slots stay empty, so that chains are short and each ends.
     pub(super) fn capacity(&self) -> usize {
         self.slots.len() / 2
     }
 
+    /// Returns the record of a stack, if it was added.
     #[inline(always)]
     pub(super) fn find(&self, key: Key<'_>) -> Option<Record> {
         let mut at = self.start(key.hash);
@@ -41,7 +42,7 @@ impl Index {
                 return None;
             }
             if tag_of(entry) == tag(key.hash) {
-                // SAFETY: `add` put it here, and whoever owns this index keeps
+                // SAFETY: `add` stored this pointer, and the owner of this index keeps
                 // the arena of its records.
                 let record = unsafe { Record::from_ptr(untagged(entry)) };
                 if record.is(key) {
@@ -52,7 +53,7 @@ impl Index {
         }
     }
 
-    /// Adds a record that is not here. One thread at a time, and not beyond the capacity.
+    /// Adds a record that is not in the index yet. One thread at a time may add, up to the capacity.
     pub(super) fn add(&self, record: Record) {
         let mut at = self.start(record.hash());
         while !self.slots[at].load(Ordering::Relaxed).is_null() {

@@ -1,8 +1,9 @@
-//! Adding a stack that was never met: the one lock of this room.
+//! Adds new stacks, under the one lock on the way of a capture.
 //!
-//! A stack is added once in a program's life, so this is the cold path. Those
-//! files that are on the way of every capture name no lock, and a test reads
-//! them for it; so it stands here.
+//! A stack is added once in the life of an interner, so this is the cold path. The
+//! files on the way of every capture must not name a lock, and a test reads
+//! them for it; so the lock has a file of its own.
+#![forbid(unsafe_code)]
 
 use std::{
     ptr,
@@ -13,9 +14,10 @@ use std::{
 };
 
 use super::{
-    TABLE_FULL,
     index::Index,
-    interner::Key,
+    key::Key,
+    limits::TABLE_FULL,
+    modules::Generation,
     record::{Arena, Record},
 };
 use crate::{
@@ -23,7 +25,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Stacks in the order of their numbers, and what finds them.
+/// The stacks in the order of their numbers, and the indexes that find them.
 #[derive(Debug)]
 pub(super) struct Inserter {
     limit: usize,
@@ -34,20 +36,23 @@ pub(super) struct Inserter {
 struct Store {
     arena: Arena,
     records: Vec<Record>,
-    /// The last is in force; readers may still be in the others. Each is twice
-    /// the one before, so all of them are no more than one again. Boxed, because
-    /// readers hold their addresses.
+    /// Of each record, the modules that were loaded when its stack was noted.
+    generations: Vec<Generation>,
+    /// The last is in force; readers may still use the others. Each is twice as large
+    /// as the one before, so the old ones together are no larger than the last. Boxed,
+    /// because readers hold their addresses.
     #[expect(clippy::vec_box, reason = "readers hold their addresses")]
     indexes: Vec<Box<Index>>,
-    /// The record that stands for all further stacks, once there is one.
+    /// The record that represents all refused stacks, once there are any.
     full: Option<Record>,
 }
 
-/// What became of a stack.
+/// The outcome of an insertion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Inserted {
+    /// The stack is in the table under this number.
     Kept(StackId),
-    /// There is no room; this is the stack that says so.
+    /// The table is full; this number marks a full table.
     Refused(StackId),
 }
 
@@ -59,11 +64,12 @@ impl Inserted {
 }
 
 impl Inserter {
-    /// An inserter for at most `limit` stacks, and its first index, which lives as long.
+    /// An inserter for at most `limit` stacks, and its first index, which lives as long as it.
     pub(super) fn new(limit: usize) -> (Inserter, *mut Index) {
         let store = Store {
             arena: Arena::default(),
             records: Vec::new(),
+            generations: Vec::new(),
             indexes: vec![Box::new(Index::new(64))],
             full: None,
         };
@@ -71,9 +77,14 @@ impl Inserter {
         (Inserter { limit, store: Mutex::new(store) }, index)
     }
 
-    /// The number of a stack, which another thread may have added a moment
-    /// ago. Where that takes a larger index, it is put into `in_force`.
-    pub(super) fn insert(&self, key: Key<'_>, in_force: &AtomicPtr<Index>) -> Inserted {
+    /// Returns the number of a stack, which another thread may have added a moment
+    /// ago. When the index grows, the new one is stored in `in_force`.
+    pub(super) fn insert(
+        &self,
+        key: Key<'_>,
+        generation: Generation,
+        in_force: &AtomicPtr<Index>,
+    ) -> Inserted {
         let mut store = self.store();
         if let Some(record) = store.indexes.last().and_then(|index| index.find(key)) {
             return Inserted::Kept(record.stack());
@@ -81,33 +92,37 @@ impl Inserter {
         if store.records.len() >= self.limit {
             return Inserted::Refused(store.full(self.limit));
         }
-        let stack = store.add(key);
+        let stack = store.add(key, generation);
         in_force.store(store.index(), Ordering::Release);
         Inserted::Kept(stack)
     }
 
-    /// The record of a stack of this table.
-    pub(super) fn record(&self, stack: StackId) -> Option<Record> {
+    /// Returns the record of a stack of this table, and the generation in which it was noted.
+    pub(super) fn record(&self, stack: StackId) -> Option<(Record, Generation)> {
         let store = self.store();
         let full = store.full.filter(|full| full.stack() == stack);
-        store.records.get(stack.0 as usize).copied().or(full)
+        match store.records.get(stack.0 as usize) {
+            Some(record) => Some((*record, store.generations[stack.0 as usize])),
+            None => full.map(|full| (full, Generation::default())),
+        }
     }
 
+    /// The number of distinct stacks.
     pub(super) fn n_stacks(&self) -> usize {
         self.store().records.len()
     }
 
-    /// Nothing in here leaves the store half changed when it panics: what is
-    /// added comes last.
+    /// Ignores poison: a panic leaves no record half added, because it is added last.
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store {
-    fn add(&mut self, key: Key<'_>) -> StackId {
+    fn add(&mut self, key: Key<'_>, generation: Generation) -> StackId {
         let stack = StackId(self.records.len() as u32);
         let record = self.arena.put(key, stack);
+        self.generations.push(generation);
         self.records.push(record);
         match self.indexes.last() {
             Some(index) if self.records.len() <= index.capacity() => index.add(record),
@@ -116,7 +131,7 @@ impl Store {
         stack
     }
 
-    /// A larger index, of all records.
+    /// Appends a larger index of all records.
     fn grow(&mut self) {
         let index = Index::new((self.records.len() * 4).next_power_of_two());
         for record in &self.records {
@@ -125,8 +140,7 @@ impl Store {
         self.indexes.push(Box::new(index));
     }
 
-    /// The stack whose one frame says that there is no room for more. Its
-    /// number is the first beyond the limit.
+    /// Returns the number of the stack whose one frame marks a full table: the first beyond the limit.
     fn full(&mut self, limit: usize) -> StackId {
         let key = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
         self.full.get_or_insert_with(|| self.arena.put(key, StackId(limit as u32))).stack()

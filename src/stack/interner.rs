@@ -1,4 +1,4 @@
-//! The same stack is the same number.
+//! Numbers for stacks: equal stacks get the same number.
 
 use std::sync::{
     Arc,
@@ -6,60 +6,50 @@ use std::sync::{
 };
 
 use super::{
-    capture::MAX_DEPTH,
     index::Index,
     insert::{Inserted, Inserter},
-    names,
+    key::{Key, hash_of},
+    limits::{DEFAULT_STACKS, MAX_DEPTH, MAX_STACKS},
+    modules::{self, Generation},
     record::Record,
     source::{FrameSource, SourceSlot},
 };
 use crate::event::StackId;
 
-/// How many distinct stacks a recorder keeps unless it is told otherwise.
-///
-/// Programs that train have a few thousand. At 40 frames a stack this many take
-/// 44 MB, which is what a recorder may cost that was left on and forgotten
-/// in a program whose stacks never repeat.
-pub(crate) const DEFAULT_LIMIT: usize = 1 << 17;
-
-/// Numbers above this are not given out: whoever keeps a number has 24 bits for it.
-const MOST_STACKS: usize = (1 << 24) - 2;
-
 /// Every distinct stack seen, as return addresses, up to a limit.
 ///
-/// Stacks stay for the table's life: a live block may outlast the entry that
+/// Stacks live as long as the interner: a live block may outlast the entry that
 /// brought its stack. Known stacks are found without a lock; a new one is
 /// added under the lock of `insert.rs`.
 #[derive(Debug)]
 pub(crate) struct StackInterner {
-    /// Tells this table's numbers from another's; never 0.
+    /// Distinguishes the numbers of this interner from another's; never 0.
     number: u64,
-    /// Owned by `inserter`, which puts a larger one here and keeps the old.
+    /// Owned by `inserter`, which replaces it by a larger one and keeps the old one.
     index: AtomicPtr<Index>,
     inserter: Inserter,
-    /// The number of the stack that says "full", once the table is.
+    /// The number of the stack that marks a full table, once the table is full.
     full: AtomicU32,
     n_refused: AtomicU64,
     source: SourceSlot,
 }
 
-/// What identifies a stack: its words in the order in which captures have them.
-#[derive(Clone, Copy)]
-pub(super) struct Key<'a> {
-    pub(super) hash: u64,
-    /// Return addresses, outermost first.
-    pub(super) native: &'a [usize],
-    /// The source's words, as it gave them.
-    pub(super) source: &'a [usize],
+/// The words of a stack, and when they were captured.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct StackParts {
+    /// The words of the frame source, innermost first.
+    pub(crate) source: Vec<usize>,
+    /// The return addresses, innermost first.
+    pub(crate) native: Vec<usize>,
+    /// The modules that were loaded when the stack was new.
+    pub(crate) generation: Generation,
 }
 
 impl StackInterner {
-    /// A table of at most `limit` distinct stacks.
+    /// An interner for at most `limit` distinct stacks.
     pub(crate) fn new(limit: usize) -> StackInterner {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Not left to the first capture, which may be inside of an allocator.
-        let _ = super::stack_method();
-        let (inserter, index) = Inserter::new(limit.min(MOST_STACKS));
+        let (inserter, index) = Inserter::new(limit.min(MAX_STACKS));
         StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             index: AtomicPtr::new(index),
@@ -80,53 +70,54 @@ impl StackInterner {
         self.source.get().is_some()
     }
 
-    /// Asks this source at each capture from now on. Whether it was the first: there is only one.
+    /// Sets the source that is asked at each capture from now on; returns whether it was the
+    /// first, because an interner keeps its first source.
     pub(crate) fn set_source(&self, source: Arc<dyn FrameSource>) -> bool {
         self.source.set(source)
     }
 
-    /// The source, to name its words.
+    /// The source, which names its words.
     pub(crate) fn source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.source.get()
     }
 
-    /// The number of the stack with these return addresses, innermost first,
+    /// Returns the number of the stack with these return addresses, innermost first,
     /// and the words of the source, if there is one.
     ///
-    /// A full table counts the stack and gives the number of the stack that has
-    /// only the frame [`TABLE_FULL`].
+    /// A full table counts the stack and returns the number of the stack that has
+    /// only the frame [`TABLE_FULL`](super::limits::TABLE_FULL).
     pub(crate) fn intern(&self, addresses: &[usize]) -> StackId {
         let mut native = [0; MAX_DEPTH];
         let len = addresses.len().min(MAX_DEPTH);
         for (word, address) in native.iter_mut().zip(addresses[..len].iter().rev()) {
             *word = *address;
         }
-        let hash = native[..len].iter().enumerate().fold(0, |hash, (i, word)| prefix_hash(hash, i, *word));
-        self.intern_native(&native[..len], hash)
+        self.intern_native(&native[..len], hash_of(0, &native[..len]))
     }
 
-    /// As [`StackInterner::intern`], outermost first, with the hash of all words by [`prefix_hash`].
+    /// Like [`StackInterner::intern`], for addresses that are outermost first and already hashed
+    /// by [`prefix_hash`](super::key::prefix_hash).
     #[inline]
     pub(super) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
         match self.source.get() {
-            None => self.number_of(Key { hash: finish(hash), native, source: &[] }),
+            None => self.number_of(Key::of_native(native, hash)),
             Some(source) => self.intern_with(&**source, native, hash),
         }
     }
 
-    /// The number of these addresses, and of what the source says now, if they were met before.
+    /// Returns the number of these addresses and the source's present words, if they are known.
     #[inline]
     pub(super) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
         match self.source.get() {
-            None => self.known(Key { hash: finish(hash), native, source: &[] }),
+            None => self.known(Key::of_native(native, hash)),
             Some(source) => {
                 let mut words = [0; MAX_DEPTH];
-                self.known(with_source(&**source, native, hash, &mut words))
+                self.known(Key::with_source(native, hash, captured(&**source, &mut words)))
             }
         }
     }
 
-    /// Whether it is the number of a stack that is kept, and not that of a full table.
+    /// Whether this is the number of a stack that is kept, not the one that marks a full table.
     #[inline]
     pub(super) fn is_kept(&self, stack: StackId) -> bool {
         self.full.load(Ordering::Relaxed) != stack.0
@@ -135,7 +126,7 @@ impl StackInterner {
     #[inline(never)]
     fn intern_with(&self, source: &dyn FrameSource, native: &[usize], hash: u64) -> StackId {
         let mut words = [0; MAX_DEPTH];
-        self.number_of(with_source(source, native, hash, &mut words))
+        self.number_of(Key::with_source(native, hash, captured(source, &mut words)))
     }
 
     fn number_of(&self, key: Key<'_>) -> StackId {
@@ -157,15 +148,13 @@ impl StackInterner {
             self.n_refused.fetch_add(1, Ordering::Relaxed);
             return full;
         }
-        let inserted = self.inserter.insert(key, &self.index);
+        // Not under the inserter's lock, because the loader's is taken; and now, because
+        // the functions still run, so their libraries are still loaded.
+        let generation = modules::note(key.native);
+        let inserted = self.inserter.insert(key, generation, &self.index);
         if let Inserted::Refused(stack) = inserted {
             self.full.store(stack.0, Ordering::Release);
             self.n_refused.fetch_add(1, Ordering::Relaxed);
-        } else {
-            // With the lock let go, because the loader's is taken; now, because
-            // the functions still run, so their libraries are still loaded.
-            let innermost_first: Vec<usize> = key.native.iter().rev().copied().collect();
-            names::note(&innermost_first);
         }
         inserted.stack()
     }
@@ -173,22 +162,22 @@ impl StackInterner {
     /// The return addresses of a stack, innermost first; none for [`StackId::NONE`].
     #[cfg(test)]
     pub(crate) fn addresses(&self, stack: StackId) -> Vec<usize> {
-        self.parts(stack).1
+        self.parts(stack).native
     }
 
-    /// The source's words and the return addresses of a stack, innermost first.
-    pub(crate) fn parts(&self, stack: StackId) -> (Vec<usize>, Vec<usize>) {
-        let Some(record) = self.inserter.record(stack) else { return Default::default() };
+    /// The parts of a stack; empty for [`StackId::NONE`].
+    pub(crate) fn parts(&self, stack: StackId) -> StackParts {
+        let Some((record, generation)) = self.inserter.record(stack) else { return StackParts::default() };
         let (native, source) = record.parts();
-        (source.to_vec(), native.iter().rev().copied().collect())
+        StackParts { source: source.to_vec(), native: native.iter().rev().copied().collect(), generation }
     }
 
-    /// How many distinct stacks there are.
+    /// The number of distinct stacks.
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_stacks()
     }
 
-    /// How many captures found the table full.
+    /// The number of captures that found the table full.
     pub(crate) fn n_refused(&self) -> u64 {
         self.n_refused.load(Ordering::Relaxed)
     }
@@ -196,60 +185,24 @@ impl StackInterner {
 
 impl Default for StackInterner {
     fn default() -> StackInterner {
-        StackInterner::new(DEFAULT_LIMIT)
+        StackInterner::new(DEFAULT_STACKS)
     }
 }
 
-/// The key of a stack with what the source says of it now.
-fn with_source<'a>(
-    source: &dyn FrameSource,
-    native: &'a [usize],
-    hash: u64,
-    words: &'a mut [usize; MAX_DEPTH],
-) -> Key<'a> {
+/// The words of a source's frames on this thread now.
+fn captured<'a>(source: &dyn FrameSource, words: &'a mut [usize; MAX_DEPTH]) -> &'a [usize] {
     let n = source.capture(words).min(MAX_DEPTH);
-    let words = &words[..n];
-    let hash = words.iter().enumerate().fold(finish(hash), |hash, (i, word)| prefix_hash(hash, i, *word));
-    Key { hash: finish(hash), native, source: words }
+    &words[..n]
 }
-
-/// The hash of a stack's words up to the one at `index`, given that of those before it.
-///
-/// A sum of products and no chain of them: when inner frames change, the sum of
-/// the outer ones stands, and the multiplications do not wait for one another.
-#[inline(always)]
-pub(super) fn prefix_hash(before: u64, index: usize, word: usize) -> u64 {
-    before.wrapping_add((word as u64).wrapping_mul(FACTORS[index % MAX_DEPTH]))
-}
-
-/// Spreads a sum over all bits: a sum's low bits know the words' low bits only.
-#[inline(always)]
-fn finish(hash: u64) -> u64 {
-    let folded = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    folded ^ (folded >> 29)
-}
-
-/// Odd numbers without a pattern, one for each place of a word.
-static FACTORS: [u64; MAX_DEPTH] = {
-    let mut factors = [0; MAX_DEPTH];
-    let mut state = 0_u64;
-    let mut i = 0;
-    while i < MAX_DEPTH {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let a = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        factors[i] = (b ^ (b >> 31)) | 1;
-        i += 1;
-    }
-    factors
-};
 
 #[cfg(test)]
 mod tests {
     use std::{collections::HashMap, sync::Barrier, thread};
 
-    use super::{super::TABLE_FULL, *};
+    use super::{
+        super::{limits::TABLE_FULL, source::SourceFrame},
+        *,
+    };
 
     #[test]
     fn the_same_stack_is_the_same_number() {
@@ -297,7 +250,7 @@ mod tests {
             let barrier = Barrier::new(N_THREADS);
             let intern = |thread: usize| -> HashMap<Vec<usize>, StackId> {
                 barrier.wait();
-                // Some stacks are everybody's, some this thread's own.
+                // Some stacks are shared by all threads, some are this thread's own.
                 let shared = (0..500).map(|i| vec![i, 7, 9]);
                 let own = (0..500).map(|i| vec![i, 7, 1000 + thread]);
                 shared.chain(own).map(|words| (words.clone(), table.intern(&words))).collect()
@@ -324,7 +277,7 @@ mod tests {
             words[..2].copy_from_slice(&[self.0.load(Ordering::Relaxed) as usize, 5]);
             2
         }
-        fn name(&self, _: usize) -> Vec<super::super::source::SourceFrame> {
+        fn name(&self, _: usize) -> Vec<SourceFrame> {
             Vec::new()
         }
     }
@@ -338,30 +291,13 @@ mod tests {
         assert!(!table.set_source(source.clone()), "the first one stays");
         let both = table.intern(&[1, 2]);
         assert_ne!(both, native_only);
-        assert_eq!(table.parts(both), (vec![4, 5], vec![1, 2]));
+        assert_eq!((table.parts(both).source, table.parts(both).native), (vec![4, 5], vec![1, 2]));
         source.0.store(6, Ordering::Relaxed);
         let other = table.intern(&[1, 2]);
         assert_ne!(other, both);
-        assert_eq!(table.parts(other), (vec![6, 5], vec![1, 2]));
+        assert_eq!((table.parts(other).source, table.parts(other).native), (vec![6, 5], vec![1, 2]));
         assert_eq!(Arc::strong_count(&source), 2);
         drop(table);
         assert_eq!(Arc::strong_count(&source), 1);
-    }
-
-    #[test]
-    fn a_sources_frames_are_asked_for_at_each_capture() {
-        let table = StackInterner::new(100);
-        let source = Arc::new(Fixed(AtomicU64::new(4)));
-        table.set_source(source.clone());
-        let mut stacks = Vec::new();
-        // A list that the compiler does not know: one call, not three.
-        for word in std::hint::black_box(vec![4, 4, 8]) {
-            source.0.store(word, Ordering::Relaxed);
-            stacks.push(super::super::capture(&table));
-        }
-        assert_eq!(stacks[0], stacks[1]);
-        assert_ne!(stacks[0], stacks[2]);
-        assert_eq!(table.parts(stacks[2]).0, [8, 5]);
-        assert_eq!(table.parts(stacks[2]).1, table.parts(stacks[0]).1);
     }
 }

@@ -1,19 +1,15 @@
-//! Stands in for the walk of `unwind/` where memreel has none of its own.
+//! The place of `unwind/` on machines where memreel has no walk of its own.
+#![forbid(unsafe_code)]
 
-use super::{capture::MAX_DEPTH, interner::StackInterner, method::StackMethod};
+use super::{interner::StackInterner, method::StackMethod};
 use crate::event::StackId;
 
-/// There is no method but the portable one.
+/// Returns none: the only method is the portable one.
 pub(super) fn prepare() -> Option<StackMethod> {
     None
 }
 
-/// Never captures: the portable walk has to.
+/// Captures nothing: the portable walk has to.
 pub(super) fn capture(_: &StackInterner, _: StackMethod) -> Option<StackId> {
-    None
-}
-
-/// Never captures: the portable walk has to.
-pub(super) fn capture_addresses(_: &mut [usize; MAX_DEPTH], _: StackMethod) -> Option<usize> {
     None
 }

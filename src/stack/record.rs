@@ -1,4 +1,4 @@
-//! A stack as the table keeps it: two words of header, then its own words.
+//! A stack in memory: two words of header, then the stack's words.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -6,37 +6,39 @@ use std::{
     slice,
 };
 
-use super::interner::Key;
+use super::key::Key;
 use crate::event::StackId;
 
 const HEADER_BYTES: usize = 16;
 const WORD_BYTES: usize = size_of::<usize>();
 const ALIGN: usize = 16;
-/// Some four hundred stacks of twenty frames.
+/// Room for about 400 stacks of 20 frames.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// A stack's record, which is never changed once it is made.
 ///
-/// Number and words stand together, so that finding a stack touches no third
-/// place. A pointer and no reference, because it spans more than a type can say.
+/// Number and words are adjacent, so that finding a stack touches no third
+/// place. A pointer rather than a reference, because its length is not part of the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record(NonNull<u8>);
 
-// SAFETY: records are read only, and `Arena`, which owns them, may be anywhere.
+// SAFETY: records are read only, and `Arena`, which owns them, is `Send`.
 unsafe impl Send for Record {}
 
 impl Record {
-    /// As a plain pointer, for who keeps records in atomics.
+    /// The record as a plain pointer, to be kept in an atomic.
     pub(super) fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()
     }
 
+    /// The record at a pointer.
+    ///
     /// # Safety
     ///
-    /// From [`Record::as_ptr`], and its arena is alive for as long as the record is used.
+    /// The pointer is from [`Record::as_ptr`], and the record's arena outlives every use of the record.
     #[inline(always)]
     pub(super) unsafe fn from_ptr(record: *mut u8) -> Record {
-        // SAFETY: `as_ptr` gives no null.
+        // SAFETY: `as_ptr` never returns null.
         Record(unsafe { NonNull::new_unchecked(record) })
     }
 
@@ -65,16 +67,17 @@ impl Record {
         usize::from(unsafe { self.0.add(14).cast::<u16>().read() })
     }
 
-    /// Return addresses, outermost first, then the source's words.
+    /// The return addresses, outermost first, and the source's words.
     #[inline(always)]
     pub(super) fn parts<'a>(self) -> (&'a [usize], &'a [usize]) {
         let n = self.n_native() + self.n_source();
-        // SAFETY: `Arena::put` wrote as many words behind the header; the
-        // arena outlives the record's users, who promised so in `from_ptr`.
+        // SAFETY: `Arena::put` wrote `n` words behind the header, and the arena
+        // outlives every use of the record, by the contract of `from_ptr`.
         let words = unsafe { slice::from_raw_parts(self.0.add(HEADER_BYTES).cast::<usize>().as_ptr(), n) };
         words.split_at(self.n_native())
     }
 
+    /// Whether this is the record of the stack with this key.
     #[inline(always)]
     pub(super) fn is(self, key: Key<'_>) -> bool {
         self.hash() == key.hash && {
@@ -84,11 +87,11 @@ impl Record {
     }
 }
 
-/// Where records live: chunks that are never moved.
+/// The memory of records: chunks that never move.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<NonNull<u8>>,
-    /// How much of the last chunk is taken.
+    /// How many bytes of the last chunk are taken.
     n_bytes: usize,
 }
 
@@ -101,14 +104,14 @@ impl Arena {
         Layout::from_size_align(CHUNK_BYTES, ALIGN).expect("a power of two")
     }
 
-    /// Makes a record.
+    /// Copies a stack into a new record.
     pub(super) fn put(&mut self, key: Key<'_>, stack: StackId) -> Record {
         let n_bytes =
             (HEADER_BYTES + (key.native.len() + key.source.len()) * WORD_BYTES).next_multiple_of(ALIGN);
         // Both parts have at most `MAX_DEPTH` words.
         assert!(n_bytes <= CHUNK_BYTES, "a stack fits a chunk");
         let at = self.room_for(n_bytes);
-        // SAFETY: `room_for` gives `n_bytes` of a chunk that nobody has yet,
+        // SAFETY: `room_for` returns `n_bytes` of a chunk that no other record uses,
         // aligned to 16: enough for the header and for both lists of words.
         unsafe {
             at.cast::<u64>().write(key.hash);

@@ -1,4 +1,4 @@
-//! A second source of frames: an interpreter that knows its own stack.
+//! A second source of frames: an interpreter with a stack of its own.
 
 use std::{
     fmt, ptr,
@@ -8,52 +8,75 @@ use std::{
     },
 };
 
-/// Gives frames that machine code does not show, such as Python's.
+/// Supplies frames that machine code does not show, such as Python's.
 ///
-/// They stand before the native frames in a snapshot.
+/// In a snapshot they come before the native frames. `Recorder::set_frame_source` sets the
+/// source of a recorder.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use memreel::recorder::{FrameSource, Recorder, SourceFrame};
+///
+/// /// An interpreter whose one frame is at a line of `script.py`.
+/// struct Interpreter;
+///
+/// impl FrameSource for Interpreter {
+///     fn capture(&self, words: &mut [usize]) -> usize {
+///         words[0] = 12;
+///         1
+///     }
+///
+///     fn name(&self, word: usize) -> Vec<SourceFrame> {
+///         vec![SourceFrame { name: "main".into(), filename: "script.py".into(), line: word as u32 }]
+///     }
+/// }
+///
+/// assert!(Recorder::new().set_frame_source(Arc::new(Interpreter)));
+/// ```
 pub trait FrameSource: Send + Sync {
     /// Writes one word for each frame of this thread, innermost first, and
-    /// returns how many. A word means what [`FrameSource::name`] makes of it,
-    /// for as long as the recorder lives.
+    /// returns the number of words. [`FrameSource::name`] must be able to name a
+    /// word for as long as the recorder lives.
     ///
-    /// Called at each capture, perhaps inside of an allocator: it must not
+    /// Called at each capture, perhaps inside an allocator: it must not
     /// allocate, block or panic.
     fn capture(&self, words: &mut [usize]) -> usize;
 
-    /// The frames behind one word, innermost first. Called when a snapshot is taken.
+    /// Returns the frames that one word represents, innermost first. Called when a snapshot is taken.
     fn name(&self, word: usize) -> Vec<SourceFrame>;
 }
 
 /// A frame as a [`FrameSource`] names it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SourceFrame {
-    /// The function.
+    /// The name of the function.
     pub name: String,
-    /// Its file.
+    /// The path of its source file.
     pub filename: String,
-    /// The line, 0 when unknown.
+    /// The line number; 0 if unknown.
     pub line: u32,
 }
 
-/// Room for one source, which stays once it is there.
+/// Room for one source, which stays once it is set.
 ///
-/// A pointer and not a `OnceLock`: captures read it, and a capture names no lock.
+/// A pointer rather than a `OnceLock`: captures read it, and a capture uses no lock.
 #[derive(Default)]
 pub(super) struct SourceSlot(AtomicPtr<Arc<dyn FrameSource>>);
 
 impl SourceSlot {
     pub(super) fn get(&self) -> Option<&Arc<dyn FrameSource>> {
-        // SAFETY: null, or what `set` put here, which stays until `drop`.
+        // SAFETY: null, or the pointer that `set` stored, which is valid until `drop`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Whether it was the first.
+    /// Sets the source if there is none; returns whether there was none.
     pub(super) fn set(&self, source: Arc<dyn FrameSource>) -> bool {
         let source = Box::into_raw(Box::new(source));
         let first =
             self.0.compare_exchange(ptr::null_mut(), source, Ordering::Release, Ordering::Relaxed).is_ok();
         if !first {
-            // SAFETY: made above, and nobody else has seen it.
+            // SAFETY: made above and not shared.
             drop(unsafe { Box::from_raw(source) });
         }
         first

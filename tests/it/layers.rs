@@ -78,8 +78,11 @@ fn rooms_import_only_what_the_diagram_allows() {
 #[test]
 fn every_module_is_in_the_diagram() {
     let lib = fs::read_to_string(src().join("lib.rs")).unwrap();
+    // What has a path of its own is a file of tests.
     let modules = lib
-        .lines()
+        .split("#[path")
+        .enumerate()
+        .flat_map(|(i, part)| part.lines().skip(if i == 0 { 0 } else { 2 }))
         .filter_map(|line| line.strip_prefix("pub mod ").or(line.strip_prefix("mod "))?.strip_suffix(';'));
     let missing: Vec<_> = modules.filter(|module| !ROOMS.iter().any(|(room, _)| room == module)).collect();
     assert!(missing.is_empty(), "{missing:?} are not in the diagram");

@@ -20,7 +20,7 @@
 //! - `streamed`: rewriting with the events left in the file.
 //! - `merge`: ranks in one file, devices in several.
 //! - `convert`: snapshots in other tools' formats, read again.
-//! - `names`: frames of libraries that were unloaded, replaced or followed by others; `library` compiles them.
+//! - `random`: random numbers, for all of these.
 //! - `failures`: a device that fails while frees wait for streams.
 //! - `reel`: several devices, threads, out of memory.
 //! - `validate`: each rule of the format broken once, and real dumps.
@@ -35,7 +35,8 @@
 //! - `questions`: each question of `analysis` on a history of a few events.
 //! - `state`: the state at any moment of a history, against an allocator that remembers.
 //! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
-//! - `stacks`: the files that a capture passes through name no lock.
+//! - `stack`: files on the way of a capture name no lock (`locks`); frames of libraries that were unloaded,
+//!   replaced or followed by others (`names`; `library` compiles them).
 
 mod buffer;
 mod convert;
@@ -46,11 +47,9 @@ mod histories;
 mod hostile;
 mod invariants;
 mod layers;
-mod library;
 mod merge;
 mod model;
 mod model_recording;
-mod names;
 mod pickle;
 mod pickle_file;
 mod pickle_write;
@@ -58,6 +57,7 @@ mod program;
 mod programs;
 mod python;
 mod questions;
+mod random;
 mod recorded;
 mod recorder;
 mod reel;
@@ -66,7 +66,7 @@ mod scenario;
 mod schema;
 mod settings;
 mod slim;
-mod stacks;
+mod stack;
 mod state;
 mod stories;
 mod streamed;

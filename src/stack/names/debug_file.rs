@@ -1,4 +1,4 @@
-//! The files a debugger would also open: separate debug files, supplements, packages of split units.
+//! The files that a debugger also opens: separate debug files, supplements, packages of split units.
 //!
 //! The places are those of gdb's manual, "Debugging Information in Separate
 //! Files"; debuginfod is not asked, because an export does not use the network.
@@ -15,10 +15,10 @@ use elsa::FrozenVec;
 use memmap2::Mmap;
 use object::Object;
 
-/// Where distributions install debug files.
+/// The folder into which distributions install debug files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
 
-/// Files and unpacked sections, kept in place while anything reads them.
+/// Files and unpacked sections, kept in place while they are read.
 #[derive(Default)]
 pub(super) struct Arena {
     files: FrozenVec<Box<Mmap>>,
@@ -26,19 +26,19 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Maps a file; none if it cannot be read or is no plain file (a path out
-    /// of a broken file could name a device or a pipe).
+    /// Maps a file; none if it cannot be read or is not a plain file (a path from
+    /// a broken file could name a device or a pipe).
     ///
-    /// A file that another process cuts short while it is read ends this
-    /// process, as it would if the file were a library in use.
+    /// If another process cuts the file short while it is read, this process
+    /// ends, as it would if the file were a library in use.
     pub(super) fn map(&self, path: &Path) -> Option<&[u8]> {
         let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
         if size == 0 {
             return None;
         }
         let file = File::open(path).ok()?;
-        // SAFETY: the mapping is private and only read as bytes; that they may
-        // change under the reader is said above, and each is checked where used.
+        // SAFETY: the mapping is private and only read as bytes; they may change
+        // under the reader, as described above, and each is checked where it is used.
         let map = unsafe { Mmap::map(&file) }.ok()?;
         Some(self.files.push_get(Box::new(map)))
     }
@@ -64,8 +64,8 @@ fn by_build_id<'a>(file: &object::File<'a>, arena: &'a Arena) -> Option<(PathBuf
     (debug.build_id().ok()? == Some(id)).then_some((path, debug))
 }
 
-/// A neighbour that `.gnu_debuglink` names. It must be of the same build: by its build id if both have
-/// one, else by the checksum of the link.
+/// The neighbour that `.gnu_debuglink` names. It must be of the same build: by its build id if both
+/// files have one, else by the checksum of the link.
 fn by_link<'a>(
     path: &Path,
     file: &object::File<'a>,
@@ -88,7 +88,7 @@ fn by_link<'a>(
     })
 }
 
-/// What several debug files have in common, moved to one by `dwz`.
+/// The file to which `dwz` moved what several debug files have in common.
 pub(super) fn supplement<'a>(
     path: &Path,
     debug: &object::File<'a>,
@@ -102,14 +102,14 @@ pub(super) fn supplement<'a>(
     })
 }
 
-/// The package of a program's split units: its path with `.dwp` behind.
+/// The package of a program's split units: the program's path with `.dwp` appended.
 pub(super) fn package<'a>(path: &Path, arena: &'a Arena) -> Option<object::File<'a>> {
     let mut name = path.as_os_str().to_owned();
     name.push(".dwp");
     parse(arena.map(Path::new(&name))?)
 }
 
-/// An object of this machine's byte order.
+/// An object file of this machine's byte order.
 pub(super) fn parse(data: &[u8]) -> Option<object::File<'_>> {
     let file = object::File::parse(data).ok()?;
     (file.is_little_endian() == cfg!(target_endian = "little")).then_some(file)

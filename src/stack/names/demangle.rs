@@ -1,13 +1,13 @@
-//! Mangled names to those that people wrote.
+//! Mangled names, turned back into those in the source.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Write};
 
-/// A name that unfolds to more (a few bytes of C++ can become gigabytes) stays mangled.
+/// The longest name. One that unfolds to more stays mangled: a few bytes of C++ can become gigabytes.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// The name of a function: Rust's of both manglings without its hash, C++'s
-/// with its parameters, any other as it is.
+/// The name of a function: in Rust (both manglings) without its hash, in C++
+/// with its parameters, in other languages unchanged.
 pub(super) fn demangle(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     rust(&text).or_else(|| cplusplus(&text)).unwrap_or_else(|| text.into_owned())

@@ -1,9 +1,10 @@
 //! A module's file and debug files, open for as long as some of its addresses are named.
 //!
-//! Files are mapped and line tables read where they are asked for, so memory
-//! stays in proportion to the units that the addresses lie in. Nothing is
-//! believed of a file: what cannot be read is left out, and the rest is named
+//! Files are mapped, and line tables are read where they are needed, so memory
+//! stays in proportion to the units that contain the addresses. Nothing in
+//! a file is trusted: unreadable parts are skipped, and the rest is named
 //! from what remains (functions without lines, then the module and an offset).
+#![forbid(unsafe_code)]
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
@@ -12,21 +13,20 @@ use gimli::{Dwarf, DwarfPackage, EndianSlice, NativeEndian};
 use object::{CompressionFormat, Object, ObjectSection, ObjectSegment};
 
 use super::{
+    super::modules::{Fingerprint, Module},
     debug_file::{self, Arena},
-    identity::Identity,
-    modules::Module,
     symbol_table,
 };
 
-/// More than 4 GiB of debug sections is not read: the tables over its units alone would take long and
-/// much memory. Such a module has functions without lines.
+/// The most debug sections that are read, 4 GiB: beyond, the tables over their units alone would take
+/// too long and too much memory. A module with more has functions without lines.
 const MAX_DEBUG_BYTES: u64 = 4 << 30;
-/// A compressed section that claims to unpack to more than this multiple is left out. Real ones have 2 to 20.
+/// A compressed section that claims to unpack to more than this multiple is skipped. Real ones have 2 to 20.
 const MAX_UNPACKING: u64 = 100;
 
 type Slice<'a> = EndianSlice<'a, NativeEndian>;
 
-/// One call as the debug information has it: no function where only the line is known.
+/// One call in the debug information: without a function where only the line is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Call<'a> {
     pub(super) function: Option<&'a [u8]>,
@@ -34,24 +34,24 @@ pub(super) struct Call<'a> {
     pub(super) line: u32,
 }
 
-/// What is known of one address.
+/// What is known about one address.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Place<'a> {
-    /// Innermost first; none where nothing is known.
+    /// Innermost first; empty where nothing is known.
     pub(super) calls: Vec<Call<'a>>,
-    /// The code at which a signal handler returns to the kernel: no call led
-    /// there, nor to the frame behind it.
+    /// Whether this is the code by which a signal handler returns to the kernel: neither it
+    /// nor the next frame was reached by a call.
     pub(super) is_trampoline: bool,
 }
 
-/// An address in a module's file: the byte looked up, and whether it is one before the address captured.
+/// An address in a module's file: the byte to look up, and whether it is one before the captured address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
     pub(super) offset: u64,
     pub(super) is_return: bool,
 }
 
-/// The calls behind each probe. `share` makes one text of equal ones.
+/// The calls at each probe. `share` returns the same text for equal ones.
 pub(super) fn look_up<'a>(
     module: &Module,
     probes: &[Probe],
@@ -80,12 +80,12 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// None where the file is gone or is no longer the one that was loaded.
+    /// None if the file is gone or is not the build that was loaded.
     fn open(module: &Module, arena: &'a Arena) -> Option<Image<'a>> {
-        // The vDSO has a name, but no file in any folder.
+        // The vDSO has a name, but no file.
         let path = Some(&module.path).filter(|path| path.is_absolute())?;
         let data = arena.map(path)?;
-        if Identity::of_file(data)? != module.identity {
+        if Fingerprint::of_file(data)? != module.fingerprint {
             return None;
         }
         let file = debug_file::parse(data)?;
@@ -128,7 +128,7 @@ impl<'a> Image<'a> {
     }
 
     /// The rest of a unit whose debug information was split off: from the
-    /// package beside the program, or from the object file of its own.
+    /// package beside the program, or from an object file of its own.
     fn split_unit(&self, load: SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
         if let Some(package) = &self.package
             && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
@@ -148,7 +148,7 @@ impl<'a> Image<'a> {
         Some(Arc::new(dwarf))
     }
 
-    /// Names what the debug information has no function for.
+    /// Names the addresses for which the debug information has no function.
     fn add_symbols(&self, offsets: &[u64], places: &mut [Place<'a>]) {
         let is_unnamed = |place: &Place| place.calls.iter().all(|call| call.function.is_none());
         let mut unnamed: Vec<usize> = (0..places.len()).filter(|index| is_unnamed(&places[*index])).collect();
@@ -171,8 +171,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Whether `rt_sigreturn` stands at an address: `mov $15, %rax; syscall`,
-    /// by which every unwinder knows it.
+    /// Whether the code at an address is `rt_sigreturn`: `mov $15, %rax; syscall`,
+    /// by which every unwinder recognises it.
     fn is_trampoline(&self, offset: u64) -> bool {
         const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
         let bytes = |segment: object::Segment<'a, '_>| segment.data_range(offset, CODE.len() as u64).ok()?;
@@ -209,7 +209,7 @@ fn optional<'a>(file: &object::File<'a>, name: Option<&str>, arena: &'a Arena) -
     name.map_or(Slice::default(), |name| section(file, name, arena))
 }
 
-/// A section, unpacked if it is packed; empty if it is not there or cannot be.
+/// A section, unpacked if it is packed; empty if it is missing or cannot be unpacked.
 fn section<'a>(file: &object::File<'a>, name: &str, arena: &'a Arena) -> Slice<'a> {
     let data = file.section_by_name(name).and_then(|section| section.compressed_data().ok());
     let bytes = data.and_then(|data| match data.format {

@@ -1,16 +1,13 @@
-//! What addresses are called: which libraries were where is noted while they are captured, names are read later.
+//! Names for the addresses of stacks, read when a snapshot is taken.
 //!
-//! `modules.rs` keeps a map of what was loaded when, as often as a stack is new
-//! or a snapshot is taken; so a library that is gone by then keeps its names.
-//! A snapshot asks `symbolize.rs`, which reads each module's files once, if
-//! they are still those that were loaded.
+//! `symbolize.rs` reads the files of each module once, if they are still the build that was
+//! loaded; `modules/` remembers which modules were loaded when a stack was captured, so a
+//! library that is unloaded by then keeps its names.
 
 mod debug_file;
 mod demangle;
-mod identity;
 mod image;
-mod loader;
-mod modules;
+mod symbol;
 mod symbol_table;
 mod symbolize;
 mod target;
@@ -18,16 +15,9 @@ mod texts;
 mod trim;
 
 #[cfg(test)]
-mod against_backtrace;
-#[cfg(test)]
-mod broken_files;
-#[cfg(test)]
-#[path = "../../../tests/it/library.rs"]
-mod library;
+mod tests;
 
 pub use symbolize::name_addresses;
 
-pub(super) use modules::note;
-pub(crate) use symbolize::{Symbol, Symbolizer};
-
-use super::TABLE_FULL;
+pub(crate) use symbol::Symbol;
+pub(crate) use symbolize::Symbolizer;

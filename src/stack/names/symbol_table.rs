@@ -1,20 +1,20 @@
-//! The functions that a symbol table has at some addresses.
+//! The functions at some addresses, by a symbol table.
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// In a sound table a function is met by few symbols. One whose symbols all
-/// cover every address is read no further than this many comparisons.
+/// The most matches of a symbol and an address. In a sound table few symbols cover an
+/// address; a table whose symbols all cover every address is read no further.
 const MAX_MATCHES: usize = 1 << 24;
 
-/// Why one of several symbols at the same place is the name to show.
+/// The rank of a symbol among several at the same place; the greatest is shown.
 type Rank<'a> = (u64, bool, bool, bool, Reverse<usize>, Reverse<&'a [u8]>);
 
-/// The symbol around each address, which must rise; none where there is none.
+/// The name of the symbol around each address, or none; the addresses must rise.
 ///
-/// One pass over the table, no copy of it: tables have millions of rows where
+/// One pass over the table, without a copy: a table has millions of symbols where
 /// a snapshot asks for a thousand.
 pub(super) fn names<'a>(file: &object::File<'a>, addresses: &[u64]) -> Vec<Option<&'a [u8]>> {
     let mut best: Vec<Option<Rank<'a>>> = vec![None; addresses.len()];
@@ -52,13 +52,13 @@ fn collect<'a, 'f>(
     }
 }
 
-/// Code may hide behind the type of an object: some assemblers say so.
+/// Whether a symbol may be code: some assemblers give code the type of an object.
 fn is_code(symbol: &object::Symbol<'_, '_>) -> bool {
     matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data) && !symbol.is_undefined()
 }
 
-/// The innermost first; then of a function's several names the public one, short and plain: `malloc`, not
-/// `__libc_malloc`.
+/// The innermost symbol ranks highest; of a function's several names the public, plain and short one:
+/// `malloc`, not `__libc_malloc`.
 fn rank<'a>(symbol: &object::Symbol<'a, '_>) -> Option<Rank<'a>> {
     let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
     Some((

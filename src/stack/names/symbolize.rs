@@ -1,29 +1,22 @@
-//! Each address to its frames, once, when a snapshot is taken.
+//! The frames of stacks, each address named once, when a snapshot is taken.
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::{
-    super::capture,
-    modules,
+    super::{
+        landmark,
+        modules::{self, Generation},
+    },
+    symbol::Symbol,
     target::{self, Key, Named, Target},
     texts::Texts,
     trim::{self, Origin},
 };
 
-/// One call behind an address. An address has several where calls were inlined.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Symbol {
-    /// The function, demangled and without its hash.
-    pub(crate) name: Arc<str>,
-    /// The full path of its source, `"??"` when unknown.
-    pub(crate) filename: Arc<str>,
-    /// The line of the call, 0 when unknown.
-    pub(crate) line: u32,
-}
-
-/// A call behind an address, and whose code it is.
+/// A call at an address, and whose code it is.
 #[derive(Debug)]
 struct Call {
     symbol: Symbol,
@@ -37,83 +30,86 @@ struct Known {
     is_trampoline: bool,
 }
 
-/// Names addresses and remembers them.
+/// Names addresses and remembers their names.
 ///
-/// It locks the map of modules for look-ups alone, and nothing of a recorder.
-#[derive(Debug)]
+/// It locks the history of modules for look-ups alone, and nothing of a recorder.
+#[derive(Debug, Default)]
 pub(crate) struct Symbolizer {
     known: FxHashMap<Key, Known>,
     texts: Texts,
-    /// The file that the landmark is compiled in, once something was named.
+    /// The source file of the landmark, once something was named.
     walker: Option<Arc<str>>,
 }
 
-impl Default for Symbolizer {
-    fn default() -> Symbolizer {
-        modules::refresh();
-        Symbolizer { known: FxHashMap::default(), texts: Texts::default(), walker: None }
-    }
-}
-
-/// Names addresses that nobody named before; how many frames they have. For measurements.
+/// Names addresses of the modules loaded now, with an empty memory; returns the number of their
+/// frames. For measurements.
 #[doc(hidden)]
 pub fn name_addresses(addresses: &[usize]) -> usize {
-    let mut symbolizer = Symbolizer::default();
-    symbolizer.prepare(addresses.iter().copied());
-    addresses.iter().map(|address| symbolizer.n_calls(*address)).sum()
+    let (mut symbolizer, now) = (Symbolizer::default(), modules::now());
+    symbolizer.prepare([(addresses, now)].into_iter());
+    let n_calls = |address: &usize| -> usize {
+        symbolizer.named(&[*address], now).iter().map(|known| known.calls.len()).sum()
+    };
+    addresses.iter().map(n_calls).sum()
 }
 
 impl Symbolizer {
-    /// Names these addresses at once, each distinct one once, by module and rising: far less work than
-    /// stack by stack, because a module's files are open only while its addresses are named.
-    pub(crate) fn prepare(&mut self, addresses: impl Iterator<Item = usize>) {
-        modules::refresh();
-        let mut addresses: Vec<usize> = addresses.chain([landmark()]).collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        let owners = modules::owners(&addresses);
-        let targets = addresses.into_iter().zip(owners).map(Target::of_call);
-        let unknown = targets.filter(|target| !self.known.contains_key(&target.key()));
-        self.learn(unknown.collect());
+    /// Names the addresses of these stacks at once, each distinct one once, by module and rising: far
+    /// less work than stack by stack, because a module's files are open only while its addresses are named.
+    pub(crate) fn prepare<'a>(&mut self, stacks: impl Iterator<Item = (&'a [usize], Generation)>) {
+        let mut by_generation: FxHashMap<Generation, Vec<usize>> = FxHashMap::default();
+        for (addresses, generation) in stacks {
+            by_generation.entry(generation).or_default().extend(addresses);
+        }
+        by_generation.entry(modules::now()).or_default().push(landmark::address());
+        let mut unknown = Vec::new();
+        for (generation, mut addresses) in by_generation {
+            addresses.sort_unstable();
+            addresses.dedup();
+            let owners = modules::owners(&addresses, generation);
+            let targets = addresses.into_iter().zip(owners).map(Target::of_call);
+            unknown.extend(targets.filter(|target| !self.known.contains_key(&target.key())));
+        }
+        self.learn(unknown);
     }
 
-    /// Looks at the frames of a stack, innermost first, without memreel's own at the top. What is
-    /// looked at stays where it is for as long as the symbolizer does.
+    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top.
     ///
-    /// Give the stack whole, as it was noted: where libraries shared addresses
-    /// one after another, the stack decides which is meant.
-    pub(crate) fn for_each_frame(&mut self, addresses: &[usize], mut look: impl FnMut(&Symbol)) {
-        let known = self.named(addresses);
+    /// Each symbol stays at its address for as long as the symbolizer lives. `generation` is that
+    /// in which the stack was noted: it decides between libraries that had the same addresses.
+    pub(crate) fn for_each_frame(
+        &mut self,
+        addresses: &[usize],
+        generation: Generation,
+        mut look: impl FnMut(&Symbol),
+    ) {
+        let known = self.named(addresses, generation);
         let calls = || known.iter().flat_map(|known| known.calls.iter());
         let n_ours = trim::n_ours(calls().map(|call| (call.origin, &*call.symbol.name)));
         calls().skip(n_ours).for_each(|call| look(&call.symbol));
     }
 
-    fn n_calls(&mut self, address: usize) -> usize {
-        self.named(&[address]).iter().map(|known| known.calls.len()).sum()
-    }
-
-    /// The frames of a stack with memreel's own.
+    /// The frames of a stack of the modules loaded now, with memreel's own.
     #[cfg(test)]
     pub(super) fn whole(&mut self, addresses: &[usize]) -> Vec<Symbol> {
-        let known = self.named(addresses);
+        let known = self.named(addresses, modules::now());
         known.iter().flat_map(|known| known.calls.iter().map(|call| call.symbol.clone())).collect()
     }
 
-    /// As [`Symbolizer::for_each_frame`].
+    /// Like [`Symbolizer::whole`], without memreel's own frames at the top.
     #[cfg(test)]
     fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let mut frames = Vec::new();
-        self.for_each_frame(addresses, |symbol| frames.push(symbol.clone()));
+        self.for_each_frame(addresses, modules::now(), |symbol| frames.push(symbol.clone()));
         frames
     }
 
-    fn named(&mut self, addresses: &[usize]) -> Vec<Known> {
-        let owners = modules::owners(addresses);
+    fn named(&mut self, addresses: &[usize], generation: Generation) -> Vec<Known> {
+        let owners = modules::owners(addresses, generation);
         let mut targets: Vec<Target> = addresses.iter().copied().zip(owners).map(Target::of_call).collect();
         let mut named = self.all(&targets);
         // A signal interrupts between any two instructions, so the address
-        // behind the handler's return is itself the one that was to run.
+        // after the handler's return is itself the next instruction.
         let mut is_interrupted = false;
         for (target, before) in targets.iter_mut().skip(1).zip(&named) {
             target.is_return = !before.is_trampoline;
@@ -163,11 +159,11 @@ impl Symbolizer {
 }
 
 fn target_of_landmark() -> Option<Target> {
-    let owners = modules::owners(&[landmark()]);
-    owners.into_iter().next().map(|owner| Target::of_call((landmark(), owner)))
+    let owners = modules::owners(&[landmark::address()], modules::now());
+    owners.into_iter().next().map(|owner| Target::of_call((landmark::address(), owner)))
 }
 
-/// A file of the room that walks stacks, as the line tables spell it.
+/// The path of the landmark's source file, as the line tables spell it.
 fn file_of_landmark(targets: &[Target], named: &[Named]) -> Arc<str> {
     let landmark = target_of_landmark().map(|target| target.key());
     let named = targets.iter().zip(named).find(|(target, _)| Some(target.key()) == landmark);
@@ -175,21 +171,16 @@ fn file_of_landmark(targets: &[Target], named: &[Named]) -> Arc<str> {
     outermost.map_or_else(|| "??".into(), |symbol| symbol.filename.clone())
 }
 
-/// The address that is looked up to know memreel's own files: one byte in, as if it were called from there.
-fn landmark() -> usize {
-    capture::landmark as fn() -> &'static str as usize + 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_landmark_knows_its_own_file() {
+    fn the_landmark_is_found_in_its_own_file() {
         let mut symbolizer = Symbolizer::default();
         symbolizer.prepare(std::iter::empty());
         let walker = symbolizer.walker.unwrap();
-        assert!(std::path::Path::new(&*walker).ends_with("src/stack/capture.rs"), "{walker}");
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/landmark.rs"), "{walker}");
     }
 
     #[test]
@@ -201,28 +192,27 @@ mod tests {
 
     #[test]
     fn the_frame_of_a_full_table_is_named() {
-        let frames = Symbolizer::default().frames(&[super::super::TABLE_FULL]);
+        let frames = Symbolizer::default().frames(&[super::super::super::limits::TABLE_FULL]);
         assert_eq!(frames, [Symbol { name: "stack table full".into(), filename: "??".into(), line: 0 }]);
     }
 
     #[test]
     fn each_distinct_address_is_named_once_with_shared_texts() {
-        let (a, b) = (stopped_here as fn() -> usize as usize + 1, landmark());
+        let (a, b) = (stopped_here as fn() -> usize as usize + 1, landmark::address());
         let mut symbolizer = Symbolizer::default();
-        symbolizer.prepare([a, b, a, 0x10, a, 0x10].into_iter());
+        symbolizer.prepare([(&[a, b, a, 0x10, a, 0x10][..], modules::now())].into_iter());
         assert_eq!(symbolizer.known.len(), 3);
         let before: Vec<*const Call> = symbolizer.known.values().map(|known| known.calls.as_ptr()).collect();
         symbolizer.frames(&[0x10, a, a, b]);
-        symbolizer.prepare([b, 0x10].into_iter());
+        symbolizer.prepare([(&[b, 0x10][..], modules::now())].into_iter());
         let after: Vec<*const Call> = symbolizer.known.values().map(|known| known.calls.as_ptr()).collect();
         assert_eq!(before, after, "nothing was named again");
-        let neighbour = landmark as fn() -> usize as usize + 1;
+        let neighbour = target_of_landmark as fn() -> Option<Target> as usize + 1;
         let files = [a, neighbour].map(|address| symbolizer.whole(&[address]).pop().unwrap().filename);
         assert!(files[0].ends_with("symbolize.rs") && Arc::ptr_eq(&files[0], &files[1]), "{files:?}");
     }
 
-    /// A function that a signal stops before its first instruction is not yet in its first line's middle:
-    /// one byte before would be another function.
+    /// When a signal stops a function before its first instruction, one byte before is another function.
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     #[test]
     fn a_frame_that_a_signal_stopped_is_looked_up_where_it_stopped() {
@@ -231,7 +221,7 @@ mod tests {
         let mut symbolizer = Symbolizer::default();
         let behind_handler = symbolizer.whole(&[trampoline, stopped]);
         assert!(behind_handler.last().unwrap().name.ends_with("stopped_here"), "{behind_handler:?}");
-        let behind_call = symbolizer.whole(&[landmark(), stopped]);
+        let behind_call = symbolizer.whole(&[landmark::address(), stopped]);
         assert!(!behind_call.last().unwrap().name.ends_with("stopped_here"), "{behind_call:?}");
     }
 
@@ -239,7 +229,7 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn signal_return() -> usize {
         use object::{Object, ObjectSection};
-        let (_, modules) = super::super::loader::list();
+        let (_, modules) = super::super::super::modules::list();
         let libc = modules.iter().find(|module| module.path.ends_with("libc.so.6")).unwrap();
         let data = std::fs::read(&libc.path).unwrap();
         let text = object::File::parse(&*data).unwrap().section_by_name(".text").map(|text| {

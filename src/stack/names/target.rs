@@ -1,4 +1,4 @@
-//! Addresses on their way to names, module by module.
+//! Addresses to be named, module by module.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -14,31 +14,34 @@ use std::{
 use rustc_hash::FxHashMap;
 
 use super::{
-    Symbol, TABLE_FULL,
+    super::{
+        limits::TABLE_FULL,
+        modules::{Life, Module},
+    },
     debug_file::Arena,
     demangle::demangle,
     image::{self, Call, Place, Probe},
-    modules::Module,
+    symbol::Symbol,
     texts::Texts,
 };
 
-/// Another thread reads the index of a program's debug information again; it
-/// is worth that for so many addresses.
+/// The addresses for each thread. Every thread reads the index of a module's debug
+/// information again, which pays off from this number on.
 const ADDRESSES_A_THREAD: usize = 500;
 
-/// An address of a stack, in the module it lay in.
+/// An address of a stack, and the module that it was in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Target {
-    module: Option<Arc<Module>>,
+    life: Option<Arc<Life>>,
     address: usize,
-    /// The instruction behind a call, as all but those that a signal interrupted.
+    /// Whether this is the instruction after a call, as all are but those that a signal interrupted.
     pub(super) is_return: bool,
 }
 
-/// What tells targets apart: the module's number, the address, and how it is looked up.
+/// What distinguishes targets: the module's number, the address, and how it is looked up.
 pub(super) type Key = (Option<u32>, usize, bool);
 
-/// The frames of one target, innermost first; never none.
+/// The frames of one target, innermost first: at least one.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub(super) symbols: Arc<[Symbol]>,
@@ -46,25 +49,29 @@ pub(super) struct Named {
 }
 
 impl Target {
-    pub(super) fn of_call((address, module): (usize, Option<Arc<Module>>)) -> Target {
-        Target { module, address, is_return: true }
+    pub(super) fn of_call((address, life): (usize, Option<Arc<Life>>)) -> Target {
+        Target { life, address, is_return: true }
     }
 
     pub(super) fn key(&self) -> Key {
-        (self.module.as_ref().map(|module| module.number), self.address, self.is_return)
+        (self.life.as_ref().map(|life| life.number), self.address, self.is_return)
     }
 
-    /// A return address may already belong to the next line or function, so
-    /// the byte before is looked up.
+    fn module(&self) -> Option<&Module> {
+        self.life.as_ref().map(|life| &life.module)
+    }
+
+    /// The byte to look up: of a return address the byte before, because the address itself
+    /// may belong to the next line or function.
     fn probe(&self, module: &Module) -> Probe {
         let address = self.address.wrapping_sub(usize::from(self.is_return));
         Probe { offset: address.wrapping_sub(module.bias) as u64, is_return: self.is_return }
     }
 
-    /// A failed name is `libfoo.so+0x1234`, which `addr2line` takes, or an
-    /// address where no file is (code made at run time, the kernel's).
+    /// The text for an address without a name: `libfoo.so+0x1234`, which `addr2line` accepts, or
+    /// the plain address of code without a file (made at run time, or the kernel's).
     fn number(&self) -> String {
-        let file = self.module.as_ref().filter(|module| module.path.is_absolute());
+        let file = self.module().filter(|module| module.path.is_absolute());
         match file.and_then(|module| Some((module, module.path.file_name()?))) {
             Some((module, name)) => {
                 format!("{}+{:#x}", name.to_string_lossy(), self.address.wrapping_sub(module.bias))
@@ -80,7 +87,7 @@ impl Target {
     }
 }
 
-/// Names sorted targets, in their order, on as many threads as that is worth.
+/// Names sorted targets, in their order, on as many threads as pay off.
 pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     let n_processors = thread::available_parallelism().map_or(1, NonZero::get);
     let n_threads = n_processors.min(targets.len() / ADDRESSES_A_THREAD).max(1);
@@ -93,13 +100,13 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(index) else { break };
-            // Nobody else has this index, so its place is empty.
+            // No other thread has this index, so its place is empty.
             let _ = named[index].set(name_module(part));
         }
     };
     thread::scope(|scope| {
         for _ in 1..n_threads {
-            // A thread that cannot be had is one the others do without.
+            // Without this thread the others do its work.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -110,9 +117,9 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
 /// Names targets of one module.
 ///
 /// The readers of debug information promise not to panic. A recorder must not
-/// rest on the promise: if one does, the module's addresses stay numbers.
+/// depend on the promise: if one panics, the module's addresses stay numbers.
 fn name_module(targets: &[Target]) -> Vec<Named> {
-    let Some(module) = targets.first().and_then(|target| target.module.as_ref()) else {
+    let Some(module) = targets.first().and_then(Target::module) else {
         return targets.iter().map(name_without_module).collect();
     };
     catch_unwind(AssertUnwindSafe(|| read(module, targets)))
@@ -152,7 +159,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The loader's list is only read on 64-bit Linux; elsewhere another crate knows what is loaded.
+/// Names a target by the `backtrace` crate: the loader's list is only read on 64-bit Linux.
 fn name_without_module(target: &Target) -> Named {
     let mut symbols = Vec::new();
     if cfg!(not(all(target_os = "linux", target_pointer_width = "64"))) && target.address != TABLE_FULL {

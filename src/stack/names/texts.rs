@@ -1,15 +1,16 @@
-//! Equal texts are one text.
+//! Texts in memory once, however many frames share them.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-/// Names and files of frames: a thousand frames have a few files between them.
+/// The names and files of frames: a thousand frames share a few files.
 #[derive(Debug, Default)]
 pub(super) struct Texts(FxHashSet<Arc<str>>);
 
 impl Texts {
+    /// Returns the one copy of a text.
     pub(super) fn share(&mut self, text: &str) -> Arc<str> {
         if let Some(shared) = self.0.get(text) {
             return shared.clone();

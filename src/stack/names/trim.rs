@@ -1,4 +1,4 @@
-//! memreel's own frames, cut off the top of a stack.
+//! How many frames at the top of a stack are memreel's own.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -6,26 +6,27 @@ use std::{
     path::{Component, Path},
 };
 
-use super::Symbol;
+use super::symbol::Symbol;
 
-/// Whose code a frame is, as far as the top of a stack is concerned.
+/// Whose code a frame is, as far as the top of a stack matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// memreel's walk of the stack.
     Walk,
-    /// memreel's, or the library's working for it, such as the drop of a handle.
+    /// memreel's, or the standard library's on behalf of memreel, such as the drop of a handle.
     Ours,
+    /// The standard library's.
     Library,
+    /// The program's.
     Program,
 }
 
-/// How many frames at the top are the recorder's own; each with its function's name.
+/// Counts the frames at the top that are memreel's own, given the origin and function name of each.
 ///
-/// Above the walk stand only those that it calls. Between memreel's frames
-/// the standard library may stand (a closure handed to `Option::map`), and
-/// behind them too (the drop of a memreel handle). So the top ends with the
-/// last frame of ours before the first of the program's, and with the `drop`
-/// that the program called.
+/// Frames above the walk are those that it calls. The standard library may be between memreel's
+/// frames (a closure handed to `Option::map`) and below them (the drop of a memreel handle).
+/// So the top ends with memreel's last frame before the program's first, and with the
+/// `drop` that the program called.
 pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone) -> usize {
     let walk = frames.clone().position(|(origin, _)| origin == Origin::Walk);
     let n_walk = walk.map_or(0, |index| index + 1);
@@ -36,9 +37,10 @@ pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone
 }
 
 impl Origin {
-    /// The file decides where it is known: with line tables only, compilers give
-    /// functions their bare names, `forward` for `train::forward`. `walker` is a
-    /// file of the room that walks stacks.
+    /// The origin of a frame. `walker` is a source file in the folder of memreel's `stack`.
+    ///
+    /// The frame's file decides where it is known: with line tables only, compilers give
+    /// functions their bare names, `forward` for `train::forward`.
     pub(super) fn of(frame: &Symbol, walker: &str) -> Origin {
         let file = (&*frame.filename != "??").then(|| Path::new(&*frame.filename));
         let walker = (walker != "??").then(|| Path::new(walker));
@@ -53,7 +55,7 @@ impl Origin {
             return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
         }
         let is_ours = match (file, walker) {
-            // `walker` is a file of `stack` in the folder of memreel's sources.
+            // The folder of `stack` is in the folder of memreel's sources.
             (Some(file), Some(walker)) => {
                 walker.ancestors().nth(2).is_some_and(|root| file.starts_with(root))
             }
@@ -63,16 +65,16 @@ impl Origin {
     }
 }
 
-/// Whether a source is the standard library's: `…/library/core/…`.
+/// Whether a source file is the standard library's: `…/library/core/…`.
 fn is_library_file(filename: &str) -> bool {
     let mut folders = Path::new(filename).components().map(Component::as_os_str);
     folders.any(|folder| folder == "library")
         && folders.next().is_some_and(|folder| ["core", "alloc", "std"].map(OsStr::new).contains(&folder))
 }
 
-/// Whether a function, or the type it belongs to, is of one of these crates.
+/// Whether a function, or the type of a method, belongs to one of these crates.
 ///
-/// A method of a program's trait on a type of ours, `<memreel::… as app::Layer>::forward`,
+/// A method of a program's trait on a type of memreel, `<memreel::… as app::Layer>::forward`,
 /// is the program's.
 fn is_of(name: &str, crates: &[&str]) -> bool {
     const OURS_AND_LIBRARIES: [&str; 5] = ["memreel::", "backtrace::", "core::", "alloc::", "std::"];
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_names_are_told_apart_by_their_files() {
+    fn bare_names_are_distinguished_by_their_files() {
         let walk = [
             ("trace", "/registry/backtrace-0.3/src/backtrace/libunwind.rs"),
             ("capture", "/memreel/src/stack/capture.rs"),
@@ -147,7 +149,7 @@ mod tests {
     fn the_top_ends_where_the_program_begins() {
         let alloc =
             ["backtrace::trace", "memreel::stack::capture", "memreel::alloc", "train::forward", "memreel::x"];
-        assert_eq!(n_ours_of(&alloc), 3, "later frames of our own stay");
+        assert_eq!(n_ours_of(&alloc), 3, "memreel's later frames stay");
         let closure = ["memreel::a::{{closure}}", "core::option::Option<T>::map", "memreel::b", "app::main"];
         assert_eq!(n_ours_of(&closure), 3);
         let dropped = [

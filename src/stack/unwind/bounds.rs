@@ -1,15 +1,15 @@
-//! Where this thread's stack begins and ends.
+//! The bounds of this thread's stack.
 
 use std::{mem::MaybeUninit, ops::Range, ptr};
 
-/// Without a limit on its size (`ulimit -s unlimited`) the main thread's stack
-/// is said to begin where the heap ends, and the stacks of coroutines would lie
-/// in it. Below this a capture is left to the portable walk.
+/// The size beyond which a stack is left to the portable walk. Without a limit on its size
+/// (`ulimit -s unlimited`) the main thread's stack is reported to begin at the end of the
+/// heap, and the stacks of coroutines would be inside it.
 const DEEPEST_BYTES: usize = 1 << 30;
 
-/// The addresses of this thread's stack; empty if the system does not tell.
+/// The addresses of this thread's stack; empty if the system does not know them.
 ///
-/// Slow, 30 us on the main thread, and it may allocate: ask once a thread.
+/// Slow (30 us on the main thread), and it may allocate: call it once a thread.
 #[cold]
 pub(super) fn stack_of_this_thread() -> Range<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_local_lies_within() {
+    fn a_local_is_inside() {
         let local = 0_u8;
         let stack = stack_of_this_thread();
         assert!(stack.contains(&ptr::from_ref(&local).addr()), "{stack:x?}");

@@ -1,9 +1,10 @@
 //! The rules of the addresses met so far, for all threads, in 64 KiB.
 //!
-//! An entry is one word, so a reader can never see half of one and needs no
-//! lock: 35 bits of the address, 29 of its rule. The place in the table tells
-//! the other 12 bits of the address, so an entry is exact, not a hash.
-//! Who writes holds [`Writer`]; whoever finds it taken does without.
+//! An entry is one word, so a reader never sees half of one and needs no
+//! lock: 35 bits of the address, 29 of its rule. The other 12 bits of the address
+//! follow from the place in the table, so an entry is exact, not a hash.
+//! Writing needs the [`Writer`]; a thread that finds it taken does not write.
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -11,51 +12,52 @@ use super::rule::Rule;
 
 const SET_BITS: u32 = 12;
 
-/// What the tag has no room for; no program on Linux has code there unless it
-/// asks for it by address.
+/// The first address for which the tag has no room; no program on Linux has code there unless it
+/// asks for the address.
 const BEYOND: usize = 1 << (SET_BITS + 64 - Rule::BITS);
 
 const N_SETS: usize = 1 << SET_BITS;
 
-/// The younger rule of each place, and the elder, which is looked at when the younger is another's.
+/// The newer rule of each place.
 static YOUNG: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
+/// The older rule of each place, which is read when the newer one is another address's.
 static OLD: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
 static WRITING: AtomicBool = AtomicBool::new(false);
-/// Counts how often everything was forgotten.
+/// Counts how often all rules were forgotten.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 #[inline(always)]
 fn place_of(ip: usize) -> usize {
-    // With `ip >> 12` known, this tells the low 12 bits of `ip`.
+    // With `ip >> 12`, this determines the low 12 bits of `ip`.
     (ip ^ (ip >> SET_BITS)) & (N_SETS - 1)
 }
 
-/// What stands before the rule in an entry. 0 for no code, so that an empty
-/// entry is no rule of any.
+/// The bits above the rule in an entry. Never 0 for code, so that an empty
+/// entry is not a rule.
 #[inline(always)]
 fn tag_of(ip: usize) -> u64 {
     (ip as u64 >> SET_BITS) << Rule::BITS
 }
 
-/// The rule of a return address, if it is the younger of its place.
+/// The rule of a return address, if it is the newer one of its place.
 #[inline(always)]
 pub(super) fn lookup(ip: usize) -> Option<Rule> {
     lookup_in(&YOUNG, ip)
 }
 
-/// The rule of a return address, if it is the elder of its place.
+/// The rule of a return address, if it is the older one of its place.
 pub(super) fn lookup_old(ip: usize) -> Option<Rule> {
     lookup_in(&OLD, ip)
 }
 
 #[inline(always)]
 fn lookup_in(entries: &[AtomicU64; N_SETS], ip: usize) -> Option<Rule> {
-    // Where the tag is the same, what is left is the rule.
+    // If the tags are equal, the rest is the rule.
     Rule::from_bits(entries[place_of(ip)].load(Ordering::Relaxed) ^ tag_of(ip))
 }
 
-/// How often everything was forgotten; what was learnt in another epoch than
-/// the present one is not to be relied on.
+/// How often all rules were forgotten; rules that were learnt in an earlier epoch than
+/// the present one must not be used.
 #[inline(always)]
 pub(super) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
@@ -65,14 +67,14 @@ pub(super) fn epoch() -> u32 {
 pub(super) struct Writer(());
 
 impl Writer {
-    /// The right to write, unless somebody has it. After a fork in the middle
+    /// Takes the right to write, unless another thread has it. After a fork in the middle
     /// of a write the child never gets it: it is slower, not wrong.
     pub(super) fn try_take() -> Option<Writer> {
         let free = WRITING.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Writer(()))
     }
 
-    /// Keeps a rule; the older of the two that stood in its place goes.
+    /// Caches a rule in place of the older one of its place.
     pub(super) fn insert(&self, ip: usize, rule: Rule) {
         if !(N_SETS..BEYOND).contains(&ip) {
             return;
@@ -82,7 +84,7 @@ impl Writer {
         YOUNG[place].store(tag_of(ip) | rule.bits(), Ordering::Relaxed);
     }
 
-    /// Forgets everything.
+    /// Forgets all rules.
     pub(super) fn flush(&self) {
         for entry in YOUNG.iter().chain(&OLD) {
             entry.store(0, Ordering::Relaxed);
@@ -102,8 +104,8 @@ mod tests {
     use super::{super::rule::Base, *};
 
     #[test]
-    fn two_addresses_share_a_place_and_the_third_drives_the_first_out() {
-        // No code of this process is here, so the other tests do not meet it.
+    fn two_addresses_share_a_place_and_the_third_replaces_the_first() {
+        // No code of this process is here, so it does not disturb the other tests.
         let at = |i: usize| 0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123;
         let rule = |i: usize| Rule::frame(Base::Sp, 8 + 8 * i as i64, None);
         let lookup = |ip: usize| lookup(ip).or_else(|| lookup_old(ip));
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!((lookup(at(1)), lookup(at(2))), (Some(rule(1)), Some(rule(2))));
         writer.insert(BEYOND + 5, rule(1));
         writer.insert(5, rule(1));
-        // Of what is no code nothing is kept.
+        // Nothing is kept for addresses that are not code.
         for ip in [BEYOND + 5, 5, 0] {
             assert!(lookup(ip).is_none_or(|rule| !rule.is_frame()));
         }

@@ -1,7 +1,8 @@
-//! The rule of an address that was not met before, from the file's unwind tables.
+//! The rule of an address, read from its module's unwind tables.
 //!
 //! gimli reads `.eh_frame_hdr` and `.eh_frame` in place; its working storage is
 //! on the stack, so nothing is allocated.
+#![forbid(unsafe_code)]
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Error, LittleEndian, Register, RegisterRule, UnwindContext,
@@ -9,12 +10,12 @@ use gimli::{
 };
 
 use super::{
-    loader::Module,
+    super::modules::Mapping,
     rule::{Base, Rule, Stop},
 };
 
-/// Room for a row of every register that x86-64 code saves, four rows deep;
-/// tables that want more are said not to fit.
+/// Room for a row of every register that x86-64 code saves, four rows deep.
+/// Tables that need more are reported as unfit.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {
@@ -24,9 +25,9 @@ impl UnwindContextStorage<usize> for OnStack {
 
 /// The rule at a return address.
 #[inline(never)]
-pub(super) fn rule_at(module: &Module, return_address: usize) -> Rule {
-    // A call that never returns may be the last instruction of its function:
-    // the row is the one of the call, one byte before.
+pub(super) fn rule_at(module: &Mapping, return_address: usize) -> Rule {
+    // A call that never returns may be the last instruction of its function,
+    // so the row is that of the call, one byte before.
     match read_rule(module, return_address.wrapping_sub(1)) {
         Ok(rule) => rule,
         Err(Error::NoUnwindInfoForAddress) => Rule::stop(Stop::Unknown),
@@ -34,10 +35,11 @@ pub(super) fn rule_at(module: &Module, return_address: usize) -> Rule {
     }
 }
 
-fn read_rule(module: &Module, address: usize) -> gimli::Result<Rule> {
+fn read_rule(module: &Mapping, address: usize) -> gimli::Result<Rule> {
     let bytes_from = |address| module.bytes_from(address).ok_or(Error::OffsetOutOfBounds(0));
-    let header = EhFrameHdr::new(bytes_from(module.eh_frame_hdr)?, LittleEndian);
-    let bases = BaseAddresses::default().set_eh_frame_hdr(module.eh_frame_hdr as u64);
+    let index = module.unwind_index().ok_or(Error::NoUnwindInfoForAddress)?;
+    let header = EhFrameHdr::new(bytes_from(index)?, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame_hdr(index as u64);
     let header = header.parse(&bases, 8)?;
     let eh_frame = header.eh_frame_ptr().direct()?;
     let bases = bases.set_eh_frame(eh_frame);

@@ -1,8 +1,9 @@
-//! How one frame is left: 29 bits that say where its caller's frame begins.
+//! Unwind rules: 29 bits that locate the caller's frame.
+#![forbid(unsafe_code)]
 
-/// The most words between the base register and the CFA, or between the CFA
-/// and the saved `rbp`, that fit: 128 KiB.
-const MOST_WORDS: usize = (1 << 14) - 1;
+/// The most words that fit between the base register and the CFA, or between the CFA
+/// and the saved `rbp`: 128 KiB.
+const MAX_WORDS: usize = (1 << 14) - 1;
 
 /// The unwind rule of one address.
 ///
@@ -10,23 +11,23 @@ const MOST_WORDS: usize = (1 << 14) - 1;
 ///  bit 28           15 14            1   0
 ///     ├────────────────┼──────────────┼───┤
 ///     │ saved rbp,     │ CFA − base,  │ b │   b: the base is rbp, else rsp
-///     │ words below CFA│ in words     │   │   saved rbp 1: rbp is as it was
-///     └────────────────┴──────────────┴───┘   CFA 0: no frame follows; the upper field says why
+///     │ words below CFA│ in words     │   │   saved rbp 1: rbp is unchanged
+///     └────────────────┴──────────────┴───┘   CFA 0: no frame follows; the upper field is the reason
 /// ```
 ///
-/// The CFA, DWARF's canonical frame address, is what `rsp` is once the
+/// The CFA, DWARF's canonical frame address, is the value of `rsp` once the
 /// function has returned. The return address is the first word below it, so a
-/// saved `rbp` is not there and 1 is free to say that none is; then the walk
-/// may read "the saved rbp" all the same, and saves a branch.
+/// saved `rbp` is never there, and 1 is free to mean that none is saved. The walk
+/// then reads "the saved rbp" all the same, and saves a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rule(u32);
 
 /// Why no frame follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
-    /// The unwind tables say that nobody called this: `_start`, a thread's start.
+    /// The unwind tables mark the outermost function: `_start`, a thread's start.
     Outermost = 1,
-    /// What a signal interrupted.
+    /// A signal interrupted the next frame.
     Signal = 2,
     /// The loader knows no code here, or the code has no unwind tables.
     Unknown = 3,
@@ -34,7 +35,7 @@ pub(super) enum Stop {
     Unfit = 4,
 }
 
-/// Where the CFA is counted from.
+/// The register from which the CFA is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Base {
     Sp = 0,
@@ -51,11 +52,11 @@ impl Rule {
     /// A frame whose CFA is `cfa_bytes` above its base, with the caller's `rbp`
     /// `saved_bp_bytes` below the CFA, or still in the register.
     ///
-    /// A saved `rbp` below the base does not fit: the walk relies on it.
+    /// A saved `rbp` below the base does not fit: the walk relies on its absence.
     pub(super) fn frame(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
         let words = |bytes: i64| -> Option<u32> {
             let bytes = usize::try_from(bytes).ok()?;
-            let fits = bytes % 8 == 0 && (1..=MOST_WORDS).contains(&(bytes / 8));
+            let fits = bytes % 8 == 0 && (1..=MAX_WORDS).contains(&(bytes / 8));
             fits.then_some((bytes / 8) as u32)
         };
         match (words(cfa_bytes), saved_bp_bytes.map(words)) {
@@ -71,7 +72,7 @@ impl Rule {
         Rule((stop as u32) << 15)
     }
 
-    /// From the bits of a cache entry, if they are no more than a rule has.
+    /// The rule in the bits of a cache entry, if they are at most [`Rule::BITS`].
     #[inline(always)]
     pub(super) fn from_bits(bits: u64) -> Option<Rule> {
         (bits < 1 << Rule::BITS).then_some(Rule(bits as u32))
@@ -102,7 +103,7 @@ impl Rule {
         (self.0 as usize & 0x7ffe) << 2
     }
 
-    /// How far below the CFA the caller's `rbp` is saved; 8 when it is not.
+    /// How many bytes below the CFA the caller's `rbp` is saved; 8 when it is not saved.
     #[inline(always)]
     pub(super) fn saved_bp_bytes(self) -> usize {
         (self.0 as usize >> 15) << 3
@@ -119,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_gives_back_what_it_was_made_of() {
+    fn a_rule_returns_what_it_was_made_of() {
         let frame = Rule::frame(Base::Sp, 48, Some(16));
         assert!(frame.is_frame() && !frame.counts_from_bp() && frame.saves_bp());
         assert_eq!((frame.cfa_bytes(), frame.saved_bp_bytes()), (48, 16));
         assert_eq!(Rule::from_bits(frame.bits()), Some(frame));
-        let largest = Rule::frame(Base::Bp, 8 * MOST_WORDS as i64, Some(8 * MOST_WORDS as i64));
-        assert_eq!((largest.cfa_bytes(), largest.saved_bp_bytes()), (8 * MOST_WORDS, 8 * MOST_WORDS));
+        let largest = Rule::frame(Base::Bp, 8 * MAX_WORDS as i64, Some(8 * MAX_WORDS as i64));
+        assert_eq!((largest.cfa_bytes(), largest.saved_bp_bytes()), (8 * MAX_WORDS, 8 * MAX_WORDS));
         assert_eq!(Rule::from_bits(largest.bits()), Some(largest));
         assert_eq!(Rule::from_bits(1 << Rule::BITS | largest.bits()), None);
         assert_eq!(Rule::frame(Base::Bp, 16, Some(16)), Rule::FRAME_POINTER);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_to_be_unfit() {
+    fn a_rule_that_does_not_fit_is_unfit() {
         let unfit = Rule::stop(Stop::Unfit);
         for (cfa, saved) in [
             (0, None),

@@ -1,14 +1,16 @@
-//! The names of thousands of addresses, beside those that `backtrace::resolve` gives.
+//! The names of thousands of addresses, compared with those of `backtrace::resolve`.
+#![forbid(unsafe_code)]
 
 use std::{ffi::c_void, ops::Range, ptr};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use super::{Symbol, Symbolizer, demangle::demangle, loader};
+use super::super::{super::modules, Symbol, Symbolizer, demangle::demangle};
+use crate::random::Random;
 
 type Plain = (String, String, u32);
 
-/// `(name, file, line)` by `backtrace`, innermost first, with names demangled as ours are.
+/// `(name, file, line)` by `backtrace`, innermost first, demangled like memreel's names.
 fn by_backtrace(address: usize) -> Vec<Plain> {
     let mut frames = Vec::new();
     backtrace::resolve(ptr::without_provenance_mut::<c_void>(address), |symbol| {
@@ -21,25 +23,21 @@ fn by_backtrace(address: usize) -> Vec<Plain> {
 
 fn by_us(symbolizer: &mut Symbolizer, address: usize) -> Vec<Plain> {
     let plain = |symbol: &Symbol| (symbol.name.to_string(), symbol.filename.to_string(), symbol.line);
-    // Not `frames`: that cuts off memreel's own, which are most of the test binary.
+    // Not `frames`, which cuts off memreel's own: they are most of the test binary.
     symbolizer.whole(&[address]).iter().map(plain).collect()
 }
 
-/// Addresses all over the code of a module whose path ends so, the same in every run.
+/// Addresses all over the code of the module whose path `is_it` accepts, the same in every run.
 fn addresses_in(is_it: impl Fn(&str) -> bool, n: usize) -> Vec<usize> {
-    let (_, modules) = loader::list();
+    let (_, modules) = modules::list();
     let module = modules.iter().find(|module| is_it(&module.path.to_string_lossy())).expect("it is loaded");
     let data = std::fs::read(&module.path).unwrap();
     let file = object::File::parse(&*data).unwrap();
     let text = file.section_by_name(".text").unwrap();
     let (start, len) = (text.address(), text.size());
     let code: Range<usize> = module.bias + start as usize..module.bias + (start + len) as usize;
-    let mut state = 42_u64;
-    let mut random = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize
-    };
-    (0..n).map(|_| code.start + 1 + random() % code.len()).collect()
+    let mut random = Random::new(42);
+    (0..n).map(|_| code.start + 1 + random.below(code.len() as u64) as usize).collect()
 }
 
 fn own_addresses(n: usize) -> Vec<usize> {
@@ -47,7 +45,7 @@ fn own_addresses(n: usize) -> Vec<usize> {
     addresses_in(|path| path == own, n)
 }
 
-/// Every name that a file's symbols give the byte before an address, by looking at each symbol.
+/// The name of every symbol of a file that covers an address.
 fn symbols_at(file: &object::File<'_>, probe: u64) -> Vec<String> {
     let covers = |symbol: &object::Symbol<'_, '_>| {
         (symbol.address()..symbol.address() + symbol.size()).contains(&probe) && symbol.is_definition()
@@ -59,17 +57,17 @@ fn is_number(name: &str) -> bool {
     name.contains("+0x")
 }
 
-/// Two differences are meant. Functions folded into one have several names,
-/// and each may take another. And they give a symbol's name to the byte behind
+/// Two differences are intended. A function that several were folded into has several names,
+/// and each reader may take another. And `backtrace` gives a symbol's name to the byte after
 /// its end too, which is padding.
 #[test]
 fn this_program_is_named_as_backtrace_names_it() {
     let addresses = own_addresses(5000);
     let data = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*data).unwrap();
-    let bias = loader::list().1.iter().find(|module| module.ranges[0].start <= addresses[0]).unwrap().bias;
+    let bias = modules::list().1.iter().find(|module| module.ranges[0].start <= addresses[0]).unwrap().bias;
     let mut symbolizer = Symbolizer::default();
-    symbolizer.prepare(addresses.iter().copied());
+    symbolizer.prepare([(&addresses[..], modules::now())].into_iter());
     let (mut n_inlined, mut n_lines) = (0, 0);
     for address in addresses {
         let (ours, theirs) = (by_us(&mut symbolizer, address), by_backtrace(address));
@@ -89,13 +87,13 @@ fn this_program_is_named_as_backtrace_names_it() {
     );
 }
 
-/// Calls, files and lines are the same. Much of libc has several names, of
-/// which we take the public one and they the last in their table.
+/// Calls, files and lines are the same. Many functions of libc have several names, of
+/// which memreel takes the public one and `backtrace` the last in its table.
 #[test]
 fn libc_is_named_as_backtrace_names_it() {
     let addresses = addresses_in(|path| path.contains("/libc.so") || path.contains("/ld-musl"), 2000);
     let mut symbolizer = Symbolizer::default();
-    symbolizer.prepare(addresses.iter().copied());
+    symbolizer.prepare([(&addresses[..], modules::now())].into_iter());
     let mut n_ours = 0;
     for address in addresses {
         let (ours, theirs) = (by_us(&mut symbolizer, address), by_backtrace(address));

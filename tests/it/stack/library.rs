@@ -1,14 +1,17 @@
-//! Small shared libraries, compiled when a test asks for them. The library's own unit tests use this file too.
+//! Small shared libraries that a test compiles and loads. Unit tests of `src` use this file too.
 
 use std::{
+    ffi::{CStr, CString, c_void},
     fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// A library whose function `run` calls back from a function of a given name,
-/// which stands in line 6 of `<name>.rs`. It needs nothing of std, so that it
-/// can be unloaded: std's thread-locals would hold it.
+/// Compiles a library with a function `run` that calls back through a function
+/// named `name`, in line 6 of `<name>.rs`.
+///
+/// It uses nothing of std, so that it can be unloaded: std's thread-locals would keep it.
 pub(crate) fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let text = "#![no_std]
             #[panic_handler] fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
@@ -25,7 +28,7 @@ pub(crate) fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     compile_text(folder, name, &text.replace("NAME", name), options)
 }
 
-/// A library of any text.
+/// Compiles a library of any source text; returns its path.
 pub(crate) fn compile_text(folder: &Path, name: &str, text: &str, options: &[&str]) -> PathBuf {
     let source = folder.join(format!("{name}.rs"));
     fs::write(&source, text).unwrap();
@@ -37,4 +40,32 @@ pub(crate) fn compile_text(folder: &Path, name: &str, text: &str, options: &[&st
     let output = command.output().expect("rustc is on the path");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     library
+}
+
+/// A library in memory, unloaded when it is dropped.
+pub(crate) struct Library(*mut c_void);
+
+impl Library {
+    pub(crate) fn open(path: &Path) -> Library {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a path that ends in a zero; the libraries of this file have no initialisers.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{path:?} does not load");
+        Library(handle)
+    }
+
+    /// The address of an exported function.
+    pub(crate) fn function(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is loaded, and the name ends in a zero.
+        let function = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        assert!(!function.is_null(), "{name:?} is not exported");
+        function
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once, and none of its functions is running.
+        unsafe { libc::dlclose(self.0) };
+    }
 }

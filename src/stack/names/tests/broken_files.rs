@@ -1,4 +1,4 @@
-//! Modules whose files lie: cut short, changed, of another make. Every address still gets a name.
+//! Modules with broken files: cut short, changed, or of another format. Every address still gets a name.
 
 use std::{
     fs,
@@ -6,23 +6,25 @@ use std::{
     sync::Arc,
 };
 
-use super::{
+use super::super::{
+    super::modules::{Fingerprint, Module},
     debug_file::Arena,
     demangle::demangle,
-    identity::Identity,
     image::{self, Probe},
+};
+use crate::{
     library::{compile, compile_text},
-    modules::Module,
+    random::Random,
 };
 
-/// A module of a file as it is now, so that it is read and not refused as another build.
+/// A module of the present build of a file, so that the file is read and not refused.
 fn module(path: &Path) -> Module {
     let data = fs::read(path).unwrap();
-    let identity = Identity::of_file(&data).unwrap_or(Identity::Print(0));
-    Module { number: 0, path: path.into(), bias: 0, ranges: Vec::new(), identity }
+    let fingerprint = Fingerprint::of_file(&data).unwrap_or(Fingerprint::of_number(0));
+    Module { path: path.into(), bias: 0, ranges: Vec::new(), fingerprint }
 }
 
-/// The calls behind some offsets, innermost first, `-` for none, with no net below: a panic fails the test.
+/// The calls at some offsets, innermost first, `-` for none. No panic is caught: one fails the test.
 fn names(path: &Path, offsets: &[u64]) -> Vec<String> {
     let arena = Arena::default();
     let probes: Vec<Probe> =
@@ -33,7 +35,7 @@ fn names(path: &Path, offsets: &[u64]) -> Vec<String> {
     texts.map(|text| if text.is_empty() { "-".into() } else { text }).collect()
 }
 
-/// The offset of a library's function of a name.
+/// The offset of the function `name` in a library.
 fn offset_of(path: &Path, name: &str) -> u64 {
     use object::{Object, ObjectSymbol};
     let data = fs::read(path).unwrap();
@@ -51,11 +53,8 @@ fn a_file_cut_short_or_changed_anywhere_never_panics() {
     assert!(sound.contains(&"run:10".into()), "{sound:?}");
     let data = fs::read(&whole).unwrap();
     let broken = folder.path().join("broken.so");
-    let mut state = 7_u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % below
-    };
+    let mut random = Random::new(7);
+    let mut random = |below: usize| random.below(below as u64) as usize;
     let mut n_different = 0;
     for round in 0..3000 {
         let mut data = data.clone();
@@ -75,11 +74,11 @@ fn a_file_cut_short_or_changed_anywhere_never_panics() {
         assert_eq!(names.len(), offsets.len());
         n_different += usize::from(names != sound);
     }
-    assert!(n_different > 500, "only {n_different} of the files were broken where it counts");
+    assert!(n_different > 500, "only {n_different} of the files were broken where it matters");
 }
 
 #[test]
-fn what_is_no_library_names_nothing() {
+fn a_file_that_is_not_a_library_names_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (name, data) in [("empty", &b""[..]), ("text", b"not an ELF file"), ("magic", b"\x7fELF\x02\x01\x01")]
     {
@@ -87,8 +86,8 @@ fn what_is_no_library_names_nothing() {
         fs::write(&path, data).unwrap();
         assert_eq!(names(&path, &[0, 5]), ["-", "-"], "{name}");
     }
-    let gone =
-        Module { number: 0, path: "/gone.so".into(), bias: 0, ranges: vec![], identity: Identity::Print(0) };
+    let fingerprint = Fingerprint::of_number(0);
+    let gone = Module { path: "/gone.so".into(), bias: 0, ranges: Vec::new(), fingerprint };
     let (arena, probe) = (Arena::default(), Probe { offset: 5, is_return: true });
     let places = image::look_up(&gone, &[probe], &arena, &mut |text| Arc::from(text));
     assert_eq!(places, [image::Place::default()]);
@@ -117,7 +116,7 @@ fn lines_are_found_where_linkers_put_them() {
     }
 }
 
-/// A library that is nothing but a link to `full.debug` of some checksum.
+/// A library that contains nothing but a link to `full.debug` with a checksum.
 fn linked(folder: &Path, name: &str, checksum: u32) -> PathBuf {
     let bytes = [&b"full.debug\0\0"[..], &checksum.to_ne_bytes()].concat();
     let text = format!(

@@ -1,50 +1,25 @@
 //! Frames of libraries that were unloaded, replaced, or followed by others at the same addresses.
 
 use std::{
-    ffi::{CString, c_void},
+    ffi::c_void,
     fs,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use memreel::{Allocation, Reel, recorder::History};
 
-use crate::library::compile;
+use super::library::{Library, compile};
 
-/// A library in memory, until it is dropped.
-struct Library(*mut c_void);
-
-impl Library {
-    fn open(path: &Path) -> Library {
-        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: a path that ends in a zero; the library has no initialisers.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        assert!(!handle.is_null(), "{path:?} does not load");
-        Library(handle)
+/// Runs `work` below the functions of a library of [`compile`].
+fn run_below(library: &Library, mut work: &mut dyn FnMut()) {
+    extern "C" fn callback(work: *mut c_void) {
+        // SAFETY: the pointer made below, used while `run` waits.
+        unsafe { (*work.cast::<&mut dyn FnMut()>())() }
     }
-
-    /// Runs `work` below the library's functions.
-    fn run(&self, mut work: &mut dyn FnMut()) {
-        extern "C" fn callback(work: *mut c_void) {
-            // SAFETY: the pointer made below, used while `run` waits.
-            unsafe { (*work.cast::<&mut dyn FnMut()>())() }
-        }
-        type Run = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> usize;
-        // SAFETY: `run` is a function of that type in every library of `compile`.
-        unsafe {
-            let run = libc::dlsym(self.0, c"run".as_ptr());
-            assert!(!run.is_null());
-            let run = std::mem::transmute::<*mut c_void, Run>(run);
-            run(callback, (&raw mut work).cast());
-        }
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: opened once, closed once, and nothing of it is running.
-        unsafe { libc::dlclose(self.0) };
-    }
+    type Run = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> usize;
+    // SAFETY: `run` is a function of that type in every library of `compile`.
+    let run = unsafe { std::mem::transmute::<*mut c_void, Run>(library.function(c"run")) };
+    run(callback, (&raw mut work).cast());
 }
 
 /// Whether a file is mapped anywhere in this process.
@@ -52,7 +27,7 @@ fn is_loaded(path: &Path) -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap())
 }
 
-/// A library compiled with lines.
+/// Compiles a library with line tables.
 fn library(folder: &Path, name: &str) -> PathBuf {
     compile(folder, name, &["-Cdebuginfo=line-tables-only"])
 }
@@ -62,9 +37,9 @@ fn allocates_below(reel: &Reel, library: &Path) -> Allocation {
     let mut block = None;
     {
         let library = Library::open(library);
-        library.run(&mut || block = Some(std::hint::black_box(reel.alloc(512).unwrap())));
+        run_below(&library, &mut || block = Some(std::hint::black_box(reel.alloc(512).unwrap())));
     }
-    assert!(!is_loaded(library), "{} stays in memory: nothing is tested", library.display());
+    assert!(!is_loaded(library), "{} is still in memory, so nothing would be tested", library.display());
     block.unwrap()
 }
 
@@ -84,7 +59,7 @@ fn reel() -> Reel {
     Reel::builder().history(History::all()).build().unwrap()
 }
 
-/// `name:line` of the frames of each `alloc` that lie in files ending so.
+/// `name:line` of the frames of each `alloc` whose file ends with `ending` or whose name contains it.
 fn frames_in(reel: &Reel, ending: &str) -> Vec<Vec<String>> {
     let snapshot = reel.snapshot();
     let allocs = snapshot.device_traces[0].iter().filter(|e| e.action == Some(memreel::Action::Alloc));
@@ -108,7 +83,7 @@ fn a_library_keeps_its_names_after_it_is_unloaded() {
 }
 
 #[test]
-fn a_file_that_was_replaced_names_nothing() {
+fn a_replaced_file_names_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (library(folder.path(), "old_one"), library(folder.path(), "new_one"));
     let reel = reel();

@@ -1,0 +1,319 @@
+//! Which module an address was in when its stack was noted, although the module may be gone since.
+//!
+//! Addresses are numbers, and a library may be loaded where another was before. So a module has
+//! lives, which begin when it is first seen in the loader's list and end when it is no longer
+//! there, and every list that differs from the one before begins a [`Generation`]. A
+//! stack is kept with the generation in which it was noted, and its addresses belong to the
+//! modules that were loaded then. A library that no noted stack ran through is forgotten when
+//! it is unloaded.
+//!
+//! One case stays imprecise: a stack whose numbers all come back under another library is not
+//! new to its interner, so it is named after the first.
+#![forbid(unsafe_code)]
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    loader::{self, Version},
+    module::{self, Module},
+};
+
+/// Counts the different lists of loaded modules that were seen in this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Generation(u32);
+
+impl Generation {
+    /// Later than every generation.
+    const NEVER: Generation = Generation(u32::MAX);
+}
+
+/// A module with a number that distinguishes it from every other module of this process,
+/// loaded or not. Another build, or the same at another place, is another module.
+#[derive(PartialEq, Eq, Debug)]
+pub(in crate::stack) struct Life {
+    pub(in crate::stack) number: u32,
+    pub(in crate::stack) module: Module,
+}
+
+/// Remembers the modules that a stack runs through; returns the generation to keep with the stack.
+///
+/// It is called while the stack's functions are still running, and with no
+/// lock held, because it may wait for the loader's lock. When no library was loaded or unloaded
+/// since the last call, it costs the loader's two counters and one look-up an address.
+pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
+    let mut history = current();
+    history.note(addresses);
+    history.generation
+}
+
+/// The present generation.
+pub(in crate::stack) fn now() -> Generation {
+    current().generation
+}
+
+/// The module that each address was in, in a generation.
+pub(in crate::stack) fn owners(addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
+    let history = lock();
+    addresses.iter().map(|address| history.owner(*address, generation).cloned()).collect()
+}
+
+/// The history up to the loader's present list.
+///
+/// The loader is asked with the history unlocked: a thread that holds the loader's lock
+/// may be about to note a stack of its own. So another thread may be faster
+/// with a newer list, and an older one then changes nothing.
+fn current() -> MutexGuard<'static, History> {
+    let version = loader::version();
+    let history = lock();
+    if history.version == Some(version) {
+        return history;
+    }
+    drop(history);
+    let (version, modules) = module::list();
+    let mut history = lock();
+    history.update(version, modules);
+    history
+}
+
+fn lock() -> MutexGuard<'static, History> {
+    /// std's lock even under loom: it is a leaf, because no other lock is taken under it.
+    static HISTORY: Mutex<History> = Mutex::new(History::new());
+    HISTORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// When a module was loaded, of the times that matter to a stack.
+#[derive(Debug)]
+struct Presence {
+    life: Arc<Life>,
+    /// Rising; the last ends at [`Generation::NEVER`] while the module is loaded.
+    spans: Vec<Range<Generation>>,
+    /// Whether a stack was noted in the last span.
+    is_noted: bool,
+}
+
+impl Presence {
+    fn is_loaded(&self) -> bool {
+        self.spans.last().is_some_and(|span| span.end == Generation::NEVER)
+    }
+
+    fn was_loaded_in(&self, generation: Generation) -> bool {
+        self.spans.iter().any(|span| span.contains(&generation))
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        self.life.module.ranges.iter().any(|range| range.contains(&address))
+    }
+
+    fn begin(&mut self, generation: Generation) {
+        self.spans.push(generation..Generation::NEVER);
+        self.is_noted = false;
+    }
+
+    /// Ends the last span, which is forgotten if no stack needs it: a program that loads and
+    /// unloads for ever stays as small as its stacks.
+    fn end(&mut self, generation: Generation) {
+        match self.spans.pop() {
+            Some(span) if self.is_noted => self.spans.push(span.start..generation),
+            _ => {}
+        }
+    }
+}
+
+#[derive(Debug)]
+struct History {
+    /// The version of the list that was seen last.
+    version: Option<Version>,
+    generation: Generation,
+    presences: Vec<Presence>,
+    n_lives: u32,
+    /// The ranges of loaded modules, rising, with the places of their presences.
+    loaded: Vec<(Range<usize>, usize)>,
+}
+
+impl History {
+    const fn new() -> History {
+        History {
+            version: None,
+            generation: Generation(0),
+            presences: Vec::new(),
+            n_lives: 0,
+            loaded: Vec::new(),
+        }
+    }
+
+    fn update(&mut self, version: Version, modules: Vec<Module>) {
+        if self.version.is_some_and(|seen| seen >= version) {
+            return;
+        }
+        self.version = Some(version);
+        self.generation.0 += 1;
+        for presence in &mut self.presences {
+            if presence.is_loaded() && !modules.contains(&presence.life.module) {
+                presence.end(self.generation);
+            }
+        }
+        self.presences.retain(|presence| !presence.spans.is_empty());
+        modules.into_iter().for_each(|module| self.see(module));
+        self.index_loaded();
+    }
+
+    /// A module in the list: one that is still loaded, one that is loaded again, or a new one.
+    fn see(&mut self, module: Module) {
+        let generation = self.generation;
+        match self.presences.iter_mut().find(|presence| presence.life.module == module) {
+            Some(presence) if presence.is_loaded() => {}
+            Some(presence) => presence.begin(generation),
+            None => {
+                let life = Arc::new(Life { number: self.n_lives, module });
+                self.n_lives += 1;
+                let spans = vec![generation..Generation::NEVER];
+                self.presences.push(Presence { life, spans, is_noted: false });
+            }
+        }
+    }
+
+    fn index_loaded(&mut self) {
+        let loaded = self.presences.iter().enumerate().filter(|(_, presence)| presence.is_loaded());
+        self.loaded = loaded
+            .flat_map(|(at, presence)| {
+                presence.life.module.ranges.iter().map(move |range| (range.clone(), at))
+            })
+            .collect();
+        self.loaded.sort_unstable_by_key(|(range, _)| range.start);
+    }
+
+    fn note(&mut self, addresses: &[usize]) {
+        for address in addresses {
+            if let Some(at) = self.loaded_at(address.wrapping_sub(1)) {
+                self.presences[at].is_noted = true;
+            }
+        }
+    }
+
+    /// The module of the byte before a return address: a call may be the last instruction of
+    /// its module.
+    fn owner(&self, address: usize, generation: Generation) -> Option<&Arc<Life>> {
+        let inside = address.checked_sub(1)?;
+        let loaded = self.loaded_at(inside).map(|at| &self.presences[at]);
+        let presence = loaded.filter(|presence| presence.was_loaded_in(generation)).or_else(|| {
+            let mut gone = self.presences.iter().filter(|presence| !presence.is_loaded());
+            gone.find(|presence| presence.contains(inside) && presence.was_loaded_in(generation))
+        });
+        presence.map(|presence| &presence.life)
+    }
+
+    /// The place of the loaded module that contains an address.
+    fn loaded_at(&self, address: usize) -> Option<usize> {
+        let next = self.loaded.partition_point(|(range, _)| range.start <= address);
+        let (range, at) = &self.loaded[next.checked_sub(1)?];
+        range.contains(&address).then_some(*at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fingerprint::Fingerprint, *};
+
+    fn module(path: &str, start: usize, build: u64) -> Module {
+        let fingerprint = Fingerprint::of_number(build);
+        Module { path: path.into(), bias: start, ranges: vec![start..start + 0x100], fingerprint }
+    }
+
+    /// A history, and its lists of modules one after another.
+    struct Lists(History, u64);
+
+    impl Lists {
+        fn new(modules: Vec<Module>) -> Lists {
+            let mut lists = Lists(History::new(), 0);
+            lists.next(modules);
+            lists
+        }
+
+        fn next(&mut self, modules: Vec<Module>) {
+            self.1 += 1;
+            self.0.update(Version { n_loaded: self.1, n_unloaded: 0 }, modules);
+        }
+
+        fn note(&mut self, addresses: &[usize]) -> Generation {
+            self.0.note(addresses);
+            self.0.generation
+        }
+
+        fn names(&self, addresses: &[usize], generation: Generation) -> Vec<String> {
+            let name = |address: &usize| match self.0.owner(*address, generation) {
+                Some(life) => format!("{}.{}", life.module.path.display(), life.number),
+                None => "-".into(),
+            };
+            addresses.iter().map(name).collect()
+        }
+    }
+
+    #[test]
+    fn addresses_belong_to_the_module_of_the_byte_before() {
+        let lists = Lists::new(vec![module("b", 0x2000, 0), module("a", 0x1000, 0)]);
+        let addresses = [0, 0x1000, 0x1001, 0x1100, 0x1101, 0x2050, usize::MAX];
+        assert_eq!(lists.names(&addresses, lists.0.generation), ["-", "-", "a.1", "a.1", "-", "b.0", "-"]);
+    }
+
+    #[test]
+    fn a_library_outlives_its_unloading_if_a_stack_ran_through_it() {
+        let (main, a, b) = (module("main", 0x1000, 0), module("a", 0x2000, 0), module("b", 0x3000, 0));
+        let mut lists = Lists::new(vec![main.clone(), a.clone(), b]);
+        let first = lists.note(&[0x2010, 0x1010]);
+        lists.next(vec![main.clone()]);
+        assert_eq!(lists.names(&[0x2010, 0x2020, 0x3010, 0x1010], first), ["a.1", "a.1", "-", "main.0"]);
+        assert_eq!(lists.0.presences.len(), 2, "no stack ran through b");
+        assert_eq!(lists.names(&[0x2010, 0x1010], lists.0.generation), ["-", "main.0"]);
+        lists.next(vec![main, a]);
+        assert_eq!(lists.names(&[0x2010], lists.0.generation), ["a.1"], "the same build at the same place");
+        assert_eq!(lists.names(&[0x2010], first), ["a.1"]);
+    }
+
+    #[test]
+    fn modules_at_the_same_addresses_are_distinguished() {
+        let mut lists = Lists::new(vec![module("a", 0x2000, 0)]);
+        let in_a = lists.note(&[0x2010]);
+        lists.next(vec![module("b", 0x2000, 0)]);
+        let in_b = lists.note(&[0x2010]);
+        lists.next(vec![module("b", 0x2000, 1)]);
+        let in_other_b = lists.note(&[0x2010]);
+        lists.next(vec![]);
+        let in_none = lists.note(&[0x2010]);
+        lists.next(vec![module("a", 0x2000, 0)]);
+        let in_a_again = lists.note(&[0x2010]);
+        lists.next(vec![module("c", 0x2000, 0)]);
+        let generations = [in_a, in_b, in_other_b, in_none, in_a_again];
+        let names: Vec<_> = generations.map(|generation| lists.names(&[0x2010], generation).concat()).into();
+        assert_eq!(names, ["a.0", "b.1", "b.2", "-", "a.0"]);
+    }
+
+    #[test]
+    fn an_older_list_changes_nothing() {
+        let mut lists = Lists::new(vec![module("a", 0x2000, 0)]);
+        lists.0.update(Version { n_loaded: 5, n_unloaded: 0 }, vec![module("b", 0x2000, 0)]);
+        lists.0.update(Version { n_loaded: 4, n_unloaded: 0 }, vec![module("a", 0x2000, 0)]);
+        assert_eq!(lists.names(&[0x2010], lists.0.generation), ["b.1"]);
+    }
+
+    #[test]
+    fn loading_and_unloading_for_ever_costs_nothing() {
+        let mut lists = Lists::new(vec![]);
+        for i in 1..1000 {
+            lists.next(vec![module("a", 0x1000 * i as usize, i), module("b", 0x100, 0)]);
+            lists.note(&[7]);
+            lists.next(vec![]);
+        }
+        assert!(lists.0.presences.is_empty() && lists.0.loaded.is_empty());
+    }
+
+    #[test]
+    fn this_program_is_noted() {
+        let here = note as fn(&[usize]) -> Generation as usize + 1;
+        let owners = owners(&[here, 5], note(&[here, 5]));
+        assert_eq!(owners[0].as_ref().unwrap().module.path, std::env::current_exe().unwrap());
+        assert_eq!(owners[1], None);
+    }
+}

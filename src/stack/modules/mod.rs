@@ -1,0 +1,24 @@
+//! The modules of this process: the program and its libraries, those loaded now and those loaded once.
+//!
+//! This is the one place that asks the dynamic loader. The walk asks for the module at an
+//! address ([`find`]); the interner notes the modules that a new stack runs through
+//! ([`note`]); names ask which module an address was in when its stack was noted ([`owners`]).
+
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+mod find;
+mod fingerprint;
+mod history;
+mod loader;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod mapping;
+mod module;
+
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+pub(super) use find::{find, prepare};
+pub(super) use fingerprint::Fingerprint;
+pub(super) use history::{Generation, Life, note, now, owners};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+pub(super) use mapping::Mapping;
+pub(super) use module::Module;
+#[cfg(test)]
+pub(super) use module::list;

@@ -1,0 +1,230 @@
+//! Random chains of calls, on which every method must see what `backtrace::trace` sees.
+//!
+//! They consist of what is hard for unwinders: recursion, closures, inlined frames, callbacks
+//! through libc and through libraries that come and go, threads, frames of a size that is only
+//! known at run time, and frames in which `rbp` points at something that looks like a frame.
+
+use std::{
+    ffi::{c_int, c_void},
+    hint::black_box,
+    ptr,
+    sync::LazyLock,
+    thread,
+};
+
+use super::{
+    super::{
+        interner::StackInterner,
+        limits::{DEFAULT_STACKS, MAX_DEPTH},
+        method::StackMethod,
+        unwind,
+    },
+    bounce::Bounce,
+    frames::{memreel_chain_aligned, memreel_chain_last, memreel_chain_sized, memreel_chain_tempting},
+};
+use crate::random::Random;
+
+/// memreel's own methods.
+pub(super) const OWN: [StackMethod; 3] = [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules];
+
+unsafe extern "C" {
+    fn _Unwind_FindEnclosingFunction(address: *const c_void) -> *const c_void;
+}
+
+/// A chain of calls on its way down.
+pub(super) struct Chain<'a> {
+    random: Random,
+    n_left: u32,
+    bounces: &'a [Bounce],
+    n_compared: usize,
+    n_cut: usize,
+    n_unfit: usize,
+    n_threads: usize,
+    /// Whether some frame has a rule that only the system's unwinder can follow.
+    has_unfit: bool,
+}
+
+impl<'a> Chain<'a> {
+    /// A chain of `n_left` more calls, which may pass through `bounces`.
+    pub(super) fn new(seed: u64, n_left: u32, bounces: &'a [Bounce]) -> Chain<'a> {
+        let random = Random::new(seed);
+        Chain { random, n_left, bounces, n_compared: 0, n_cut: 0, n_unfit: 0, n_threads: 0, has_unfit: false }
+    }
+}
+
+/// One link: compares at random, then goes on in one of many ways.
+#[inline(never)]
+fn go_on(chain: &mut Chain<'_>) -> u64 {
+    if chain.n_left == 0 || chain.random.chance(6) {
+        compare(chain);
+    }
+    if chain.n_left == 0 {
+        return 1;
+    }
+    chain.n_left -= 1;
+    let data = ptr::from_mut(chain).cast::<c_void>();
+    match chain.random.below(if chain.n_threads == 0 { 121 } else { 120 }) / 10 {
+        0 => go_on(chain).wrapping_mul(black_box(3)),
+        1 => by_closure(chain, &mut |chain| black_box(go_on(chain)) + 1),
+        2 => inlined_outer(chain) + 2,
+        // SAFETY: here and below, each calls back with the data it is given,
+        // before it returns, and the chain is not used here meanwhile.
+        3 => after(|| unsafe { by_qsort(data) }),
+        // SAFETY: as above.
+        4 => after(|| unsafe { by_bsearch(data) }),
+        5 => {
+            let n_bytes = 8 * chain.random.below(300) as usize;
+            // SAFETY: as above.
+            after(|| unsafe { memreel_chain_sized(link, data, n_bytes) })
+        }
+        // SAFETY: as above.
+        6 => after(|| unsafe { memreel_chain_tempting(link, data) }),
+        7 if chain.random.chance(8) => {
+            chain.has_unfit = true;
+            // SAFETY: as above.
+            after(|| unsafe { memreel_chain_aligned(link, data) })
+        }
+        8 | 9 if !chain.bounces.is_empty() => {
+            let bounce = *chain.random.pick(chain.bounces);
+            // SAFETY: as above.
+            after(|| unsafe { bounce(link, data) })
+        }
+        10 => large_frame(chain) + 4,
+        // SAFETY: as above.
+        11 => after(|| unsafe { memreel_chain_last(link, data) }),
+        12 => on_a_thread(chain),
+        _ => go_on(chain).wrapping_add(black_box(7)),
+    }
+}
+
+/// Goes on with a chain.
+unsafe extern "C-unwind" fn link(data: *mut c_void) {
+    // SAFETY: `go_on` made this of a chain that it does not use meanwhile.
+    black_box(go_on(unsafe { &mut *data.cast() }));
+}
+
+/// Calls, and keeps the call from being a tail call.
+#[inline(always)]
+pub(super) fn after(call: impl FnOnce()) -> u64 {
+    call();
+    black_box(5)
+}
+
+#[inline(never)]
+fn by_closure(chain: &mut Chain<'_>, next: &mut dyn FnMut(&mut Chain<'_>) -> u64) -> u64 {
+    black_box(next)(chain) ^ 1
+}
+
+#[inline(always)]
+fn inlined_outer(chain: &mut Chain<'_>) -> u64 {
+    let own = black_box(chain.n_left);
+    inlined_inner(chain) + u64::from(own)
+}
+
+#[inline(always)]
+fn inlined_inner(chain: &mut Chain<'_>) -> u64 {
+    black_box(go_on(chain)) ^ black_box(9)
+}
+
+#[inline(never)]
+fn large_frame(chain: &mut Chain<'_>) -> u64 {
+    let own = black_box([chain.random.next(); 700]);
+    go_on(chain) ^ own[chain.random.below(700) as usize]
+}
+
+#[inline(never)]
+fn on_a_thread(chain: &mut Chain<'_>) -> u64 {
+    chain.n_threads += 1;
+    thread::scope(|scope| scope.spawn(|| go_on(chain)).join().unwrap())
+}
+
+/// The comparison of `qsort` and `bsearch`, whose elements point at the chain.
+unsafe extern "C" fn compare_links(a: *const c_void, _: *const c_void) -> c_int {
+    // SAFETY: `by_qsort` and `by_bsearch` make arrays of such pointers.
+    let data = unsafe { *a.cast::<*mut c_void>() };
+    // SAFETY: as in `link`.
+    unsafe { link(data) };
+    0
+}
+
+/// # Safety
+///
+/// `data` is a chain that is not used meanwhile.
+#[inline(never)]
+unsafe fn by_qsort(data: *mut c_void) {
+    let mut links = [data; 2];
+    // SAFETY: two elements of a pointer's size.
+    unsafe { libc::qsort(links.as_mut_ptr().cast(), 2, size_of::<*mut c_void>(), Some(compare_links)) }
+}
+
+/// # Safety
+///
+/// Like [`by_qsort`].
+#[inline(never)]
+unsafe fn by_bsearch(data: *mut c_void) {
+    let links = [data];
+    let key = links.as_ptr().cast();
+    // SAFETY: one element of a pointer's size, which is also the key.
+    black_box(unsafe { libc::bsearch(key, key, 1, size_of::<*mut c_void>(), Some(compare_links)) });
+}
+
+/// Numbers the stacks: a walk by the rules of an unloaded library looks like a new stack,
+/// and new stacks are checked.
+pub(super) static INTERNER: LazyLock<StackInterner> = LazyLock::new(|| StackInterner::new(DEFAULT_STACKS));
+
+/// Compares the frames outside this one, by each method and by `backtrace::trace`.
+#[inline(never)]
+pub(super) fn compare(chain: &mut Chain<'_>) {
+    let mut traced = Vec::with_capacity(256);
+    backtrace::trace(|frame| {
+        traced.push(frame.ip().addr());
+        true
+    });
+    traced.retain(|address| *address != 0);
+    let own = compare as fn(&mut Chain<'_>) as usize;
+    let expected = outside(&traced, own);
+    // In changing order, so that each method follows each.
+    let turn = chain.random.below(3) as usize;
+    for i in 0..OWN.len() {
+        let method = OWN[(i + turn) % OWN.len()];
+        // Not by `stack::capture`, which would hide a failed walk behind the system's unwinder.
+        let Some(stack) = unwind::capture(&INTERNER, method) else {
+            assert!(chain.has_unfit, "{method:?} gave up");
+            chain.n_unfit += 1;
+            continue;
+        };
+        let words = INTERNER.addresses(stack);
+        let seen = outside(&words, own);
+        let is_cut = words.len() == MAX_DEPTH;
+        let expected = if is_cut { &expected[..seen.len().min(expected.len())] } else { expected };
+        assert_eq!(seen, expected, "{method:?}, {} links left", chain.n_left);
+        chain.n_compared += 1;
+        chain.n_cut += usize::from(is_cut);
+    }
+}
+
+/// The addresses after the first one inside the function at `own`.
+pub(super) fn outside(addresses: &[usize], own: usize) -> &[usize] {
+    let is_own = |address: &usize| {
+        // SAFETY: any address may be asked for.
+        unsafe { _Unwind_FindEnclosingFunction(ptr::without_provenance(address - 1)) }.addr() == own
+    };
+    let at = addresses.iter().position(is_own).unwrap_or_else(|| panic!("{own:x} is not in {addresses:x?}"));
+    &addresses[at + 1..]
+}
+
+/// Runs random chains; returns the number of comparisons, of those among them whose stacks
+/// were cut, and of walks that gave up where they may.
+pub(super) fn run(n_chains: usize, seed: u64, bounces: &[Bounce]) -> [usize; 3] {
+    let mut random = Random::new(seed);
+    let mut counts = [0; 3];
+    for _ in 0..n_chains {
+        let most = if random.chance(16) { 150 } else { 30 };
+        let n_left = random.below(most) as u32;
+        let mut chain = Chain::new(random.next(), n_left, bounces);
+        black_box(go_on(&mut chain));
+        let of_chain = [chain.n_compared, chain.n_cut, chain.n_unfit];
+        counts.iter_mut().zip(of_chain).for_each(|(count, n)| *count += n);
+    }
+    counts
+}

@@ -1,0 +1,7 @@
+//! Tests of captures that need the numbers and addresses of stacks.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+
+mod bounce;
+mod chain;
+mod frames;
+mod methods;

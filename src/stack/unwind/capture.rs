@@ -1,0 +1,51 @@
+//! The number of this thread's stack, from the thread's last capture where it is unchanged.
+#![forbid(unsafe_code)]
+
+use super::{
+    super::{interner::StackInterner, method::StackMethod},
+    last::Last,
+    learn::{self, Verdict},
+    step::Registers,
+    thread::{WalkAgain, with_last},
+};
+use crate::event::StackId;
+
+/// Captures this thread's stack and returns its number; none where only the portable walk can.
+///
+/// The first address is the caller's.
+#[inline(never)]
+pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -> Option<StackId> {
+    let start = Registers::here();
+    with_last(start, method, |last, walk_again| {
+        let has_source = interner.has_source();
+        if !has_source && let Some(stack) = last.stack_in(interner.number()) {
+            return Some(stack);
+        }
+        let known = interner.find_native(last.words(), last.hash());
+        let stack = known.or_else(|| number_new(interner, last, walk_again))?;
+        // The number of a full table is looked up each time, because each capture is counted.
+        if !has_source && interner.is_kept(stack) {
+            last.set_stack(interner.number(), stack);
+        }
+        Some(stack)
+    })
+}
+
+/// Numbers a stack that is new to the interner.
+///
+/// A walk that went astray by the rules of an unloaded library looks new. A new
+/// stack involves the loader in any case, so the modules on it are checked once more.
+#[cold]
+#[inline(never)]
+fn number_new(interner: &StackInterner, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {
+    match learn::recheck(last.words()) {
+        Verdict::Sound => {}
+        Verdict::Unsettled => return None,
+        Verdict::Forgotten => {
+            if !walk_again(last) {
+                return None;
+            }
+        }
+    }
+    Some(interner.intern_native(last.words(), last.hash()))
+}

@@ -1,0 +1,25 @@
+//! The preparation of captures: what the loader offers, and which method suits this build.
+#![forbid(unsafe_code)]
+
+use super::{
+    super::{method::StackMethod, modules},
+    learn,
+    rule::Rule,
+    step::Registers,
+};
+
+/// Looks up what captures need; returns the method that suits this build, or none
+/// if this program's own code cannot be walked.
+///
+/// std has frame pointers and glibc has none, whatever the build. What counts
+/// is the code that calls memreel, which is compiled like memreel: this very function
+/// is the sample.
+#[inline(never)]
+pub(in super::super) fn prepare() -> Option<StackMethod> {
+    modules::prepare();
+    match learn::learn(Registers::here().ip)? {
+        Rule::FRAME_POINTER => Some(StackMethod::FramePointers),
+        rule if rule.is_frame() => Some(StackMethod::Reuse),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! A thread's last capture, brought up to date by a walk.
+
+use std::{
+    cell::{Cell, UnsafeCell},
+    mem::MaybeUninit,
+    ops::Range,
+    sync::atomic::{Ordering, compiler_fence},
+};
+
+use super::{
+    super::{limits::MAX_DEPTH, method::StackMethod},
+    bounds, cache,
+    ends::Ends,
+    join::Join,
+    last::Last,
+    learn::{self, Verdict},
+    step::Registers,
+    walk::{End, walk},
+};
+
+/// The state of a thread that lives from one capture to the next.
+///
+/// Nothing here needs dropping, so the thread's storage has no destructor and
+/// can be used to the thread's very end.
+struct Thread {
+    is_busy: Cell<bool>,
+    stack: UnsafeCell<Range<usize>>,
+    ends: Ends,
+    last: UnsafeCell<Last>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            is_busy: Cell::new(false),
+            stack: UnsafeCell::new(0..0),
+            ends: Ends::new(),
+            last: UnsafeCell::new(Last::new()),
+        }
+    };
+}
+
+/// Walks the stack again, all the way, by rules that were checked; returns whether it could.
+pub(super) type WalkAgain<'a> = &'a dyn Fn(&mut Last) -> bool;
+
+/// Updates the thread's last capture to the stack at `start`, and calls `show` with it.
+///
+/// Returns none without calling `show` where only the portable walk can capture.
+#[inline(always)]
+pub(super) fn with_last<T>(
+    start: Registers,
+    method: StackMethod,
+    show: impl FnOnce(&mut Last, WalkAgain<'_>) -> Option<T>,
+) -> Option<T> {
+    THREAD.with(|thread| {
+        // A signal handler that interrupted a capture may capture too.
+        if thread.is_busy.replace(true) {
+            return None;
+        }
+        // The handler runs on this thread: the processor keeps the order, and the fence makes the compiler keep it.
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: `is_busy` was false, so no other reference into these cells is
+        // alive, and it is true until these two are gone: nothing below
+        // hands them out, and a panic in `show` leaves it true for ever.
+        let (stack, last) = unsafe { (&mut *thread.stack.get(), &mut *thread.last.get()) };
+        let is_made = update(stack, &thread.ends, last, start, method);
+        let shown = if is_made {
+            let live = start.sp..stack.end;
+            show(last, &|last| walk_anew::<false>(last, start, &live) != End::Unfit)
+        } else {
+            None
+        };
+        compiler_fence(Ordering::SeqCst);
+        thread.is_busy.set(false);
+        shown
+    })
+}
+
+/// Makes `last` the stack at `start`; returns whether it could.
+#[inline(always)]
+fn update(
+    stack: &mut Range<usize>,
+    ends: &Ends,
+    last: &mut Last,
+    start: Registers,
+    method: StackMethod,
+) -> bool {
+    if !stack.contains(&start.sp) && !learn_bounds(stack, start.sp) {
+        return false;
+    }
+    let live = start.sp..stack.end;
+    let end = match method {
+        StackMethod::Rules => walk_anew::<false>(last, start, &live),
+        StackMethod::FramePointers => walk_on::<true>(last, start, &live),
+        _ => walk_on::<false>(last, start, &live),
+    };
+    match end {
+        End::Joined(_) => true,
+        End::Outermost(sp) if ends.is_latest(sp) => true,
+        _ => ended_elsewhere(ends, last, start, &live, end),
+    }
+}
+
+/// Fills in the bounds of the thread's stack, once; returns whether the stack pointer is inside.
+///
+/// It is outside in a coroutine and on a signal's own stack.
+#[cold]
+fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
+    if stack.end == 0 {
+        *stack = bounds::stack_of_this_thread();
+        stack.end &= !7;
+        if stack.end == 0 {
+            // The system does not know the bounds, and is not asked again.
+            *stack = 8..8;
+        }
+    }
+    stack.contains(&sp)
+}
+
+/// Walks until the last capture is joined.
+#[inline(always)]
+fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
+    let epoch = cache::epoch();
+    let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
+    let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::new(last, epoch, live));
+    // Rules were forgotten on the way: the steps before may have used stale ones.
+    if cache::epoch() != epoch {
+        return walk_anew::<POINTERS_FIRST>(last, start, live);
+    }
+    match end {
+        End::Joined(frame) if frame + n > MAX_DEPTH => return walk_anew::<POINTERS_FIRST>(last, start, live),
+        // The new walk's step leaves the frame at which the walks met.
+        End::Joined(frame) => last.replace(frame, &steps[..n], epoch, true),
+        End::Unfit => last.clear(),
+        end => last.replace(0, &steps[..n], epoch, end != End::Full),
+    }
+    end
+}
+
+/// Walks all the way.
+#[inline(never)]
+fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
+    let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
+    let mut epoch = cache::epoch();
+    let (mut n, mut end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    // Rules were forgotten on the way: the steps before may have used stale ones.
+    if cache::epoch() != epoch {
+        epoch = cache::epoch();
+        (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
+    }
+    match end {
+        End::Unfit => last.clear(),
+        end => last.replace(0, &steps[..n], epoch, end != End::Full),
+    }
+    end
+}
+
+/// Whether a walk that did not end at the latest end of this thread's walks is trusted.
+#[cold]
+#[inline(never)]
+fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<usize>, end: End) -> bool {
+    // Only an end is a mark.
+    let mark = match end {
+        End::Unfit => return false,
+        End::Full | End::Signal | End::Joined(_) => return true,
+        End::Outermost(sp) => sp,
+        End::Lost => last.words().first().map_or(0, |word| !word),
+    };
+    if !ends.has(mark) {
+        match learn::recheck(last.words()) {
+            Verdict::Sound => ends.add(mark),
+            Verdict::Unsettled => return false,
+            // The next walk meets this end again, and it is checked then.
+            Verdict::Forgotten => return walk_anew::<false>(last, start, live) != End::Unfit,
+        }
+    }
+    !last.words().is_empty()
+}
