@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Shared, block::BlockId, heap::Grant};
+use super::{heap::Grant, ids::BlockId, shared::Shared};
 use crate::{
     error::Result,
     event::{Address, DeviceId, StackId, StreamId},

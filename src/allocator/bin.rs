@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::block::BlockId;
+use super::ids::BlockId;
 use crate::event::Address;
 
 /// A bin with more blocks is a tree: moving them up costs more than its walk.

@@ -1,30 +1,14 @@
 //! The blocks, in an arena: neighbours are numbers, addresses are offsets, nothing is unsafe.
 #![forbid(unsafe_code)]
 
-use std::num::NonZeroU32;
-
-use super::{pool::PoolIndex, segments::RangeIndex, stream_table::StreamSet};
+use super::{
+    ids::{BlockId, PoolIndex, RangeIndex},
+    stream_table::StreamSet,
+};
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::BlockState,
 };
-
-/// The number of a block in its arena. A number is used again after its block is gone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct BlockId(NonZeroU32);
-
-impl BlockId {
-    /// Numbers begin at 1, so that a neighbour, there or not, takes four bytes.
-    pub(super) fn from_index(index: usize) -> BlockId {
-        let number = u32::try_from(index).ok().and_then(NonZeroU32::new);
-        BlockId(number.expect("blocks are numbered from 1, and fewer than 2^32"))
-    }
-
-    #[inline]
-    fn index(self) -> usize {
-        self.0.get() as usize
-    }
-}
 
 /// A piece of a segment.
 ///

@@ -5,13 +5,56 @@
 //! comma), this one refuses it and says where it stands.
 #![forbid(unsafe_code)]
 
+use std::str::FromStr;
+
 use super::settings::Settings;
 use crate::error::{Error, Result};
 
 const MIB: u64 = 1 << 20;
 
+impl FromStr for Settings {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Settings> {
+        Settings::default().updated(text)
+    }
+}
+
+impl Settings {
+    /// Reads the first of `MEMREEL_ALLOC_CONF`, `PYTORCH_CUDA_ALLOC_CONF` and
+    /// `PYTORCH_ALLOC_CONF` that is set; the others are ignored entirely.
+    ///
+    /// # Errors
+    /// [`is_invalid_option`](Error::is_invalid_option), naming the variable.
+    pub fn from_env() -> Result<Settings> {
+        Settings::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// As [`Settings::from_env`], with another source of variables.
+    ///
+    /// # Errors
+    /// As [`Settings::from_env`].
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Settings> {
+        let names = ["MEMREEL_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
+        match names.into_iter().find_map(|name| Some((name, variable(name)?))) {
+            Some((name, text)) => parse(name, &Settings::default(), &text),
+            None => Ok(Settings::default()),
+        }
+    }
+
+    /// These settings after a change at run time. As in PyTorch, every change
+    /// first resets splitting, rounding and garbage collection to their
+    /// defaults; what it does not name of the rest stays.
+    ///
+    /// # Errors
+    /// [`is_invalid_option`](Error::is_invalid_option) with the place in the text; nothing is changed.
+    pub fn updated(&self, text: &str) -> Result<Settings> {
+        parse("the allocator's settings", self, text)
+    }
+}
+
 /// The settings that `text` makes of `before`. All or nothing.
-pub(super) fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings> {
+fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings> {
     let mut reader = Reader { origin, text, tokens: tokens(text).into_iter().peekable() };
     let options = reader.options()?;
     let mut settings = Settings {

@@ -1,10 +1,9 @@
 //! Segments that grow and shrink by pages (caching-allocator.md 6).
 
 use super::{
-    block::{Block, BlockId},
+    block::Block,
     heap::{Heap, Request},
-    pool::PoolIndex,
-    segments::RangeIndex,
+    ids::{BlockId, PoolIndex, RangeIndex},
     size,
 };
 use crate::{

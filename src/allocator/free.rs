@@ -3,7 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::{block::BlockId, heap::Heap, pool::PoolIndex, stream_table::StreamKey};
+use super::{
+    heap::Heap,
+    ids::{BlockId, PoolIndex},
+    stream_table::StreamKey,
+};
 use crate::{
     device::Mark,
     error::Result,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::{
     bin::{Bin, Free, key},
-    block::BlockId,
+    ids::BlockId,
 };
 use crate::{
     event::{Address, StreamId},

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    block::BlockId,
     heap::{Heap, LARGE},
+    ids::BlockId,
 };
 use crate::event::StackId;
 

@@ -5,8 +5,9 @@ use std::{collections::VecDeque, sync::Arc};
 use rustc_hash::FxHashMap;
 
 use super::{
-    block::{Block, BlockId, Blocks},
-    pool::{PoolIndex, Pools},
+    block::{Block, Blocks},
+    ids::{BlockId, PoolIndex},
+    pool::Pools,
     private::{PoolOptions, PrivatePools},
     segments::Segments,
     settings::Settings,

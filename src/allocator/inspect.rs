@@ -1,11 +1,7 @@
 //! The allocator as an inventory: its segments and blocks at one instant (caching-allocator.md 5.3).
 #![forbid(unsafe_code)]
 
-use super::{
-    CachingAllocator,
-    block::{BlockId, Blocks},
-    heap::Heap,
-};
+use super::{block::Blocks, caching_allocator::CachingAllocator, heap::Heap, ids::BlockId};
 use crate::{
     event::DeviceId,
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},

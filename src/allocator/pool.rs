@@ -7,25 +7,11 @@ use std::{
 };
 
 use super::{
-    block::{Block, BlockId},
+    block::Block,
     free_set::FreeSet,
+    ids::{BlockId, PoolIndex},
 };
-use crate::{
-    event::{Address, PoolId, StreamId},
-    inventory::PoolKind,
-};
-
-/// The number of a pool in its allocator. Pools come in pairs, the small one
-/// first, so a number says which kind it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct PoolIndex(pub(super) u32);
-
-impl PoolIndex {
-    #[inline]
-    pub(super) fn kind(self) -> PoolKind {
-        if self.0.is_multiple_of(2) { PoolKind::Small } else { PoolKind::Large }
-    }
-}
+use crate::event::{Address, PoolId, StreamId};
 
 /// All pools of an allocator: the default ones, then the private ones.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use super::{pool::PoolIndex, stream_table::Table};
+use super::{ids::PoolIndex, stream_table::Table};
 use crate::{
     error::{Error, Result},
     event::{PoolId, StreamId},

@@ -5,7 +5,7 @@
 //! each request and each free.
 #![forbid(unsafe_code)]
 
-use super::CachingAllocator;
+use super::caching_allocator::CachingAllocator;
 use crate::{
     error::Result,
     event::{Address, StackId, StreamId},

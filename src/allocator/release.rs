@@ -1,9 +1,9 @@
 //! How cached segments go back to the device (caching-allocator.md 3.3, 5).
 
 use super::{
-    block::{Block, BlockId},
+    block::Block,
     heap::{Heap, LARGE, Request, SMALL},
-    pool::PoolIndex,
+    ids::{BlockId, PoolIndex},
 };
 use crate::{
     error::Result,

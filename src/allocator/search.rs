@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    block::BlockId,
     heap::{Heap, Request},
+    ids::BlockId,
     settings::Settings,
 };
 

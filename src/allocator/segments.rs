@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
+use super::ids::RangeIndex;
 use crate::{
     device::{Device, Mark},
     error::Result,
     event::{Address, StreamId},
 };
-
-/// The number of an expandable segment in its allocator.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct RangeIndex(u32);
 
 /// The reserved addresses of an expandable segment.
 #[derive(Clone, Copy, Debug)]

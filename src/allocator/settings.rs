@@ -1,8 +1,7 @@
 //! The settings of an allocator, under PyTorch's names (caching-allocator.md 8).
 #![forbid(unsafe_code)]
 
-use super::conf;
-use crate::{error::Result, inventory::SettingsReport};
+use crate::inventory::SettingsReport;
 
 const MIB: u64 = 1 << 20;
 
@@ -58,46 +57,7 @@ impl Default for Settings {
     }
 }
 
-impl std::str::FromStr for Settings {
-    type Err = crate::error::Error;
-
-    fn from_str(text: &str) -> Result<Settings> {
-        Settings::default().updated(text)
-    }
-}
-
 impl Settings {
-    /// Reads the first of `MEMREEL_ALLOC_CONF`, `PYTORCH_CUDA_ALLOC_CONF` and
-    /// `PYTORCH_ALLOC_CONF` that is set; the others are ignored entirely.
-    ///
-    /// # Errors
-    /// [`is_invalid_option`](crate::error::Error::is_invalid_option), naming the variable.
-    pub fn from_env() -> Result<Settings> {
-        Settings::from_variables(|name| std::env::var(name).ok())
-    }
-
-    /// As [`Settings::from_env`], with another source of variables.
-    ///
-    /// # Errors
-    /// As [`Settings::from_env`].
-    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Settings> {
-        let names = ["MEMREEL_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
-        match names.into_iter().find_map(|name| Some((name, variable(name)?))) {
-            Some((name, text)) => conf::parse(name, &Settings::default(), &text),
-            None => Ok(Settings::default()),
-        }
-    }
-
-    /// These settings after a change at run time. As in PyTorch, every change
-    /// first resets splitting, rounding and garbage collection to their
-    /// defaults; what it does not name of the rest stays.
-    ///
-    /// # Errors
-    /// [`is_invalid_option`](crate::error::Error::is_invalid_option) with the place in the text; nothing is changed.
-    pub fn updated(&self, text: &str) -> Result<Settings> {
-        conf::parse("the allocator's settings", self, text)
-    }
-
     pub(super) fn report(&self) -> SettingsReport {
         SettingsReport {
             conf: self.conf.clone(),

@@ -67,7 +67,7 @@ impl Memory {
     /// # Errors
     /// [`Error::is_misuse`] on another device.
     pub fn new(allocator: &CachingAllocator) -> Result<Memory> {
-        let ordinal = allocator.device().as_cuda().map(Cuda::ordinal);
+        let ordinal = Cuda::behind(allocator.device()).map(Cuda::ordinal);
         let ordinal = ordinal
             .ok_or_else(|| Error::misuse(format!("device {} is no GPU", allocator.device().name())))?;
         Ok(Memory { allocator: allocator.clone(), ordinal, recent: AtomicU64::new(u64::MAX) })
@@ -143,7 +143,7 @@ impl Memory {
 
     #[cold]
     fn introduce_slowly(&self, stream: &Arc<CudaStream>) {
-        if let Some(gpu) = self.allocator.device().as_cuda() {
+        if let Some(gpu) = Cuda::behind(self.allocator.device()) {
             let id = gpu.use_stream(stream);
             self.recent.store(id.handle(), Ordering::Relaxed);
         }

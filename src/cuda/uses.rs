@@ -7,7 +7,7 @@ use std::sync::{
 
 use cudarc::driver::{CudaEvent, CudaStream, SyncOnDrop, sys};
 
-use crate::{allocator::Allocation, event::StreamId};
+use crate::{allocator::Allocation, device::Cuda, event::StreamId};
 
 /// A block and the streams that touch it.
 ///
@@ -72,7 +72,7 @@ impl Uses {
     fn record_stream(&self, stream: &CudaStream) -> bool {
         let Some(block) = &self.block else { return true };
         let id = StreamId::from_handle(stream.cu_stream() as u64);
-        let is_known = block.device().as_cuda().is_some_and(|gpu| gpu.knows_stream(id));
+        let is_known = Cuda::behind(block.device()).is_some_and(|gpu| gpu.knows_stream(id));
         if is_known {
             block.record_stream(id);
         }
@@ -89,7 +89,7 @@ impl Uses {
 
     /// As [`Uses::begin`] on a stream that is introduced first.
     pub(super) fn begin_on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> SyncOnDrop<'a> {
-        if let Some(gpu) = self.block.as_ref().and_then(|block| block.device().as_cuda()) {
+        if let Some(gpu) = self.block.as_ref().and_then(|block| Cuda::behind(block.device())) {
             gpu.use_stream(stream);
         }
         self.begin(stream)

@@ -136,8 +136,7 @@ unsafe impl<D: Device> Device for Limit<D> {
         self.device.stream_number(stream)
     }
 
-    #[cfg(feature = "cuda")]
-    fn as_cuda(&self) -> Option<&super::Cuda> {
-        self.device.as_cuda()
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        self.device.as_any()
     }
 }

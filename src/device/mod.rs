@@ -6,7 +6,7 @@ mod host;
 mod limit;
 mod simulated;
 
-use std::{fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
@@ -124,9 +124,10 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
         stream.handle()
     }
 
-    /// The GPU that its memory is on, if it is one.
-    #[cfg(feature = "cuda")]
-    fn as_cuda(&self) -> Option<&Cuda> {
+    /// The device itself, for callers that need more of it than this trait, such as
+    /// `Cuda`'s streams; `None` for devices that offer no more. A wrapper answers for the
+    /// device that it wraps.
+    fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
@@ -197,8 +198,7 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
         (**self).stream_number(stream)
     }
 
-    #[cfg(feature = "cuda")]
-    fn as_cuda(&self) -> Option<&Cuda> {
-        (**self).as_cuda()
+    fn as_any(&self) -> Option<&dyn Any> {
+        (**self).as_any()
     }
 }

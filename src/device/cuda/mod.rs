@@ -51,6 +51,12 @@ pub struct Cuda {
 }
 
 impl Cuda {
+    /// The GPU behind a device, wrapped or not; `None` for other devices.
+    #[must_use]
+    pub fn behind(device: &dyn Device) -> Option<&Cuda> {
+        device.as_any()?.downcast_ref()
+    }
+
     /// How many GPUs there are.
     ///
     /// # Errors
@@ -294,7 +300,7 @@ unsafe impl Device for Cuda {
         self.marks().forget(mark);
     }
 
-    fn as_cuda(&self) -> Option<&Cuda> {
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
         Some(self)
     }
 }

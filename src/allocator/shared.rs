@@ -1,0 +1,111 @@
+//! What the handles of an allocator and its blocks share: the device, the track, and the heap behind one lock.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, PoisonError};
+
+use super::{
+    heap::{Grant, Heap},
+    ids::BlockId,
+    oom::{Notifying, OomObserver},
+    settings::Settings,
+};
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    event::{PoolId, StackId, StreamId},
+    recorder::Track,
+    sync::{Mutex, MutexGuard},
+    torch,
+};
+
+/// One allocator's state. The last handle of it, an allocator or an allocation, drops it.
+pub(super) struct Shared {
+    pub(super) device: Arc<dyn Device>,
+    pub(super) track: Track,
+    heap: Mutex<Heap>,
+    oom_observers: Mutex<Vec<Arc<OomObserver>>>,
+}
+
+impl Shared {
+    pub(super) fn new(device: Arc<dyn Device>, track: &Track, settings: Settings) -> Shared {
+        Shared {
+            heap: Mutex::new(Heap::new(device.clone(), track.clone(), settings)),
+            track: track.clone(),
+            device,
+            oom_observers: Mutex::default(),
+        }
+    }
+
+    /// Serves a request, and hands the block over under the lock.
+    #[inline(always)]
+    pub(super) fn serve<T>(
+        &self,
+        bytes: u64,
+        stream: StreamId,
+        hand: impl FnOnce(&mut Heap, Grant, StackId) -> T,
+    ) -> Result<T> {
+        match bytes {
+            0 => return Err(Error::zero_size()),
+            torch::ABSURD_BYTES.. => return Err(Error::absurd_size(bytes)),
+            _ => {}
+        }
+        let stack = self.track.stack_of_alloc(bytes);
+        let mut heap = self.heap();
+        match heap.malloc(bytes, stream, stack) {
+            Ok(grant) => Ok(hand(&mut heap, grant, stack)),
+            Err(error) => {
+                drop(heap);
+                Err(self.notify_observers(error))
+            }
+        }
+    }
+
+    pub(super) fn oom_observers(&self) -> MutexGuard<'_, Vec<Arc<OomObserver>>> {
+        self.oom_observers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    fn notify_observers(&self, error: Error) -> Error {
+        let Some(figures) = error.out_of_memory() else { return error };
+        let mut figures = figures.clone();
+        // An observer's own request may fail too; notifying the observers of
+        // that failure would not end.
+        let Some(_notifying) = Notifying::enter() else { return error };
+        let observers = self.oom_observers().clone();
+        observers.iter().for_each(|observer| observer(&mut figures));
+        Error::from_out_of_memory(figures)
+    }
+
+    pub(super) fn heap(&self) -> MutexGuard<'_, Heap> {
+        // A panic below the lock would be a bug in the heap; what it leaves is
+        // still better freed from than lost, so the poison is not passed on.
+        self.heap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
+        let stack = self.track.stack_of_free(allocated);
+        self.heap().free(id, stack)
+    }
+}
+
+impl Drop for Shared {
+    /// The last handle is gone, so every block is free: the device gets all of
+    /// it back. What waits for a stream that cannot be waited for stays.
+    fn drop(&mut self) {
+        let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
+        heap.release_everything();
+    }
+}
+
+impl Heap {
+    /// Gives everything back that no block in use needs, whoever holds its pool.
+    fn release_everything(&mut self) {
+        self.private.release_all();
+        // A stream that cannot be waited for keeps its blocks, and the segments
+        // they are in; all else goes. Nobody is left to tell.
+        let _ = self.complete_all(StackId::NONE);
+        self.release_default_pools(StackId::NONE);
+        let _ = self.release_cached(PoolId::DEFAULT, StackId::NONE);
+        self.pools.indices().for_each(|pool| self.unreserve_bare(pool));
+    }
+}
