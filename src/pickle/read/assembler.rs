@@ -1,80 +1,90 @@
-//! Containers become records: the one place that knows where in a file which record stands.
+//! The assembler: containers become the records of a snapshot. It alone knows which record is where in a file.
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{
+    entry_decoder::EntryDecoder,
     entry_spans::Entries,
-    lazy::{Part, Trace},
-    node::{Item, Key, Kind, NodeId, TextId},
-    parser::{Halt, Machine, Step},
+    failure::{Attempt, Failure},
+    interner::{Interner, pairs_of},
+    lazy_trace::{LazyTrace, Section},
+    node::{Item, Kind, NodeId},
+    parser::Parser,
 };
 use crate::{
     error::Error,
     snapshot::{
-        Annotation, AnnotationFields, Block, BlockFields, Builder, EntryFields, Field, FrameIndex, Segment,
-        SegmentFields, Slot, Snapshot, StackIndex, Text, TopLevel, TraceEntry, Value,
+        Annotation, AnnotationFields, Block, BlockFields, Builder, Field, Segment, SegmentFields, Slot,
+        Snapshot, TopLevel, TraceEntry,
     },
 };
 
-/// Keys of one record; PyTorch writes 12 at most. Each is compared with each.
-const MAX_RECORD_KEYS: usize = 256;
-
-/// What a record counts for if it stands in the file more than once, in values.
+/// The weight of a record that the file uses more than once, in values.
 const SHARED_RECORD_WEIGHT: u64 = 64;
 
-/// What has been made of containers so far.
-#[derive(Debug, Default)]
-pub(super) struct Made {
-    pub(super) frames: FxHashMap<NodeId, Option<FrameIndex>>,
-    pub(super) stacks: FxHashMap<NodeId, Option<StackIndex>>,
-    pub(super) values: FxHashMap<NodeId, Value>,
-    pub(super) stack_values: FxHashMap<StackIndex, Value>,
-    /// Lists of records already walked.
-    pub(super) lists: FxHashSet<NodeId>,
-    /// Entries of the fast road already placed in a trace.
-    pub(super) placed: Vec<bool>,
-    /// Where the entries of each device stand, if they are left in the file.
-    pub(super) traces: Vec<Trace>,
-    /// Values that stand in the file once and in the snapshot again.
-    pub(super) n_repeated: u64,
+/// A snapshot while it is assembled from what the parser and the decoder have read.
+#[derive(Debug)]
+pub(super) struct Assembler<'r, 'a> {
+    parser: &'r mut Parser<'a>,
+    interner: &'r mut Interner,
+    decoder: &'r mut EntryDecoder<'a>,
+    snapshot: Snapshot,
+    /// The traces of devices, if their entries stay in the file.
+    traces: Vec<LazyTrace>,
+    /// Lists of records that were assembled before.
+    lists: FxHashSet<NodeId>,
+    /// Of each entry that the fast path decoded: whether it is in a trace.
+    is_placed: Vec<bool>,
 }
 
-impl Machine<'_> {
-    /// The snapshot that the file's value is.
-    pub(super) fn assemble(&mut self, top: Item) -> Step<Snapshot> {
+impl<'r, 'a> Assembler<'r, 'a> {
+    /// Starts with nothing; the keys come from the file.
+    pub(super) fn new(
+        parser: &'r mut Parser<'a>,
+        interner: &'r mut Interner,
+        decoder: &'r mut EntryDecoder<'a>,
+    ) -> Self {
+        let snapshot = Snapshot::without_keys();
+        let (traces, lists, is_placed) = (Vec::new(), FxHashSet::default(), Vec::new());
+        Assembler { parser, interner, decoder, snapshot, traces, lists, is_placed }
+    }
+
+    /// Returns the snapshot that the file's value is, and the traces whose entries stay in the file.
+    pub(super) fn assemble(mut self, top: Item) -> Attempt<(Snapshot, Vec<LazyTrace>)> {
         match top {
-            Item::Node(id) if self.nodes.get(id).kind == Kind::List => {
+            Item::Node(id) if self.parser.nodes.get(id).kind == Kind::List => {
                 self.snapshot.top_level = TopLevel::SegmentList;
                 self.snapshot.segments = self.segments(id, "")?;
             }
-            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => self.top(id)?,
+            Item::Node(id) if self.parser.nodes.get(id).kind == Kind::Dict => self.top_level(id)?,
             _ => {
                 let what =
                     "the file holds neither a dict, as _dump_snapshot writes it, nor a list of segments";
-                return Err(Error::malformed(self.pos as u64 - 1, what).into());
+                return Err(Error::malformed(self.parser.input.pos() as u64 - 1, what).into());
             }
         }
+        self.snapshot.stacks = std::mem::take(&mut self.interner.stacks);
+        self.snapshot.shapes = std::mem::take(&mut self.interner.shapes);
         self.snapshot.complete_blocks();
-        let snapshot = std::mem::take(&mut self.snapshot).unless_foreign();
-        Ok(snapshot.map_err(Error::foreign)?)
+        Ok((self.snapshot.unless_foreign().map_err(Error::foreign)?, self.traces))
     }
 
-    fn top(&mut self, id: NodeId) -> Step<()> {
-        for (key, item) in self.record_pairs(id)? {
-            let name = self.words.get(key).text.clone();
+    fn top_level(&mut self, id: NodeId) -> Attempt<()> {
+        for (key, item) in pairs_of(id, self.parser)? {
+            let name = self.parser.words.get(key).text.clone();
             let slot = match self.table(&name, item)? {
                 Some(field) => Slot::Field(field),
-                None => Slot::Value(self.value(item)?),
+                None => Slot::Value(self.interner.value(item, self.parser)?),
             };
             self.snapshot.shape.slots.push((name, slot));
         }
         Ok(())
     }
 
-    /// Takes one of the lists that make a snapshot.
-    fn table(&mut self, name: &str, item: Item) -> Step<Option<Field>> {
+    /// Assembles one of the lists of a snapshot, if this is its key and a list.
+    fn table(&mut self, name: &str, item: Item) -> Attempt<Option<Field>> {
         let Some(list) = self.list(item) else { return Ok(None) };
         Ok(Some(match name {
             "segments" => {
@@ -86,18 +96,10 @@ impl Machine<'_> {
                 Field::HostSegments
             }
             "device_traces" => {
-                let lists: Option<Vec<_>> =
-                    self.nodes.get(list).items.iter().map(|trace| self.list(*trace)).collect();
+                let items = self.parser.nodes.get(list).items.iter();
+                let lists: Option<Vec<_>> = items.map(|trace| self.list(*trace)).collect();
                 let Some(lists) = lists else { return Ok(None) };
-                let lists = lists.into_iter().enumerate();
-                let named = lists.map(|(device, trace)| (trace, format!("device_traces[{device}]")));
-                if self.leaves_entries() {
-                    let traces = named.map(|(trace, name)| self.places(trace, &name));
-                    self.made.traces = traces.collect::<Result<_, _>>()?;
-                } else {
-                    let traces = named.map(|(trace, name)| self.entries(trace, &name));
-                    self.snapshot.device_traces = traces.collect::<Result<_, _>>()?;
-                }
+                self.device_traces(&lists)?;
                 Field::DeviceTraces
             }
             "host_traces" => {
@@ -114,236 +116,181 @@ impl Machine<'_> {
 
     fn list(&self, item: Item) -> Option<NodeId> {
         let Item::Node(id) = item else { return None };
-        (self.nodes.get(id).kind == Kind::List).then_some(id)
+        (self.parser.nodes.get(id).kind == Kind::List).then_some(id)
     }
 
-    /// The elements of a list of records. Its memory is given up, unless it stands here again.
-    fn elements(&mut self, list: NodeId) -> Step<Vec<Item>> {
-        let items = self.nodes.get(list).items.clone();
-        if !self.made.lists.insert(list) {
+    /// Returns the elements of a list of records.
+    fn elements(&mut self, list: NodeId) -> Attempt<Vec<Item>> {
+        let node = self.parser.nodes.get(list);
+        let (items, offset) = (node.items.clone(), node.offset);
+        if !self.lists.insert(list) {
             let n_records =
                 |item: &Item| if let Item::Entries(from, to) = item { u64::from(to - from) } else { 1 };
-            self.repeat(
-                items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT,
-                self.nodes.get(list).offset,
-            )?;
+            let n_values = items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT;
+            self.interner.values.repeat(n_values, offset, self.parser)?;
         }
         Ok(items)
     }
 
-    fn segments(&mut self, list: NodeId, name: &str) -> Step<Vec<Segment>> {
+    fn segments(&mut self, list: NodeId, name: &str) -> Attempt<Vec<Segment>> {
         let items = self.elements(list)?;
-        let build = |(at, item)| self.segment(item, list, &format!("{name}[{at}]"));
-        items.into_iter().enumerate().map(build).collect()
+        let segment = |(at, item)| self.segment(item, list, &format!("{name}[{at}]"));
+        items.into_iter().enumerate().map(segment).collect()
     }
 
-    fn segment(&mut self, item: Item, list: NodeId, place: &str) -> Step<Segment> {
-        let id = self.record(item, list, place)?;
+    fn segment(&mut self, item: Item, list: NodeId, place: &str) -> Attempt<Segment> {
+        let id = self.record(item, list, &|| place.to_owned())?;
         let mut builder = Builder::<SegmentFields>::default();
-        for (key, item) in self.record_pairs(id)? {
-            let name = self.words.get(key).text.clone();
+        for (key, item) in pairs_of(id, self.parser)? {
+            let name = self.parser.words.get(key).text.clone();
             if &*name == "blocks"
                 && let Some(list) = self.list(item)
             {
                 builder.set_blocks(&name, self.blocks(list, place)?);
-            } else if let Some(stack) = self.frames_field(&name, item) {
+            } else if let Some(stack) = self.interner.stack_field(&name, item, self.parser) {
                 builder.set_stack(&name, stack);
             } else {
-                builder.set(&name, self.value(item)?);
+                builder.set(&name, self.interner.value(item, self.parser)?);
             }
         }
-        Ok(builder.finish(&mut self.snapshot.shapes))
+        Ok(builder.finish(&mut self.interner.shapes))
     }
 
-    fn blocks(&mut self, list: NodeId, segment: &str) -> Step<Vec<Block>> {
+    fn blocks(&mut self, list: NodeId, segment: &str) -> Attempt<Vec<Block>> {
         let items = self.elements(list)?;
-        let build = |(at, item)| self.block(item, list, &|| format!("{segment}.blocks[{at}]"));
-        items.into_iter().enumerate().map(build).collect()
+        let block = |(at, item)| self.block(item, list, &|| format!("{segment}.blocks[{at}]"));
+        items.into_iter().enumerate().map(block).collect()
     }
 
-    fn block(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<Block> {
-        let id = self.record_at(item, list, place)?;
+    fn block(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Block> {
+        let id = self.record(item, list, place)?;
         let mut builder = Builder::<BlockFields>::default();
-        for (key, item) in self.record_pairs(id)? {
-            let name = self.words.get(key).text.clone();
-            match self.frames_field(&name, item) {
+        for (key, item) in pairs_of(id, self.parser)? {
+            let name = self.parser.words.get(key).text.clone();
+            match self.interner.stack_field(&name, item, self.parser) {
                 Some(stack) => builder.set_stack(&name, stack),
-                None => builder.set(&name, self.value(item)?),
+                None => builder.set(&name, self.interner.value(item, self.parser)?),
             }
         }
-        Ok(builder.finish(&mut self.snapshot.shapes))
+        Ok(builder.finish(&mut self.interner.shapes))
     }
 
-    fn entries(&mut self, list: NodeId, trace: &str) -> Step<Vec<TraceEntry>> {
-        let items = self.elements(list)?;
+    fn device_traces(&mut self, lists: &[NodeId]) -> Attempt<()> {
+        for (device, list) in lists.iter().enumerate() {
+            let name = format!("device_traces[{device}]");
+            if self.decoder.is_lazy() {
+                let trace = self.lazy_trace(*list, &name)?;
+                self.traces.push(trace);
+            } else {
+                let trace = self.entries(*list, &name)?;
+                self.snapshot.device_traces.push(trace);
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, list: NodeId, trace: &str) -> Attempt<Vec<TraceEntry>> {
         let mut entries = Vec::new();
-        for item in items {
+        for item in self.elements(list)? {
             if let Item::Entries(from, to) = item {
                 self.place(from, to, entries.len(), trace)?;
                 self.take_entries(from, to, &mut entries)?;
             } else {
-                entries.push(self.trace_entry(item, list, &|| format!("{trace}[{}]", entries.len()))?);
+                let id = self.record(item, list, &|| format!("{trace}[{}]", entries.len()))?;
+                entries.push(self.interner.entry(id, self.parser)?);
             }
         }
         Ok(entries)
     }
 
-    fn take_entries(&mut self, from: u32, to: u32, entries: &mut Vec<TraceEntry>) -> Step<()> {
-        match &mut self.road.entries {
-            // The last trace, which is often the only one, takes the entries as they are.
-            Entries::Held(all) if entries.is_empty() && to as usize == all.len() => {
+    /// Moves entries of the fast path to a trace, or decodes them again.
+    fn take_entries(&mut self, from: u32, to: u32, entries: &mut Vec<TraceEntry>) -> Attempt<()> {
+        match &mut self.decoder.entries {
+            // The last trace, which is often the only one, takes over the entries without a copy.
+            Entries::InMemory(all) if entries.is_empty() && to as usize == all.len() => {
                 *entries = if from == 0 { std::mem::take(all) } else { all.split_off(from as usize) };
             }
-            Entries::Held(all) => entries.extend_from_slice(&all[from as usize..to as usize]),
-            Entries::Left(_) => {
-                let is_same = self.again(from..to, &mut |entry| entries.push(*entry));
-                return if is_same { Ok(()) } else { Err(Halt::Unusual) };
+            Entries::InMemory(all) => entries.extend_from_slice(&all[from as usize..to as usize]),
+            Entries::InFile(_) => {
+                let add = &mut |entry: &TraceEntry| entries.push(*entry);
+                if !self.decoder.decode_again(from..to, self.parser, self.interner, add) {
+                    return Err(Failure::Fallback);
+                }
             }
         }
         Ok(())
     }
 
-    /// Where the entries of a trace stand that are left in the file.
-    fn places(&mut self, list: NodeId, name: &str) -> Step<Trace> {
-        let mut trace = Trace::default();
+    /// Returns a trace whose entries stay in the file.
+    fn lazy_trace(&mut self, list: NodeId, name: &str) -> Attempt<LazyTrace> {
+        let mut trace = LazyTrace::default();
         for (at, item) in self.elements(list)?.into_iter().enumerate() {
             trace.push(match item {
-                Item::Entries(from, to) => Part::Left(from..to),
-                item => Part::Kept(self.trace_entry(item, list, &|| format!("{name}[{at}]"))?),
+                Item::Entries(from, to) => Section::InFile(from..to),
+                item => {
+                    let id = self.record(item, list, &|| format!("{name}[{at}]"))?;
+                    Section::InMemory(self.interner.entry(id, self.parser)?)
+                }
             });
         }
         Ok(trace)
     }
 
-    /// Marks entries of the fast road as standing in a trace; tells those that stand in one already.
-    fn place(&mut self, from: u32, to: u32, at: usize, trace: &str) -> Step<()> {
-        let placed = &mut self.made.placed;
-        if placed.len() < to as usize {
-            placed.resize(to as usize, false);
+    /// Marks entries of the fast path as used by a trace; reports those that a trace used before.
+    fn place(&mut self, from: u32, to: u32, at: usize, trace: &str) -> Attempt<()> {
+        if self.is_placed.len() < to as usize {
+            self.is_placed.resize(to as usize, false);
         }
-        // What a trace took with it is gone; the general road will find it.
-        if to > self.road.entries.len() {
-            return Err(Halt::Unusual);
+        // An earlier trace has taken over these entries; the slow path reads them again.
+        if to > self.decoder.entries.len() {
+            return Err(Failure::Fallback);
         }
-        for (n, placed) in placed[from as usize..to as usize].iter_mut().enumerate() {
-            if std::mem::replace(placed, true) {
-                self.findings.shared_record(&format!("{trace}[{}]", at + n));
+        for (n, is_placed) in self.is_placed[from as usize..to as usize].iter_mut().enumerate() {
+            if std::mem::replace(is_placed, true) {
+                self.parser.findings.shared_record(&format!("{trace}[{}]", at + n));
             }
         }
         Ok(())
     }
 
-    fn trace_entry(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<TraceEntry> {
-        let id = self.record_at(item, list, place)?;
-        self.built_entry(id)
-    }
-
-    fn built_entry(&mut self, id: NodeId) -> Step<TraceEntry> {
-        let mut builder = Builder::<EntryFields>::default();
-        for (key, item) in self.record_pairs(id)? {
-            let name = self.words.get(key).text.clone();
-            match self.frames_field(&name, item) {
-                Some(stack) => builder.set_stack(&name, stack),
-                None => builder.set(&name, self.value(item)?),
-            }
-        }
-        Ok(builder.finish(&mut self.snapshot.shapes))
-    }
-
-    /// Takes an entry that the general machine has just built on to the fast
-    /// road, so that a trace stays in one piece.
-    pub(super) fn entry_ends(&mut self, id: NodeId) {
-        let node = self.nodes.get(id);
-        let is_entry =
-            matches!(node.items.first(), Some(Item::Text(key)) if self.words.get(*key).key == Key::Action);
-        if !is_entry {
-            return;
-        }
-        if let Ok(entry) = self.built_entry(id) {
-            let node = self.nodes.get_mut(id);
-            (node.is_record, node.is_frozen) = (true, true);
-            if let Some(top) = self.stack.last_mut() {
-                *top = Item::Entry(self.road.entries.len());
-            }
-            self.road.entries.keep(entry);
-        }
-    }
-
-    fn annotations(&mut self, list: NodeId) -> Step<Vec<Annotation>> {
+    fn annotations(&mut self, list: NodeId) -> Attempt<Vec<Annotation>> {
         let items = self.elements(list)?;
-        let build = |(at, item)| self.annotation(item, list, &format!("external_annotations[{at}]"));
-        items.into_iter().enumerate().map(build).collect()
+        let annotation = |(at, item)| self.annotation(item, list, &|| format!("external_annotations[{at}]"));
+        items.into_iter().enumerate().map(annotation).collect()
     }
 
-    fn annotation(&mut self, item: Item, list: NodeId, place: &str) -> Step<Annotation> {
-        let id = match item {
-            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => id,
-            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
-            _ => return Err(self.no_record(list, place)),
-        };
+    fn annotation(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Annotation> {
+        let id = self.dict(item, list, place)?;
         let mut builder = Builder::<AnnotationFields>::default();
-        for (key, item) in self.record_pairs(id)? {
-            let name = self.words.get(key).text.clone();
-            builder.set(&name, self.value(item)?);
+        for (key, item) in pairs_of(id, self.parser)? {
+            let name = self.parser.words.get(key).text.clone();
+            builder.set(&name, self.interner.value(item, self.parser)?);
         }
-        Ok(builder.finish(&mut self.snapshot.shapes))
+        Ok(builder.finish(&mut self.interner.shapes))
     }
 
-    fn frames_field(&mut self, name: &Text, item: Item) -> Option<StackIndex> {
-        if &**name != "frames" {
-            return None;
-        }
-        match item {
-            Item::Stack(stack) => Some(stack),
-            Item::Node(list) => self.stack_of(list),
-            _ => None,
-        }
-    }
-
-    fn record(&mut self, item: Item, list: NodeId, place: &str) -> Step<NodeId> {
-        self.record_at(item, list, &|| place.to_string())
-    }
-
-    /// The dictionary that a record is made of; tells if it was one before.
-    fn record_at(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Step<NodeId> {
-        let id = match item {
-            Item::Node(id) if self.nodes.get(id).kind == Kind::Dict => id,
-            // An entry stands where a segment or a block should: the general road makes what it can of it.
-            Item::Entry(_) | Item::Entries(..) => return Err(Halt::Unusual),
-            _ => return Err(self.no_record(list, &place())),
-        };
-        if std::mem::replace(&mut self.nodes.get_mut(id).is_record, true) {
-            self.findings.shared_record(&place());
-            // Two bytes of the file, but every key is looked at again.
-            let node = self.nodes.get(id);
+    /// Returns the dictionary of a record; reports it if it is also another record.
+    fn record(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<NodeId> {
+        let id = self.dict(item, list, place)?;
+        if std::mem::replace(&mut self.parser.nodes.get_mut(id).is_record, true) {
+            self.parser.findings.shared_record(&place());
+            // Two bytes of the file, but every key is compared again.
+            let node = self.parser.nodes.get(id);
             let (n_items, offset) = (node.items.len() as u64, node.offset);
-            self.repeat(n_items * n_items, offset)?;
+            self.interner.values.repeat(n_items * n_items, offset, self.parser)?;
         }
         Ok(id)
     }
 
-    fn no_record(&self, list: NodeId, place: &str) -> Halt {
-        let what = format!("{place} is no dict");
-        Error::malformed(self.nodes.get(list).offset, what).into()
-    }
-
-    /// The pairs of a record: keys are texts, the last value of a key wins and its first place stays.
-    pub(super) fn record_pairs(&self, id: NodeId) -> Step<Vec<(TextId, Item)>> {
-        let node = self.nodes.get(id);
-        let mut pairs: Vec<(TextId, Item)> = Vec::with_capacity(node.items.len() / 2);
-        for pair in node.items.chunks_exact(2) {
-            let Item::Text(key) = pair[0] else {
-                return Err(Error::malformed(node.offset, "a record has a key that is no text").into());
-            };
-            match pairs.iter().position(|(other, _)| *other == key) {
-                Some(at) => pairs[at].1 = pair[1],
-                None if pairs.len() == MAX_RECORD_KEYS => {
-                    let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
-                    return Err(Error::malformed(node.offset, what).into());
-                }
-                None => pairs.push((key, pair[1])),
+    fn dict(&self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<NodeId> {
+        match item {
+            Item::Node(id) if self.parser.nodes.get(id).kind == Kind::Dict => Ok(id),
+            // An entry where a segment, a block or an annotation should be: the slow path decides.
+            Item::Entry(_) | Item::Entries(..) => Err(Failure::Fallback),
+            _ => {
+                let what = format!("{} is not a dict", place());
+                Err(Error::malformed(self.parser.nodes.get(list).offset, what).into())
             }
         }
-        Ok(pairs)
     }
 }

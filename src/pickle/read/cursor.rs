@@ -1,14 +1,14 @@
-//! A place in the bytes, for the fast road: nothing is told, only whether it went well.
+//! An offset in the bytes, for the fast path: reads report nothing but whether they succeeded.
 //!
-//! It is a value of its own, not a part of the machine, so that the place
-//! stays in a register while an entry is decoded.
+//! A cursor is not part of the parser, so that the offset stays in a register
+//! while an entry is decoded.
 
 #![forbid(unsafe_code)]
 
-use super::{literal::long, parser::MAX_SAFE};
+use super::integer::{MAX_SAFE, long};
 use crate::pickle::opcode;
 
-/// The next byte to read.
+/// The offset of the next byte to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     pub(super) bytes: &'a [u8],
@@ -24,6 +24,7 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
+    /// Returns the prefix of these bytes, if they are one to eight.
     pub(super) fn new(bytes: &[u8]) -> Option<Prefix> {
         let mut all = [0; 8];
         all.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -33,12 +34,13 @@ impl Prefix {
 }
 
 impl Cursor<'_> {
+    /// Reads an integer that is not negative.
     #[inline(always)]
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         u64::try_from(self.int()?).ok()
     }
 
-    /// An integer without a finding.
+    /// Reads an integer that breaks no rule: at most 2^53 in magnitude.
     #[inline(always)]
     pub(super) fn int(&mut self) -> Option<i64> {
         match self.next_byte()? {
@@ -48,7 +50,7 @@ impl Cursor<'_> {
                     return None;
                 }
                 let int = match self.bytes.get(self.pos..self.pos + 8) {
-                    // The bytes in front of an integer's own are shifted out.
+                    // The bytes after the integer's own are shifted out.
                     Some(eight) if n_bytes > 0 => {
                         let all = i64::from_le_bytes(eight.try_into().ok()?);
                         let n_spare = 64 - 8 * n_bytes;
@@ -66,6 +68,7 @@ impl Cursor<'_> {
         }
     }
 
+    /// Requires these bytes next. Fails also within eight bytes of the file's end.
     #[inline(always)]
     pub(super) fn expect_prefix(&mut self, prefix: Prefix) -> Option<()> {
         let bytes = self.bytes.get(self.pos..)?.first_chunk()?;
@@ -73,6 +76,7 @@ impl Cursor<'_> {
         (u64::from_le_bytes(*bytes) & prefix.mask == prefix.bytes).then_some(())
     }
 
+    /// Skips an opcode that puts something in the memo; returns whether there was one.
     pub(super) fn skip_memo_opcode(&mut self) -> bool {
         let n_bytes = match self.bytes.get(self.pos) {
             Some(&opcode::MEMOIZE) => 1,
@@ -98,6 +102,7 @@ impl Cursor<'_> {
         Some(array)
     }
 
+    /// Skips this opcode if it is next; returns whether it was.
     #[inline(always)]
     pub(super) fn accept(&mut self, op: u8) -> bool {
         let is_next = self.bytes.get(self.pos) == Some(&op);

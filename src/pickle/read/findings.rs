@@ -1,42 +1,43 @@
-//! What is wrong with a file's bytes for one reader or another: invariants 3 to 7 of the format.
+//! The invariants 3 to 7 of the format (docs/snapshot-format.md 5) that a file's bytes break.
 
 #![forbid(unsafe_code)]
 
 use super::{
-    node::{Key, Word},
-    parser::MAX_SAFE,
+    integer::MAX_SAFE,
+    words::{Key, Word},
 };
 use crate::finding::{Finding, Severity};
 
-/// How many findings are told one by one.
-const MAX_TOLD: usize = 100;
+/// The number of findings that are reported one by one.
+const MAX_REPORTED: usize = 100;
 
 /// A file beyond this opens slowly, or not at all, in a browser.
 const LARGE_FILE_BYTES: usize = 300_000_000;
 
-/// Findings in the order of the file, as many as one wants to read.
+/// Findings in the order of the file, bounded in number.
 #[derive(Debug)]
 pub(super) struct Findings {
-    told: Vec<Finding>,
+    reported: Vec<Finding>,
+    /// Findings beyond the bound.
     n_more: usize,
-    opcodes_told: [bool; 256],
-    mix_told: bool,
+    seen_opcodes: [bool; 256],
+    has_mixed_memo: bool,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { told: Vec::new(), n_more: 0, opcodes_told: [false; 256], mix_told: false }
+        Findings { reported: Vec::new(), n_more: 0, seen_opcodes: [false; 256], has_mixed_memo: false }
     }
 }
 
 impl Findings {
-    /// All findings; the last one counts those left out.
+    /// Returns all findings; the last one counts those beyond the bound.
     pub(super) fn into_list(mut self) -> Vec<Finding> {
         if self.n_more > 0 {
             let what = format!("and {} more findings of the rules 3 to 7", self.n_more);
-            self.told.push(Finding::new(3, Severity::Error, "file", what));
+            self.reported.push(Finding::new(3, Severity::Error, "file", what));
         }
-        self.told
+        self.reported
     }
 
     pub(super) fn add(
@@ -46,8 +47,8 @@ impl Findings {
         place: impl Into<String>,
         what: impl Into<String>,
     ) {
-        if self.told.len() < MAX_TOLD {
-            self.told.push(Finding::new(rule, severity, place, what));
+        if self.reported.len() < MAX_REPORTED {
+            self.reported.push(Finding::new(rule, severity, place, what));
         } else {
             self.n_more += 1;
         }
@@ -55,7 +56,7 @@ impl Findings {
 
     #[cold]
     pub(super) fn at_byte(&mut self, rule: u8, severity: Severity, offset: usize, what: impl Into<String>) {
-        if self.told.len() < MAX_TOLD {
+        if self.reported.len() < MAX_REPORTED {
             self.add(rule, severity, format!("byte {offset}"), what);
         } else {
             self.n_more += 1;
@@ -84,16 +85,16 @@ impl Findings {
         self.at_byte(3, Severity::Error, offset, what);
     }
 
-    /// An opcode that the viewer throws on; told once each.
+    /// Reports an opcode that the viewer throws on, once each.
     pub(super) fn opcode(&mut self, op: u8, name: &str, offset: usize) {
-        if !std::mem::replace(&mut self.opcodes_told[usize::from(op)], true) {
+        if !std::mem::replace(&mut self.seen_opcodes[usize::from(op)], true) {
             let what = format!("the opcode {name}, on which the web viewer throws");
             self.at_byte(3, Severity::Error, offset, what);
         }
     }
 
     pub(super) fn mixed_memo(&mut self, offset: usize) {
-        if !std::mem::replace(&mut self.mix_told, true) {
+        if !std::mem::replace(&mut self.has_mixed_memo, true) {
             let what =
                 "MEMOIZE and BINPUT in one file: the web viewer numbers them apart and fetches wrong values";
             self.at_byte(3, Severity::Error, offset, what);
@@ -104,7 +105,7 @@ impl Findings {
         if n > 1000 {
             let severity = if n > 60_000 { Severity::Error } else { Severity::Warning };
             let what =
-                format!("{n} items in one APPENDS; the web viewer takes 1,000 surely and 60,000 at most");
+                format!("{n} items in one APPENDS; the web viewer always takes 1,000, and 60,000 at most");
             self.at_byte(3, severity, offset, what);
         }
     }
@@ -135,12 +136,12 @@ impl Findings {
     }
 
     pub(super) fn odd_key(&mut self, offset: usize) {
-        self.at_byte(6, Severity::Error, offset, "a dict's key is no text");
+        self.at_byte(6, Severity::Error, offset, "a dict's key is not a text");
     }
 
     pub(super) fn text(&mut self, bytes: &[u8], text: &str, offset: usize) {
         if text.len() != bytes.len() || text.as_bytes() != bytes {
-            self.at_byte(6, Severity::Error, offset, "a text is not UTF-8; what is wrong becomes U+FFFD");
+            self.at_byte(6, Severity::Error, offset, "a text is not UTF-8; invalid bytes become U+FFFD");
         }
         if text.starts_with('\u{feff}') {
             self.at_byte(
@@ -153,7 +154,7 @@ impl Findings {
     }
 
     pub(super) fn shared_record(&mut self, place: &str) {
-        let what = "this very object stands elsewhere in the file too; the web viewer changes it twice";
+        let what = "this very object is elsewhere in the file too; the web viewer changes it twice";
         self.add(5, Severity::Error, place, what);
     }
 }

@@ -1,4 +1,4 @@
-//! The memo: what a file has put aside under a number, to use it again.
+//! The memo: values that a file stores under a number, to use them again.
 
 #![forbid(unsafe_code)]
 
@@ -6,21 +6,21 @@ use std::collections::HashMap;
 
 use super::node::Item;
 
-/// Numbered items. A number may be any of 32 bits, yet memory stays in
-/// proportion to the number of puts.
+/// Numbered items. A number may be any of 32 bits; memory stays in proportion
+/// to the number of puts.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     near: Vec<Item>,
-    /// Numbers far beyond the count of puts; no pickler makes them.
+    /// Numbers far beyond the count of puts; picklers never use them.
     /// A seeded hash: the file chooses the keys.
     far: HashMap<u32, Item>,
-    /// How many numbers are taken, which is the number that MEMOIZE gives.
+    /// The count of numbers in use, which is the number that MEMOIZE assigns.
     n_taken: u32,
-    /// What an attempt has put, for [`Memo::rewind`].
+    /// The numbers that the current attempt has put, for [`Memo::rewind`].
     attempt: Vec<u32>,
-    /// Whether a number was given a second time, so that what it stands for depends on the place.
+    /// Whether a number was assigned a second time, so that its meaning depends on the place in the file.
     is_retaken: bool,
-    /// Whether nothing is put any more.
+    /// Whether puts are ignored from now on.
     is_closed: bool,
 }
 
@@ -52,8 +52,8 @@ impl Memo {
         was_taken
     }
 
-    /// Closes the memo behind the file's last byte: bytes that were read are read again with it, and
-    /// find under every number what they found. False if a number was given a second time.
+    /// Closes the memo after the file's last byte, so that bytes can be read again with the same meaning of every
+    /// number. Returns false if a number was assigned a second time.
     pub(super) fn close(&mut self) -> bool {
         self.is_closed = true;
         self.near.shrink_to_fit();
@@ -65,7 +65,7 @@ impl Memo {
         self.is_closed
     }
 
-    /// Puts an item where nothing is yet, in a way that [`Memo::rewind`] can undo.
+    /// Puts an item under an unused number, so that [`Memo::rewind`] can undo it. `None` if the number is in use.
     #[inline]
     pub(super) fn attempt(&mut self, index: u32, item: Item) -> Option<()> {
         if self.is_closed {
@@ -83,26 +83,26 @@ impl Memo {
         Some(())
     }
 
-    /// Replaces an item by what it has turned out to be.
+    /// Replaces an item by its decoded form.
     pub(super) fn refine(&mut self, index: u32, item: Item) {
         if let Some(near) = self.near.get_mut(index as usize) {
             *near = item;
         }
     }
 
-    /// The number that MEMOIZE gives next: how many there are, as in CPython.
+    /// Returns the number that MEMOIZE assigns next: the count of numbers in use, as in CPython.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.n_taken
     }
 
-    /// Begins an attempt, or makes what the last one has put final.
+    /// Begins an attempt; what the last one put stays.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.attempt.clear();
     }
 
-    /// Takes back every [`Memo::attempt`] since [`Memo::begin`].
+    /// Undoes every [`Memo::attempt`] since [`Memo::begin`].
     pub(super) fn rewind(&mut self) {
         for index in self.attempt.drain(..) {
             self.near[index as usize] = Item::Absent;

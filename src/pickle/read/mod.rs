@@ -1,19 +1,29 @@
-//! Bytes become a snapshot.
+//! Bytes become a snapshot: the parser's opcodes, the fast path of trace entries, and the records made of both.
 
 #![forbid(unsafe_code)]
 
-mod findings;
-mod foreign;
-mod node;
-mod memo;
+mod failure;
+mod integer;
 mod cursor;
-mod literal;
+mod input;
+mod node;
+mod words;
+mod findings;
+mod nodes;
+mod memo;
+mod operand_stack;
+mod foreign;
+mod literals;
 mod parser;
+mod values;
+mod interner;
+mod stack_lists;
+mod entry_plan;
 mod entry_spans;
 mod entry_decoder;
-mod frames;
-mod value;
+mod lazy_trace;
 mod assembler;
+mod reader;
 mod integers;
 mod whole;
 mod lazy;

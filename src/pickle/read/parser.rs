@@ -1,275 +1,179 @@
-//! The stack machine: a file's bytes become items and containers, whatever they mean.
+//! The parser: runs the opcodes of a pickle, so that bytes become items and containers.
 //!
-//! It runs opcodes of data alone and refuses the rest. A container may not
-//! grow once another holds it: no pickler does that save for an object that
-//! holds itself, and it makes depth and weight known when they are needed.
-//! Depth is bounded, so that what is made of the items may recurse.
+//! It runs opcodes that make plain data and refuses all others. A container
+//! may not grow once another one contains it: picklers only do that for an
+//! object that contains itself, and it makes depth and weight known when they
+//! are needed. Depth is bounded, so what reads the containers may recurse.
 
 #![forbid(unsafe_code)]
 
 use super::{
-    assembler::Made,
-    entry_decoder::Road,
+    cursor::Cursor,
+    failure::{Attempt, Failure},
     findings::Findings,
-    foreign,
+    input::Input,
+    literals::Literals,
     memo::Memo,
-    node::{Item, Kind, NodeId, Nodes, Words},
+    node::{Item, Kind, NodeId},
+    nodes::Nodes,
+    operand_stack::OperandStack,
+    words::Words,
 };
 use crate::{
     error::{Error, Result},
     finding::Severity,
-    pickle::{file::Bytes, opcode},
-    snapshot::Snapshot,
+    pickle::opcode,
 };
 
-/// How deep containers may nest; serde_json reads 128 levels at most, and a snapshot has 8.
-const MAX_DEPTH: u8 = 100;
-
-/// The largest integer that JavaScript holds exactly.
-pub(super) const MAX_SAFE: i64 = 1 << 53;
-
-/// Why reading stopped.
-#[derive(Debug)]
-pub(super) enum Halt {
-    /// The file is no snapshot.
-    Malformed(Error),
-    /// Something stands where the fast road does not expect it; the general one will tell.
-    Unusual,
+/// What an opcode changed that readers of entries have to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Effect {
+    None,
+    /// A dictionary received keys.
+    DictGrew(NodeId),
+    /// A number of the memo was given a second time.
+    NumberReassigned,
 }
 
-/// What a part of reading gives.
-pub(super) type Step<T> = std::result::Result<T, Halt>;
-
-impl From<Error> for Halt {
-    fn from(error: Error) -> Halt {
-        Halt::Malformed(error)
-    }
-}
-
-/// A file being read.
+/// The state of a pickle's stack machine.
 #[derive(Debug)]
-pub(super) struct Machine<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) pos: usize,
-    pub(super) stack: Vec<Item>,
-    marks: Vec<usize>,
+pub(super) struct Parser<'a> {
+    pub(super) input: Input<'a>,
+    pub(super) operands: OperandStack,
     pub(super) memo: Memo,
     pub(super) nodes: Nodes,
     pub(super) words: Words<'a>,
     pub(super) findings: Findings,
-    /// Where frames, stacks and shapes go while the file is read.
-    pub(super) snapshot: Snapshot,
-    /// Whether trace entries take the fast road.
-    is_fast: bool,
-    /// Where the pages that were read may be given back next, and whose they are.
-    pub(super) rest: (usize, Option<&'a Bytes>),
-    pub(super) road: Road<'a>,
-    pub(super) made: Made,
-    pub(super) memoizes: bool,
-    pub(super) puts: bool,
+    /// Whether the file had MEMOIZE.
+    memoizes: bool,
+    /// Whether the file had BINPUT or LONG_BINPUT.
+    puts: bool,
 }
 
-impl<'a> Machine<'a> {
-    /// A machine at the first byte.
-    pub(super) fn new(bytes: &'a [u8], is_fast: bool) -> Self {
-        Machine {
-            bytes,
-            pos: 0,
-            stack: Vec::new(),
-            marks: Vec::new(),
+impl<'a> Parser<'a> {
+    /// Starts at the first byte.
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Parser {
+            input: Input::new(bytes),
+            operands: OperandStack::default(),
             memo: Memo::default(),
             nodes: Nodes::default(),
             words: Words::default(),
             findings: Findings::default(),
-            snapshot: Snapshot::without_keys(),
-            is_fast,
-            rest: (usize::MAX, None),
-            road: Road::default(),
-            made: Made::default(),
             memoizes: false,
             puts: false,
         }
     }
 
-    /// Runs to STOP and gives the value on top of the stack.
-    pub(super) fn run(&mut self) -> Step<Item> {
-        loop {
-            let start = self.pos;
-            if start >= self.rest.0 {
-                self.rest_at(start);
-            }
-            let op = self.byte()?;
-            if op == opcode::STOP {
-                return Ok(self.result(start)?);
-            }
-            self.step(op, start)?;
-        }
+    /// Whether the file numbers what it memoizes (BINPUT, LONG_BINPUT).
+    pub(super) fn puts(&self) -> bool {
+        self.puts
     }
 
-    fn result(&mut self, start: usize) -> Result<Item> {
-        let top = self.pop(start)?;
-        let n_left = self.stack.len();
+    /// Returns the value that STOP leaves on the stack.
+    pub(super) fn result(&mut self, start: usize) -> Result<Item> {
+        let top = self.operands.pop(start)?;
+        let n_left = self.operands.len();
         if n_left > 0 {
-            let what = format!("{n_left} values lie below the one that the file ends with");
+            let what = format!("{n_left} more values are on the stack below the one that the file ends with");
             self.findings.at_byte(3, Severity::Error, start, what);
         }
         Ok(top)
     }
 
-    fn step(&mut self, op: u8, start: usize) -> Step<()> {
+    /// Runs one opcode, whose byte is at `start`.
+    pub(super) fn step(&mut self, op: u8, start: usize) -> Attempt<Effect> {
         match op {
-            opcode::EMPTY_DICT => return self.dict_begins(start),
             opcode::BINGET => {
-                let index = self.byte()?;
+                let index = self.input.byte()?;
                 self.fetch(u32::from(index), start)?;
             }
             opcode::LONG_BINGET => {
-                let index = self.u32()?;
+                let index = self.input.u32()?;
                 self.fetch(index, start)?;
-            }
-            opcode::BININT1 => {
-                let int = self.byte()?;
-                self.stack.push(Item::Int(i64::from(int)));
-            }
-            opcode::BININT2 => {
-                let int = u16::from_le_bytes(self.array()?);
-                self.stack.push(Item::Int(i64::from(int)));
-            }
-            opcode::BININT => {
-                let int = i32::from_le_bytes(self.array()?);
-                self.stack.push(Item::Int(i64::from(int)));
-            }
-            opcode::LONG1 => {
-                let n_bytes = usize::from(self.byte()?);
-                self.long(n_bytes, start)?;
             }
             opcode::MEMOIZE => {
                 self.memoizes = true;
-                self.put(self.memo.next(), start)?;
+                return Ok(self.put(self.memo.next(), start)?);
             }
             opcode::BINPUT => {
                 self.puts = true;
-                let index = self.byte()?;
-                self.put(u32::from(index), start)?;
+                let index = self.input.byte()?;
+                return Ok(self.put(u32::from(index), start)?);
             }
             opcode::LONG_BINPUT => {
                 self.puts = true;
-                let index = self.u32()?;
-                self.put(index, start)?;
+                let index = self.input.u32()?;
+                return Ok(self.put(index, start)?);
             }
-            opcode::MARK => self.marks.push(self.stack.len()),
-            opcode::SHORT_BINUNICODE | opcode::BINUNICODE | opcode::BINUNICODE8 => {
-                let n_bytes = self.text_length(op)?;
-                let id = self.text(n_bytes, start)?;
-                self.stack.push(Item::Text(id));
-            }
-            opcode::NONE => self.stack.push(Item::None),
-            opcode::NEWTRUE => self.stack.push(Item::Bool(true)),
-            opcode::NEWFALSE => self.stack.push(Item::Bool(false)),
-            opcode::BINFLOAT => {
-                let bits = u64::from_be_bytes(self.array()?);
-                self.stack.push(Item::Float(bits));
-            }
+            opcode::MARK => self.operands.push_mark(),
             opcode::FRAME => {
-                self.array::<8>()?;
+                self.input.array::<8>()?;
             }
             opcode::PROTO => self.protocol(start)?,
-            _ => return self.container_step(op, start),
+            _ => {
+                if let Some(item) = self.literals().common(op, start)? {
+                    self.operands.push(item);
+                } else {
+                    return self.container_step(op, start);
+                }
+            }
         }
-        Ok(())
+        Ok(Effect::None)
     }
 
-    fn container_step(&mut self, op: u8, start: usize) -> Step<()> {
+    fn container_step(&mut self, op: u8, start: usize) -> Attempt<Effect> {
         match op {
-            opcode::EMPTY_LIST if self.is_fast && self.known_stack() => {}
+            opcode::EMPTY_DICT => self.push_empty(Kind::Dict, start),
             opcode::EMPTY_LIST => self.push_empty(Kind::List, start),
             opcode::EMPTY_TUPLE => self.push_empty(Kind::Tuple, start),
             opcode::TUPLE1 | opcode::TUPLE2 | opcode::TUPLE3 => {
                 let n = usize::from(op - opcode::TUPLE1) + 1;
-                let from = self.stack.len().checked_sub(n).filter(|from| *from >= self.floor());
-                self.gather(Kind::Tuple, from.ok_or_else(|| too_few(start))?, start)?;
+                let from = self.operands.index_of(n, 0, start)?;
+                return self.collect(Kind::Tuple, from, start);
             }
             opcode::TUPLE | opcode::LIST | opcode::DICT => {
-                let from = self.pop_mark(start)?;
+                let from = self.operands.pop_mark(start)?;
                 let kind = match op {
                     opcode::TUPLE => Kind::Tuple,
                     opcode::LIST => Kind::List,
                     _ => Kind::Dict,
                 };
-                self.gather(kind, from, start)?;
+                return self.collect(kind, from, start);
             }
             opcode::APPEND => return self.extend(Kind::List, 1, start),
             opcode::SETITEM => return self.extend(Kind::Dict, 2, start),
-            opcode::APPENDS | opcode::SETITEMS => {
-                let n = self.stack.len() - self.pop_mark(start)?;
-                if op == opcode::APPENDS {
-                    self.findings.batch(n, start);
-                }
-                let kind = if op == opcode::APPENDS { Kind::List } else { Kind::Dict };
-                return self.extend(kind, n, start);
+            opcode::APPENDS => {
+                let n = self.operands.len() - self.operands.pop_mark(start)?;
+                self.findings.batch(n, start);
+                return self.extend(Kind::List, n, start);
             }
-            _ => self.rare_step(op, start)?,
-        }
-        Ok(())
-    }
-
-    /// Opcodes of data that the viewer does not take, and those that are refused.
-    fn rare_step(&mut self, op: u8, start: usize) -> Result<()> {
-        let Some(name) = opcode::unknown_to_viewer(op) else {
-            return Err(Error::malformed(start as u64, opcode::refusal(op) + foreign::hint(self.bytes)));
-        };
-        self.findings.opcode(op, name, start);
-        match op {
-            opcode::INT => return self.text_int(start),
-            opcode::LONG4 => {
-                let n_bytes = self.u32()? as usize;
-                return self.long(n_bytes, start);
-            }
-            opcode::SHORT_BINBYTES => {
-                let n_bytes = usize::from(self.byte()?);
-                self.raw(n_bytes)?;
-            }
-            opcode::BINBYTES => {
-                let n_bytes = self.u32()? as usize;
-                self.raw(n_bytes)?;
+            opcode::SETITEMS => {
+                let n = self.operands.len() - self.operands.pop_mark(start)?;
+                return self.extend(Kind::Dict, n, start);
             }
             _ => {
-                let n_bytes = self.length()?;
-                self.raw(n_bytes)?;
+                let item = self.literals().rare(op, start)?;
+                self.operands.push(item);
             }
         }
+        Ok(Effect::None)
+    }
+
+    fn protocol(&mut self, start: usize) -> Result<()> {
+        let version = self.input.byte()?;
+        if version > 5 {
+            let what = format!("pickle protocol {version} is unknown; 0 to 5 are read");
+            return Err(Error::malformed(start as u64, what));
+        }
+        self.findings.protocol(version, start);
         Ok(())
     }
 
-    fn dict_begins(&mut self, start: usize) -> Step<()> {
-        if self.is_fast && self.entry()? {
-            return Ok(());
-        }
-        self.push_empty(Kind::Dict, start);
-        Ok(())
-    }
-
-    fn push_empty(&mut self, kind: Kind, start: usize) {
-        let id = self.nodes.add(kind, start);
-        self.stack.push(Item::Node(id));
-    }
-
-    /// The lowest place of the stack that an opcode without a mark may touch.
-    fn floor(&self) -> usize {
-        self.marks.last().copied().unwrap_or(0)
-    }
-
-    fn pop(&mut self, start: usize) -> Result<Item> {
-        if self.stack.len() <= self.floor() {
-            return Err(too_few(start));
-        }
-        self.stack.pop().ok_or_else(|| too_few(start))
-    }
-
-    fn pop_mark(&mut self, start: usize) -> Result<usize> {
-        self.marks
-            .pop()
-            .ok_or_else(|| Error::malformed(start as u64, "the mark that this opcode needs is missing"))
+    /// Returns a reader of the values that are written out in the bytes.
+    fn literals(&mut self) -> Literals<'_, 'a> {
+        let Parser { input, nodes, words, findings, .. } = self;
+        Literals { input, nodes, words, findings }
     }
 
     fn fetch(&mut self, index: u32, start: usize) -> Result<()> {
@@ -278,102 +182,63 @@ impl<'a> Machine<'a> {
                 Err(Error::malformed(start as u64, format!("nothing was put aside as number {index}")))
             }
             item => {
-                self.stack.push(item);
+                self.operands.push(item);
                 Ok(())
             }
         }
     }
 
-    fn put(&mut self, index: u32, start: usize) -> Result<()> {
-        let top = self.stack.len().checked_sub(1).filter(|top| *top >= self.floor());
-        let top = top.ok_or_else(|| too_few(start))?;
+    fn put(&mut self, index: u32, start: usize) -> Result<Effect> {
+        let top = self.operands.index_of(1, 0, start)?;
         if self.memoizes && self.puts {
             self.findings.mixed_memo(start);
         }
-        if self.memo.put(index, self.stack[top]) {
-            // What lists of memo numbers stand for has changed.
-            self.road.forget_numbers();
-        }
-        Ok(())
+        let was_taken = self.memo.put(index, self.operands.get(top));
+        Ok(if was_taken { Effect::NumberReassigned } else { Effect::None })
+    }
+
+    fn push_empty(&mut self, kind: Kind, start: usize) {
+        let id = self.nodes.add(kind, start);
+        self.operands.push(Item::Node(id));
     }
 
     /// Moves the topmost items into a new container.
-    fn gather(&mut self, kind: Kind, from: usize, start: usize) -> Step<()> {
-        if let (Kind::Tuple, [Item::Int(a), Item::Int(b)]) = (kind, &self.stack[from..]) {
-            let pair = self.nodes.pair((*a, *b));
-            self.stack.truncate(from);
-            self.stack.push(pair);
-            return Ok(());
+    fn collect(&mut self, kind: Kind, from: usize, start: usize) -> Attempt<Effect> {
+        if let (Kind::Tuple, [Item::Int(a), Item::Int(b)]) = (kind, self.operands.from(from)) {
+            let pair = self.nodes.add_pair((*a, *b));
+            self.operands.truncate(from);
+            self.operands.push(pair);
+            return Ok(Effect::None);
         }
-        let n = self.stack.len() - from;
+        let n = self.operands.len() - from;
         let id = self.nodes.add(kind, start);
-        self.stack.insert(from, Item::Node(id));
+        self.operands.insert(from, Item::Node(id));
         self.extend(kind, n, start)
     }
 
     /// Moves the topmost `n` items into the container below them.
-    fn extend(&mut self, kind: Kind, n: usize, start: usize) -> Step<()> {
-        let from = self.stack.len().checked_sub(n).filter(|from| *from > self.floor());
-        let from = from.ok_or_else(|| too_few(start))?;
-        let id = match self.stack[from - 1] {
+    fn extend(&mut self, kind: Kind, n: usize, start: usize) -> Attempt<Effect> {
+        let from = self.operands.index_of(n, 1, start)?;
+        let id = match self.operands.get(from - 1) {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
-            Item::Entry(_) | Item::Stack(_) => return Err(Halt::Unusual),
+            Item::Entry(_) | Item::Stack(_) => return Err(Failure::Fallback),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {
             self.check_keys(from, start)?;
         }
-        let (mut weight, mut depth) = (self.nodes.get(id).weight, self.nodes.get(id).depth);
-        if self.nodes.get(id).is_frozen && n > 0 {
-            return Err(grows_after_use(start).into());
-        }
-        for at in from..self.stack.len() {
-            let (w, d) = self.hold(self.stack[at], id, start)?;
-            weight = weight.saturating_add(w);
-            depth = depth.max(d + 1);
-        }
-        if depth > MAX_DEPTH {
-            let what = format!("containers nest more than {MAX_DEPTH} deep; a snapshot has 8 levels");
-            return Err(Error::malformed(start as u64, what).into());
-        }
-        let node = self.nodes.get_mut(id);
-        (node.weight, node.depth) = (weight, depth);
-        let items = &self.stack[from..];
-        if kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_))) {
-            node.add_entries(items);
-        } else {
-            node.items.extend_from_slice(items);
-        }
-        self.stack.truncate(from);
-        if kind == Kind::Dict && self.is_fast {
-            self.entry_ends(id);
-        }
-        Ok(())
-    }
-
-    /// Freezes what goes into a container; gives its weight and depth.
-    fn hold(&mut self, item: Item, holder: NodeId, start: usize) -> Result<(u32, u8)> {
-        match item {
-            Item::Node(id) if id == holder => {
-                Err(Error::malformed(start as u64, "a container holds itself; no snapshot does"))
-            }
-            Item::Node(id) => {
-                let node = self.nodes.get_mut(id);
-                node.is_frozen = true;
-                Ok((node.weight, node.depth))
-            }
-            Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
-            _ => Ok((1, 0)),
-        }
+        self.nodes.grow(id, self.operands.from(from), start)?;
+        self.operands.truncate(from);
+        Ok(if kind == Kind::Dict { Effect::DictGrew(id) } else { Effect::None })
     }
 
     fn check_keys(&mut self, from: usize, start: usize) -> Result<()> {
-        let n = self.stack.len() - from;
-        if n % 2 == 1 {
+        let pairs = self.operands.from(from);
+        if pairs.len() % 2 == 1 {
             return Err(Error::malformed(start as u64, "a dict's last key has no value"));
         }
-        for at in (from..self.stack.len()).step_by(2) {
-            match self.stack[at] {
+        for pair in pairs.chunks_exact(2) {
+            match pair[0] {
                 Item::Text(id) => self.findings.key(self.words.get(id), start),
                 Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => self.findings.odd_key(start),
                 Item::Node(_) | Item::Entry(_) | Item::Stack(_) => {
@@ -384,16 +249,58 @@ impl<'a> Machine<'a> {
         }
         Ok(())
     }
-}
 
-#[cold]
-fn too_few(start: usize) -> Error {
-    Error::malformed(start as u64, "the values that this opcode needs are missing")
-}
+    /// Reads the rest of an opcode that gives a text, or an item from the memo, at a cursor of the fast path.
+    pub(super) fn shared_item(&mut self, c: &mut Cursor<'a>, op: u8) -> Option<Item> {
+        match op {
+            opcode::BINGET => {
+                let index = c.next_byte()?;
+                Some(self.memo.get(u32::from(index)))
+            }
+            opcode::LONG_BINGET => {
+                let index = u32::from_le_bytes(c.next_bytes()?);
+                Some(self.memo.get(index))
+            }
+            opcode::SHORT_BINUNICODE | opcode::BINUNICODE => {
+                self.input.move_to(c.pos);
+                let item = Item::Text(self.literals().text(op, c.pos - 1).ok()?);
+                c.pos = self.input.pos();
+                self.memoize(c, item)?;
+                Some(item)
+            }
+            _ => None,
+        }
+    }
 
-#[cold]
-fn grows_after_use(start: usize) -> Error {
-    let what =
-        "a container grows after another took it, as only one that holds itself does; no snapshot has any";
-    Error::malformed(start as u64, what)
+    /// Puts an item in the memo if the next opcode at a cursor of the fast path does.
+    #[inline(always)]
+    pub(super) fn memoize(&mut self, c: &mut Cursor<'a>, item: Item) -> Option<()> {
+        if self.memo.is_closed() {
+            c.skip_memo_opcode();
+            return Some(());
+        }
+        let op = *c.bytes.get(c.pos)?;
+        let index = match op {
+            opcode::MEMOIZE => {
+                c.pos += 1;
+                self.memo.next()
+            }
+            opcode::BINPUT => {
+                c.pos += 1;
+                u32::from(c.next_byte()?)
+            }
+            opcode::LONG_BINPUT => {
+                c.pos += 1;
+                u32::from_le_bytes(c.next_bytes()?)
+            }
+            _ => return Some(()),
+        };
+        // The slow path reports files that mix the two; it also takes the first opcode of either.
+        let is_usual =
+            if op == opcode::MEMOIZE { self.memoizes && !self.puts } else { self.puts && !self.memoizes };
+        if !is_usual {
+            return None;
+        }
+        self.memo.attempt(index, item)
+    }
 }

@@ -1,11 +1,12 @@
-//! Bytes become a snapshot: first over the fast road, and where that meets what it does not expect, again without it.
+//! Reads a whole snapshot: first on the fast path, and where that does not decide, again without it.
 
 #![forbid(unsafe_code)]
 
 use super::{
+    failure::{Attempt, Failure},
     findings::Findings,
     foreign, integers,
-    parser::{Halt, Machine, Step},
+    reader::{Path, Reader},
 };
 use crate::{
     error::{Error, Result},
@@ -16,9 +17,9 @@ use crate::{
 /// Containers and texts are numbered with 32 bits.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 
-/// A snapshot, if the bytes hold one, and what is wrong with the bytes.
+/// Returns the snapshot, or why the bytes are not one, and the invariants that the bytes break.
 pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
-    let (snapshot, mut findings) = read_on_a_road(bytes);
+    let (snapshot, mut findings) = read_on_either_path(bytes);
     findings.file_size(bytes.len());
     if let Ok(snapshot) = &snapshot {
         integers::check(snapshot, &mut findings);
@@ -31,60 +32,60 @@ pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) 
     (snapshot, findings)
 }
 
-fn read_on_a_road(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
+fn read_on_either_path(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
     let (snapshot, findings) = match refusal(bytes) {
         Some(error) => (Err(error.into()), Findings::default()),
-        None => match attempt(bytes, true) {
-            (Err(Halt::Unusual), _) => attempt(bytes, false),
+        None => match attempt(bytes, Path::Fast) {
+            (Err(Failure::Fallback), _) => attempt(bytes, Path::Slow),
             done => done,
         },
     };
     if snapshot.is_err()
         && let Some(kind) = foreign::kind(bytes)
     {
-        // What the machine found on its way through something else tells nothing.
+        // The parser's findings on a file of another format are meaningless.
         return (Err(Error::foreign(format!("no memory snapshot: the file is {kind}"))), Findings::default());
     }
-    let snapshot = snapshot.map_err(|halt| match halt {
-        Halt::Malformed(error) => error,
-        Halt::Unusual => Error::malformed(0, "a part of a trace stands where no snapshot has one"),
+    let snapshot = snapshot.map_err(|failure| match failure {
+        Failure::Malformed(error) => error,
+        Failure::Fallback => Error::malformed(0, "a part of a trace is in a place where no snapshot has one"),
     });
     (snapshot, findings)
 }
 
-/// Why a file is not even begun with.
+/// Returns why a file is refused before its first byte is read.
 pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
     let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
     (bytes.len() as u64 > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
 }
 
-fn attempt(bytes: &[u8], is_fast: bool) -> (Step<Snapshot>, Findings) {
-    let mut machine = Machine::new(bytes, is_fast);
-    let snapshot = machine.run().and_then(|top| machine.assemble(top));
-    (snapshot, machine.findings)
+fn attempt(bytes: &[u8], path: Path) -> (Attempt<Snapshot>, Findings) {
+    let mut reader = Reader::new(bytes, path);
+    let snapshot = reader.read();
+    (snapshot, reader.into_findings())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
     use super::*;
 
-    /// What both roads make of the bytes, as texts; the fast one may pass.
+    /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
     fn both(bytes: &[u8]) -> Option<[String; 2]> {
-        let roads = [true, false].map(|is_fast| attempt(bytes, is_fast));
-        if let (Err(Halt::Unusual), _) = roads[0] {
+        let paths = [Path::Fast, Path::Slow].map(|path| attempt(bytes, path));
+        if let (Err(Failure::Fallback), _) = paths[0] {
             return None;
         }
-        Some(roads.map(|(snapshot, findings)| {
+        Some(paths.map(|(snapshot, findings)| {
             let snapshot = snapshot.map(|snapshot| serde_json::to_string(&snapshot).unwrap());
             format!("{snapshot:?} {:?}", findings.into_list())
         }))
     }
 
     #[test]
-    fn the_fast_road_makes_what_the_general_one_makes() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    fn the_fast_path_reads_what_the_slow_path_reads() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
         let (mut seed, mut n_equal) = (0x9e37_79b9_7f4a_7c15_u64, 0);
         let mut below = |limit: usize| {
             seed ^= seed << 13;
@@ -96,15 +97,15 @@ mod tests {
             for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
                 let path = entry.unwrap().path();
                 let original = fs::read(&path).unwrap();
-                let [fast, general] = both(&original).expect("ordinary files go over the fast road");
-                assert!(fast == general, "{}: the roads differ", path.display());
+                let [fast, slow] = both(&original).expect("ordinary files take the fast path");
+                assert!(fast == slow, "{}: the paths differ", path.display());
                 for n in 0..if original.len() < 8192 { 300 } else { 0 } {
                     let mut bytes = original.clone();
                     let at = below(bytes.len());
                     bytes[at] =
                         if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
-                    if let Some([fast, general]) = both(&bytes) {
-                        assert_eq!(fast, general, "{}: byte {at} became {:#x}", path.display(), bytes[at]);
+                    if let Some([fast, slow]) = both(&bytes) {
+                        assert_eq!(fast, slow, "{}: byte {at} became {:#x}", path.display(), bytes[at]);
                         n_equal += 1;
                     }
                 }
@@ -112,9 +113,10 @@ mod tests {
         }
         assert!(n_equal > 5000, "only {n_equal} mutations were compared");
     }
-    /// No pickler gives a number twice, but a file may.
+
+    /// No pickler assigns a number twice, but a file may.
     #[test]
-    fn a_number_put_again_stands_for_the_new_value() {
+    fn a_number_assigned_again_means_the_new_value() {
         let entry = |frames: &[u8]| [b"}(h\x00h\x01h\x02](".as_slice(), frames, b"eu"].concat();
         let bytes = [
             b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
@@ -130,8 +132,8 @@ mod tests {
             b"eeu.".to_vec(),
         ]
         .concat();
-        let [fast, general] = both(&bytes).unwrap();
-        assert_eq!(fast, general);
+        let [fast, slow] = both(&bytes).unwrap();
+        assert_eq!(fast, slow);
         let trace = &serde_json::to_value(read(&bytes).0.unwrap()).unwrap()["device_traces"][0];
         let names: Vec<_> = (1..6).map(|at| trace[at]["frames"][0]["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["a", "a", "a", "b", "b"]);

@@ -12,7 +12,7 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
     paths.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
 }
 
-/// What both ways of reading make of the bytes: the file written anew, or why not.
+/// What both ways of reading make of the bytes: the file written again, or the error.
 fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
     let whole = pickle::from_slice(bytes).map(|snapshot| pickle::to_vec(&snapshot));
     let lazy = pickle::lazy(bytes).map(|lazy| pickle::to_vec(&lazy));
@@ -21,11 +21,11 @@ fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
 
 #[test]
 fn events_left_in_the_file_are_those_that_are_loaded() {
-    let mut n_left = 0;
+    let mut n_lazy = 0;
     for (name, bytes) in fixtures() {
         let whole = pickle::from_slice(&bytes).unwrap();
         let lazy = pickle::lazy(&bytes).unwrap();
-        n_left += usize::from(lazy.is_left());
+        n_lazy += usize::from(lazy.is_in_file());
         assert_eq!(lazy.n_events(), whole.n_events(), "{name}");
         let again = lazy.to_snapshot().unwrap();
         assert!(again.device_traces == whole.device_traces, "{name}: entries with other numbers");
@@ -33,7 +33,7 @@ fn events_left_in_the_file_are_those_that_are_loaded() {
         let [whole, lazy] = both(&bytes);
         assert!(whole == lazy, "{name}: other bytes");
     }
-    assert!(n_left > 25, "only {n_left} files were read without their events");
+    assert!(n_lazy > 25, "only {n_lazy} files were read without their events");
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn a_range_of_events_is_cut_from_all_of_them() {
 }
 
 #[test]
-fn a_look_from_within_a_look_sees_the_same() {
+fn a_visit_within_a_visit_sees_the_same() {
     let (_, bytes) = fixtures().into_iter().find(|(name, _)| name.ends_with("valid.pickle")).unwrap();
     let lazy = pickle::lazy(&bytes).unwrap();
-    assert!(lazy.is_left());
+    assert!(lazy.is_in_file());
     let (mut n_outside, mut n_inside) = (0, 0);
     lazy.for_each_entry(0, &mut |_| {
         n_outside += 1;
@@ -92,7 +92,7 @@ fn a_look_from_within_a_look_sees_the_same() {
 
 /// A list of dictionaries under an unknown key, which the next entry has for its frames.
 #[test]
-fn what_turns_out_to_be_a_stack_was_a_value_before() {
+fn a_value_that_becomes_a_stack_stays_the_value_it_was() {
     let bytes = [
         b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
         b"}(\x8c\x06actionq\x00\x8c\x05allocq\x01\x8c\x06framesq\x02](}(\x8c\x04nameq\x03\x8c\x01aueq\x0au"
@@ -106,11 +106,11 @@ fn what_turns_out_to_be_a_stack_was_a_value_before() {
     .concat();
     let [whole, lazy] = both(&bytes);
     assert_eq!(whole.as_ref().unwrap(), lazy.as_ref().unwrap());
-    assert!(pickle::lazy(&bytes).unwrap().is_left());
+    assert!(pickle::lazy(&bytes).unwrap().is_in_file());
 }
 
 #[test]
-fn a_number_given_twice_makes_it_hold_all() {
+fn a_number_assigned_twice_needs_the_whole_snapshot_in_memory() {
     let entry = |frames: &[u8]| [b"}(h\x00h\x01h\x02](".as_slice(), frames, b"eu"].concat();
     let bytes = [
         b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
@@ -124,13 +124,13 @@ fn a_number_given_twice_makes_it_hold_all() {
     .concat();
     let [whole, lazy] = both(&bytes);
     assert_eq!(whole.unwrap(), lazy.unwrap());
-    assert!(!pickle::lazy(&bytes).unwrap().is_left());
+    assert!(!pickle::lazy(&bytes).unwrap().is_in_file());
 }
 
-/// Bytes that become others under the map are no panic and no silence.
+/// Bytes that change under the map are an error, not a panic.
 #[cfg(unix)]
 #[test]
-fn a_file_that_changes_is_told() {
+fn a_file_that_changes_is_reported() {
     use std::{io::Write, os::unix::fs::FileExt};
 
     let mut snapshot = Snapshot::default();
@@ -148,11 +148,11 @@ fn a_file_that_changes_is_told() {
     let open = pickle::open(file.path()).unwrap();
     assert!(matches!(open.0, Bytes::Mapped(_)), "{} bytes", bytes.len());
     let lazy = open.lazy().unwrap();
-    let Content::Left(left) = &lazy.content else { panic!("it is held as a whole") };
-    let machine = left.machine.borrow();
-    let Entries::Left(pieces) = &machine.road.entries else { panic!("entries are held") };
-    assert!(pieces.n_pieces() < 300, "{} pieces in 200 batches", pieces.n_pieces());
-    drop(machine);
+    let Content::InFile(in_file) = &lazy.content else { panic!("it is in memory as a whole") };
+    let mut reader = in_file.reader.borrow_mut();
+    let Entries::InFile(spans) = reader.entries_mut() else { panic!("entries are in memory") };
+    assert!(spans.n_spans() < 300, "{} spans in 200 batches", spans.n_spans());
+    drop(reader);
     assert_eq!(pickle::to_vec(&lazy), bytes);
     file.as_file().write_all_at(&[0; 100], bytes.len() as u64 / 2).unwrap();
     assert!(pickle::write(&lazy, io::sink()).unwrap_err().to_string().contains("was changed"));

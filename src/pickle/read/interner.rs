@@ -1,0 +1,134 @@
+//! Containers become frames, stacks and entries, each container once.
+
+#![forbid(unsafe_code)]
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    failure::Attempt,
+    node::{Item, Kind, NodeId, TextId},
+    parser::Parser,
+    values::{Tables, Values},
+};
+use crate::{
+    error::Error,
+    snapshot::{
+        Builder, EntryFields, FrameFields, FrameIndex, Shapes, StackIndex, StackTable, Text, TraceEntry,
+        Value,
+    },
+};
+
+/// The most keys of one record; PyTorch writes 12 at most. Each is compared with each.
+const MAX_RECORD_KEYS: usize = 256;
+
+/// The frames, stacks and shapes of a snapshot while its file is read.
+#[derive(Debug, Default)]
+pub(super) struct Interner {
+    pub(super) stacks: StackTable,
+    pub(super) shapes: Shapes,
+    frame_of: FxHashMap<NodeId, Option<FrameIndex>>,
+    stack_of: FxHashMap<NodeId, Option<StackIndex>>,
+    pub(super) values: Values,
+}
+
+impl Interner {
+    /// Returns the stack that a list of frames is, if it is one.
+    pub(super) fn stack(&mut self, list: NodeId, parser: &mut Parser<'_>) -> Option<StackIndex> {
+        if let Some(known) = self.stack_of.get(&list) {
+            return *known;
+        }
+        parser.nodes.freeze(list);
+        let stack = self.new_stack(list, parser);
+        self.stack_of.insert(list, stack);
+        stack
+    }
+
+    fn new_stack(&mut self, list: NodeId, parser: &mut Parser<'_>) -> Option<StackIndex> {
+        let node = parser.nodes.get(list);
+        if node.kind != Kind::List {
+            return None;
+        }
+        let dict = |item: &Item| if let Item::Node(id) = item { Some(*id) } else { None };
+        let dicts: Option<Vec<NodeId>> = node.items.iter().map(dict).collect();
+        let frames: Option<Vec<_>> = dicts?.into_iter().map(|dict| self.frame(dict, parser)).collect();
+        Some(self.stacks.intern_stack(&frames?))
+    }
+
+    /// Returns the frame that a dictionary is, if it is one.
+    pub(super) fn frame(&mut self, dict: NodeId, parser: &mut Parser<'_>) -> Option<FrameIndex> {
+        if let Some(known) = self.frame_of.get(&dict) {
+            return *known;
+        }
+        parser.nodes.freeze(dict);
+        let frame = self.new_frame(dict, parser);
+        self.frame_of.insert(dict, frame);
+        frame
+    }
+
+    fn new_frame(&mut self, dict: NodeId, parser: &mut Parser<'_>) -> Option<FrameIndex> {
+        if parser.nodes.get(dict).kind != Kind::Dict {
+            return None;
+        }
+        let mut builder = Builder::<FrameFields>::default();
+        for (key, item) in pairs_of(dict, parser).ok()? {
+            let name = parser.words.get(key).text.clone();
+            builder.set(&name, self.value(item, parser).ok()?);
+        }
+        Some(self.stacks.intern_frame(builder.finish(&mut self.shapes)))
+    }
+
+    /// Returns the entry that a dictionary is.
+    pub(super) fn entry(&mut self, id: NodeId, parser: &mut Parser<'_>) -> Attempt<TraceEntry> {
+        let mut builder = Builder::<EntryFields>::default();
+        for (key, item) in pairs_of(id, parser)? {
+            let name = parser.words.get(key).text.clone();
+            match self.stack_field(&name, item, parser) {
+                Some(stack) => builder.set_stack(&name, stack),
+                None => builder.set(&name, self.value(item, parser)?),
+            }
+        }
+        Ok(builder.finish(&mut self.shapes))
+    }
+
+    /// Returns the stack of a record, if this is its key and the value is a list of frames.
+    pub(super) fn stack_field(
+        &mut self,
+        name: &Text,
+        item: Item,
+        parser: &mut Parser<'_>,
+    ) -> Option<StackIndex> {
+        if &**name != "frames" {
+            return None;
+        }
+        match item {
+            Item::Stack(stack) => Some(stack),
+            Item::Node(list) => self.stack(list, parser),
+            _ => None,
+        }
+    }
+
+    /// Returns an item as a value that the model carries without interpreting it.
+    pub(super) fn value(&mut self, item: Item, parser: &mut Parser<'_>) -> Attempt<Value> {
+        self.values.value(item, parser, Tables { stacks: &self.stacks, shapes: &self.shapes })
+    }
+}
+
+/// Returns the pairs of a record, whose keys are texts: of a repeated key, the last value at the first place.
+pub(super) fn pairs_of(id: NodeId, parser: &Parser<'_>) -> Attempt<Vec<(TextId, Item)>> {
+    let node = parser.nodes.get(id);
+    let mut pairs: Vec<(TextId, Item)> = Vec::with_capacity(node.items.len() / 2);
+    for pair in node.items.chunks_exact(2) {
+        let Item::Text(key) = pair[0] else {
+            return Err(Error::malformed(node.offset, "a record has a key that is not a text").into());
+        };
+        match pairs.iter().position(|(other, _)| *other == key) {
+            Some(at) => pairs[at].1 = pair[1],
+            None if pairs.len() == MAX_RECORD_KEYS => {
+                let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
+                return Err(Error::malformed(node.offset, what).into());
+            }
+            None => pairs.push((key, pair[1])),
+        }
+    }
+    Ok(pairs)
+}

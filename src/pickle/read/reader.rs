@@ -1,0 +1,138 @@
+//! A reader: the parser, the decoder of entries and the interner, driven from a file's first byte to its last.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use super::{
+    assembler::Assembler,
+    entry_decoder::EntryDecoder,
+    entry_spans::Entries,
+    failure::{Attempt, Failure},
+    findings::Findings,
+    interner::Interner,
+    lazy_trace::LazyTrace,
+    node::Item,
+    parser::{Effect, Parser},
+};
+use crate::{
+    pickle::{file::Bytes, opcode},
+    snapshot::{Snapshot, TraceEntry},
+};
+
+/// How much of a mapped file is in memory at most, where its entries stay in it.
+const RESIDENT_BYTES: usize = 16 << 20;
+
+/// Which dictionaries of entries take the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Path {
+    /// All that the decoder supports.
+    Fast,
+    /// None: the parser reads everything.
+    Slow,
+}
+
+/// A file being read.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    parser: Parser<'a>,
+    decoder: EntryDecoder<'a>,
+    interner: Interner,
+    path: Path,
+    /// The mapped file, if its pages may be given back while it is read, and the offset where that happens next.
+    file: Option<&'a Bytes>,
+    next_release: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns a reader that keeps all entries in memory.
+    pub(super) fn new(bytes: &'a [u8], path: Path) -> Self {
+        Reader {
+            parser: Parser::new(bytes),
+            decoder: EntryDecoder::default(),
+            interner: Interner::default(),
+            path,
+            file: None,
+            next_release: usize::MAX,
+        }
+    }
+
+    /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on the disk.
+    pub(super) fn lazy(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
+        let decoder = EntryDecoder::lazy();
+        Reader { decoder, file, next_release: RESIDENT_BYTES, ..Reader::new(bytes, Path::Fast) }
+    }
+
+    /// Reads the whole file.
+    pub(super) fn read(&mut self) -> Attempt<Snapshot> {
+        let top = self.run()?;
+        Ok(self.assemble(top)?.0)
+    }
+
+    /// Reads the whole file except the entries of devices, and prepares for decoding these again.
+    pub(super) fn read_lazily(&mut self) -> Attempt<(Snapshot, Vec<LazyTrace>)> {
+        let top = self.run()?;
+        if !self.parser.memo.close() {
+            return Err(Failure::Fallback);
+        }
+        self.assemble(top)
+    }
+
+    pub(super) fn into_findings(self) -> Findings {
+        self.parser.findings
+    }
+
+    /// Returns the entries of the fast path.
+    pub(super) fn entries_mut(&mut self) -> &mut Entries {
+        &mut self.decoder.entries
+    }
+
+    /// Decodes entries with these numbers again. Returns false if the bytes have changed.
+    pub(super) fn decode_again(&mut self, entries: Range<u32>, look: &mut dyn FnMut(&TraceEntry)) -> bool {
+        self.decoder.decode_again(entries, &mut self.parser, &mut self.interner, look)
+    }
+
+    /// Runs to STOP and returns the value on top of the stack.
+    fn run(&mut self) -> Attempt<Item> {
+        let is_fast = self.path == Path::Fast;
+        loop {
+            let start = self.parser.input.pos();
+            if start >= self.next_release {
+                self.release(start);
+            }
+            let effect = match self.parser.input.byte()? {
+                opcode::STOP => return Ok(self.parser.result(start)?),
+                opcode::EMPTY_DICT
+                    if is_fast && self.decoder.read(&mut self.parser, &mut self.interner)? =>
+                {
+                    Effect::None
+                }
+                opcode::EMPTY_LIST
+                    if is_fast && self.decoder.lists.read(&mut self.parser, &mut self.interner) =>
+                {
+                    Effect::None
+                }
+                op => self.parser.step(op, start)?,
+            };
+            match effect {
+                Effect::None => {}
+                Effect::DictGrew(id) if is_fast => {
+                    self.decoder.adopt(id, &mut self.parser, &mut self.interner);
+                }
+                Effect::DictGrew(_) => {}
+                Effect::NumberReassigned => self.decoder.forget_numbers(),
+            }
+        }
+    }
+
+    fn assemble(&mut self, top: Item) -> Attempt<(Snapshot, Vec<LazyTrace>)> {
+        Assembler::new(&mut self.parser, &mut self.interner, &mut self.decoder).assemble(top)
+    }
+
+    /// Gives the pages that were read back to the kernel.
+    #[cold]
+    fn release(&mut self, pos: usize) {
+        self.next_release = pos + RESIDENT_BYTES;
+        self.file.into_iter().for_each(Bytes::forget);
+    }
+}
