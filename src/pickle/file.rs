@@ -1,4 +1,4 @@
-//! Files on disk: replaced as a whole when written, mapped into memory when read.
+//! Files on disk: replaced as a whole when written, mapped into memory when read and large.
 
 use std::{
     fs::{self, File},
@@ -20,8 +20,8 @@ const WORTH_MAPPING_BYTES: u64 = 1 << 20;
 
 /// Writes a file under a temporary name in the same folder, then renames it.
 ///
-/// Renaming never crosses devices that way, and readers see the old file or
-/// the new one, never a half of either.
+/// Renaming within a folder never crosses devices, and readers see the old file
+/// or the new one, never half of either.
 pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     replace_quietly(path, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
 }
@@ -32,7 +32,7 @@ fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) 
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    // A folder that is missing is told in the system's words.
+    // Reports a missing folder in the system's words.
     fs::metadata(folder)?;
     let before = fs::metadata(&target).ok();
     let mut temporary = builder().tempfile_in(folder).map_err(without_temporary_name)?;
@@ -49,7 +49,7 @@ fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) 
     Ok(())
 }
 
-/// A temporary name tells nobody anything, and `tempfile` puts it into the system's error.
+/// Removes the temporary name, which `tempfile` adds to the system's error and which does not help users.
 fn without_temporary_name(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => error,
@@ -57,7 +57,7 @@ fn without_temporary_name(error: io::Error) -> io::Error {
     }
 }
 
-/// Where the file really is: a link stays a link, and only a file is replaced.
+/// Returns the path of the file to replace: a link stays a link, and only a file is replaced.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let target = match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => fs::canonicalize(path)?,
@@ -72,8 +72,8 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
-/// Temporary files are private unless told otherwise; a snapshot gets the
-/// permissions that `File::create` would give it.
+/// Temporary files are private by default; a snapshot gets the permissions that
+/// `File::create` would give it.
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".memreel-").suffix(".tmp");
@@ -93,13 +93,13 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// Lets the kernel take the pages back that were read; who reads on gets them again.
+    /// Gives the pages that were read back to the kernel; later reads load them again.
     pub(super) fn forget(&self) {
         #[cfg(unix)]
         if let Bytes::Mapped(map) = self {
-            // SAFETY: the map is read only, so that it has no page that is not in the file, from where
-            // each comes back with the same bytes: nobody changes the file while it is mapped (see
-            // `bytes_of`). That it could not be done costs memory alone.
+            // SAFETY: the map is read only, so every page is in the file and is loaded again with the same
+            // bytes, because the file does not change while it is mapped (see `bytes_of`). A failure costs
+            // memory alone.
             let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }
     }
@@ -116,12 +116,12 @@ impl Deref for Bytes {
     }
 }
 
-/// A file's bytes, without a copy if it is large; all of them are about to be read.
+/// Returns a file's bytes, mapped if it is large. Loads all pages at once.
 pub(super) fn bytes(path: &Path) -> Result<Bytes> {
     bytes_of(path, MmapOptions::new().populate())
 }
 
-/// A file's bytes, in memory as far as they have been read.
+/// Returns a file's bytes, mapped if it is large. Pages are loaded when they are read.
 pub(super) fn bytes_piecemeal(path: &Path) -> Result<Bytes> {
     bytes_of(path, &MmapOptions::new())
 }
@@ -142,13 +142,12 @@ fn bytes_of(path: &Path, options: &MmapOptions) -> Result<Bytes> {
             file.read_to_end(&mut bytes)?;
             return Ok(Bytes::Read(bytes));
         }
-        // What is refused for its size need not come from the disk first.
+        // A file that is refused for its size is not loaded first.
         let piecemeal = MmapOptions::new();
         let options = if found.len() <= u64::from(u32::MAX) { options } else { &piecemeal };
-        // SAFETY: the map is private and read only, and lives no longer than
-        // one call of `load` or `inspect` or than an `OpenFile`, whose
-        // documentation asks that nobody changes the file meanwhile. memreel itself never writes
-        // into a file in place: `replace` gives the name to another file.
+        // SAFETY: the map is private and read only, and lives no longer than one call of `load` or `inspect` or
+        // than an `OpenFile`, whose documentation requires that the file does not change meanwhile. memreel never
+        // changes a file in place: `replace` renames another file.
         let map = unsafe { options.map(&file)? };
         Ok(Bytes::Mapped(map))
     };

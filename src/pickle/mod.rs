@@ -9,11 +9,11 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! A pickle is a program for a small stack machine. The machine here has the
-//! opcodes that make plain data and no others, so a hostile file gives an
-//! error with the byte's offset; its memory stays in proportion to the file.
-//! Read is what PyTorch 2.0 to 2.15 writes, by Python or by its C++ writer.
-//! Written is protocol 4 in the few opcodes that every viewer knows.
+//! A pickle is a program for a small stack machine. The machine here runs only
+//! opcodes that make plain data, so a hostile file is an error with the offset
+//! of a byte; memory stays in proportion to the file. Reads files written by
+//! PyTorch 2.0 to 2.15, by Python or by its C++ writer. Writes protocol 4, with
+//! only the opcodes that every viewer supports.
 
 mod opcode;
 mod file;
@@ -30,27 +30,27 @@ use crate::{
 
 pub use read::LazySnapshot;
 
-/// What a file holds, and what is wrong with its bytes.
+/// The result of reading a file: its snapshot, and the invariants that its bytes break.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The snapshot, or why there is none.
+    /// The snapshot, or why the file is not one.
     pub snapshot: Result<Snapshot>,
-    /// The invariants 3 to 6, and 7 as far as the file's size goes, that the
-    /// bytes break (snapshot-format.md 5). A hundred at most; the last one
-    /// then counts the rest.
+    /// The invariants 3 to 6, and of 7 the size of the file, that the bytes
+    /// break (docs/snapshot-format.md 5). At most 100, and one more that counts
+    /// the rest.
     pub findings: Vec<Finding>,
 }
 
 /// Writes a snapshot to a file, the whole file or nothing.
 ///
-/// The bytes go to a temporary file in the same folder, to the disk, and then
-/// to their name. A file of that name keeps its permissions.
+/// The bytes are written to a temporary file in the same folder and flushed to
+/// the disk; then the file is renamed. A file of that name keeps its permissions.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the folder is missing or not
-/// writable, the disk is full, or the path is something else than a file. An
-/// earlier file of that name is then untouched.
+/// writable, the disk is full, or the path is not a file. An earlier file of
+/// that name is then untouched.
 ///
 /// # Examples
 /// ```
@@ -66,12 +66,12 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
     file::replace(path.as_ref(), |file| write_file(snapshot, file))
 }
 
-/// Reads a snapshot from a file, which must not be changed meanwhile.
+/// Reads a snapshot from a file, which must not change while it is read.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read,
-/// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset
-/// if it is no snapshot, a dictionary of something else included.
+/// [`is_malformed`](crate::error::Error::is_malformed) with the offset of a
+/// byte if the file is not a snapshot; a dictionary of anything else is not.
 ///
 /// # Examples
 /// ```
@@ -83,18 +83,19 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
     from_slice(&file::bytes(path.as_ref())?)
 }
 
-/// Writes a snapshot's bytes, with a small buffer of its own.
+/// Writes a snapshot's bytes to a sink, through a small buffer.
 ///
 /// # Errors
-/// The first error of the writer, and that of [`SnapshotSource::check`].
+/// The first error of the sink, and the error of [`SnapshotSource::check`].
 pub fn write(snapshot: &impl SnapshotSource, sink: impl io::Write) -> io::Result<()> {
     write::write(snapshot, sink)
 }
 
-/// As [`write()`], into a file: of a large snapshot, a thread hands the bytes to the system while the next are made.
+/// Writes a snapshot's bytes to a file. Like [`write()`], but a large snapshot is written by a second thread while
+/// the next bytes are made.
 ///
 /// # Errors
-/// The first error of the file, and that of [`SnapshotSource::check`].
+/// The first error of the file, and the error of [`SnapshotSource::check`].
 pub fn write_file(snapshot: &impl SnapshotSource, file: &File) -> io::Result<()> {
     if snapshot.n_events() < WORTH_A_THREAD {
         return write(snapshot, file);
@@ -102,13 +103,13 @@ pub fn write_file(snapshot: &impl SnapshotSource, file: &File) -> io::Result<()>
     write::write_ahead(file, |sink| write(snapshot, sink))
 }
 
-/// Events that take longer to write than a thread takes to start.
+/// The number of events that takes longer to write than a thread takes to start.
 const WORTH_A_THREAD: usize = 10_000;
 
-/// A snapshot's bytes.
+/// Returns a snapshot's bytes.
 ///
 /// # Panics
-/// If not all of it is there to be written ([`SnapshotSource::check`]): a file that was changed while it is open.
+/// If a part of the snapshot cannot be read ([`SnapshotSource::check`]), because its file was changed while open.
 #[must_use]
 pub fn to_vec(snapshot: &impl SnapshotSource) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -116,13 +117,13 @@ pub fn to_vec(snapshot: &impl SnapshotSource) -> Vec<u8> {
     bytes
 }
 
-/// Reads a snapshot from bytes; bytes after its end are ignored.
+/// Reads a snapshot from bytes; bytes after its STOP opcode are ignored.
 ///
 /// # Errors
-/// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset.
+/// [`is_malformed`](crate::error::Error::is_malformed) with the offset of a byte, if the bytes are not a snapshot.
 ///
 /// # Examples
-/// A pickle that would run a command names it and stops there:
+/// A pickle that would run code is refused at that opcode:
 /// ```
 /// let error = memreel::pickle::from_slice(b"\x80\x04cos\nsystem\n.").unwrap_err();
 /// assert_eq!(error.offset(), Some(2));
@@ -132,21 +133,21 @@ pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
     read::read(bytes).0
 }
 
-/// Reads all of a snapshot but its devices' events, which stay in the bytes.
+/// Reads a snapshot without the events of its devices, which stay in the bytes.
 ///
 /// # Errors
-/// As [`from_slice`].
+/// Those of [`from_slice`].
 pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
     LazySnapshot::read(bytes, None)
 }
 
-/// Opens a snapshot file for [`OpenFile::lazy`]. It must not be changed as long as it is open.
+/// Opens a snapshot file for [`OpenFile::lazy`]. The file must not change while it is open.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
 ///
 /// # Examples
-/// A file of any size is written anew in little memory:
+/// A file of any size is rewritten in little memory:
 /// ```
 /// # use memreel::snapshot::Snapshot;
 /// use memreel::pickle;
@@ -163,30 +164,30 @@ pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
     Ok(OpenFile(file::bytes_piecemeal(path.as_ref())?))
 }
 
-/// A snapshot file that is open; mapped into memory if it is large.
+/// An open snapshot file; a large one is mapped into memory.
 #[derive(Debug)]
 pub struct OpenFile(file::Bytes);
 
 impl OpenFile {
-    /// Reads all of the snapshot but its devices' events.
+    /// Reads the snapshot without the events of its devices, which stay in the file.
     ///
     /// # Errors
-    /// [`is_malformed`](crate::error::Error::is_malformed) with the byte's offset if it is no snapshot.
+    /// [`is_malformed`](crate::error::Error::is_malformed) with the offset of a byte if the file is not a snapshot.
     pub fn lazy(&self) -> Result<LazySnapshot<'_>> {
         LazySnapshot::read(&self.0, Some(&self.0))
     }
 }
 
-/// Reads a file, and says what is wrong with its bytes.
+/// Reads a file, and reports which invariants its bytes break.
 ///
 /// # Errors
-/// [`is_io`](crate::error::Error::is_io) if the file cannot be read. One that
-/// is no snapshot is no error here: it gives a finding.
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read. A file that
+/// is not a snapshot is not an error here, but a finding.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     Ok(inspect_slice(&file::bytes(path.as_ref())?))
 }
 
-/// Reads bytes, and says what is wrong with them.
+/// Reads bytes, and reports which invariants they break.
 #[must_use]
 pub fn inspect_slice(bytes: &[u8]) -> Inspection {
     let (snapshot, findings) = read::read(bytes);

@@ -1,8 +1,8 @@
-//! The opcodes under Python's names, with those refused and why.
+//! The opcodes of pickles under Python's names, and why some of them are refused.
 //!
-//! Read are the opcodes that make plain data: those that PyTorch's web viewer
-//! takes (snapshot-format.md 3.1), which are the only ones written here, and a
-//! few on which it throws.
+//! The reader supports opcodes that make plain data: those that PyTorch's web
+//! viewer supports (docs/snapshot-format.md 3.1), which are the only ones that
+//! the writer uses, and a few on which the viewer throws.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ pub(super) const BINBYTES8: u8 = 0x8e;
 pub(super) const MEMOIZE: u8 = 0x94;
 pub(super) const FRAME: u8 = 0x95;
 
-/// Read here, thrown on by the viewer.
+/// Supported by the reader; the viewer throws on them.
 const READ_ONLY_HERE: &[(u8, &str)] = &[
     (INT, "INT"),
     (LONG4, "LONG4"),
@@ -55,7 +55,7 @@ const READ_ONLY_HERE: &[(u8, &str)] = &[
     (BINBYTES8, "BINBYTES8"),
 ];
 
-/// Opcodes that import, call or ask somebody outside the file.
+/// Opcodes that import, call or ask something outside the file.
 const RUN_CODE: &[(u8, &str)] = &[
     (b'c', "GLOBAL"),
     (b'R', "REDUCE"),
@@ -74,7 +74,7 @@ const RUN_CODE: &[(u8, &str)] = &[
     (0x98, "READONLY_BUFFER"),
 ];
 
-/// Data that no snapshot holds: sets, Python 2 strings, protocol 0 and juggling.
+/// Data that snapshots do not have: sets, strings of Python 2, protocol 0 and stack manipulation.
 const NO_PART: &[(u8, &str)] = &[
     (b'0', "POP"),
     (b'1', "POP_MARK"),
@@ -93,12 +93,12 @@ const NO_PART: &[(u8, &str)] = &[
     (0x96, "BYTEARRAY8"),
 ];
 
-/// The name of an opcode that is read here although the viewer throws on it.
+/// Returns the name of an opcode that the reader supports and the viewer does not.
 pub(super) fn unknown_to_viewer(op: u8) -> Option<&'static str> {
     named(READ_ONLY_HERE, op)
 }
 
-/// Why an opcode is not read.
+/// Returns why an opcode is refused.
 pub(super) fn refusal(op: u8) -> String {
     if let Some(name) = named(RUN_CODE, op) {
         return format!(
@@ -108,9 +108,9 @@ pub(super) fn refusal(op: u8) -> String {
     }
     match named(NO_PART, op) {
         Some(name) => {
-            format!("the opcode {name} is no part of a snapshot; write the file with pickle protocol 2 to 4")
+            format!("the opcode {name} is not used by snapshots; write the file with pickle protocol 2 to 4")
         }
-        None => format!("{op:#04x} is no opcode of a pickle; is this a snapshot file?"),
+        None => format!("{op:#04x} is not an opcode of a pickle; is this a snapshot file?"),
     }
 }
 

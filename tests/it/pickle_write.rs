@@ -260,7 +260,7 @@ fn what_the_bytes_break_is_told_by_rule() {
     assert!(one(b"}\x8c\x01x\x8a\x07\x01\0\0\0\0\0\x20s").starts_with("E4 byte 20"), "2^53 + 1");
     assert!(told(b"}\x8c\x01x\x8a\x07\0\0\0\0\0\0\x20s").is_empty(), "2^53");
     assert!(one(b"}\x8c\x09__proto__Ns").starts_with("E6 "));
-    assert!(one(b"}\x8c\x01x}K\x01Nss").contains("key is no text"));
+    assert!(one(b"}\x8c\x01x}K\x01Nss").contains("key is not a text"));
     assert!(one(b"}\x8c\x01x\x8c\x05\xef\xbb\xbfabs").contains("byte order mark"));
     assert!(one(b"}\x8c\x01x\x8c\x02a\xffs").contains("not UTF-8"));
     assert!(one(b"}\x8c\x01xC\x02abs").contains("SHORT_BINBYTES"));

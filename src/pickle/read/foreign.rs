@@ -1,10 +1,10 @@
-//! Files that are no pickles, told by how they begin: asked only when reading has failed.
+//! Files of other formats, recognised by their first bytes after reading has failed.
 
 #![forbid(unsafe_code)]
 
 use std::str;
 
-/// How a kind of file begins, what it is, and what to do.
+/// The first bytes of a format, its name, and what to do.
 const KINDS: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "compressed by gzip; decompress it first (gunzip)"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd; decompress it first (unzstd)"),
@@ -17,16 +17,16 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
 ];
 
-/// The number by which PyTorch knows its old format, as a pickle.
+/// The magic number of PyTorch's old format, as a pickle.
 const LEGACY_SAVE: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 
-/// Looking further tells no more.
+/// More bytes would not help to recognise a format.
 const LOOKED_AT_BYTES: usize = 4096;
 
-/// What a file is, if its first bytes say that it is no pickle.
+/// Returns the name of a file's format, if its first bytes are not those of a pickle.
 pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
     if bytes.is_empty() {
-        return Some("empty; whoever wrote it failed or has not finished");
+        return Some("empty; its writer failed or has not finished");
     }
     let known = KINDS.iter().find(|(beginning, _)| bytes.starts_with(beginning)).map(|(_, what)| *what);
     let known = known.or_else(|| is_safetensors(bytes).then_some(SAFETENSORS));
@@ -35,18 +35,18 @@ pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
 
 const SAFETENSORS: &str = "a safetensors file, which holds tensors; give the file of _dump_snapshot";
 
-/// The length of a JSON header in eight bytes, then the header.
+/// A safetensors file begins with the length of a JSON header in eight bytes, then the header.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let length = bytes.first_chunk().map(|length| u64::from_le_bytes(*length));
     length.is_some_and(|length| (2..bytes.len() as u64).contains(&length)) && bytes[8..].starts_with(b"{")
 }
 
-/// Pickles of protocol 0 are texts too: they end with a full stop, as other texts seldom do, which end with a line.
+/// Returns what a text is. Pickles of protocol 0 are texts too: they end with a full stop, other texts with a line feed.
 fn text(bytes: &[u8]) -> Option<&'static str> {
     let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
     let head = match str::from_utf8(head) {
         Ok(text) => text,
-        // A character may be cut where looking ends.
+        // The last character may be cut.
         Err(error) if error.error_len().is_none() && head.len() == LOOKED_AT_BYTES => {
             str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -64,7 +64,7 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What a pickle seems to hold that needs code to be read.
+/// Returns what a pickle that needs code to be read seems to be.
 pub(super) fn hint(bytes: &[u8]) -> &'static str {
     let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
     let has = |name: &[u8]| head.windows(name.len()).any(|part| part == name);

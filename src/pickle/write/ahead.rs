@@ -1,68 +1,67 @@
-//! A file is written by a thread of its own while the next bytes are made.
+//! A thread that writes a file while the next bytes are made.
 
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::File,
     io::{self, Write},
     sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     thread,
 };
 
-/// As much as comes at once, and some more.
+/// The size of a buffer: a bit more than one write of the caller.
 const BUFFER_BYTES: usize = 80 << 10;
 
-/// Buffers that may wait for the file. Each is as long as what is written at once.
+/// The number of buffers that may wait for the file.
 const N_WAITING: usize = 2;
 
-/// Calls `make` with a writer into a file, whose bytes another thread hands to the system meanwhile.
-/// Where no thread can be had, as in a process without memory, it is the file itself.
+/// Calls `make` with a writer whose bytes another thread writes to `sink` at the same time.
+/// Where no thread can be started, as in a process without memory, `make` writes to `sink` itself.
 ///
 /// Copying into the system's cache takes as long as making the bytes.
 ///
 /// # Errors
-/// The file's first error, or else what `make` gives.
-pub(in crate::pickle) fn write_ahead(
-    file: &File,
+/// The first error of `sink`, or else the error of `make`.
+pub(in crate::pickle) fn write_ahead<S: Write + Copy + Send>(
+    mut sink: S,
     make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let (full, todo) = sync_channel(N_WAITING);
     let (done, free) = channel();
     let mut first = Vec::new();
     if first.try_reserve(BUFFER_BYTES).is_err() || done.send(first).is_err() {
-        return make(&mut &*file);
+        return make(&mut sink);
     }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("memreel-file".into());
-        let Ok(thread) = thread.spawn_scoped(scope, move || drain(file, &todo, &done)) else {
-            return make(&mut &*file);
+        let Ok(thread) = thread.spawn_scoped(scope, move || drain(sink, &todo, &done)) else {
+            return make(&mut sink);
         };
-        // Gone before the thread is waited for: that is how it knows that nothing follows.
+        // The writer is dropped before the thread is joined, which ends the thread's loop.
         let made = make(&mut Ahead { full, free });
         let written = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.and(made)
     })
 }
 
-/// Writes buffers until there are no more, and gives each back.
-fn drain(mut file: &File, todo: &Receiver<Vec<u8>>, done: &Sender<Vec<u8>>) -> io::Result<()> {
+/// Writes buffers until there are no more, and returns each to be filled again.
+fn drain(mut sink: impl Write, todo: &Receiver<Vec<u8>>, done: &Sender<Vec<u8>>) -> io::Result<()> {
     for bytes in todo {
-        file.write_all(&bytes)?;
-        // Nobody takes the last ones back.
+        sink.write_all(&bytes)?;
+        // The last buffers are not needed again.
         let _ = done.send(bytes);
     }
     Ok(())
 }
 
-/// The near end: bytes are copied, and sent when the thread has room.
+/// The caller's end: bytes are copied, and sent when the thread has room.
 struct Ahead {
     full: SyncSender<Vec<u8>>,
     free: Receiver<Vec<u8>>,
 }
 
 impl Ahead {
-    /// One that came back, or a new one, or where there is no memory the next that comes back: there
-    /// is one at least.
+    /// Returns a buffer that came back, or a new one. Without memory for one, it waits for the next that comes back:
+    /// at least one exists.
     fn buffer(&self) -> io::Result<Vec<u8>> {
         if let Ok(buffer) = self.free.try_recv() {
             return Ok(buffer);
@@ -81,7 +80,7 @@ impl Write for Ahead {
         buffer.clear();
         let n_bytes = bytes.len().min(BUFFER_BYTES);
         buffer.extend_from_slice(&bytes[..n_bytes]);
-        // The thread stops at an error only, and that is what `write_ahead` gives.
+        // The thread stops at an error only, which `write_ahead` returns.
         self.full.send(buffer).map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(n_bytes)
     }
@@ -103,12 +102,25 @@ mod tests {
         assert_eq!(std::fs::read(file.path()).unwrap(), parts.concat());
     }
 
+    /// A file on a full disk.
+    #[derive(Clone, Copy)]
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
-    fn the_files_error_is_told_and_not_that_nobody_listens() {
-        let Ok(full) = File::options().write(true).open("/dev/full") else { return };
-        let made = write_ahead(&full, |sink| (0..100).try_for_each(|_| sink.write_all(&[7; 4096])));
+    fn the_sinks_error_is_returned_and_not_that_the_thread_has_ended() {
+        let made = write_ahead(Full, |sink| (0..100).try_for_each(|_| sink.write_all(&[7; 4096])));
         assert_eq!(made.unwrap_err().kind(), io::ErrorKind::StorageFull);
-        let other = write_ahead(&full, |_| Err(io::ErrorKind::InvalidData.into()));
+        let other = write_ahead(Full, |_| Err(io::ErrorKind::InvalidData.into()));
         assert_eq!(other.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

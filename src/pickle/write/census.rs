@@ -1,4 +1,4 @@
-//! How often each thing is used, counted before the first byte: it decides who gets a short number.
+//! The uses of each text, frame and stack, counted before the first byte is written: the most used get short numbers.
 
 #![forbid(unsafe_code)]
 
@@ -14,65 +14,65 @@ use crate::{
     },
 };
 
-/// Numbers that take one byte.
+/// The count of numbers that take one byte.
 const N_SHORT: usize = 256;
 
-/// A text, a frame or a stack, as the memo sees it.
+/// The uses of a text, a frame or a stack, and its number in the memo.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entrant {
+pub(super) struct MemoEntry {
     pub(super) n_uses: u32,
-    /// Its number in the memo, once it has one.
+    /// Its number in the memo, or [`NO_ID`].
     pub(super) id: u32,
-    /// Whether it was written out already.
+    /// Whether it was written out before.
     pub(super) is_written: bool,
 }
 
-/// No number yet.
+/// No number was assigned.
 pub(super) const NO_ID: u32 = u32::MAX;
 
-impl Default for Entrant {
+impl Default for MemoEntry {
     fn default() -> Self {
-        Entrant { n_uses: 0, id: NO_ID, is_written: false }
+        MemoEntry { n_uses: 0, id: NO_ID, is_written: false }
     }
 }
 
-impl Entrant {
-    /// The opcode that fetches it, once it was written.
+impl MemoEntry {
+    /// Returns the opcode that fetches it, if it was written before.
     #[inline(always)]
     pub(super) fn get(self) -> Option<Short> {
         self.is_written.then(|| Short::get(self.id))
     }
 }
 
-/// Everything that may stand in the memo, with its uses.
+/// Everything that may be memoized, with its uses.
 #[derive(Debug)]
 pub(super) struct Census<'a> {
-    pub(super) texts: Vec<Entrant>,
+    pub(super) texts: Vec<MemoEntry>,
     /// The texts themselves, in the same order.
     pub(super) words: Vec<&'a str>,
     text_ids: FxHashMap<&'a str, usize>,
-    pub(super) frames: Vec<Entrant>,
-    pub(super) stacks: Vec<Entrant>,
+    pub(super) frames: Vec<MemoEntry>,
+    pub(super) stacks: Vec<MemoEntry>,
     /// Uses of each shape.
     pub(super) shapes: Vec<u32>,
     /// The texts of the actions, of the states and of the kinds of pool.
     pub(super) actions: [usize; 10],
     pub(super) states: [usize; 3],
     pub(super) kinds: [usize; 2],
-    /// The first number that nothing has.
+    /// The first unused number.
     pub(super) next_id: u32,
 }
 
 impl<'a> Census<'a> {
-    /// Counts a snapshot and gives the short numbers away.
-    pub(super) fn of(document: &'a dyn SnapshotSource) -> Self {
+    /// Counts the uses in a snapshot and assigns the short numbers.
+    pub(super) fn new(document: &'a dyn SnapshotSource) -> Self {
         let snapshot = document.head();
         let mut census = Census {
             texts: Vec::new(),
             words: Vec::new(),
             text_ids: FxHashMap::default(),
-            frames: vec![Entrant::default(); snapshot.stacks.all_frames().len()],
-            stacks: vec![Entrant::default(); snapshot.stacks.len()],
+            frames: vec![MemoEntry::default(); snapshot.stacks.all_frames().len()],
+            stacks: vec![MemoEntry::default(); snapshot.stacks.len()],
             shapes: vec![0; snapshot.shapes.len()],
             actions: [0; 10],
             states: [0; 3],
@@ -83,11 +83,11 @@ impl<'a> Census<'a> {
         census.states = BlockState::ALL.map(|state| census.text(state.name(), 0));
         census.kinds = [PoolKind::Small, PoolKind::Large].map(|kind| census.text(kind.name(), 0));
         census.count(document);
-        census.give_short_numbers();
+        census.assign_short_numbers();
         census
     }
 
-    /// The place of a text among [`Census::texts`].
+    /// Returns the index of a text in [`Census::texts`].
     pub(super) fn place(&self, text: &str) -> Option<usize> {
         self.text_ids.get(text).copied()
     }
@@ -96,7 +96,7 @@ impl<'a> Census<'a> {
         let next = self.texts.len();
         let place = *self.text_ids.entry(text).or_insert(next);
         if place == next {
-            self.texts.push(Entrant::default());
+            self.texts.push(MemoEntry::default());
             self.words.push(text);
         }
         self.texts[place].n_uses = self.texts[place].n_uses.saturating_add(n_uses);
@@ -170,7 +170,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// A frame is written where a stack is written, and a stack only once.
+    /// Counts the frames of stacks; a stack is written once.
     fn frames_of(&mut self, stacks: &StackTable) {
         for (stack, members) in self.stacks.iter().zip(stacks.all_stacks()) {
             if stack.n_uses > 0 {
@@ -188,15 +188,15 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// The most used get the numbers that take one byte, whatever they are.
-    fn give_short_numbers(&mut self) {
-        // The empty stack takes one byte as it is.
+    /// Assigns the numbers that take one byte to whatever is used most.
+    fn assign_short_numbers(&mut self) {
+        // The empty stack takes one byte without a number.
         self.stacks[StackTable::EMPTY.index()].n_uses = 0;
         let n_tables = [self.texts.len(), self.frames.len(), self.stacks.len()];
         let mut ranking: Vec<(u32, usize, usize)> = Vec::with_capacity(n_tables.iter().sum());
-        for (table, entrants) in [&self.texts, &self.frames, &self.stacks].into_iter().enumerate() {
-            let shared = entrants.iter().enumerate().filter(|(_, entrant)| entrant.n_uses > 1);
-            ranking.extend(shared.map(|(at, entrant)| (u32::MAX - entrant.n_uses, table, at)));
+        for (table, entries) in [&self.texts, &self.frames, &self.stacks].into_iter().enumerate() {
+            let shared = entries.iter().enumerate().filter(|(_, entry)| entry.n_uses > 1);
+            ranking.extend(shared.map(|(at, entry)| (u32::MAX - entry.n_uses, table, at)));
         }
         if ranking.len() > N_SHORT {
             ranking.select_nth_unstable(N_SHORT);
@@ -204,14 +204,14 @@ impl<'a> Census<'a> {
         }
         ranking.sort_unstable();
         for (_, table, at) in ranking {
-            let entrants = [&mut self.texts, &mut self.frames, &mut self.stacks];
-            entrants[table][at].id = self.next_id;
+            let entries = [&mut self.texts, &mut self.frames, &mut self.stacks];
+            entries[table][at].id = self.next_id;
             self.next_id += 1;
         }
     }
 }
 
-/// Uses beyond 32 bits are many all the same.
+/// Adds without overflow; counts only decide an order.
 fn add(n_uses: &mut u32, more: u32) {
     *n_uses = n_uses.saturating_add(more);
 }

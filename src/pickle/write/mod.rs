@@ -1,11 +1,11 @@
-//! A snapshot becomes bytes.
+//! A snapshot becomes bytes: the uses of everything are counted, then one pass writes the file.
 
 #![forbid(unsafe_code)]
 
 mod out;
 mod census;
 mod template;
-mod row;
+mod entry_template;
 mod writer;
 mod ahead;
 

@@ -1,4 +1,4 @@
-//! The bytes on their way out: opcodes with their arguments, through a small buffer.
+//! The output: opcodes with their arguments, through a small buffer.
 
 #![forbid(unsafe_code)]
 
@@ -6,15 +6,15 @@ use std::io::{self, Write};
 
 use crate::pickle::opcode;
 
-/// When the buffer is handed on; small, so that it stays in the cache.
+/// The size at which the buffer is written to the sink; small, so that it stays in the cache.
 const FULL_BYTES: usize = 64 * 1024;
 
 /// A buffer of opcodes in front of a writer.
 ///
-/// The first error of the writer is kept for the end, so that nothing on the
-/// way has to pass it on; from then on bytes are dropped.
+/// The first error of the sink is kept until the end, so that callers need not
+/// handle it at every opcode; from then on bytes are dropped.
 pub(super) struct Out<W> {
-    /// Always longer than what is in it, so that short things are copied in
+    /// Always longer than its content, so that short byte strings are copied in
     /// one move of fixed length.
     buffer: Vec<u8>,
     n_bytes: usize,
@@ -22,10 +22,10 @@ pub(super) struct Out<W> {
     error: Option<io::Error>,
 }
 
-/// Where a short thing fits behind any number that a byte can hold, so that nothing has to be asked.
+/// Free space that has room for a [`Short`] after any `u8`, so that copying needs no check.
 pub(super) type Room = [u8; 256 + 16];
 
-/// A few bytes with their number: what an opcode and its argument take.
+/// At most 16 bytes: an opcode with its argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short {
     pub(super) bytes: [u8; 16],
@@ -37,17 +37,17 @@ impl<W: Write> Out<W> {
         Out { buffer: vec![0; FULL_BYTES + 4096], n_bytes: 0, sink, error: None }
     }
 
-    /// Hands the buffer on if it is full; returns whether it is worth going on.
+    /// Writes the buffer to the sink if it is full; returns false after an error.
     #[inline(always)]
     pub(super) fn spill(&mut self) -> bool {
         if self.n_bytes < FULL_BYTES {
             return true;
         }
-        self.hand_on();
+        self.write_buffer();
         self.error.is_none()
     }
 
-    fn hand_on(&mut self) {
+    fn write_buffer(&mut self) {
         if self.error.is_none() {
             self.error = self.sink.write_all(&self.buffer[..self.n_bytes]).err();
         }
@@ -64,7 +64,7 @@ impl<W: Write> Out<W> {
         self.n_bytes += usize::from(short.n_bytes);
     }
 
-    /// Room for up to 256 bytes, if the buffer has it; what is put there counts after [`Out::advance`].
+    /// Returns room for up to 256 bytes, if the buffer has it; [`Out::advance`] makes them part of the output.
     #[inline(always)]
     pub(super) fn room(&mut self) -> Option<&mut Room> {
         self.buffer.get_mut(self.n_bytes..)?.first_chunk_mut()
@@ -89,26 +89,26 @@ impl<W: Write> Out<W> {
         self.buffer.resize(n_bytes.next_power_of_two(), 0);
     }
 
-    /// How much is in the buffer.
+    /// Returns the number of bytes in the buffer.
     pub(super) fn len(&self) -> usize {
         self.n_bytes
     }
 
-    /// Takes back what was added since the buffer held that much.
+    /// Removes and returns the bytes after the first `n_bytes` of the buffer.
     pub(super) fn take_from(&mut self, n_bytes: usize) -> Vec<u8> {
         let taken = self.buffer[n_bytes..self.n_bytes].to_vec();
         self.n_bytes = n_bytes;
         taken
     }
 
-    /// Keeps an error for the end.
+    /// Records an error for [`Out::finish`].
     pub(super) fn fail(&mut self, error: io::Error) {
         self.error.get_or_insert(error);
     }
 
-    /// Hands on what is left.
+    /// Writes the rest of the buffer; returns the first error.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.hand_on();
+        self.write_buffer();
         match self.error {
             Some(error) => Err(error),
             None => self.sink.flush(),
@@ -120,13 +120,13 @@ impl<W: Write> Out<W> {
         self.short(Short::of(&[op]));
     }
 
-    /// An integer in the fewest bytes.
+    /// Writes an integer in the fewest bytes.
     #[inline(always)]
     pub(super) fn int(&mut self, int: i64) {
         self.short(Short::int(int));
     }
 
-    /// An integer that may need the 65th bit.
+    /// Writes an integer that may need a 65th bit for its sign.
     #[inline(always)]
     pub(super) fn unsigned(&mut self, int: u64) {
         match i64::try_from(int) {
@@ -139,7 +139,7 @@ impl<W: Write> Out<W> {
         }
     }
 
-    /// An integer given as two's complement, least byte first.
+    /// Writes an integer given as two's complement, least significant byte first.
     pub(super) fn big(&mut self, bytes: &[u8]) {
         match u8::try_from(bytes.len()) {
             Ok(n) => self.bytes(&[opcode::LONG1, n]),
@@ -163,7 +163,7 @@ impl<W: Write> Out<W> {
     }
 
     /// # Panics
-    /// On a text of 4 GiB; nothing that was read or recorded holds one.
+    /// On a text of 4 GiB; no snapshot that was read or recorded has one.
     fn length(&mut self, n: usize) {
         let n = u32::try_from(n).expect("texts and integers stay below 4 GiB");
         self.bytes(&n.to_le_bytes());
@@ -179,7 +179,7 @@ impl<W: Write> Out<W> {
     }
 }
 
-/// Bytes appended as they come: what serde-pickle writes into.
+/// Appends bytes: serde-pickle writes through this.
 impl<W: Write> Write for Out<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes(bytes);
@@ -192,7 +192,7 @@ impl<W: Write> Write for Out<W> {
 }
 
 impl Short {
-    /// At most 16 bytes.
+    /// Returns these bytes, at most 16.
     #[inline(always)]
     pub(super) fn of(bytes: &[u8]) -> Short {
         let mut all = [0; 16];
@@ -200,7 +200,7 @@ impl Short {
         Short { bytes: all, n_bytes: bytes.len() as u8 }
     }
 
-    /// One after the other, if they fit.
+    /// Concatenates parts; `None` beyond 16 bytes.
     pub(super) fn join(parts: &[Short]) -> Option<Short> {
         let bytes: Vec<u8> =
             parts.iter().flat_map(|part| &part.bytes[..usize::from(part.n_bytes)]).copied().collect();
@@ -212,7 +212,7 @@ impl Short {
         Short::numbered(opcode::BINGET, opcode::LONG_BINGET, id)
     }
 
-    /// Copies it to a place; gives the place after it. For things that are 255 bytes together.
+    /// Copies the bytes to an offset; returns the offset after them. The sum of all copies must be at most 255.
     #[inline(always)]
     pub(super) fn copy_to(&self, room: &mut Room, at: u8) -> u8 {
         let from = usize::from(at);
@@ -222,17 +222,17 @@ impl Short {
 
     #[inline(always)]
     fn numbered(short: u8, long: u8, id: u32) -> Short {
-        // Chosen and not branched on: which stacks have short numbers is no pattern.
+        // Selected without a branch: which stacks have short numbers is unpredictable.
         let is_short = id <= 0xff;
         let op = if is_short { short } else { long };
         let bytes = (u128::from(op) | u128::from(id) << 8).to_le_bytes();
         Short { bytes, n_bytes: if is_short { 2 } else { 5 } }
     }
 
-    /// An integer with the opcode that takes the fewest bytes.
+    /// Returns an integer with the opcode that takes the fewest bytes.
     #[inline(always)]
     pub(super) fn int(int: i64) -> Short {
-        // The opcode goes below the argument, so that all kinds are one store.
+        // The opcode is below the argument, so that every form is one store.
         let argument = u128::from(int.cast_unsigned());
         let (op, n_bytes) = match int {
             0..=0xff => (u128::from(opcode::BININT1) | argument << 8, 2),
@@ -247,7 +247,7 @@ impl Short {
     }
 }
 
-/// How many bytes of two's complement hold an integer; the sign takes a bit.
+/// Returns the number of bytes of an integer in two's complement.
 #[inline]
 fn n_bytes(int: i64) -> u8 {
     let magnitude = if int < 0 { !int } else { int };

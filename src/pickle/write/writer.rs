@@ -1,15 +1,15 @@
-//! A snapshot becomes bytes: protocol 4, streamed, everything shared that may be shared.
+//! The writer: a snapshot becomes a pickle of protocol 4, streamed, in which everything is shared that may be.
 //!
 //! ```text
 //! PROTO 4 } ( key value … u .
-//! first use of a shared thing   bytes of the thing, BINPUT n or LONG_BINPUT n
+//! first use of a shared value   its bytes, BINPUT n or LONG_BINPUT n
 //! every other use               BINGET n or LONG_BINGET n
 //! ```
 //!
-//! Texts, frames and stacks are shared, the most used 256 under numbers of one
+//! Texts, frames and stacks are shared; the 256 most used have numbers of one
 //! byte. Dictionaries of entries, blocks and segments never are: the web
-//! viewer changes them (snapshot-format.md 3.3). No FRAME is written, because
-//! its length comes before its content, and readers do without.
+//! viewer changes them (docs/snapshot-format.md 3.3). FRAME is not written,
+//! because its length precedes its content; readers do not need it.
 
 #![forbid(unsafe_code)]
 
@@ -22,9 +22,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{
-    census::{Census, Entrant, NO_ID},
+    census::{Census, MemoEntry, NO_ID},
+    entry_template::EntryTemplate,
     out::Out,
-    row::Row,
     template::Template,
 };
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// The largest batch that the viewer takes for sure, and what CPython writes.
+/// The largest batch that the viewer always takes, which CPython writes too.
 const BATCH: usize = 1000;
 
 /// Writes a snapshot.
@@ -44,10 +44,10 @@ pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) 
     let mut writer = Writer {
         document,
         snapshot,
-        census: Census::of(document),
+        census: Census::new(document),
         values: FxHashMap::default(),
         templates: vec![None; snapshot.shapes.len()],
-        rows: (0..snapshot.shapes.len()).map(|_| None).collect(),
+        entry_templates: (0..snapshot.shapes.len()).map(|_| None).collect(),
         out: Out::new(sink),
     };
     writer.out.bytes(&[opcode::PROTO, 4]);
@@ -65,11 +65,11 @@ struct Writer<'a, W> {
     /// Its head.
     snapshot: &'a Snapshot,
     census: Census<'a>,
-    /// Containers that stand in a shape, with their numbers.
+    /// Containers that are in a shape, with their numbers.
     values: FxHashMap<&'a Value, u32>,
     templates: Vec<Option<Rc<Template>>>,
-    /// Of the shapes of entries that have the usual order.
-    rows: Vec<Option<Row>>,
+    /// For the shapes of entries whose fields are in the usual order.
+    entry_templates: Vec<Option<EntryTemplate>>,
     out: Out<W>,
 }
 
@@ -95,7 +95,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.op(opcode::SETITEMS);
     }
 
-    /// A list in batches.
+    /// Writes a list in batches.
     fn list<'l, T>(&mut self, all: &'l [T], each: impl Fn(&mut Self, &'l T)) {
         self.out.op(opcode::EMPTY_LIST);
         for batch in all.chunks(BATCH) {
@@ -110,7 +110,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// As [`Writer::list`], of events that may stand in no list.
+    /// Writes the entries of a device in batches. Like [`Writer::list`], for entries that may be in no list.
     fn trace(&mut self, device: usize) {
         self.out.op(opcode::EMPTY_LIST);
         let mut n_in_batch = 0;
@@ -137,8 +137,8 @@ impl<'a, W: Write> Writer<'a, W> {
 
     #[inline]
     fn entry(&mut self, entry: &TraceEntry) {
-        if let Some(row) = &mut self.rows[entry.shape.index()]
-            && row.write(entry, &self.census, &mut self.out).is_some()
+        if let Some(template) = &mut self.entry_templates[entry.shape.index()]
+            && template.write(entry, &self.census, &mut self.out).is_some()
         {
             return;
         }
@@ -192,8 +192,8 @@ impl<'a, W: Write> Writer<'a, W> {
         });
     }
 
-    /// A dictionary in the order of its shape. The second of a shape and all
-    /// that follow are copies of a template with the fields between.
+    /// Writes a dictionary in the order of its shape. From the second of a shape
+    /// on, it is a copy of a template with the fields in between.
     #[inline(always)]
     fn record(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
         let Some(template) = self.templates[shape.index()].clone() else {
@@ -213,7 +213,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.dict(shape, is_shared, field);
         if is_shared {
             let template = self.template(shape);
-            self.rows[id.index()] = Row::of(&template);
+            self.entry_templates[id.index()] = EntryTemplate::new(&template);
             self.templates[id.index()] = Some(Rc::new(template));
         }
     }
@@ -231,7 +231,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.op(opcode::SETITEMS);
     }
 
-    /// By now all that the shape shares has a number, so what is written stays true.
+    /// Returns the template of a shape of which one record was written, so that its texts have their final numbers.
     fn template(&mut self, shape: &'a Shape) -> Template {
         let (begin, mut fields) = (self.out.len(), Vec::new());
         self.dict(shape, true, |writer, field| fields.push((writer.out.len() - begin, field)));
@@ -242,11 +242,11 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.op(if bool { opcode::NEWTRUE } else { opcode::NEWFALSE });
     }
 
-    /// One of the texts the census knows the place of.
+    /// Writes a text, given its index in the census.
     #[inline(always)]
     fn name(&mut self, place: Option<usize>) {
         match place.map(|place| self.census.texts[place]) {
-            Some(Entrant { is_written: true, id, .. }) => self.out.get(id),
+            Some(MemoEntry { is_written: true, id, .. }) => self.out.get(id),
             _ => self.first_name(place),
         }
     }
@@ -270,7 +270,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn frames(&mut self, stack: Option<StackIndex>) {
         let stack = stack.unwrap_or(StackTable::EMPTY);
         match self.census.stacks[stack.index()] {
-            Entrant { is_written: true, id, .. } => self.out.get(id),
+            MemoEntry { is_written: true, id, .. } => self.out.get(id),
             _ => self.first_stack(stack),
         }
     }
@@ -282,7 +282,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn frame(&mut self, index: FrameIndex) {
-        if let Entrant { is_written: true, id, .. } = self.census.frames[index.index()] {
+        if let MemoEntry { is_written: true, id, .. } = self.census.frames[index.index()] {
             return self.out.get(id);
         }
         let frame = self.snapshot.stacks.frame(index);
@@ -294,7 +294,7 @@ impl<'a, W: Write> Writer<'a, W> {
         number(&mut self.census.frames[index.index()], &mut self.census.next_id, |id| self.out.put(id));
     }
 
-    /// A value without a field. Texts are shared with everything, containers among the records of a shape.
+    /// Writes a value without a field. Texts are shared with the whole file, containers among the records of a shape.
     fn value(&mut self, value: &'a Value, is_shared: bool) {
         match value {
             Value::None => self.out.op(opcode::NONE),
@@ -319,8 +319,8 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.put(id);
     }
 
-    /// A container with what it holds: by serde-pickle, save where an integer
-    /// beyond 64 bits is in it, which serde has no word for.
+    /// Writes a container: by serde-pickle, unless an integer beyond 64 bits is
+    /// in it, which serde does not support.
     fn container(&mut self, value: &'a Value) {
         if !holds_big(value) {
             return self.bare(value);
@@ -345,7 +345,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// A value without a memo, as serde-pickle writes it.
+    /// Writes a value without the memo, through serde-pickle.
     fn bare(&mut self, value: &Value) {
         let mut serializer = serde_pickle::Serializer::new(&mut self.out, serde_pickle::SerOptions::new());
         if let Err(error) = value.serialize(&mut serializer) {
@@ -354,17 +354,17 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 }
 
-/// Gives a thing just written its number, if it is used again.
-fn number(entrant: &mut Entrant, next_id: &mut u32, put: impl FnOnce(u32)) {
-    if entrant.n_uses < 2 {
+/// Assigns a number to what was just written, if it is used again.
+fn number(entry: &mut MemoEntry, next_id: &mut u32, put: impl FnOnce(u32)) {
+    if entry.n_uses < 2 {
         return;
     }
-    if entrant.id == NO_ID {
-        entrant.id = *next_id;
+    if entry.id == NO_ID {
+        entry.id = *next_id;
         *next_id += 1;
     }
-    entrant.is_written = true;
-    put(entrant.id);
+    entry.is_written = true;
+    put(entry.id);
 }
 
 fn holds_big(value: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! Entries of one shape as a straight line: what is the same in all of them, joined beforehand.
+//! The bytes that all entries of one shape share, joined in advance so that an entry is written without branches.
 
 #![forbid(unsafe_code)]
 
@@ -9,34 +9,33 @@ use super::{
 };
 use crate::snapshot::{Field, TraceEntry};
 
-/// How an entry of a shape is written whose fields stand in the order of PyTorch's.
+/// A template of entries whose fields are in PyTorch's order.
 ///
-/// A million entries differ in five numbers. Between them stand keys and
-/// shared texts, which [`Template`] has one by one; here they are joined as far
-/// as they stand together, the action and the stream with their keys, since
-/// most entries have the same. Shapes in another order do without.
+/// A million entries differ in five numbers. The keys and shared texts between
+/// them are separate parts of a [`Template`]; here consecutive parts are
+/// joined, and the action and the stream are joined with their keys, because
+/// most entries have the same. Shapes in another order use [`Template`] alone.
 #[derive(Debug)]
-pub(super) struct Row {
-    /// What stands around the fields.
+pub(super) struct EntryTemplate {
     before_action: Short,
     before_address: Short,
     before_size: Short,
     before_stream: Short,
     before_time: Short,
-    /// Up to the frames, or to the end.
+    /// Before the frames, or up to the end.
     tail: [Short; 2],
-    /// What follows the frames, if there are any.
+    /// After the frames, if the shape has any.
     after_frames: Option<Short>,
-    /// From the beginning to the address, by action, once that action's text was written.
+    /// From the first byte to the address, for each action whose text was written before.
     heads: [Option<Short>; 10],
-    /// From the size to the time, on this stream.
+    /// From the size to the time, for entries on `stream`.
     middle: Short,
     stream: i64,
 }
 
-impl Row {
-    /// If the fields of the template stand in the usual order, with little between them.
-    pub(super) fn of(template: &Template) -> Option<Row> {
+impl EntryTemplate {
+    /// Returns a template if the fields are in the usual order, with few bytes between them.
+    pub(super) fn new(template: &Template) -> Option<EntryTemplate> {
         let mut gaps: Vec<Vec<Short>> = vec![Vec::new()];
         let mut fields = Vec::new();
         for (bytes, field) in template.parts() {
@@ -68,7 +67,7 @@ impl Row {
         };
         let before_stream = joined(3)?;
         let before_time = joined(4)?;
-        Some(Row {
+        Some(EntryTemplate {
             before_action: joined(0)?,
             before_address: joined(1)?,
             before_size: joined(2)?,
@@ -82,7 +81,7 @@ impl Row {
         })
     }
 
-    /// Writes an entry of which everything shared is written already, and whose numbers are short.
+    /// Writes an entry. `None` if something that it shares was not written before, or if a number is too large.
     #[inline(always)]
     pub(super) fn write<W: std::io::Write>(
         &mut self,
@@ -99,7 +98,7 @@ impl Row {
             self.change_stream(entry.stream.0)?;
         }
         let free = out.room()?;
-        // Ten short things, so 160 bytes at most.
+        // At most ten parts of 16 bytes.
         let mut at = head.copy_to(free, 0);
         at = Short::int(i64::try_from(entry.address).ok()?).copy_to(free, at);
         at = self.before_size.copy_to(free, at);
