@@ -17,7 +17,6 @@
 //! - `recorded`: random recordings for the tests of rewriting.
 //! - `fix`: broken snapshots, repaired.
 //! - `slim`: windows, small blocks, frames left out.
-//! - `streamed`: rewriting with the events left in the file.
 //! - `merge`: ranks in one file, devices in several.
 //! - `convert`: snapshots in other tools' formats, read again.
 //! - `random`: random numbers, for all of these.
@@ -26,11 +25,8 @@
 //! - `validate`: each rule of the format broken once, and real dumps.
 //! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
 //! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
-//! - `pickle`: snapshot files of every PyTorch, read and written again.
-//! - `pickle_write`: what the writer promises of its bytes.
-//! - `pickle_file`: saving: whole or not at all.
-//! - `hostile`: files that lie, end early, or were changed.
-//! - `python`: CPython as a second opinion, where there is one.
+//! - `pickle`: snapshot files, read and written.
+//! - `python`: CPython as a second opinion, in tests that are run with `--ignored`.
 //! - `whatif`: recorded histories under other settings.
 //! - `questions`: each question of `analysis` on a history of a few events.
 //! - `state`: the state at any moment of a history, against an allocator that remembers.
@@ -44,15 +40,12 @@ mod device_contract;
 mod failures;
 mod fix;
 mod histories;
-mod hostile;
 mod invariants;
 mod layers;
 mod merge;
 mod model;
 mod model_recording;
 mod pickle;
-mod pickle_file;
-mod pickle_write;
 mod program;
 mod programs;
 mod python;
@@ -69,7 +62,6 @@ mod slim;
 mod stack;
 mod state;
 mod stories;
-mod streamed;
 mod stress;
 mod tape;
 mod validate;

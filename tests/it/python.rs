@@ -1,21 +1,16 @@
-//! CPython as a second opinion. Where there is none, tests say so and count as skipped.
+//! CPython as a second opinion, for tests that are ignored unless asked for: `cargo test --test it -- --ignored cpython`.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// Whether `python3` can be run.
-pub(crate) fn is_here() -> bool {
-    Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
-/// Runs a Python program given as text and gives what it prints.
+/// Runs a Python program given as text and returns what it prints.
 pub(crate) fn run(program: &str, arguments: &[&Path]) -> String {
     output(Command::new("python3").arg("-c").arg(program).args(arguments))
 }
 
-/// For each pair of pickles `"equal"`, or where CPython's values differ.
+/// Returns for each pair of pickles `"equal"`, or where CPython's values differ.
 pub(crate) fn compare(pairs: &[(PathBuf, PathBuf)]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compare.py");
     let paths = pairs.iter().flat_map(|(original, ours)| [original, ours]);
@@ -26,7 +21,7 @@ pub(crate) fn compare(pairs: &[(PathBuf, PathBuf)]) -> Vec<String> {
 }
 
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let output = command.output().unwrap_or_else(|error| panic!("python3 cannot be run: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

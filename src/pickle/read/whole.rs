@@ -70,6 +70,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::random::Random;
 
     /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
     fn both(bytes: &[u8]) -> Option<[String; 2]> {
@@ -86,13 +87,8 @@ mod tests {
     #[test]
     fn the_fast_path_reads_what_the_slow_path_reads() {
         let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-        let (mut seed, mut n_equal) = (0x9e37_79b9_7f4a_7c15_u64, 0);
-        let mut below = |limit: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % limit as u64).unwrap()
-        };
+        let (mut random, mut n_equal) = (Random::new(1), 0);
+        let mut below = |limit: usize| random.below(limit as u64) as usize;
         for folder in ["synthetic", "torch-2.11/snapshots"] {
             for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
                 let path = entry.unwrap().path();

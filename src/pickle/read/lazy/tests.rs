@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::pickle;
+use crate::{pickle, random::Random};
 
 fn fixtures() -> Vec<(String, Vec<u8>)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
@@ -38,13 +38,8 @@ fn events_left_in_the_file_are_those_that_are_loaded() {
 
 #[test]
 fn changed_files_give_the_same_either_way() {
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut below = |limit: usize| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        usize::try_from(seed % limit as u64).unwrap()
-    };
+    let mut random = Random::new(2);
+    let mut below = |limit: usize| random.below(limit as u64) as usize;
     let mut n_read = 0;
     for (name, original) in fixtures().into_iter().filter(|(_, bytes)| bytes.len() < 8192) {
         for n in 0..300 {

@@ -1,4 +1,4 @@
-//! Saving is the whole file or nothing, whatever goes wrong.
+//! A file is saved as a whole or not at all, whatever fails.
 
 use std::{
     fs::{self, File},
@@ -8,13 +8,13 @@ use std::{
 
 use memreel::{pickle, snapshot::Snapshot, validate};
 
-use crate::pickle::fixtures;
+use super::files::fixtures;
 
 fn snapshot() -> Snapshot {
     pickle::load(fixtures("torch-2.11/snapshots").join("oom_fragment.pickle")).unwrap()
 }
 
-/// A writer that takes so many bytes and then fails, as a full disk does.
+/// A writer that takes N bytes and then fails, as a full disk does.
 struct FullAfter(usize);
 
 impl Write for FullAfter {

@@ -1,9 +1,8 @@
-//! What the writer writes, seen by readers that share no code with it.
+//! The bytes that the writer writes, seen by readers that share no code with it.
 
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
-    path::Path,
 };
 
 use memreel::{
@@ -11,19 +10,16 @@ use memreel::{
     snapshot::{Snapshot, TopLevel, Value},
 };
 
-use crate::{
-    pickle::{all_pickles, fixtures, pickles},
-    python,
-};
+use super::files::{all_pickles, fixtures, name, pickles};
 
-/// One opcode with its argument, and the bytes that follow if that is their number.
+/// One opcode with its argument, and the bytes that follow if the argument is their number.
 struct Op<'a> {
     code: u8,
     argument: usize,
     text: &'a [u8],
 }
 
-/// The opcodes of a pickle. Knows how long each is and nothing else.
+/// Returns the opcodes of a pickle, using nothing but the length of each.
 fn opcodes(bytes: &[u8]) -> Vec<Op<'_>> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -52,7 +48,7 @@ fn sound() -> Vec<(String, Snapshot)> {
     let odd = ["odd-values", "beyond-javascript"];
     all_pickles()
         .iter()
-        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), pickle::load(path).unwrap()))
+        .map(|path| (name(path), pickle::load(path).unwrap()))
         .filter(|(name, _)| !odd.contains(&name.as_str()))
         .collect()
 }
@@ -218,26 +214,7 @@ fn json_comes_back_equal() {
 }
 
 #[test]
-fn json_is_what_python_makes_of_the_pickle() {
-    if !python::is_here() {
-        return crate::say("skipped: no python3 to make JSON with");
-    }
-    let program = "import json, pickle, sys\nfor path in sys.argv[1:]: print(json.dumps(pickle.load(open(path, 'rb'))))";
-    let paths: Vec<_> =
-        all_pickles().into_iter().filter(|path| !path.ends_with("beyond-javascript.pickle")).collect();
-    let arguments: Vec<&Path> = paths.iter().map(|path| path.as_path()).collect();
-    let printed = python::run(program, &arguments);
-    assert_eq!(printed.lines().count(), paths.len());
-    for (path, theirs) in paths.iter().zip(printed.lines()) {
-        let theirs: serde_json::Value = serde_json::from_str(theirs).unwrap();
-        let ours = serde_json::to_value(pickle::load(path).unwrap()).unwrap();
-        // As texts, because the order of keys counts.
-        assert_eq!(ours.to_string(), theirs.to_string(), "{}", path.display());
-    }
-}
-
-#[test]
-fn what_the_bytes_break_is_told_by_rule() {
+fn findings_name_the_rule_that_the_bytes_break() {
     let rules = |path: &str| -> BTreeSet<u8> {
         let bytes = fs::read(fixtures("synthetic").join(path)).unwrap();
         pickle::inspect_slice(&bytes).findings.iter().map(|finding| finding.rule).collect()
@@ -245,20 +222,20 @@ fn what_the_bytes_break_is_told_by_rule() {
     assert_eq!(rules("torch-2.11.pickle"), BTreeSet::new());
     assert_eq!(rules("torch-2.11-protocol-5.pickle"), BTreeSet::from([3]));
     assert_eq!(rules("beyond-javascript.pickle"), BTreeSet::from([4]));
-    let told = |opcodes: &[u8]| -> Vec<String> {
+    let findings = |opcodes: &[u8]| -> Vec<String> {
         let bytes = [b"\x80\x04}(\x8c\x08segments](".as_slice(), opcodes, b"eu."].concat();
         let inspection = pickle::inspect_slice(&bytes);
         inspection.snapshot.expect("it can be read");
         inspection.findings.iter().map(ToString::to_string).collect()
     };
     let one = |opcodes: &[u8]| {
-        let all = told(opcodes);
+        let all = findings(opcodes);
         assert_eq!(all.len(), 1, "{all:?}");
         all[0].clone()
     };
     assert!(one(b"}q\x00h\x00").starts_with("E5 segments[1]: this very object"));
     assert!(one(b"}\x8c\x01x\x8a\x07\x01\0\0\0\0\0\x20s").starts_with("E4 byte 20"), "2^53 + 1");
-    assert!(told(b"}\x8c\x01x\x8a\x07\0\0\0\0\0\0\x20s").is_empty(), "2^53");
+    assert!(findings(b"}\x8c\x01x\x8a\x07\0\0\0\0\0\0\x20s").is_empty(), "2^53");
     assert!(one(b"}\x8c\x09__proto__Ns").starts_with("E6 "));
     assert!(one(b"}\x8c\x01x}K\x01Nss").contains("key is not a text"));
     assert!(one(b"}\x8c\x01x\x8c\x05\xef\xbb\xbfabs").contains("byte order mark"));
@@ -280,5 +257,8 @@ fn findings_are_bounded_and_the_rest_is_counted() {
     let bytes = [b"\x80\x04}(\x8c\x08segments]\x8c\x01x](".as_slice(), &many, b"eu."].concat();
     let findings = pickle::inspect_slice(&bytes).findings;
     assert_eq!(findings.len(), 101);
-    assert!(findings[100].what.starts_with("and 4901 more"), "4,999 after the batch and 100 of them told");
+    assert!(
+        findings[100].what.starts_with("and 4901 more"),
+        "4,999 after the batch, and 100 of them are reported"
+    );
 }

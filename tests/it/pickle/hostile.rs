@@ -3,7 +3,6 @@
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
 };
 
 use memreel::{
@@ -12,21 +11,10 @@ use memreel::{
     validate::validate,
 };
 
-use crate::pickle::all_pickles;
+use super::files::{all_pickles, name};
+use crate::random::Random;
 
-/// Marsaglia's xorshift with a fixed seed: the same mutations every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
-    }
-}
-
-/// How many inputs gave what.
+/// The number of inputs by outcome.
 #[derive(Default)]
 struct Counts {
     n_values: usize,
@@ -55,6 +43,10 @@ impl Counts {
     }
 }
 
+fn below(random: &mut Random, limit: usize) -> usize {
+    random.below(limit as u64) as usize
+}
+
 fn survives(snapshot: &Snapshot) {
     let _ = validate(snapshot);
     let bytes = pickle::to_vec(snapshot);
@@ -62,20 +54,16 @@ fn survives(snapshot: &Snapshot) {
     assert_eq!((again.n_events(), again.segments.len()), (snapshot.n_events(), snapshot.segments.len()));
 }
 
-fn name(path: &Path) -> String {
-    path.file_stem().unwrap().to_string_lossy().into_owned()
-}
-
 #[test]
 fn every_prefix_of_a_file_is_a_value_or_an_error() {
     let mut counts = Counts::default();
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(1);
     for path in all_pickles() {
         let bytes = fs::read(&path).unwrap();
         let lengths: Vec<_> = if bytes.len() < 16 * 1024 {
             (0..bytes.len()).collect()
         } else {
-            (0..2000).map(|_| random.below(bytes.len())).collect()
+            (0..2000).map(|_| below(&mut random, bytes.len())).collect()
         };
         for length in lengths {
             counts.read(&bytes[..length], || format!("the first {length} bytes of {}", name(&path)));
@@ -83,7 +71,7 @@ fn every_prefix_of_a_file_is_a_value_or_an_error() {
     }
     let n = counts.n_values + counts.n_errors;
     crate::say(&format!("{n} prefixes: {} values, {} errors", counts.n_values, counts.n_errors));
-    assert_eq!(counts.n_values, 0, "a file without its end is no snapshot");
+    assert_eq!(counts.n_values, 0, "a file without its end is not a snapshot");
     assert!(counts.n_errors > 40_000, "only {} prefixes", counts.n_errors);
 }
 
@@ -96,30 +84,30 @@ fn mutated_bytes_are_a_value_or_an_error() {
         .filter(|(_, bytes)| bytes.len() < 64 * 1024)
         .collect();
     let mut counts = Counts::default();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(2);
     for n in 0..N_MUTATIONS {
         let (name, original) = &files[n % files.len()];
         let mut bytes = original.clone();
         for _ in 0..=random.below(3) {
-            let at = random.below(bytes.len());
+            let at = below(&mut random, bytes.len());
             match random.below(4) {
                 0 => bytes[at] ^= 1 << random.below(8),
-                1 => bytes[at] = original[random.below(original.len())],
+                1 => bytes[at] = *random.pick(original),
                 2 => drop(bytes.remove(at)),
-                _ => bytes[at] = u8::try_from(random.below(256)).unwrap(),
+                _ => bytes[at] = random.next() as u8,
             }
         }
         counts.read(&bytes, || format!("mutation {n} (of {name})"));
     }
     crate::say(&format!("{N_MUTATIONS} mutations: {} values, {} errors", counts.n_values, counts.n_errors));
     assert_eq!(counts.n_values + counts.n_errors, N_MUTATIONS);
-    assert!(counts.n_values > 1000 && counts.n_errors > 1000, "one of the two roads is not tried");
+    assert!(counts.n_values > 1000 && counts.n_errors > 1000, "one of the two outcomes is not tried");
 }
 
 /// The error of bytes that must not load.
 fn error(bytes: &[u8]) -> String {
     let Inspection { snapshot, findings, .. } = pickle::inspect_slice(bytes);
-    let error = snapshot.expect_err("this is no snapshot");
+    let error = snapshot.expect_err("this is not a snapshot");
     let last = findings.last().expect("what cannot be loaded gives a finding");
     assert!(last.severity.letter() == 'E' && last.what == error.to_string(), "{last}");
     error.to_string()
@@ -133,8 +121,8 @@ fn with_value(opcodes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn code_is_named_and_not_run() {
-    let told = error(b"\x80\x04cos\nsystem\n(\x8c\x02lstR.");
-    assert!(told.contains("GLOBAL would run code") && told.contains("at byte 2"), "{told}");
+    let message = error(b"\x80\x04cos\nsystem\n(\x8c\x02lstR.");
+    assert!(message.contains("GLOBAL would run code") && message.contains("at byte 2"), "{message}");
     let refused: &[(u8, &str)] = &[
         (b'c', "GLOBAL"),
         (0x93, "STACK_GLOBAL"),
@@ -150,8 +138,11 @@ fn code_is_named_and_not_run() {
         (0x97, "NEXT_BUFFER"),
     ];
     for (op, name) in refused {
-        let told = error(&with_value(&[*op]));
-        assert!(told.contains(&format!("{name} would run code")) && told.contains("at byte 34"), "{told}");
+        let message = error(&with_value(&[*op]));
+        assert!(
+            message.contains(&format!("{name} would run code")) && message.contains("at byte 34"),
+            "{message}"
+        );
     }
 }
 
@@ -167,8 +158,8 @@ fn lengths_beyond_the_file_take_no_memory() {
         b"C\xff",
     ];
     for opcodes in huge {
-        let told = error(&[b"\x80\x04".as_slice(), opcodes].concat());
-        assert!(told.contains("the file ends"), "{told}");
+        let message = error(&[b"\x80\x04".as_slice(), opcodes].concat());
+        assert!(message.contains("the file ends"), "{message}");
     }
 }
 
@@ -186,8 +177,8 @@ fn memo_numbers_beyond_reason_take_no_memory() {
 #[test]
 fn ten_million_nested_lists_are_an_error() {
     const N: usize = 10_000_000;
-    let told = error(&with_value(&[vec![b']'; N], vec![b'a'; N - 1]].concat()));
-    assert!(told.contains("nest more than 100 deep"), "{told}");
+    let message = error(&with_value(&[vec![b']'; N], vec![b'a'; N - 1]].concat()));
+    assert!(message.contains("nest more than 100 deep"), "{message}");
     let open = error(&with_value(&vec![b'('; N]));
     assert!(open.contains("at byte"), "{open}");
     let mut tuples = vec![b')'];
@@ -222,8 +213,8 @@ fn a_billion_laughs_are_an_error_or_small() {
         // The list of levels would end as a stack of values; one tuple takes them all.
         [b"(".as_slice(), &fill, b"t"].concat()
     };
-    let told = error(&with_value(&laughs(90)));
-    assert!(told.contains("outgrow it many times over"), "{told}");
+    let message = error(&with_value(&laughs(90)));
+    assert!(message.contains("outgrow it many times over"), "{message}");
     let small = pickle::from_slice(&with_value(&laughs(10))).unwrap();
     survives(&small);
 }
