@@ -10,11 +10,19 @@ mod capture;
 mod choice;
 mod index;
 mod insert;
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
+    allow(dead_code, reason = "some of it serves `unwind/` alone")
+)]
 mod interner;
 mod key;
 mod landmark;
 mod limits;
 mod method;
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
+    allow(dead_code, reason = "some of it serves `unwind/` alone")
+)]
 mod modules;
 mod names;
 mod record;

@@ -219,7 +219,8 @@ mod tests {
 
     fn module(path: &str, start: usize, build: u64) -> Module {
         let fingerprint = Fingerprint::of_number(build);
-        Module { path: path.into(), bias: start, ranges: vec![start..start + 0x100], fingerprint }
+        let range = start..start + 0x100;
+        Module { path: path.into(), bias: start, ranges: vec![range], fingerprint }
     }
 
     /// A history, and its lists of modules one after another.

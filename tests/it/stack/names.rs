@@ -112,3 +112,18 @@ fn libraries_at_the_same_addresses_are_told_apart() {
         assert_eq!(frames, &[name, "run:11"], "{index}");
     }
 }
+
+/// Two recorders see equal numbers, while one library and then the other is loaded.
+#[test]
+fn each_recorder_names_the_libraries_of_its_own_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["early_side", "later_side"].map(|name| library(folder.path(), name));
+    let reels = [reel(), reel()];
+    // From one place, so that two stacks are equal where the libraries' addresses are.
+    let turns = std::hint::black_box(vec![0, 1].repeat(5));
+    let _blocks: Vec<Allocation> =
+        turns.into_iter().map(|turn| on_the_left(&reels[turn], &paths[turn])).collect();
+    for (reel, name) in reels.iter().zip(["early_side:6", "later_side:6"]) {
+        assert_eq!(frames_in(reel, "_side.rs"), [[name, "run:11"]; 5]);
+    }
+}
