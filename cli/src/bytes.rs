@@ -1,5 +1,7 @@
 //! Sizes as people write and read them.
 
+#![forbid(unsafe_code)]
+
 use std::fmt;
 
 const UNITS: [(&str, u64); 5] =

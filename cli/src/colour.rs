@@ -1,4 +1,6 @@
-//! Bold, red and faint, on a terminal that wants them and nowhere else.
+//! Bold, red and faint text, only on a terminal that shows them.
+
+#![forbid(unsafe_code)]
 
 use std::{
     env,
@@ -8,7 +10,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
-/// Asked once: standard output does not become a terminal on the way. `NO_COLOR` is <https://no-color.org>.
+/// Whether standard output takes colours. `NO_COLOR` is described at <https://no-color.org>.
 static IS_ON: LazyLock<bool> = LazyLock::new(|| {
     let is_refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -19,17 +21,17 @@ fn only_if_on(style: Style) -> Style {
     if *IS_ON { style } else { Style::new() }
 }
 
-/// For headings and the figure that was asked for; `{:#}` ends it.
+/// The style of headings and of the figure that was asked for; `{:#}` ends it.
 pub(crate) fn bold() -> Style {
     only_if_on(Style::new().bold())
 }
 
-/// For bad news.
+/// The style of bad news.
 pub(crate) fn red() -> Style {
     only_if_on(Style::new().bold().fg_color(Some(AnsiColor::Red.into())))
 }
 
-/// For what can be skipped.
+/// The style of what can be skipped.
 pub(crate) fn faint() -> Style {
     only_if_on(Style::new().dimmed())
 }

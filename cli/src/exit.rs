@@ -1,19 +1,21 @@
-//! What the program's exit status says.
+//! The program's exit status.
+
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-/// The worse, the higher; most usage errors are clap's and have the status 2 too.
+/// The exit status; of several files the highest. Most usage errors are reported by clap, with status 2 too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Exit {
-    /// Nothing that a reader would stumble over.
+    /// The question is answered, and nothing is wrong.
     Fine = 0,
-    /// A file breaks a rule whose breach makes some reader throw, or its history contradicts itself.
+    /// A finding: a broken rule that makes some reader throw, a failed request, or a history that contradicts itself.
     Broken = 1,
-    /// The command asks for what there is not: an unknown setting, a device without a history.
+    /// The command asks for something that is not there: an unknown setting, a device without a history.
     Usage = 2,
-    /// A file could not be read or written, or is no snapshot.
+    /// A file cannot be read or written, or is not a snapshot.
     Unreadable = 3,
-    /// A snapshot is over a limit that it was held against.
+    /// A snapshot exceeds a limit of `memreel gate`.
     GateFailed = 4,
 }
 

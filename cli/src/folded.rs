@@ -1,38 +1,93 @@
-//! Folded lines, and the flame graphs that inferno draws of them.
+//! The options `--folded` and `--svg`: blocks as folded stacks, and the flame graphs that inferno draws of them.
+
+#![forbid(unsafe_code)]
 
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use inferno::flamegraph;
+use memreel::analysis::folded::{Grouping, folded};
 
-use crate::{exit::Exit, input::Failure};
+use crate::{each::each_file, exit::Exit, failure::Failure, input::Opened, options::Input};
 
-/// Prints a folded line.
+/// Whether blocks are shown as folded stacks, as a flame graph, or neither.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false, conflicts_with = "json")]
+pub(crate) struct FoldedForm {
+    /// Print folded stacks, one a line, as flame graph tools read them
+    #[arg(long)]
+    folded: bool,
+
+    /// Draw a flame graph into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl FoldedForm {
+    /// Prints or draws folded stacks; returns `None` if neither option is given.
+    pub(crate) fn show(
+        &self,
+        input: &Input,
+        grouping: Grouping,
+        out: &mut impl Write,
+    ) -> Option<Result<Exit, Failure>> {
+        if let Some(path) = &self.svg {
+            return Some(draw_files(path, input, grouping));
+        }
+        let one_file = |opened: &Opened| {
+            folded(&opened.snapshot, opened.one_device(input.device)?, grouping, |stack, bytes| {
+                line(out, stack, bytes)
+            })?;
+            Ok(Exit::Fine)
+        };
+        self.folded.then(|| each_file(&input.files, one_file))
+    }
+}
+
+fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Failure> {
+    let (mut lines, mut names) = (Vec::new(), Vec::new());
+    let exit = each_file(&input.files, |opened| {
+        names.push(opened.name.clone());
+        folded(&opened.snapshot, opened.one_device(input.device)?, grouping, |stack, bytes| {
+            // A block of no bytes has no width.
+            if bytes > 0 {
+                lines.push(format!("{} {bytes}", stack.replace('\n', " ")));
+            }
+            Ok::<(), Failure>(())
+        })?;
+        Ok(Exit::Fine)
+    })?;
+    match draw(path, &names.join(", "), &lines) {
+        Ok(()) => Ok(exit),
+        Err(failure) => Ok(exit.max(failure.report()?)),
+    }
+}
+
+/// Prints a folded line: the stack and its bytes.
 pub(crate) fn line(out: &mut impl Write, stack: &str, bytes: i128) -> io::Result<()> {
-    // Names with newlines would become lines of their own.
+    // A newline in a name would begin another line.
     if stack.contains('\n') {
         return writeln!(out, "{} {bytes}", stack.replace('\n', " "));
     }
     writeln!(out, "{stack} {bytes}")
 }
 
-/// Draws folded lines; what is not above zero has no width and is left out.
-pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {
+fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
-        return Err(Failure::Told(Exit::Broken, "there is nothing to draw: no block has a byte".to_owned()));
+        return Err(Failure::Message(Exit::Broken, "nothing to draw: no block has any bytes".to_owned()));
     }
-    let told = |what: &dyn std::fmt::Display| {
-        Failure::Told(Exit::Unreadable, format!("cannot write {}: {what}", path.display()))
-    };
     let mut options = flamegraph::Options::default();
     options.title = title.to_owned();
     options.count_name = "bytes".to_owned();
     options.colors = flamegraph::color::Palette::Basic(flamegraph::color::BasicPalette::Mem);
-    let mut file = BufWriter::new(File::create(path).map_err(|error| told(&error))?);
-    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut file)
-        .map_err(|error| told(&error))?;
-    file.flush().map_err(|error| told(&error))
+    let mut write = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut file)
+            .map_err(io::Error::other)?;
+        file.flush()
+    };
+    write().map_err(|error| Failure::unwritable(path, error))
 }

@@ -1,12 +1,16 @@
-//! Snapshots for the commands that write others: the events stay in the file, wherever that is possible.
+//! Snapshots for the commands that write others: the events stay in the file where that is possible.
+
+#![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
 use memreel::pickle::{self, LazySnapshot, OpenFile};
 
 use crate::{
+    each::each_path,
     exit::Exit,
-    input::{Failure, is_json, name, parse, piped, unread},
+    failure::Failure,
+    input::{is_json, name, parse, read_unmappable, unreadable},
     progress::Waiting,
 };
 
@@ -18,20 +22,20 @@ pub(crate) struct Source {
 
 enum Content {
     File(OpenFile),
-    /// What cannot be mapped: standard input, a pipe, a text.
+    /// Standard input, a pipe or JSON, which cannot be mapped.
     Bytes(Vec<u8>),
 }
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
-        let content = match piped(path)? {
+        let content = match read_unmappable(path)? {
             Some(bytes) => Content::Bytes(bytes),
-            None => Content::File(pickle::open(path).map_err(unread)?),
+            None => Content::File(pickle::open(path).map_err(unreadable)?),
         };
         Ok(Source { name: name(path), content })
     }
 
-    /// All but the events; of a text all.
+    /// Reads everything but the events; of JSON, the events too.
     pub(crate) fn lazy(&self) -> Result<LazySnapshot<'_>, Failure> {
         let _waiting = Waiting::new(format!("reading {}", self.name));
         Ok(match &self.content {
@@ -42,12 +46,13 @@ impl Source {
     }
 }
 
-/// As [`each_file`](crate::input::each_file), without the events in memory.
+/// Answers for every file without holding its events in memory. Failures are handled as in
+/// [`each_file`](crate::each::each_file).
 pub(crate) fn each_lazy(
     files: &[PathBuf],
     mut answer: impl FnMut(&str, &LazySnapshot<'_>) -> Result<Exit, Failure>,
-) -> std::io::Result<Exit> {
-    crate::input::each_path(files, |path| {
+) -> Result<Exit, Failure> {
+    each_path(files, |path| {
         let source = Source::open(path)?;
         answer(&source.name, &source.lazy()?)
     })

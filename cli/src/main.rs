@@ -1,4 +1,4 @@
-//! The program: parse, run, exit code.
+//! The program `memreel`: parses the command line, runs a command, returns its exit status.
 
 #![forbid(unsafe_code)]
 
@@ -6,18 +6,24 @@ mod args;
 mod bytes;
 mod colour;
 mod commands;
+mod each;
 mod exit;
+mod failure;
 mod folded;
 mod input;
+mod labels;
+mod lazy;
 mod moment;
 mod names;
-mod plot;
+mod options;
 mod output;
+mod plot;
 mod progress;
 mod pytorch;
 mod sites;
-mod lazy;
 mod table;
+mod text;
+mod warnings;
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -26,58 +32,63 @@ use std::{
 };
 
 use clap::{
-    Parser,
+    CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
 
 use args::{Args, Command};
 use exit::Exit;
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let args = Args::try_parse().unwrap_or_else(|error| refused(&error));
+    let args = Args::try_parse().unwrap_or_else(|error| refuse(&error));
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let done = match &args.command {
-        Command::At(options) => commands::at::run(options, &mut out),
-        Command::Churn(options) => commands::churn::run(options, &mut out),
-        Command::Compare(options) => commands::compare::run(options, &mut out),
-        Command::Completions(options) => commands::completions::run(options, &mut out),
-        Command::Convert(options) => commands::convert::run(options, &mut out),
-        Command::Diff(options) => commands::diff::run(options, &mut out),
-        Command::Fix(options) => commands::fix::run(options, &mut out),
-        Command::Fragmentation(options) => commands::fragmentation::run(options, &mut out),
-        Command::Gate(options) => commands::gate::run(options, &mut out),
-        Command::Leaks(options) => commands::leaks::run(options, &mut out),
-        Command::Man(options) => commands::man::run(options, &mut out),
-        Command::Memory(options) => commands::memory::run(options, &mut out),
-        Command::Merge(options) => commands::merge::run(options, &mut out),
-        Command::Oom(options) => commands::oom::run(options, &mut out),
-        Command::Replay(options) => commands::replay::run(options, &mut out),
-        Command::Segments(options) => commands::segments::run(options, &mut out),
-        Command::Slim(options) => commands::slim::run(options, &mut out),
-        Command::Split(options) => commands::split::run(options, &mut out),
-        Command::Stats(options) => commands::stats::run(options, &mut out),
-        Command::Timeline(options) => commands::timeline::run(options, &mut out),
-        Command::Top(options) => commands::top::run(options, &mut out),
-        Command::Trace(options) => commands::trace::run(options, &mut out),
-        Command::Validate(options) => commands::validate::run(options, &mut out),
-    };
-    let written = done.and_then(|exit| out.flush().map(|()| exit));
-    written.unwrap_or_else(unwritten).into()
+    let done = run(&args.command, &mut out).or_else(Failure::report);
+    let flushed = done.and_then(|exit| out.flush().map(|()| exit));
+    flushed.unwrap_or_else(unwritten).into()
 }
 
-/// Tells what is wrong with the command line, or prints the help that it asks for.
-fn refused(error: &clap::Error) -> ! {
-    let said = error.get(ContextKind::InvalidSubcommand);
-    if let Some(ContextValue::String(said)) = said
-        && Path::new(said).exists()
+fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
+    match command {
+        Command::At(options) => commands::at::run(options, out),
+        Command::Churn(options) => commands::churn::run(options, out),
+        Command::Compare(options) => commands::compare::run(options, out),
+        Command::Completions(options) => commands::completions::run(options, Args::command(), out),
+        Command::Convert(options) => commands::convert::run(options, out),
+        Command::Diff(options) => commands::diff::run(options, out),
+        Command::Fix(options) => commands::fix::run(options, out),
+        Command::Fragmentation(options) => commands::fragmentation::run(options, out),
+        Command::Gate(options) => commands::gate::run(options, out),
+        Command::Leaks(options) => commands::leaks::run(options, out),
+        Command::Man(options) => commands::man::run(options, &Args::command(), out),
+        Command::Memory(options) => commands::memory::run(options, out),
+        Command::Merge(options) => commands::merge::run(options, out),
+        Command::Oom(options) => commands::oom::run(options, out),
+        Command::Replay(options) => commands::replay::run(options, out),
+        Command::Segments(options) => commands::segments::run(options, out),
+        Command::Slim(options) => commands::slim::run(options, out),
+        Command::Split(options) => commands::split::run(options, out),
+        Command::Stats(options) => commands::stats::run(options, out),
+        Command::Timeline(options) => commands::timeline::run(options, out),
+        Command::Top(options) => commands::top::run(options, out),
+        Command::Trace(options) => commands::trace::run(options, out),
+        Command::Validate(options) => commands::validate::run(options, out),
+    }
+}
+
+/// Reports an error in the command line, or prints the help that it asks for, and exits.
+fn refuse(error: &clap::Error) -> ! {
+    let word = error.get(ContextKind::InvalidSubcommand);
+    if let Some(ContextValue::String(file)) = word
+        && Path::new(file).exists()
     {
-        eprintln!("memreel: {said} is a file, and a command comes first; to begin with: memreel top {said}");
+        eprintln!("memreel: {file} is a file; give a command first, for example: memreel top {file}");
         exit(Exit::Usage as i32);
     }
     error.exit()
 }
 
-/// Who closes the pipe has read enough, which is no failure.
+/// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.
 fn unwritten(error: io::Error) -> Exit {
     if error.kind() == ErrorKind::BrokenPipe {
         return Exit::Fine;

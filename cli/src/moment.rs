@@ -1,15 +1,17 @@
-//! Moments of a history as the command line names them.
+//! Moments of a history, as the command line names them.
+
+#![forbid(unsafe_code)]
 
 use memreel::{analysis::state::DeviceHistory, history::Moment};
 
-use crate::input::Failure;
+use crate::failure::Failure;
 
 /// When to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum At {
     /// Before the first event.
     Start,
-    /// When most was in use.
+    /// When the most bytes were in use.
     Peak,
     /// After the last event.
     End,
@@ -17,6 +19,7 @@ pub(crate) enum At {
     Entry(usize),
 }
 
+/// Reads `start`, `peak`, `end`, `now` (the end) or the number of an event.
 pub(crate) fn parse(text: &str) -> Result<At, String> {
     match text {
         "start" => Ok(At::Start),
@@ -25,12 +28,12 @@ pub(crate) fn parse(text: &str) -> Result<At, String> {
         _ => text
             .parse()
             .map(At::Entry)
-            .map_err(|_| "say the number of an event, start, peak or end".to_owned()),
+            .map_err(|_| "not a moment; use the number of an event, start, peak or end".to_owned()),
     }
 }
 
 impl At {
-    /// The moment of a history.
+    /// Returns the moment in a history.
     pub(crate) fn of(self, history: &DeviceHistory<'_>) -> Result<Moment, Failure> {
         let n = history.entries().len();
         match self {
@@ -47,7 +50,7 @@ impl At {
     }
 }
 
-/// A moment in words.
+/// Puts a moment into words.
 pub(crate) fn words(history: &DeviceHistory<'_>, moment: Moment) -> String {
     match moment.entry() {
         None if history.entries().is_empty() => "at the end (no history)".to_owned(),

@@ -1,6 +1,8 @@
 //! Names of functions as people read them: without arguments, and short.
 
-use crate::sites::clean;
+#![forbid(unsafe_code)]
+
+use crate::text::clean;
 
 /// Longer names are shortened: templates fill screens.
 const WIDTH: usize = 60;

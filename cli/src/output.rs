@@ -1,4 +1,6 @@
-//! Where a rewritten snapshot goes: a file, a folder, or standard output.
+//! The option `-o`: where a rewritten snapshot goes.
+
+#![forbid(unsafe_code)]
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -7,41 +9,39 @@ use std::{
 
 use memreel::{pickle, snapshot::SnapshotSource};
 
-use crate::{exit::Exit, input::Failure};
+use crate::failure::Failure;
 
-/// What every command that writes snapshots takes.
+/// The option of every command that writes snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Where to write; a folder takes files under their own names, `-` is standard output. Without it
+    /// Write to this file; into a folder under the input's name; `-` is standard output. Without it,
     /// nothing is written
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 impl Output {
-    /// Whether standard output is taken by a snapshot.
+    /// Whether the snapshot goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         self.output.as_deref() == Some(Path::new("-"))
     }
 
-    /// Refuses several files that would become one.
+    /// Checks that several inputs do not go to one file.
     pub(crate) fn fits(&self, n_files: usize) -> Result<(), Failure> {
         match &self.output {
-            Some(path) if n_files > 1 && !path.is_dir() => {
-                Err(Failure::usage("several files need a folder behind -o, which must be there"))
-            }
+            Some(path) if n_files > 1 && !path.is_dir() => Err(needs_folder()),
             _ => Ok(()),
         }
     }
 
-    /// Where a file of that name goes, if anywhere.
+    /// Returns where the output for the input of that name goes, if anywhere.
     pub(crate) fn path(&self, input: &str) -> Option<PathBuf> {
         let path = self.output.as_ref()?;
         let name = Path::new(input).file_name().unwrap_or("snapshot.pickle".as_ref());
         Some(if path.is_dir() { path.join(name) } else { path.clone() })
     }
 
-    /// Writes a snapshot that was made of the input of that name; says where.
+    /// Writes the snapshot that was made of the input of that name; returns the file's path.
     pub(crate) fn save(
         &self,
         snapshot: &impl SnapshotSource,
@@ -61,24 +61,17 @@ impl Output {
     }
 }
 
-/// Refuses to fill a terminal with what is no text.
+/// Several inputs were given, and -o does not name a folder.
+pub(crate) fn needs_folder() -> Failure {
+    Failure::usage("several files need a folder after -o, and it must exist")
+}
+
+/// Refuses to write binary data to a terminal.
 pub(crate) fn not_to_a_terminal(what: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         return Err(Failure::usage(format!(
-            "{what} is binary and no text for a terminal; say -o FILE, or pipe it on"
+            "{what} is binary and cannot be shown on a terminal; use -o FILE, or pipe it to another program"
         )));
     }
     Ok(())
-}
-
-/// Runs what may fail as a whole and tells why it did.
-pub(crate) fn told(done: Result<Exit, Failure>) -> io::Result<Exit> {
-    match done {
-        Ok(exit) => Ok(exit),
-        Err(Failure::Told(exit, what)) => {
-            eprintln!("memreel: {what}");
-            Ok(exit)
-        }
-        Err(Failure::Write(error)) => Err(error),
-    }
 }

@@ -1,10 +1,12 @@
 //! A timeline in letters, and as SVG.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 use memreel::analysis::timeline::Point;
 
-use crate::{bytes::Bytes, sites::clean};
+use crate::{bytes::Bytes, text::escape_xml};
 
 /// The figures of a point, from the lowest to the highest.
 fn figures(point: &Point) -> [u64; 3] {
@@ -55,7 +57,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
     )?;
     writeln!(out, r##"<rect width="100%" height="100%" fill="#ffffff"/>"##)?;
-    writeln!(out, r#"<text x="{LEFT}" y="20" font-size="14">{}</text>"#, escaped(title))?;
+    writeln!(out, r#"<text x="{LEFT}" y="20" font-size="14">{}</text>"#, escape_xml(title))?;
     let series = [(2, "reserved", "#d9d9d9"), (1, "active", "#fdae6b"), (0, "allocated", "#3182bd")];
     for (at, (figure, name, colour)) in series.into_iter().enumerate() {
         writeln!(out, r#"<path fill="{colour}" d="{}"><title>{name}</title></path>"#, area(points, figure))?;
@@ -87,8 +89,4 @@ fn area(points: &[Point], figure: usize) -> String {
         path += &format!("V{y:.1}H{x:.1}");
     }
     path + &format!("V{bottom}Z")
-}
-
-fn escaped(text: &str) -> String {
-    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,5 +1,7 @@
 //! A bar on the terminal, once a command has taken more than a second.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, IsTerminal},
     sync::{

@@ -1,5 +1,7 @@
 //! Texts as PyTorch's tool prints them: sizes, and what Python's `repr` makes of an entry.
 
+#![forbid(unsafe_code)]
+
 use std::fmt::{self, Write};
 
 use memreel::{

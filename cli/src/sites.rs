@@ -1,12 +1,11 @@
 //! Sites of allocations as people read them: the innermost call, and who called it.
 
-use std::borrow::Cow;
+#![forbid(unsafe_code)]
 
 use memreel::{
     Snapshot,
     analysis::{
         frames::{ShownFrames, base_name},
-        state::DeviceHistory,
         top::{Group, Site},
     },
     snapshot::{Frame, StackIndex},
@@ -17,6 +16,7 @@ use crate::{
     bytes::Bytes,
     colour::{bold, faint},
     names::short,
+    text::{clean, percent},
 };
 
 /// How sites of one snapshot are printed.
@@ -133,55 +133,4 @@ pub(crate) fn call(frame: &Frame) -> String {
         (_, 0) => format!("{} ({file})", short(&frame.name)),
         (_, line) => format!("{} ({file}:{line})", short(&frame.name)),
     }
-}
-
-/// A text from a file, without what would move a terminal's cursor.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// A stream's handle: an address, but for the default stream.
-pub(crate) fn stream(handle: i64) -> String {
-    if handle == 0 { "0".to_owned() } else { format!("{handle:#x}") }
-}
-
-/// A number of things.
-pub(crate) fn count(n: impl TryInto<u64>, thing: &str) -> String {
-    let n = n.try_into().unwrap_or(u64::MAX);
-    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
-}
-
-/// A share as it stands in a column.
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn percent(part: u64, of: u64) -> String {
-    format!("{:5.1} %", part as f64 / of.max(1) as f64 * 100.0)
-}
-
-/// What a reader of the figures should know first, a line each.
-pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
-    let trust = history.trust();
-    let mut all: Vec<String> = trust.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
-    if trust.n_entries == 0 {
-        all.push("note: no history was recorded; what follows is the state at the end".to_owned());
-    } else if !trust.is_whole() && (trust.n_before > 0 || trust.reserved_before_bytes > 0 || trust.has_lost) {
-        let lost = match trust.n_lost {
-            0 if trust.has_lost => " (older entries were lost)".to_owned(),
-            0 => String::new(),
-            n => format!(" ({n} older entries were lost)"),
-        };
-        let nameless = match trust.n_nameless {
-            0 => String::new(),
-            n => format!("; {n} of them without a stack"),
-        };
-        all.push(format!(
-            "note: the history begins with {} in {}{lost}{nameless}; what was before it is not seen",
-            Bytes(trust.bytes_before),
-            count(trust.n_before, "block"),
-        ));
-    }
-    all
 }

@@ -1,5 +1,7 @@
 //! Columns under headings: the first to the left, the others to the right.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 /// Rows of as many cells as there are headings.

@@ -1,5 +1,7 @@
 //! `memreel at`: the allocator's state after an event.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
     path::Path,
@@ -16,13 +18,17 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
     bytes::Bytes,
+    each::each_device,
     exit::Exit,
-    input::{Failure, each_device},
+    failure::Failure,
+    labels::stream,
     moment::{self, At},
-    sites::{Sites, call, count, stream, warnings},
+    options::Input,
+    sites::{Sites, call},
     table::Table,
+    text::count,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -52,7 +58,7 @@ fn when(text: &str) -> Result<At, String> {
     })
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let moment = options.at.of(&history)?;
@@ -141,7 +147,7 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
             Bytes(segment.used_bytes()).to_string(),
             segment.blocks.len().to_string(),
             Bytes(segment.largest_gap_bytes()).to_string(),
-            stream(segment.range.stream.0),
+            stream(segment.range.stream),
             map(segment),
         ]);
     }

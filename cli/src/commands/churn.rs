@@ -1,6 +1,8 @@
 //! `memreel churn`: who allocates and frees the same size again and again.
 
-use std::io::{self, Write};
+#![forbid(unsafe_code)]
+
+use std::io::Write;
 
 use memreel::analysis::{
     churn::{ChurnSite, churn},
@@ -9,11 +11,14 @@ use memreel::analysis::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Input, Listing},
     bytes::Bytes,
+    each::each_device,
     exit::Exit,
-    input::each_device,
-    sites::{Sites, count, warnings},
+    failure::Failure,
+    options::{Input, Listing},
+    sites::Sites,
+    text::count,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -33,7 +38,7 @@ pub(crate) struct Options {
     listing: Listing,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let sites = Sites::new(&opened.snapshot, options.listing.frames);

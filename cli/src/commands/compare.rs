@@ -1,5 +1,7 @@
 //! `memreel compare`: which segments came and went between two snapshots.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -12,15 +14,16 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use super::segments::pool;
 use crate::{
-    args::{Devices, device},
     bytes::Bytes,
     exit::Exit,
+    failure::Failure,
     folded,
-    input::{Failure, Opened, name, open_both},
-    sites::count,
+    input::{Opened, name, open_both},
+    labels::pool,
+    options::{Devices, device},
     table::Table,
+    text::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -53,16 +56,8 @@ pub(crate) struct Options {
     after: PathBuf,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    let opened =
-        match open_both(&options.before, &options.after).and_then(|both| of_device(both, options.device)) {
-            Ok(opened) => opened,
-            Err(Failure::Write(error)) => return Err(error),
-            Err(Failure::Told(exit, what)) => {
-                eprintln!("memreel: {what}");
-                return Ok(exit);
-            }
-        };
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let opened = of_device(open_both(&options.before, &options.after)?, options.device)?;
     let comparison = compare(&opened[0], &opened[1]);
     let sides =
         [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];

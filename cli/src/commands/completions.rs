@@ -1,11 +1,12 @@
-//! `memreel completions`: what a shell needs to complete commands and options.
+//! `memreel completions`: a shell's completion script.
 
-use std::io::{self, Write};
+#![forbid(unsafe_code)]
 
-use clap::CommandFactory;
+use std::io::Write;
+
 use clap_complete::Shell;
 
-use crate::{args::Args, exit::Exit};
+use crate::{exit::Exit, failure::Failure};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -15,14 +16,18 @@ Example:
 
 Exit status: 0 printed, 2 wrong usage.")]
 pub(crate) struct Options {
-    /// The shell
+    /// The shell to complete for
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    // The generator stops the program where it cannot write, so it writes where it can.
+pub(crate) fn run(
+    options: &Options,
+    mut program: clap::Command,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
+    // The generator panics where it cannot write, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Args::command(), "memreel", &mut script);
+    clap_complete::generate(options.shell, &mut program, "memreel", &mut script);
     out.write_all(&script)?;
     Ok(Exit::Fine)
 }

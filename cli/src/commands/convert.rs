@@ -1,5 +1,7 @@
 //! `memreel convert`: a snapshot in another tool's format.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -17,10 +19,12 @@ use memreel::{
 use serde_json::json;
 
 use crate::{
-    args::{Devices, device},
+    each::each_file,
     exit::Exit,
-    input::{Failure, Opened, each_file},
-    output::{not_to_a_terminal, told},
+    failure::Failure,
+    input::Opened,
+    options::{Devices, device},
+    output::{needs_folder, not_to_a_terminal},
 };
 
 #[derive(Debug, clap::Args)]
@@ -118,24 +122,20 @@ impl To {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let output = options.output.as_deref().filter(|path| *path != Path::new("-"));
     if options.files.len() > 1 && !output.is_some_and(Path::is_dir) {
-        let what = "several files need a folder behind -o, which must be there";
-        return told(Err(Failure::usage(what)));
+        return Err(needs_folder());
     }
     let to = match (options.to, output) {
         (Some(to), _) => to,
         (None, None) => To::Json,
-        (None, Some(path)) => match To::of_path(path) {
-            Ok(to) => to,
-            Err(failure) => return told(Err(failure)),
-        },
+        (None, Some(path)) => To::of_path(path)?,
     };
     if options.json && output.is_none() {
-        return told(Err(Failure::usage(
-            "standard output is taken by what is converted; --json needs a file behind -o",
-        )));
+        return Err(Failure::usage(
+            "standard output is taken by the converted snapshot; --json needs a file after -o",
+        ));
     }
     each_file(&options.files, |opened| {
         let part = part(opened, options.device)?;
@@ -186,9 +186,6 @@ fn save(snapshot: &Snapshot, to: To, has_stacks: bool, path: &Path) -> Result<Ex
         to.write(snapshot, has_stacks, &mut sink)?;
         sink.flush()
     };
-    let told = |error: io::Error| {
-        Failure::Told(Exit::Unreadable, format!("cannot write {}: {error}", path.display()))
-    };
-    write().map_err(told)?;
+    write().map_err(|error: io::Error| Failure::unwritable(path, error))?;
     Ok(Exit::Fine)
 }

@@ -1,5 +1,7 @@
 //! `memreel diff`: what two snapshots hold, by stack.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -16,12 +18,15 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Devices, device},
     bytes::Bytes,
     exit::Exit,
-    input::{Failure, Opened, open_both},
+    failure::Failure,
+    input::{Opened, open_both},
     moment::{self, At},
-    sites::{Sites, count, warnings},
+    options::{Devices, device},
+    sites::Sites,
+    text::count,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -62,18 +67,7 @@ pub(crate) struct Options {
     after: PathBuf,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    match answer(options, out) {
-        Ok(()) => Ok(Exit::Fine),
-        Err(Failure::Write(error)) => Err(error),
-        Err(Failure::Told(exit, what)) => {
-            eprintln!("memreel: {what}");
-            Ok(exit)
-        }
-    }
-}
-
-fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let [before, after] = open_both(&options.before, &options.after)?;
     // A device may have come or gone; one that neither file has is a mistake.
     let mut devices = match (before.devices(options.device), after.devices(options.device)) {
@@ -89,7 +83,7 @@ fn answer(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
         }
         one_device(options, &before, &after, device, out)?;
     }
-    Ok(())
+    Ok(Exit::Fine)
 }
 
 fn one_device(

@@ -1,5 +1,7 @@
 //! `memreel fix`: a file on which the viewer throws becomes one that it opens.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
     panic::resume_unwind,
@@ -15,9 +17,11 @@ use serde_json::json;
 
 use crate::{
     bytes::Bytes,
+    each::each_path,
     exit::Exit,
-    input::{Failure, inspect, name},
-    output::{Output, told},
+    failure::Failure,
+    input::{inspect, name},
+    output::Output,
 };
 
 #[derive(Debug, clap::Args)]
@@ -45,19 +49,9 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    if let Err(failure) = options.output.fits(options.files.len()) {
-        return told(Err(failure));
-    }
-    let mut worst = Exit::Fine;
-    for file in &options.files {
-        let done = fix_file(file, options, out).map_err(|failure| match failure {
-            Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
-            failure => failure,
-        });
-        worst = worst.max(told(done)?);
-    }
-    Ok(worst)
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    options.output.fits(options.files.len())?;
+    each_path(&options.files, |file| fix_file(file, options, out))
 }
 
 /// What was done to a file, and what could not be.
@@ -71,7 +65,7 @@ struct Report {
 
 fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let (snapshot, mut bytes) = inspect(file)?;
-    let fixed = fix(snapshot.map_err(|why| Failure::Told(Exit::Unreadable, why))?);
+    let fixed = fix(snapshot.map_err(|why| Failure::Message(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     // What is left is looked for while the file is written: neither waits for the other.
     let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };

@@ -1,5 +1,7 @@
 //! `memreel fragmentation`: what is reserved and serves nobody.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 use memreel::{
@@ -14,13 +16,17 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
     bytes::Bytes,
+    each::each_device,
     exit::Exit,
-    input::{Opened, each_device},
+    failure::Failure,
+    input::Opened,
     moment::{self, At},
-    sites::{Sites, count, percent, warnings},
+    options::Input,
+    sites::Sites,
     table::Table,
+    text::{count, percent},
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +53,7 @@ pub(crate) struct Options {
     n: usize,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let found = fragmentation(&history, options.at.of(&history)?);

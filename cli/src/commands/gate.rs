@@ -1,9 +1,11 @@
 //! `memreel gate`: limits for continuous integration.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use memreel::{
@@ -17,12 +19,16 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
     bytes::{self, Bytes},
     colour::red,
+    each::each_device,
     exit::Exit,
-    input::{Failure, Opened, each_device, name, open},
-    sites::{Sites, clean, warnings},
+    failure::Failure,
+    input::{Opened, name, open},
+    options::Input,
+    sites::Sites,
+    text::escape_xml,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -96,7 +102,7 @@ struct Gated {
     unsure: Vec<String>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let limits = Limits {
         peak_bytes: options.max_peak,
         live_bytes: options.max_live,
@@ -104,20 +110,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
         fragmentation_percent: options.max_fragmentation,
     };
     if limits == Limits::default() && options.baseline.is_none() {
-        eprintln!(
-            "memreel: a gate without a limit lets everything through; say --max-peak 10GiB or --baseline FILE"
-        );
-        return Ok(Exit::Usage);
+        return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
-    let baseline = match options.baseline.as_deref().map(open).transpose() {
-        Ok(baseline) => baseline,
-        Err(Failure::Write(error)) => return Err(error),
-        Err(Failure::Told(exit, what)) => {
-            let path = options.baseline.as_deref().unwrap_or(Path::new(""));
-            eprintln!("memreel: {}: {what}", name(path));
-            return Ok(exit);
-        }
-    };
+    let open_baseline = |path: &PathBuf| open(path).map_err(|failure| failure.of_file(&name(path)));
+    let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
     let mut results = Vec::new();
     let exit = each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
@@ -147,8 +143,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
     if let Some(path) = &options.junit
         && let Err(error) = fs::write(path, junit(&results))
     {
-        eprintln!("memreel: cannot write {}: {error}", path.display());
-        return Ok(exit.max(Exit::Unreadable));
+        return Ok(exit.max(Failure::unwritable(path, error).report()?));
     }
     Ok(exit)
 }
@@ -227,18 +222,18 @@ fn junit(results: &[Gated]) -> String {
         let n_failed =
             checks.iter().filter(|check| !check.is_passed()).count() + usize::from(!unsure.is_empty());
         let n = checks.len() + usize::from(!unsure.is_empty());
-        let place = escaped(place);
+        let place = escape_xml(place);
         text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
         for check in checks {
             let of = if check.is_baseline { " against baseline" } else { "" };
             let case = format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", check.what);
             text += &match check.is_passed() {
                 true => format!("{case}/>\n"),
-                false => format!("{case}><failure message=\"{}\"/></testcase>\n", escaped(&line(check))),
+                false => format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&line(check))),
             };
         }
         if !unsure.is_empty() {
-            let why = escaped(&unsure.join("; "));
+            let why = escape_xml(&unsure.join("; "));
             text += &format!(
                 "    <testcase classname=\"{place}\" name=\"whole history\"><failure message=\"{why}\"/></testcase>\n"
             );
@@ -246,8 +241,4 @@ fn junit(results: &[Gated]) -> String {
         text += "  </testsuite>\n";
     }
     text + "</testsuites>\n"
-}
-
-fn escaped(text: &str) -> String {
-    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

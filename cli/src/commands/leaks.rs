@@ -1,5 +1,7 @@
 //! `memreel leaks`: what lives at the end and need not.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 use memreel::{
@@ -14,11 +16,15 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Input, Listing},
     bytes::Bytes,
+    each::each_device,
     exit::Exit,
-    input::{Failure, Opened, each_device},
-    sites::{Sites, clean, count, percent, warnings},
+    failure::Failure,
+    input::Opened,
+    options::{Input, Listing},
+    sites::Sites,
+    text::{clean, count, percent},
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +54,7 @@ pub(crate) struct Options {
     listing: Listing,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let sites = Sites::new(&opened.snapshot, options.listing.frames);

@@ -1,15 +1,16 @@
 //! `memreel man`: manual pages, one on standard output or all into a folder.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::{args::Args, exit::Exit};
+use crate::{exit::Exit, failure::Failure};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -24,31 +25,29 @@ pub(crate) struct Options {
     to: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    let Some(folder) = &options.to else {
-        Man::new(Args::command()).render(out)?;
-        return Ok(Exit::Fine);
-    };
-    match write(folder) {
-        Ok(()) => Ok(Exit::Fine),
-        Err(error) => {
-            eprintln!("memreel: cannot write into {}: {error}", folder.display());
-            Ok(Exit::Unreadable)
-        }
+pub(crate) fn run(options: &Options, program: &clap::Command, out: &mut impl Write) -> Result<Exit, Failure> {
+    if let Some(folder) = &options.to {
+        write(program, folder).map_err(|error| {
+            let what = format!("cannot write into {}: {error}", folder.display());
+            Failure::Message(Exit::Unreadable, what)
+        })?;
+    } else {
+        Man::new(program.clone()).render(out)?;
     }
+    Ok(Exit::Fine)
 }
 
-fn write(folder: &Path) -> io::Result<()> {
+fn write(program: &clap::Command, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut program = Args::command();
-    program.build();
     let page = |command: clap::Command, name: String| {
         let mut text = Vec::new();
         Man::new(command).title(name.to_uppercase()).render(&mut text)?;
         fs::write(folder.join(format!("{name}.1")), text)
     };
-    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
+    let mut built = program.clone();
+    built.build();
+    for command in built.get_subcommands().filter(|command| command.get_name() != "help") {
         page(command.clone(), format!("memreel-{}", command.get_name()))?;
     }
-    page(Args::command(), "memreel".to_owned())
+    page(program.clone(), "memreel".to_owned())
 }

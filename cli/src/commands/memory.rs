@@ -1,21 +1,15 @@
-//! `memreel memory`: what each stream's blocks are.
+//! `memreel memory`: each stream's blocks by state.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-};
+#![forbid(unsafe_code)]
 
-use memreel::{BlockState, DeviceId, analysis::folded::Grouping};
+use std::{collections::BTreeMap, io::Write};
+
+use memreel::{BlockState, DeviceId, StreamId, analysis::folded::Grouping};
 use serde_json::json;
 
-use super::segments::Form;
 use crate::{
-    args::Input,
-    bytes::Bytes,
-    exit::Exit,
-    input::{Failure, Opened, each_device},
-    sites::stream as handle,
-    table::Table,
+    bytes::Bytes, each::each_device, exit::Exit, failure::Failure, folded::FoldedForm, input::Opened,
+    labels::stream as handle, options::Input, table::Table,
 };
 
 #[derive(Debug, clap::Args)]
@@ -33,10 +27,10 @@ pub(crate) struct Options {
     input: Input,
 
     #[command(flatten)]
-    form: Form,
+    form: FoldedForm,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(done) = options.form.show(&options.input, Grouping::Memory, out) {
         return done;
     }
@@ -45,7 +39,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
 }
 
 fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write) -> Result<Exit, Failure> {
-    // Bytes, blocks, by stream and state.
+    // Bytes and blocks, by stream and state.
     let mut sums: BTreeMap<(i64, Option<BlockState>), (u64, usize)> = BTreeMap::new();
     for segment in opened.snapshot.segments.iter().filter(|segment| segment.device == device) {
         for block in &segment.blocks {
@@ -54,7 +48,7 @@ fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write)
         }
     }
     if sums.is_empty() && !is_json {
-        writeln!(out, "no segments: nothing is held from the device")?;
+        writeln!(out, "no segments: the process holds no memory of the device")?;
         return Ok(Exit::Fine);
     }
     let mut table = Table::new(&["state", "bytes", "blocks", "stream"]);
@@ -66,7 +60,7 @@ fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write)
             });
             writeln!(out, "{object}")?;
         }
-        table.row(vec![state.to_owned(), Bytes(bytes).to_string(), n.to_string(), handle(stream)]);
+        table.row(vec![state.to_owned(), Bytes(bytes).to_string(), n.to_string(), handle(StreamId(stream))]);
     }
     if !is_json {
         table.print(out)?;

@@ -1,7 +1,9 @@
 //! `memreel merge`: several files in one, and the device's number is the rank.
 
+#![forbid(unsafe_code)]
+
 use std::{
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -11,13 +13,7 @@ use memreel::{
 };
 use serde_json::json;
 
-use crate::{
-    exit::Exit,
-    input::{Failure, name},
-    lazy::Source,
-    output::{Output, told},
-    sites::count,
-};
+use crate::{exit::Exit, failure::Failure, input::name, lazy::Source, output::Output, text::count};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -47,19 +43,12 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    told(merge_files(options, out))
-}
-
-fn merge_files(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let ranks: Vec<Option<usize>> = match options.in_order {
         true => (0..options.files.len()).map(Some).collect(),
         false => options.files.iter().map(|file| rank(file)).collect(),
     };
-    let of_file = |file: &Path, failure| match failure {
-        Failure::Told(exit, what) => Failure::Told(exit, format!("{}: {what}", name(file))),
-        failure => failure,
-    };
+    let of_file = |file: &Path, failure: Failure| failure.of_file(&name(file));
     let open = |file: &PathBuf| Source::open(file).map_err(|failure| of_file(file, failure));
     let sources = options.files.iter().map(open).collect::<Result<Vec<Source>, _>>()?;
     let mut parts = Vec::new();

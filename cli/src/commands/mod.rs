@@ -1,5 +1,7 @@
 //! One command a file.
 
+#![forbid(unsafe_code)]
+
 pub(crate) mod at;
 pub(crate) mod churn;
 pub(crate) mod compare;

@@ -1,5 +1,7 @@
 //! `memreel oom`: why a request failed.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
     path::Path,
@@ -17,13 +19,17 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Input, Listing},
     bytes::Bytes,
     colour::red,
+    each::each_device,
     exit::Exit,
-    input::{Failure, Opened, each_device, name},
+    failure::Failure,
+    input::{Opened, name},
     moment,
-    sites::{Sites, count, warnings},
+    options::{Input, Listing},
+    sites::Sites,
+    text::count,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +51,7 @@ pub(crate) struct Options {
     listing: Listing,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let Some(report) = oom(&history) else {

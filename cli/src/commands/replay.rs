@@ -1,10 +1,13 @@
 //! `memreel replay`: what a recorded run needs under other settings.
 
+#![forbid(unsafe_code)]
+
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use clap::ArgAction;
 use memreel::{
     DeviceId, Error, Snapshot,
     analysis::{oom::oom, state::DeviceHistory},
@@ -15,27 +18,72 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Devices, Replay},
-    bytes::Bytes,
+    bytes::{self, Bytes},
+    each::each_file,
     exit::Exit,
-    input::{Opened, each_file},
+    failure::Failure,
+    input::Opened,
+    options::{Devices, device},
     progress::Progress,
-    sites::count,
     table::Table,
+    text::count,
 };
 
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The requests of the recorded history run through an allocator that does what PyTorch's does, under
+each setting. Best fit breaks ties by address, so every setting runs with rising and with falling
+addresses; the table shows the lowest and the highest peak where they differ.
+
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
+64 MiB); kB, MB, GB count in 1000s.
+
+Example:
+  memreel replay --conf expandable_segments:True --conf max_split_size_mb:128 snapshot.pickle
+  memreel replay --sweep --limit 24GiB snapshot.pickle
+
+Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2 wrong usage or an
+unknown setting, 3 a file that cannot be read or written.")]
+pub(crate) struct Options {
+    /// A setting, as PYTORCH_CUDA_ALLOC_CONF has it; may be given again. Default: the recorded one
+    #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
+    conf: Vec<String>,
+
+    /// The most that may be reserved on each device: 24GiB, 512MiB, 1.5GiB or bytes. Default: no limit
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    limit: Option<u64>,
+
+    /// The device to replay, or all that have a history
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// Try a grid of settings too, and name the one that needs the least memory
+    #[arg(long)]
+    sweep: bool,
+
+    /// Write the replayed history there as a snapshot; for one setting and one file only
+    #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
+    output: Option<PathBuf>,
+
+    /// One JSON object a line, for each setting and device
+    #[arg(long)]
+    json: bool,
+
+    /// Snapshots with history; `-` is standard input
+    #[arg(required = true, value_name = "SNAPSHOT")]
+    files: Vec<PathBuf>,
+}
+
 /// Answers for every file, device and setting.
-pub(crate) fn run(options: &Replay, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if options.output.is_some() && (options.conf.len() > 1 || options.files.len() > 1) {
-        eprintln!("memreel: --output takes the history of one setting; give one --conf and one file");
-        return Ok(Exit::Usage);
+        return Err(Failure::usage(
+            "--output takes the history of one setting; give one --conf and one file",
+        ));
     }
     // A wrong setting is told before a large file is read.
     for conf in &options.conf {
-        if let Err(error) = conf.parse::<memreel::allocator::Settings>() {
-            eprintln!("memreel: {error}");
-            return Ok(Exit::Usage);
-        }
+        conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
     }
     each_file(&options.files, |opened| {
         opened.devices(options.device)?;
@@ -51,7 +99,7 @@ struct Answered<'a> {
     devices: Vec<(Requests, Vec<Answer>)>,
 }
 
-fn answered<'a>(options: &Replay, opened: &'a Opened) -> Result<Answered<'a>, Error> {
+fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Error> {
     let snapshot = &opened.snapshot;
     let requests = devices(options.device, snapshot)?;
     let questions: Vec<Vec<Question>> =
@@ -89,7 +137,7 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
 }
 
 /// The settings given, or the recorded one; a sweep tries both and its grid.
-fn questions(options: &Replay, requests: &Requests) -> Vec<Question> {
+fn questions(options: &Options, requests: &Requests) -> Vec<Question> {
     let mut confs = options.conf.clone();
     if confs.is_empty() || options.sweep {
         let recorded = requests.recorded().usable_conf().to_owned();
@@ -113,7 +161,7 @@ impl Answered<'_> {
         pickle::save(&replayed(self.snapshot, &requests, question)?, path)
     }
 
-    fn print(&self, options: &Replay, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, options: &Options, out: &mut impl Write) -> io::Result<()> {
         for (requests, answers) in &self.devices {
             if options.json {
                 answers.iter().try_for_each(|answer| {
@@ -126,7 +174,7 @@ impl Answered<'_> {
         Ok(())
     }
 
-    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Replay) -> Value {
+    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Options) -> Value {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
         let first_oom = outcome.first_oom.map(|oom| {
@@ -165,7 +213,7 @@ impl Answered<'_> {
         &self,
         requests: &Requests,
         answers: &[Answer],
-        options: &Replay,
+        options: &Options,
         out: &mut impl Write,
     ) -> io::Result<()> {
         let recorded = requests.recorded();
@@ -199,7 +247,7 @@ impl Answered<'_> {
         if options.sweep { conclusion(recorded.usable_conf(), answers, out) } else { Ok(()) }
     }
 
-    fn warnings(&self, requests: &Requests, options: &Replay) -> Vec<String> {
+    fn warnings(&self, requests: &Requests, options: &Options) -> Vec<String> {
         let mut all = requests.warnings().to_vec();
         if options.limit.is_none() && requests.recorded().num_ooms > 0 {
             let report = oom(&DeviceHistory::of(self.snapshot, requests.device()));

@@ -1,24 +1,21 @@
 //! `memreel segments`: what each segment holds.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+#![forbid(unsafe_code)]
 
-use memreel::{
-    BlockState, DeviceId,
-    analysis::folded::{Grouping, folded},
-    snapshot::Segment,
-};
+use std::io::Write;
+
+use memreel::{BlockState, DeviceId, analysis::folded::Grouping, snapshot::Segment};
 use serde_json::json;
 
 use crate::{
-    args::{Devices, Input},
     bytes::Bytes,
+    each::each_device,
     exit::Exit,
-    folded,
-    input::{Failure, Opened, each_device, each_file},
-    sites::stream,
+    failure::Failure,
+    folded::FoldedForm,
+    input::Opened,
+    labels::{pool, stream},
+    options::Input,
     table::Table,
 };
 
@@ -37,79 +34,16 @@ pub(crate) struct Options {
     input: Input,
 
     #[command(flatten)]
-    form: Form,
+    form: FoldedForm,
 }
 
-/// How blocks are shown.
-#[derive(Debug, clap::Args)]
-#[group(multiple = false, conflicts_with = "json")]
-pub(crate) struct Form {
-    /// Folded stacks, one a line, as flame graph tools read them
-    #[arg(long)]
-    folded: bool,
-
-    /// Draw a flame graph into this file
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-}
-
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(done) = options.form.show(&options.input, Grouping::Segments, out) {
         return done;
     }
     each_device(&options.input, out, |opened, device, out| {
         if options.input.json { objects(opened, device, out) } else { table(opened, device, out) }
     })
-}
-
-impl Form {
-    /// Shows folded stacks or draws them, if that is what was asked for.
-    pub(crate) fn show(
-        &self,
-        input: &Input,
-        grouping: Grouping,
-        out: &mut impl Write,
-    ) -> Option<io::Result<Exit>> {
-        if let Some(path) = &self.svg {
-            return Some(self.draw(path, input, grouping));
-        }
-        let one_file = |opened: &Opened| {
-            folded(&opened.snapshot, device(input, opened)?, grouping, |stack, bytes| {
-                folded::line(out, stack, bytes)
-            })?;
-            Ok(Exit::Fine)
-        };
-        self.folded.then(|| each_file(&input.files, one_file))
-    }
-
-    fn draw(&self, path: &std::path::Path, input: &Input, grouping: Grouping) -> io::Result<Exit> {
-        let (mut lines, mut names) = (Vec::new(), Vec::new());
-        let exit = each_file(&input.files, |opened| {
-            names.push(opened.name.clone());
-            folded(&opened.snapshot, device(input, opened)?, grouping, |stack, bytes| {
-                if bytes > 0 {
-                    lines.push(format!("{} {bytes}", stack.replace('\n', " ")));
-                }
-                Ok::<(), Failure>(())
-            })?;
-            Ok(Exit::Fine)
-        })?;
-        match folded::draw(path, &names.join(", "), &lines) {
-            Ok(()) => Ok(exit),
-            Err(Failure::Told(failed, what)) => {
-                eprintln!("memreel: {what}");
-                Ok(exit.max(failed))
-            }
-            Err(Failure::Write(error)) => Err(error),
-        }
-    }
-}
-
-fn device(input: &Input, opened: &Opened) -> Result<Option<DeviceId>, Failure> {
-    match input.device {
-        Devices::All => Ok(None),
-        Devices::One(_) => Ok(opened.devices(input.device)?.first().copied()),
-    }
 }
 
 fn of(opened: &Opened, device: DeviceId) -> Vec<&Segment> {
@@ -145,21 +79,11 @@ fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit
             n.to_string(),
             Bytes(free.map(|block| block.size).max().unwrap_or(0)).to_string(),
             pool(segment),
-            stream(segment.stream.0),
+            stream(segment.stream),
         ]);
     }
     table.print(out)?;
     Ok(Exit::Fine)
-}
-
-/// The kind of pool, and which private one.
-pub(crate) fn pool(segment: &Segment) -> String {
-    let kind = segment.kind.map_or("?", |kind| kind.name());
-    let expandable = if segment.is_expandable { " expandable" } else { "" };
-    match segment.pool {
-        memreel::PoolId::DEFAULT => format!("{kind}{expandable}"),
-        memreel::PoolId { graph, user } => format!("{kind}{expandable} ({graph},{user})"),
-    }
 }
 
 fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {

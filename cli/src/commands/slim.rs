@@ -1,10 +1,8 @@
 //! `memreel slim`: a smaller file that says the same of what is kept.
 
-use std::{
-    io::{self, Write},
-    ops::Range,
-    path::PathBuf,
-};
+#![forbid(unsafe_code)]
+
+use std::{io::Write, ops::Range, path::PathBuf};
 
 use memreel::{
     DeviceId,
@@ -14,14 +12,7 @@ use memreel::{
 };
 use serde_json::json;
 
-use crate::{
-    bytes,
-    exit::Exit,
-    input::Failure,
-    lazy::each_lazy,
-    output::{Output, told},
-    sites::count,
-};
+use crate::{bytes, exit::Exit, failure::Failure, lazy::each_lazy, output::Output, text::count};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -139,10 +130,8 @@ fn instant(text: &str) -> Result<Instant, String> {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
-    if let Err(failure) = options.output.fits(options.files.len()) {
-        return told(Err(failure));
-    }
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    options.output.fits(options.files.len())?;
     each_lazy(&options.files, |name, lazy| slim_file(name, lazy, options, out))
 }
 

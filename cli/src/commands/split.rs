@@ -1,7 +1,9 @@
 //! `memreel split`: a file for each device.
 
+#![forbid(unsafe_code)]
+
 use std::{
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -9,10 +11,12 @@ use memreel::{pickle, rewrite::split};
 use serde_json::json;
 
 use crate::{
-    args::{Devices, device},
+    each::each_file,
     exit::Exit,
-    input::{Failure, Opened, each_file},
-    sites::count,
+    failure::Failure,
+    input::Opened,
+    options::{Devices, device},
+    text::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -42,7 +46,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_file(&options.files, |opened| split_file(opened, options, out))
 }
 

@@ -1,5 +1,7 @@
 //! `memreel stats`: how the segments are filled.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 use memreel::{
@@ -9,10 +11,7 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Devices, Input},
-    exit::Exit,
-    input::{Opened, each_file},
-    pytorch::TorchSize,
+    each::each_file, exit::Exit, failure::Failure, input::Opened, options::Input, pytorch::TorchSize,
 };
 
 #[derive(Debug, clap::Args)]
@@ -28,13 +27,10 @@ pub(crate) struct Options {
     input: Input,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let input = &options.input;
     each_file(&input.files, |opened| {
-        let device = match input.device {
-            Devices::All => None,
-            Devices::One(_) => opened.devices(input.device)?.first().copied(),
-        };
+        let device = opened.one_device(input.device)?;
         let stats = stats(&opened.snapshot, device);
         if input.json {
             writeln!(out, "{}", line(opened, device, &stats))?;

@@ -1,5 +1,7 @@
 //! `memreel timeline`: allocated, active and reserved over a history.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -13,12 +15,8 @@ use memreel::analysis::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Input,
-    bytes::Bytes,
-    exit::Exit,
-    input::{Failure, each_device},
-    moment, plot,
-    sites::{count, warnings},
+    bytes::Bytes, each::each_device, exit::Exit, failure::Failure, moment, options::Input, plot, text::count,
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +58,7 @@ pub(crate) struct Options {
 /// As many points as a screen has pixels.
 const SVG_POINTS: usize = 1200;
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let axis = if options.time { Axis::Time } else { Axis::Events };
     let mut n_drawn = 0;
     if options.csv {
@@ -191,8 +189,7 @@ fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Re
         plot::svg(&points, title, &mut file)?;
         file.flush()
     };
-    write()
-        .map_err(|error| Failure::Told(Exit::Unreadable, format!("cannot write {}: {error}", path.display())))
+    write().map_err(|error: io::Error| Failure::unwritable(path, error))
 }
 
 fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {

@@ -1,5 +1,7 @@
 //! `memreel top`: who holds the memory.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 
 use clap::ValueEnum;
@@ -14,13 +16,17 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Input, Listing},
     bytes::Bytes,
     colour::faint,
+    each::each_device,
     exit::Exit,
-    input::{Failure, Opened, each_device},
+    failure::Failure,
+    input::Opened,
     moment::{self, At},
-    sites::{Sites, call, count, percent, warnings},
+    options::{Input, Listing},
+    sites::{Sites, call},
+    text::{count, percent},
+    warnings::warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +85,7 @@ impl Grouping {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
         let history = DeviceHistory::of(&opened.snapshot, device);
         let moment = options.at.of(&history)?;

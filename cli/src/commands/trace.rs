@@ -1,5 +1,7 @@
 //! `memreel trace`: every event under short names.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fmt,
     io::{self, Write},
@@ -16,9 +18,11 @@ use memreel::{
 use serde_json::json;
 
 use crate::{
-    args::{Devices, Input},
+    each::each_file,
     exit::Exit,
-    input::{Failure, Opened, each_file},
+    failure::Failure,
+    input::Opened,
+    options::{Devices, Input},
     pytorch::{TorchSize, repr_entry},
 };
 
@@ -42,7 +46,7 @@ pub(crate) struct Options {
     pytorch: bool,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> io::Result<Exit> {
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let input = &options.input;
     each_file(&input.files, |opened| {
         let mut devices = opened.devices(input.device)?;

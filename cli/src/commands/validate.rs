@@ -1,7 +1,13 @@
 //! `memreel validate`: every finding of every file, and a summary of each.
 
-use std::io::{self, Write};
+#![forbid(unsafe_code)]
 
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use clap::ValueEnum;
 use memreel::{
     Snapshot,
     validate::{Finding, Severity, validate},
@@ -9,34 +15,73 @@ use memreel::{
 use serde_json::json;
 
 use crate::{
-    args::Validate,
+    each::each_path,
     exit::Exit,
-    input::{Failure, inspect, name},
+    failure::Failure,
+    input::{inspect, name},
 };
 
-/// Prints what is wrong with the files; the worst of them makes the exit status.
-pub(crate) fn run(options: &Validate, out: &mut impl Write) -> io::Result<Exit> {
-    let mut worst = Exit::Fine;
-    for path in &options.files {
-        let file = name(path);
-        let exit = match inspect(path) {
-            Ok((snapshot, findings)) => report(&file, snapshot, findings, options, out)?,
-            Err(Failure::Told(exit, what)) => {
-                eprintln!("memreel: {file}: {what}");
-                exit
-            }
-            Err(Failure::Write(error)) => return Err(error),
-        };
-        worst = worst.max(exit);
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each finding is a line `FILE: E21 PLACE: TEXT`: a severity, the number of the broken rule (see
+schema/snapshot.md), where, and what. E: some reader throws or is badly wrong. W: a misleading
+picture. P: only differs from what PyTorch writes.
+
+Example:
+  memreel validate --severity w snapshot.pickle
+
+JSON as the viewer loads it is read too; what is said of a pickle's bytes (rules 3 and 5) it cannot break.
+A viewer takes a file as a whole or not at all, so there is no --device.
+
+Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is no
+snapshot; of several files the highest.")]
+pub(crate) struct Options {
+    /// One JSON object a line: every finding, and a summary for each file
+    #[arg(long)]
+    json: bool,
+
+    /// The least severity to print
+    #[arg(long, value_enum, default_value = "p", ignore_case = true)]
+    severity: Least,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Least {
+    /// Errors alone
+    E,
+    /// Errors and warnings
+    W,
+    /// Everything
+    P,
+}
+
+impl Least {
+    fn severity(self) -> Severity {
+        match self {
+            Least::E => Severity::Error,
+            Least::W => Severity::Warning,
+            Least::P => Severity::Pytorch,
+        }
     }
-    Ok(worst)
+}
+
+/// Prints what is wrong with the files; the worst of them makes the exit status.
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    each_path(&options.files, |path| {
+        let (snapshot, findings) = inspect(path)?;
+        Ok(report(&name(path), snapshot, findings, options, out)?)
+    })
 }
 
 fn report(
     file: &str,
     snapshot: Result<Snapshot, String>,
     mut findings: Vec<Finding>,
-    options: &Validate,
+    options: &Options,
     out: &mut impl Write,
 ) -> io::Result<Exit> {
     findings.extend(snapshot.as_ref().map(validate).unwrap_or_default());

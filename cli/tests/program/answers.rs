@@ -327,7 +327,7 @@ fn who_begins_in_the_wrong_order_is_told_the_right_one() {
         String::from_utf8(output.stderr).unwrap()
     };
     let told = refused(&[file]);
-    assert!(told.ends_with(&format!("to begin with: memreel top {file}\n")), "{told}");
+    assert!(told.ends_with(&format!("for example: memreel top {file}\n")), "{told}");
     assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
     assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
     assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));

@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
             "the opcode GLOBAL would run code or reach outside the file, and a snapshot is data alone; do not load this \
              file with Python either unless you trust who made it; it seems to be a checkpoint (a state_dict)",
         ),
-        ("settings", b"[section]\nkey = 1\n".to_vec(), "it begins as JSON does and is none"),
+        ("settings", b"[section]\nkey = 1\n".to_vec(), "it begins like JSON but is not valid JSON"),
         ("odd", b"\x80\x04\x01".to_vec(), "is this a snapshot file?"),
         ("cut", cut.to_vec(), "the file ends"),
         ("json", b"{\"segments\": [".to_vec(), "the JSON was cut off"),

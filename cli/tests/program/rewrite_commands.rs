@@ -170,7 +170,7 @@ fn one_device_of_several_is_taken() {
     assert!(
         folder
             .refuses(&["convert", "--json", "a.pickle", "-o", "-"])
-            .contains("--json needs a file behind -o")
+            .contains("--json needs a file after -o")
     );
     let compared = folder.says(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
     assert!(
@@ -209,7 +209,7 @@ fn nothing_binary_is_written_to_a_terminal() {
         let output = output.spawn().unwrap().wait_with_output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
-        assert!(told.contains("say -o FILE, or pipe it on"), "{arguments:?}: {told}");
+        assert!(told.contains("use -o FILE, or pipe it to another program"), "{arguments:?}: {told}");
         assert!(!folder.run(arguments).stdout.is_empty(), "a pipe takes it");
     }
 }

@@ -1,0 +1,71 @@
+//! Why a file has no answer.
+
+#![forbid(unsafe_code)]
+
+use std::{fmt::Display, io, path::Path};
+
+use memreel::Error;
+
+use crate::exit::Exit;
+
+/// Why a file has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A message for standard error, and the exit status. The next file may still have an answer.
+    Message(Exit, String),
+    /// Standard output failed, so that no further answer can be printed.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The command asks for something that the snapshot does not have.
+    pub(crate) fn usage(what: impl Display) -> Failure {
+        Failure::Message(Exit::Usage, what.to_string())
+    }
+
+    /// A file could not be written.
+    pub(crate) fn unwritable(path: &Path, why: impl Display) -> Failure {
+        Failure::Message(Exit::Unreadable, format!("cannot write {}: {why}", path.display()))
+    }
+
+    /// Puts the name of the file before the message.
+    pub(crate) fn of_file(self, name: &str) -> Failure {
+        match self {
+            Failure::Message(exit, what) => Failure::Message(exit, format!("{name}: {what}")),
+            Failure::Output(error) => Failure::Output(error),
+        }
+    }
+
+    /// Prints the message to standard error and returns the exit status.
+    ///
+    /// # Errors
+    /// Standard output failed.
+    pub(crate) fn report(self) -> io::Result<Exit> {
+        match self {
+            Failure::Message(exit, what) => {
+                eprintln!("memreel: {what}");
+                Ok(exit)
+            }
+            Failure::Output(error) => Err(error),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Output(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = if error.is_history() {
+            Exit::Broken
+        } else if error.is_invalid_option() || error.is_misuse() {
+            Exit::Usage
+        } else {
+            Exit::Unreadable
+        };
+        Failure::Message(exit, error.to_string())
+    }
+}

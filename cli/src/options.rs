@@ -1,0 +1,53 @@
+//! Options that several commands share.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+/// The options of every question about snapshots.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Input {
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Look at this device, or at all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    pub(crate) device: Devices,
+
+    /// Print one JSON object a line, for each file and device
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How much of a list of stacks is printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listing {
+    /// Print at most this number of groups
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) n: usize,
+
+    /// Print at most this number of calls of a stack
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    pub(crate) frames: usize,
+}
+
+/// Which devices of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Devices {
+    All,
+    One(u16),
+}
+
+/// Reads `0`, `cuda:0` (PyTorch's spelling) or `all`.
+pub(crate) fn device(text: &str) -> Result<Devices, String> {
+    match text {
+        "all" => Ok(Devices::All),
+        _ => {
+            let number = text.strip_prefix("cuda:").unwrap_or(text).parse();
+            number
+                .map(Devices::One)
+                .map_err(|_| format!("{text:?} is not a device; use for example 0, cuda:0 or all"))
+        }
+    }
+}
