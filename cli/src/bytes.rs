@@ -1,4 +1,7 @@
-//! Sizes as people write and read them.
+//! Sizes as users write and read them.
+//!
+//! Text that copies PyTorch's tool has its own format of sizes, [`crate::pytorch::TorchSize`]; everything else
+//! that the program prints uses [`Bytes`].
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +10,7 @@ use std::fmt;
 const UNITS: [(&str, u64); 5] =
     [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// What people write, in small letters.
+/// The accepted units, in lower case.
 const SPELLINGS: [(&str, u64); 14] = [
     ("", 1),
     ("b", 1),
@@ -25,9 +28,10 @@ const SPELLINGS: [(&str, u64); 14] = [
     ("tib", 1 << 40),
 ];
 
-/// Reads `24GiB`, `1.5 GiB`, `512M` or `1000000`, in 1024s; `24GB` in 1000s.
+/// Reads a size in bytes: `24GiB`, `1.5 GiB`, `512M` or `1000000` with units of 1024, `24GB` with units of 1000.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    let refuse = || format!("{text:?} is no size; say 24GiB, 512MiB, 1.5GiB or a number of bytes");
+    let refuse =
+        || format!("{text:?} is not a size; use for example 24GiB, 512MiB, 1.5GiB or a number of bytes");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim().to_ascii_lowercase());
     let (_, factor) = SPELLINGS.into_iter().find(|(spelling, _)| *spelling == unit).ok_or_else(refuse)?;
@@ -39,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     bytes.ok().filter(|bytes| (1..u64::MAX).contains(bytes)).ok_or_else(refuse)
 }
 
-/// Prints with two decimals in the largest unit below.
+/// Prints a size with two decimals, in the largest unit that is not above it.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {

@@ -1,14 +1,16 @@
-//! Names of functions as people read them: without arguments, and short.
+//! Names of C++ and Rust functions for a column: without arguments, and short.
 
 #![forbid(unsafe_code)]
 
 use crate::text::clean;
 
-/// Longer names are shortened: templates fill screens.
+/// The most characters of a name. Names of templates can fill a screen.
 const WIDTH: usize = 60;
 
-/// A name without its arguments; one that is too long loses the paths of its types, then what its types are made
-/// of, then where it begins: the end of a name says more, `<T as Trait>::method`.
+/// Returns a name without its arguments and at most [`WIDTH`] characters long.
+///
+/// A name that is too long loses the paths of its types, then the parameters of its types, then its beginning:
+/// the end of a name matters more, as in `<T as Trait>::method`.
 pub(crate) fn short(name: &str) -> String {
     let mut name = without_arguments(&clean(name));
     for shorten in [without_inner_paths, without_inner_types, without_outer_path, without_middle] {
@@ -19,7 +21,7 @@ pub(crate) fn short(name: &str) -> String {
     name
 }
 
-/// What stands between brackets is no argument; `operator()` and `(anonymous namespace)` are names.
+/// Removes the arguments. Text inside other brackets is kept; `operator()` and `(anonymous namespace)` are names.
 fn without_arguments(name: &str) -> String {
     let mut kept = String::new();
     let (mut at, mut depth) = (0, 0_usize);
@@ -31,8 +33,8 @@ fn without_arguments(name: &str) -> String {
             continue;
         }
         if c == '(' && depth == 0 && !kept.is_empty() {
-            // `f(int)::{lambda(int)#1}`: the arguments of what the name is in.
-            let Some(end) = behind_arguments(rest) else { break };
+            // `f(int)::{lambda(int)#1}`: the arguments of the enclosing function.
+            let Some(end) = after_arguments(rest) else { break };
             at += end;
             continue;
         }
@@ -44,11 +46,11 @@ fn without_arguments(name: &str) -> String {
         kept.push(c);
         at += c.len_utf8();
     }
-    // Alone, without a name before it, a bracket may be all there is.
+    // The whole name may be in brackets.
     if kept.trim().is_empty() { name.to_owned() } else { kept.trim_end().to_owned() }
 }
 
-/// The length of what is kept whole although it has brackets in it.
+/// Returns the length of a word that is kept whole although it has brackets in it.
 fn word(rest: &str, before: &str) -> Option<usize> {
     const ANONYMOUS: &str = "(anonymous";
     if rest.starts_with(ANONYMOUS) {
@@ -63,16 +65,16 @@ fn word(rest: &str, before: &str) -> Option<usize> {
     Some("operator".len() + length)
 }
 
-/// How long arguments are, if the name goes on behind them.
-fn behind_arguments(rest: &str) -> Option<usize> {
+/// Returns the length of arguments, if the name goes on after them.
+fn after_arguments(rest: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in rest.char_indices() {
         match c {
             '(' => depth += 1,
             ')' if depth > 1 => depth -= 1,
             ')' => {
-                let behind = &rest[at + 1..];
-                let next = behind.trim_start_matches(" const").trim_start_matches([' ', '&']);
+                let after = &rest[at + 1..];
+                let next = after.trim_start_matches(" const").trim_start_matches([' ', '&']);
                 let goes_on = next.starts_with("::") || next.starts_with('#');
                 return goes_on.then(|| rest.len() - next.len());
             }
@@ -82,7 +84,7 @@ fn behind_arguments(rest: &str) -> Option<usize> {
     None
 }
 
-/// `<core::iter::Map<I, F> as core::iter::Iterator>::next` is `<Map<I, F> as Iterator>::next`.
+/// Turns `<core::iter::Map<I, F> as core::iter::Iterator>::next` into `<Map<I, F> as Iterator>::next`.
 fn without_inner_paths(name: &str) -> String {
     let mut kept = String::new();
     let (mut depth, mut word_from) = (0_usize, 0);
@@ -102,10 +104,10 @@ fn without_inner_paths(name: &str) -> String {
     kept
 }
 
-/// `f<int, float>` is `f<…>`; the brackets of `<T as Trait>::f` stay, for no name is before them.
+/// Turns `f<int, float>` into `f<…>`; keeps the brackets of `<T as Trait>::f`, which follow no name.
 fn without_inner_types(name: &str) -> String {
     let (mut kept, mut seen) = (String::new(), String::new());
-    // How deep in brackets that are left out.
+    // The depth inside brackets that are removed.
     let mut depth = 0_usize;
     for c in name.chars() {
         let is_of_a_name = kept.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':'));
@@ -131,7 +133,7 @@ fn deeper(depth: usize, c: char, before: &str) -> usize {
     }
 }
 
-/// `…::Caching::malloc`: as much of a path's end as there is room for.
+/// Keeps as much of the end of a path as fits: `…::Caching::malloc`.
 fn without_outer_path(name: &str) -> String {
     let n_chars = name.chars().count();
     let (mut depth, mut before) = (0_usize, "");
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(short(&format!("{}::a::last", "x".repeat(80))), "…::a::last");
         let long = short(&format!("a::{}", "x".repeat(80)));
         assert_eq!((long.chars().count(), long.starts_with("a::xx")), (WIDTH, true));
-        // Nothing that a file can hold stops it.
+        // Any text that a file can hold is shortened.
         for odd in [
             "",
             "(",

@@ -1,4 +1,4 @@
-//! A timeline in letters, and as SVG.
+//! A timeline as characters, and as SVG.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use memreel::analysis::timeline::Point;
 
 use crate::{bytes::Bytes, text::escape_xml};
 
-/// The figures of a point, from the lowest to the highest.
+/// Returns the figures of a point, from the lowest to the highest.
 fn figures(point: &Point) -> [u64; 3] {
     [point.highest.allocated_bytes, point.highest.active_bytes, point.highest.reserved_bytes]
 }
@@ -17,13 +17,13 @@ fn highest(points: &[Point]) -> u64 {
     points.iter().flat_map(figures).max().unwrap_or(0).max(1)
 }
 
-/// One column a point: allocated, then what waits for a stream, then what is reserved above.
-pub(crate) fn letters(points: &[Point], height: usize, out: &mut impl Write) -> io::Result<()> {
+/// Prints one column a point: allocated, above it bytes whose free waits for a stream, above them reserved.
+pub(crate) fn characters(points: &[Point], height: usize, out: &mut impl Write) -> io::Result<()> {
     let most = highest(points);
     for row in (0..height).rev() {
-        // A row is full if the figure reaches its middle.
+        // A row is filled if the figure reaches its middle.
         let least = (u128::from(most) * (2 * row as u128 + 1)).div_ceil(2 * height as u128);
-        let letter = |point: &Point| {
+        let character = |point: &Point| {
             let [allocated, active, reserved] = figures(point).map(u128::from);
             match least {
                 least if allocated >= least => '█',
@@ -38,7 +38,7 @@ pub(crate) fn letters(points: &[Point], height: usize, out: &mut impl Write) -> 
             row if row == height / 2 => Bytes(most / 2).to_string(),
             _ => String::new(),
         };
-        let line: String = points.iter().map(letter).collect();
+        let line: String = points.iter().map(character).collect();
         writeln!(out, "{label:>11} ┤{}", line.trim_end())?;
     }
     Ok(())
@@ -49,7 +49,7 @@ const HEIGHT: u64 = 360;
 const LEFT: u64 = 100;
 const TOP: u64 = 40;
 
-/// Three areas over each other, with a scale and a legend; no scripts, no network.
+/// Draws three areas over each other, with a scale and a legend; without scripts and network access.
 pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Result<()> {
     let (width, height) = (LEFT + WIDTH + 20, TOP + HEIGHT + 40);
     writeln!(
@@ -78,7 +78,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
     writeln!(out, "</svg>")
 }
 
-/// Steps from left to right, closed along the bottom.
+/// Returns the path of an area: steps from left to right, closed along the bottom.
 #[allow(clippy::cast_precision_loss)]
 fn area(points: &[Point], figure: usize) -> String {
     let (most, bottom) = (highest(points) as f64, TOP + HEIGHT);

@@ -1,4 +1,4 @@
-//! A bar on the terminal, once a command has taken more than a second.
+//! Progress on the terminal, once a command has taken more than a second.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work of a known length, shown on standard error if that is a terminal.
+/// A bar for work of a known length, on standard error if that is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -30,7 +30,7 @@ impl Progress {
         Progress { start: Instant::now(), done: AtomicU64::new(0), bar }
     }
 
-    /// That much more is done.
+    /// Adds work that was done.
     pub(crate) fn add(&self, done: u64) {
         let sum = self.done.fetch_add(done, Ordering::Relaxed) + done;
         if self.start.elapsed() > Duration::from_secs(1) {
@@ -45,7 +45,7 @@ impl Drop for Progress {
     }
 }
 
-/// Work of unknown length: a line that says what is being done, on a terminal alone, gone when dropped.
+/// A line for work of unknown length, on standard error if that is a terminal; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting(Option<(Sender<()>, thread::JoinHandle<()>)>);
 
@@ -55,7 +55,7 @@ impl Waiting {
             return Waiting(None);
         }
         let (sender, receiver) = mpsc::channel();
-        // A thread, because the work itself has no place to look at the clock from.
+        // The work itself cannot look at the clock, so a thread does.
         let thread = thread::spawn(move || {
             if receiver.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
                 let bar = ProgressBar::new_spinner().with_message(what);

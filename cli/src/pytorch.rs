@@ -1,4 +1,4 @@
-//! Texts as PyTorch's tool prints them: sizes, and what Python's `repr` makes of an entry.
+//! Text that copies PyTorch's `_memory_viz.py` byte for byte: sizes, and entries as Python's `repr` prints them.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,9 @@ use memreel::{
     snapshot::{Field, Frame, Slot, TraceEntry, Value},
 };
 
-/// A size with one decimal, as PyTorch's tool prints it (snapshot-format.md 4.1).
+/// Prints a size with one decimal, as PyTorch's tool does (docs/snapshot-format.md 4.1).
+///
+/// `memreel stats`, `trace` and `trace --pytorch` print sizes this way.
 pub(crate) struct TorchSize(pub(crate) f64);
 
 impl TorchSize {
@@ -37,7 +39,7 @@ impl fmt::Display for TorchSize {
     }
 }
 
-/// An entry as Python prints its dictionary.
+/// Returns an entry as Python prints its dictionary.
 pub(crate) fn repr_entry(snapshot: &Snapshot, entry: &TraceEntry) -> String {
     let mut text = String::from("{");
     for (at, (key, slot)) in snapshot.shapes.get(entry.shape).slots.iter().enumerate() {
@@ -61,7 +63,7 @@ pub(crate) fn repr_entry(snapshot: &Snapshot, entry: &TraceEntry) -> String {
 }
 
 fn put(text: &mut String, what: impl fmt::Display) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = write!(text, "{what}");
 }
 
@@ -89,7 +91,7 @@ fn repr_frame(snapshot: &Snapshot, frame: &Frame, text: &mut String) {
     }
 }
 
-/// Nesting is bounded where values are read, so that this may recurse.
+/// Recursion is bounded, because the reader bounds the nesting of values.
 fn repr(value: &Value, text: &mut String) {
     match value {
         Value::None => text.push_str("None"),
@@ -124,7 +126,7 @@ fn repr_all(all: &[Value], [open, close]: [&str; 2], text: &mut String) {
     text.push_str(close);
 }
 
-/// Integers beyond 64 bits, which no snapshot needs, are not worth a decimal conversion.
+/// Prints an integer beyond 64 bits in hexadecimal. No snapshot of PyTorch has one.
 struct Hexadecimal<'a>(&'a [u8]);
 
 impl fmt::Display for Hexadecimal<'_> {
@@ -134,7 +136,7 @@ impl fmt::Display for Hexadecimal<'_> {
     }
 }
 
-/// The shortest digits that read back equal, laid out as Python does.
+/// Prints the shortest digits that read back as the same number, laid out as Python does.
 fn repr_float(float: f64, text: &mut String) {
     if !float.is_finite() {
         let sign = if float < 0.0 { "-" } else { "" };
@@ -151,7 +153,7 @@ fn repr_float(float: f64, text: &mut String) {
     }
 }
 
-/// Single quotes, unless the text holds such and no double ones.
+/// Quotes a text: with single quotes, unless it has single and no double ones.
 fn repr_text(string: &str, text: &mut String) {
     let quote = if string.contains('\'') && !string.contains('"') { '"' } else { '\'' };
     text.push(quote);
@@ -171,7 +173,8 @@ fn repr_text(string: &str, text: &mut String) {
     text.push(quote);
 }
 
-/// Whether a character has a picture. One behind another decides as Python does, which prints combining ones.
+/// Whether Python prints a character as itself. `escape_debug` would escape a combining character at the
+/// beginning of a text, so one is put before it.
 fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();

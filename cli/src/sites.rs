@@ -1,4 +1,4 @@
-//! Sites of allocations as people read them: the innermost call, and who called it.
+//! Sites of allocations: the innermost call, and its callers.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::{
     text::{clean, percent},
 };
 
-/// How sites of one snapshot are printed.
+/// Prints the sites of one snapshot.
 pub(crate) struct Sites<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
@@ -31,12 +31,12 @@ impl<'a> Sites<'a> {
         Sites { snapshot, shown: ShownFrames::of(snapshot), n_frames }
     }
 
-    /// The frames worth a line, innermost first.
+    /// Returns the frames that are shown, innermost first.
     fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
         self.shown.telling(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
     }
 
-    /// The innermost call, or what is known instead.
+    /// Returns the innermost call, or a text in its place.
     pub(crate) fn first(&self, site: &Site) -> String {
         match site {
             Site::Stack(stack) => {
@@ -56,19 +56,20 @@ impl<'a> Sites<'a> {
         }
     }
 
-    /// The callers of the innermost call, in one line; `None` if there are none to tell.
+    /// Returns the callers of the innermost call, in one line; `None` if there are none to show.
     pub(crate) fn callers(&self, site: &Site) -> Option<String> {
         let Site::Stack(stack) = site else { return None };
         let frames = self.frames(*stack);
         let callers = frames.get(1..).unwrap_or_default();
-        let told: Vec<String> =
+        let shown: Vec<String> =
             callers.iter().take(self.n_frames.saturating_sub(1)).map(|frame| call(frame)).collect();
-        let n_more = callers.len() - told.len();
-        let more = if n_more > 0 && !told.is_empty() { format!(" ← {n_more} more") } else { String::new() };
-        (!told.is_empty()).then(|| format!("← {}{more}", told.join(" ← ")))
+        let n_more = callers.len() - shown.len();
+        let more =
+            if n_more > 0 && !shown.is_empty() { format!(" ← {n_more} more") } else { String::new() };
+        (!shown.is_empty()).then(|| format!("← {}{more}", shown.join(" ← ")))
     }
 
-    /// One row for a site: figures, the innermost call, and its callers below.
+    /// Returns a row for a site: figures, the innermost call, and below it its callers.
     pub(crate) fn row(&self, figures: &str, site: &Site) -> String {
         let (bold, faint) = (bold(), faint());
         let mut row = format!("{figures}  {bold}{}{bold:#}", self.first(site));
@@ -78,13 +79,13 @@ impl<'a> Sites<'a> {
         row
     }
 
-    /// What the columns of [`Sites::group`] are.
+    /// Returns the heading of the columns of [`Sites::group`].
     pub(crate) fn heading() -> String {
         let faint = faint();
         format!("{faint}{:>7} {:>11} {:>6}  allocated by ← called by{faint:#}", "share", "bytes", "blocks")
     }
 
-    /// Share, bytes and count of a group, and where it comes from.
+    /// Returns a row for a group: its share, bytes and number of blocks, and its site.
     pub(crate) fn group(&self, group: &Group, of_bytes: u64) -> String {
         let figures = format!(
             "{} {:>11} {:>6}",
@@ -95,7 +96,7 @@ impl<'a> Sites<'a> {
         self.row(&figures, &group.site)
     }
 
-    /// A site for machines: every shown frame, innermost first.
+    /// Returns a site as JSON, with every frame, innermost first.
     pub(crate) fn json(&self, site: &Site) -> Value {
         match site {
             Site::Stack(stack) => json!({"stack": frames(&self.shown, *stack)}),
@@ -125,7 +126,7 @@ fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
         .collect()
 }
 
-/// A call as a text: function, file and line.
+/// Returns a call as text: function, file and line.
 pub(crate) fn call(frame: &Frame) -> String {
     let file = clean(base_name(&frame.filename));
     match (&*frame.filename, frame.line) {

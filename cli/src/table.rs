@@ -1,10 +1,10 @@
-//! Columns under headings: the first to the left, the others to the right.
+//! A table: columns under headings, the first flush left, the others flush right.
 
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
-/// Rows of as many cells as there are headings.
+/// Headings and rows. Each row has as many cells as there are headings.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

@@ -33,16 +33,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The state is that after the event: the segments, how full each is, and the biggest stacks. Where it is
-before the end, a block that is gone by then counts with the least that rounding can have added.
+Shows the state after the event: the segments, how full each is, and the stacks that hold the most. Before
+the end of the history, a block that is freed later counts with the least that rounding can have added.
 
 Example:
   memreel at 1500 snapshot.pickle
   memreel at peak --device 0 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
-    /// The number of an event, start, peak or end
+    /// The moment: the number of an event, start, peak or end
     #[arg(value_name = "WHEN", value_parser = when)]
     at: At,
 
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     input: Input,
 }
 
-/// A moment; whoever begins with the file is told the order.
+/// Reads a moment. If a file was given in its place, the message shows the right order.
 fn when(text: &str) -> Result<At, String> {
     moment::parse(text).map_err(|why| match Path::new(text).exists() {
         true => format!("{why}, and then the file: memreel at peak {text}"),
@@ -133,7 +133,7 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
     Ok(())
 }
 
-/// How many segments are printed; the others are summed up.
+/// How many segments are printed; the others are counted.
 const N_SEGMENTS: usize = 20;
 
 fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
@@ -155,11 +155,11 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
     table.print(out)?;
     match sorted.len().saturating_sub(N_SEGMENTS) {
         0 => Ok(()),
-        n => writeln!(out, "and {}; --json has them all", count(n, "smaller segment")),
+        n => writeln!(out, "and {}; --json lists them all", count(n, "smaller segment")),
     }
 }
 
-/// A segment in 20 letters: full, in part, or free.
+/// Draws a segment in 20 characters: full, partly used, or free.
 fn map(segment: &Layout<'_>) -> String {
     const WIDTH: u64 = 20;
     let (start, bytes) = (segment.range.address, u128::from(segment.range.bytes.max(1)));

@@ -1,4 +1,4 @@
-//! `memreel churn`: who allocates and frees the same size again and again.
+//! `memreel churn`: sites that allocate and free the same size again and again.
 
 #![forbid(unsafe_code)]
 
@@ -24,12 +24,12 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A cycle is an alloc and its completed free, both in the history. A site with many short cycles of one
-size is a buffer that could be kept.
+size could keep one buffer instead.
 
 Example:
   memreel churn snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         } else {
             writeln!(
                 out,
-                "{} of alloc and free, from {} that did so twice or more with one size",
+                "{} of alloc and free at {} that repeat one size",
                 count(n_cycles, "cycle"),
                 count(found.len(), "site"),
             )?;

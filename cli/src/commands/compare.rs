@@ -1,4 +1,4 @@
-//! `memreel compare`: which segments came and went between two snapshots.
+//! `memreel compare`: the segments that only one of two snapshots has.
 
 #![forbid(unsafe_code)]
 
@@ -28,24 +28,24 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Segments are the same if they have the same device, address and size. PyTorch's `_memory_viz.py compare`
-has never worked from the command line; --pytorch prints what it prints when called from Python, with
-segments in the order of their files. For what changed inside segments, see `memreel diff`.
+Two segments are the same if they have the same device, address and size. PyTorch's `_memory_viz.py compare`
+has never worked from the command line; --pytorch prints what it prints when called from Python, with the
+segments in the order of the files. For changes inside segments, use `memreel diff`.
 
 Example:
   memreel compare before.pickle after.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
-    /// Addresses, then folded stacks, as PyTorch's tool prints them from Python
+    /// Print addresses, then folded stacks, as PyTorch's tool does from Python
     #[arg(long)]
     pytorch: bool,
 
-    /// The device to look at, or all that have memory
+    /// Look at this device, or at all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
     device: Devices,
 
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long, conflicts_with = "pytorch")]
     json: bool,
 
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Both snapshots, without the segments of other devices than the one that was named.
+/// Removes the segments of all devices but the one that was named.
 fn of_device(both: [Opened; 2], which: Devices) -> Result<[Snapshot; 2], Failure> {
     if let Devices::One(device) = which {
         both[0].devices(which).or_else(|_| both[1].devices(which))?;
@@ -109,7 +109,7 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
     })
 }
 
-/// What each file holds: a snapshot's segments are those of its end, whatever its history says.
+/// Prints how many segments each file has. They are those of the end of its history.
 fn head(
     comparison: &Comparison,
     opened: &[Snapshot; 2],

@@ -29,13 +29,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-json      PyTorch's dictionaries, which the current viewer loads as it loads pickles
-pickle    a snapshot again, from JSON for instance
-pprof     for `go tool pprof`: allocations of the history and what is in use at the end, in bytes and objects
+json      PyTorch's dictionaries, which the current viewer loads like pickles
+pickle    a snapshot again, for example from JSON
+pprof     for `go tool pprof`: the allocations of the history and the blocks in use at the end, as bytes and counts
 perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for each block and scope
-folded    for flame graphs: stacks of what is in use at the end, in bytes
-csv       a line for each event: time, action, address, bytes, stream, scope, the call that asked for it
-          (`site`, as `top` has it) and the number of its stack; --stacks adds all frames
+folded    for flame graphs: the stacks of the blocks in use at the end, in bytes
+csv       a line for each event: time, action, address, bytes, stream, scope, the call that allocated
+          (`site`, as in `memreel top`) and the number of its stack; --stacks adds all frames
 
 Example:
   memreel convert --to perfetto snapshot.pickle -o trace.json
@@ -43,23 +43,23 @@ Example:
 
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// The format; default: what the ending of -o says (.json, .pickle, .pb, .folded, .csv), or json
+    /// The format; without it, the ending of -o decides (.json, .pickle, .pb, .folded, .csv), or it is json
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<To>,
 
-    /// In CSV, all frames of each event's stack too: of a million events that can be gigabytes
+    /// Add all frames of each event's stack to the CSV, which can be gigabytes for a million events
     #[arg(long)]
     stacks: bool,
 
-    /// Where to write; a folder takes files under their own names. Default: standard output
+    /// Write to this file, or into a folder under the input's name; without it, to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The device that is wanted, or all
+    /// Convert this device, or all
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// One JSON object a line, for each file that is written; needs -o, because standard output is taken otherwise
+    /// Print one JSON object a line, for each file that is written; needs -o, because standard output is taken otherwise
     #[arg(long, requires = "output")]
     json: bool,
 
@@ -79,7 +79,7 @@ enum To {
 }
 
 impl To {
-    /// What a file's ending says; without one, JSON.
+    /// Returns the format for a file's ending; without an ending, JSON.
     fn of_path(path: &Path) -> Result<To, Failure> {
         let ending = path.extension().unwrap_or_default().to_string_lossy();
         Ok(match &*ending {
@@ -91,7 +91,7 @@ impl To {
             "csv" => To::Csv,
             _ => {
                 return Err(Failure::usage(format!(
-                    ".{ending} says no format; say --to with one of those in --help"
+                    ".{ending} is not the ending of a format; use --to with a format of --help"
                 )));
             }
         })
@@ -160,7 +160,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-/// One device's part, if one was named.
+/// Returns the part of the device that was named, if any.
 fn part(opened: &Opened, which: Devices) -> Result<Option<Snapshot>, Failure> {
     if which == Devices::All {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `memreel diff`: what two snapshots hold, by stack.
+//! `memreel diff`: the stacks that hold more or less memory than in another snapshot.
 
 #![forbid(unsafe_code)]
 
@@ -31,32 +31,32 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each snapshot's state comes from its segments as much as from its history, so that blocks from before
-both histories are no difference. Stacks are the same if their frames say the same.
+Each snapshot's state comes from its segments and its history, so that blocks from before both histories
+are not differences. Two stacks are the same if their frames have the same names, files and lines.
 
 Example:
   memreel diff before.pickle after.pickle
   memreel diff --at peak monday.pickle tuesday.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
-    /// When to look in both: start, peak, end or the number of an event
+    /// Look at this moment of both: start, peak, end or the number of an event
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// The device to look at, or all that have memory
+    /// Look at this device, or at all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// One JSON object a line, for each device
+    /// Print one JSON object a line, for each device
     #[arg(long)]
     json: bool,
 
-    /// How many to print of what grew, and of what shrank
+    /// Print at most this number of stacks that grew, and of stacks that shrank
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// How many calls of a stack to print
+    /// Print at most this number of calls of a stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
@@ -69,7 +69,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let [before, after] = open_both(&options.before, &options.after)?;
-    // A device may have come or gone; one that neither file has is a mistake.
+    // One file may lack a device; a device that both lack is a usage error.
     let mut devices = match (before.devices(options.device), after.devices(options.device)) {
         (Err(failure), Err(_)) => return Err(failure),
         (one, other) => [one.unwrap_or_default(), other.unwrap_or_default()].concat(),
@@ -121,8 +121,8 @@ fn one_device(
     head(&histories, moments, &totals, [before, after], out)?;
     for (history, opened) in histories.iter().zip([before, after]) {
         let warnings = warnings(history);
-        let told = warnings.iter().filter(|warning| warning.starts_with("warning"));
-        told.into_iter().try_for_each(|warning| writeln!(out, "{}: {warning}", opened.name))?;
+        let serious = warnings.iter().filter(|warning| warning.starts_with("warning"));
+        serious.into_iter().try_for_each(|warning| writeln!(out, "{}: {warning}", opened.name))?;
     }
     if changes.is_empty() {
         writeln!(out, "no stack holds more or less than before")?;
@@ -131,7 +131,7 @@ fn one_device(
     Ok(())
 }
 
-/// Which moments are compared, a line each, and how the figures differ.
+/// Prints the two moments, a line each, and how their figures differ.
 fn head(
     histories: &[DeviceHistory<'_>; 2],
     moments: [Moment; 2],

@@ -1,4 +1,4 @@
-//! `memreel fix`: a file on which the viewer throws becomes one that it opens.
+//! `memreel fix`: turns a file that the viewer cannot open into one that it can.
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +26,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Says what it changes, a line each. Whatever the input is, what is written is protocol 4 in small
-batches with shared stacks, which every viewer takes. Missing events are added at the latest place
-where they can have been; events that contradict the segments go. Without -o it only tells. A file is
-repaired as a whole: there is no --device, but `memreel split`.
+Prints one line for each kind of change. The output is always protocol 4 in small batches with shared
+stacks, which every viewer reads. Missing events are added at the latest place where they can have
+happened; events that contradict the segments are removed. Without -o, nothing is written. A file is
+repaired as a whole: there is no --device; use `memreel split` to take one device.
 
 Example:
   memreel fix snapshot.pickle -o fixed.pickle
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// One JSON object a line, for each file
+    /// Print one JSON object a line, for each file
     #[arg(long)]
     json: bool,
 
@@ -54,9 +54,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     each_path(&options.files, |file| fix_file(file, options, out))
 }
 
-/// What was done to a file, and what could not be.
+/// What was changed in a file, and what could not be repaired.
 struct Report {
-    /// Of the bytes, gone as soon as they are written anew.
+    /// Findings about the bytes, which end with rewriting them.
     bytes: Vec<Finding>,
     changes: Vec<Change>,
     left: Vec<Finding>,
@@ -67,7 +67,7 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
     let (snapshot, mut bytes) = inspect(file)?;
     let fixed = fix(snapshot.map_err(|why| Failure::Message(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
-    // What is left is looked for while the file is written: neither waits for the other.
+    // The result is validated while it is written.
     let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };
     let (written, left) = thread::scope(|scope| {
         let left = scope.spawn(left);
@@ -91,13 +91,13 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
     }
     for (what, count) in counted(&report.bytes) {
         let times = if count == 1 { String::new() } else { format!(" ({count})") };
-        writeln!(out, "{file}: written anew: {what}{times}")?;
+        writeln!(out, "{file}: rewritten: {what}{times}")?;
     }
     for change in &report.changes {
         writeln!(out, "{file}: {change}")?;
     }
     for finding in &report.left {
-        writeln!(out, "{file}: left: {finding}")?;
+        writeln!(out, "{file}: not repaired: {finding}")?;
     }
     match &report.written {
         Some(path) => writeln!(out, "{file}: written to {}{}", path.display(), sizes(path, file)),
@@ -108,10 +108,10 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
     }
 }
 
-/// What sharing stacks and texts saved, where both files can be weighed.
+/// Returns both sizes, if sharing stacks and texts made the file smaller.
 fn sizes(written: &Path, file: &str) -> String {
-    let weigh = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
-    match (weigh(written), weigh(Path::new(file))) {
+    let size = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    match (size(written), size(Path::new(file))) {
         (Some(now), Some(before)) if now.len() < before.len() => {
             format!(", {} instead of {}", Bytes(now.len()), Bytes(before.len()))
         }
@@ -136,7 +136,7 @@ fn print_json(report: &Report, file: &str, out: &mut impl Write) -> io::Result<(
     writeln!(out, "{line}")
 }
 
-/// Findings of one kind are one line: they differ in their figures alone.
+/// Counts the findings of each kind: those that differ only in their figures.
 fn counted(findings: &[Finding]) -> Vec<(&str, usize)> {
     let kind = |what: &str| -> String { what.chars().filter(|c| !c.is_ascii_digit() && *c != '-').collect() };
     let mut lines: Vec<(&str, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `memreel fragmentation`: what is reserved and serves nobody.
+//! `memreel fragmentation`: the reserved memory that no block uses.
 
 #![forbid(unsafe_code)]
 
@@ -31,24 +31,24 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-External waste is reserved and in no block; internal waste is what rounding adds to blocks. Of blocks
-that are gone at the end the rounding is known at least, so that before the end internal waste may be
-higher and external lower. A pinned segment is less than half in use; --at says when.
+External waste is reserved memory in no block; internal waste is what rounding adds to blocks. For blocks
+that are freed before the end only the least rounding is known, so that before the end the internal waste may
+be higher and the external lower. A pinned segment is less than half in use at the moment of --at.
 
 Example:
   memreel fragmentation snapshot.pickle
   memreel fragmentation --at peak snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// When to look for free pieces and pinned segments: the number of an event, start, peak or end
+    /// Look for free pieces and pinned segments at this moment: the number of an event, start, peak or end
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// How many pinned segments to print
+    /// Print at most this number of pinned segments
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 }

@@ -33,9 +33,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks are those of the recorded events, in bytes asked for, so that timing does not matter. Fragmentation
-is what is reserved and in no block, when most is reserved. A baseline is an older snapshot: peak, live
-and reserved may exceed it by the tolerance.
+Peaks are those of the recorded events, in requested bytes, so that timing does not matter. Fragmentation
+is the share of the reserved memory that is in no block when the most is reserved. A baseline is an older
+snapshot: peak, live and reserved may exceed it by the tolerance.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
 64 MiB); kB, MB, GB count in 1000s.
@@ -50,40 +50,40 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// The most that may be in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes
+    /// Allow at most this number of bytes in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes
     #[arg(long, value_name = "BYTES", value_parser = most)]
     max_peak: Option<u64>,
 
-    /// The most that may be allocated at the end
+    /// Allow at most this number of bytes allocated at the end
     #[arg(long, value_name = "BYTES", value_parser = most)]
     max_live: Option<u64>,
 
-    /// The most that may be reserved at any moment
+    /// Allow at most this number of bytes reserved at any moment
     #[arg(long, value_name = "BYTES", value_parser = most)]
     max_reserved: Option<u64>,
 
-    /// How much of what is reserved may be in no block when most is reserved
+    /// Allow at most this share of the reserved memory in no block, when the most is reserved
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     max_fragmentation: Option<f64>,
 
-    /// A snapshot whose figures are the limit
+    /// Take the figures of this snapshot as limits
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// By how much the baseline may be exceeded
+    /// Allow the baseline to be exceeded by this share
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent, requires = "baseline")]
     tolerance: f64,
 
-    /// A history that is cut short or contradicts itself fails
+    /// Fail if a history is cut short or contradicts itself
     #[arg(long)]
     strict: bool,
 
-    /// Write the results there as JUnit XML
+    /// Write the results into this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
 
-/// A size, or nothing at all.
+/// Reads a size; unlike [`bytes::parse`], also 0.
 fn most(text: &str) -> Result<u64, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
     if number == "0" { Ok(0) } else { bytes::parse(text) }
@@ -92,10 +92,10 @@ fn most(text: &str) -> Result<u64, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let number = number.filter(|number| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| format!("{text:?} is no share; say 20%"))
+    number.ok_or_else(|| format!("{text:?} is not a share; use for example 20%"))
 }
 
-/// A device of a file with what was found.
+/// The results for one device of one file.
 struct Gated {
     place: String,
     checks: Vec<Check>,
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// Why a history's figures may not be the whole truth.
+/// Returns why the figures of a history may be incomplete.
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
     let all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
@@ -214,7 +214,7 @@ fn object(opened: &Opened, device: DeviceId, checks: &[Check], unsure: &[String]
     })
 }
 
-/// One suite a device, one case a check.
+/// Returns JUnit XML: a test suite for each device, a test case for each check.
 fn junit(results: &[Gated]) -> String {
     let mut text =
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");

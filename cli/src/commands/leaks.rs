@@ -1,4 +1,4 @@
-//! `memreel leaks`: what lives at the end and need not.
+//! `memreel leaks`: the memory that is still held at the end.
 
 #![forbid(unsafe_code)]
 
@@ -29,24 +29,24 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option: who holds blocks at the end, first those whose bytes grew in every quarter of the
-history (marked +), which weights and caches do not. A history of a few steps shows nothing; record more.
+Without an option, lists the sites that hold blocks at the end. Sites whose bytes grew in every quarter of
+the history come first (marked +); weights and caches do not grow. A history of a few steps is too short.
 
 Example:
   memreel leaks snapshot.pickle
   memreel leaks --between step#1 step#2 snapshot.pickle
   memreel leaks --older-than 10000 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// What came after the end of the first scope and is held at the end of the second
+    /// Show blocks allocated after the end of the first scope and held at the end of the second
     #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
     between: Vec<String>,
 
-    /// What is held at the end and at least so many events old
+    /// Show blocks held at the end that are at least this number of events old
     #[arg(long, value_name = "EVENTS")]
     older_than: Option<usize>,
 
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-/// The groups that an option asks for.
+/// Returns the groups of --between or --older-than, if given.
 fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Group>>, Failure> {
     if let [first, second] = &options.between[..] {
         let scopes = Scopes::new(history.snapshot(), history.device());
@@ -82,7 +82,7 @@ fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Gro
     Ok(options.older_than.map(|n| older_than(history, n)))
 }
 
-/// What could have been said instead.
+/// Returns the scopes that could have been named.
 fn known(scopes: &[&str]) -> String {
     const N: usize = 8;
     let more = if scopes.len() > N { ", …" } else { "" };
@@ -113,7 +113,7 @@ fn print_groups(
         return writeln!(out, "{object}");
     }
     let what = match (&options.between[..], options.older_than) {
-        ([first, second], _) => format!("that came between {first} and {second} and stayed"),
+        ([first, second], _) => format!("allocated between {first} and {second} and still held"),
         (_, Some(age)) => format!("held at the end for {} or more", count(age, "event")),
         _ => String::new(),
     };
@@ -163,7 +163,7 @@ fn print_sites(
     }
     writeln!(
         out,
-        "{} held at the end from {}; {} of them grew all along",
+        "{} held at the end by {}; {} of them grew all along",
         Bytes(held),
         count(found.len(), "site"),
         growing.len()

@@ -14,7 +14,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, the bytes of each stream's blocks by state. With --folded, the lines of PyTorch's
+Without an option, prints the bytes of each stream's blocks by state. With --folded, the lines of PyTorch's
 `_memory_viz.py memory`, byte for byte: stream, state and stack of each block, with its bytes.
 
 Example:

@@ -1,4 +1,4 @@
-//! `memreel merge`: several files in one, and the device's number is the rank.
+//! `memreel merge`: joins several files into one, in which the number of a device is the rank.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,9 @@ use crate::{exit::Exit, failure::Failure, input::name, lazy::Source, output::Out
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The number of a rank is read from the file's name (rank3, rank_3, rank-3), if every file has one; the
-viewer's menu of devices then picks the rank. Otherwise devices keep their numbers, or where two files
-have the same, are numbered in the order of the files. To leave devices out, use `memreel split --device`
-first.
+If every file name has the number of a rank (rank3, rank_3, rank-3), it becomes the number of the device, and
+the viewer's device menu picks the rank. Otherwise devices keep their numbers; if two files have the same,
+devices are numbered in the order of the files. To leave devices out, use `memreel split --device` first.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle
@@ -30,11 +29,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Number by the order of the files, whatever their names
+    /// Number devices in the order of the files, and ignore their names
     #[arg(long)]
     in_order: bool,
 
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 
@@ -81,11 +80,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// The number behind the last `rank` of a name.
+/// Returns the number after the last `rank` of a name.
 fn rank(file: &Path) -> Option<usize> {
     let name = file.file_name()?.to_str()?.to_ascii_lowercase();
-    let behind = &name[name.rfind("rank")? + 4..];
-    let digits = behind.trim_start_matches(['_', '-', '=', '.']);
+    let after = &name[name.rfind("rank")? + 4..];
+    let digits = after.trim_start_matches(['_', '-', '=', '.']);
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok()
 }

@@ -1,4 +1,4 @@
-//! One command a file.
+//! The commands, one a file.
 
 #![forbid(unsafe_code)]
 

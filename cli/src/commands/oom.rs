@@ -1,4 +1,4 @@
-//! `memreel oom`: why a request failed.
+//! `memreel oom`: why a request ran out of memory.
 
 #![forbid(unsafe_code)]
 
@@ -34,14 +34,14 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Looks at the last request that failed. `free here` is what its stream and pool could have used. Whether
-it would have fit compacted is arithmetic; whether with expandable segments is sure if said so, and a
-question for `memreel replay --conf expandable_segments:True --limit BYTES` if not.
+Explains the last request that failed. `free here` is free memory that its stream and pool could have used.
+`fits compacted` is exact. `with expandable segments` is exact if it is yes or no; if it is perhaps, ask
+`memreel replay --conf expandable_segments:True --limit BYTES`.
 
 Example:
   memreel oom snapshot.pickle
 
-Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that cannot be read or is no
+Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -94,7 +94,7 @@ fn explained(report: &OomReport) -> String {
     match report.verdict {
         Verdict::Fragmented if report.largest_free_bytes >= report.requested_bytes => format!(
             "a piece of {} was free and not used: max_split_size_mb keeps large blocks whole, or blocks were larger \
-             than is known",
+             than the history shows",
             Bytes(report.largest_free_bytes),
         ),
         Verdict::Fragmented => format!(
@@ -106,11 +106,11 @@ fn explained(report: &OomReport) -> String {
             Bytes(report.free_elsewhere_bytes),
         ),
         Verdict::Limited => format!(
-            "this process has used up what it may hold; {} are free in its segments",
+            "this process reached its memory limit; {} are free in its segments",
             Bytes(report.all_free_bytes())
         ),
         Verdict::Full => format!(
-            "all that was free, {}, is less than {request}: less must be live, or {} more memory be there",
+            "all free memory, {}, is less than {request}: free live blocks, or provide {} more memory",
             Bytes(report.all_free_bytes()),
             Bytes(report.requested_bytes.saturating_sub(report.all_free_bytes())),
         ),
@@ -150,12 +150,12 @@ fn print(
     if report.is_limited() {
         writeln!(
             out,
-            "the device had {} free and refused: a limit on this process (set_per_process_memory_fraction?)",
+            "the device had {} free and still refused: this process is limited (set_per_process_memory_fraction?)",
             Bytes(report.device_free_bytes),
         )?;
     }
     if report.n_ooms > 1 {
-        writeln!(out, "it is the last of {} that failed", report.n_ooms)?;
+        writeln!(out, "it is the last of {} failed requests", report.n_ooms)?;
     }
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
     if let Some(stack) = report.stack {
@@ -207,7 +207,7 @@ fn figures(report: &OomReport, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {name:24}  {value}")?;
     }
     if !report.is_last {
-        writeln!(out, "  blocks came and went afterwards, so free figures are upper bounds")?;
+        writeln!(out, "  blocks were allocated and freed afterwards, so the free figures are upper bounds")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `memreel replay`: what a recorded run needs under other settings.
+//! `memreel replay`: how much memory a recorded run needs under other allocator settings.
 
 #![forbid(unsafe_code)]
 
@@ -31,9 +31,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The requests of the recorded history run through an allocator that does what PyTorch's does, under
-each setting. Best fit breaks ties by address, so every setting runs with rising and with falling
-addresses; the table shows the lowest and the highest peak where they differ.
+Runs the requests of the recorded history through an allocator that decides as PyTorch's does, under each
+setting. Best fit breaks ties by address, so every setting runs with rising and with falling addresses; the
+table shows the lowest and the highest peak if they differ.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
 64 MiB); kB, MB, GB count in 1000s.
@@ -45,27 +45,27 @@ Example:
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2 wrong usage or an
 unknown setting, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// A setting, as PYTORCH_CUDA_ALLOC_CONF has it; may be given again. Default: the recorded one
+    /// Try this value of PYTORCH_CUDA_ALLOC_CONF; may be given again. Without it, the recorded one
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
     conf: Vec<String>,
 
-    /// The most that may be reserved on each device: 24GiB, 512MiB, 1.5GiB or bytes. Default: no limit
+    /// Reserve at most this number of bytes on each device: 24GiB, 512MiB, 1.5GiB or bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
-    /// The device to replay, or all that have a history
+    /// Replay this device, or all that have a history
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Try a grid of settings too, and name the one that needs the least memory
+    /// Try a grid of settings too, and print the one that needs the least memory
     #[arg(long)]
     sweep: bool,
 
-    /// Write the replayed history there as a snapshot; for one setting and one file only
+    /// Write the replayed history to this file as a snapshot; for one setting and one file only
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
     output: Option<PathBuf>,
 
-    /// One JSON object a line, for each setting and device
+    /// Print one JSON object a line, for each setting and device
     #[arg(long)]
     json: bool,
 
@@ -74,14 +74,13 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-/// Answers for every file, device and setting.
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if options.output.is_some() && (options.conf.len() > 1 || options.files.len() > 1) {
         return Err(Failure::usage(
             "--output takes the history of one setting; give one --conf and one file",
         ));
     }
-    // A wrong setting is told before a large file is read.
+    // A wrong setting is reported before a large file is read.
     for conf in &options.conf {
         conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
     }
@@ -92,7 +91,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-/// A snapshot with the answers of each of its devices.
+/// A snapshot with the answers for each of its devices.
 struct Answered<'a> {
     name: &'a str,
     snapshot: &'a Snapshot,
@@ -120,7 +119,7 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, E
     Ok(answered)
 }
 
-/// The requests of the devices that were asked for.
+/// Returns the requests of the devices of `--device`.
 fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
     let of = |device: u16| Requests::of(snapshot, DeviceId::from(device));
     if let Devices::One(device) = which {
@@ -130,13 +129,13 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
     let recorded: Vec<u16> =
         traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device).collect();
     if recorded.is_empty() {
-        // Its error says what is missing.
+        // Its error explains what is missing.
         return Ok(vec![of(0)?]);
     }
     recorded.into_iter().map(of).collect()
 }
 
-/// The settings given, or the recorded one; a sweep tries both and its grid.
+/// Returns the given settings, or the recorded one; with `--sweep`, both and the grid.
 fn questions(options: &Options, requests: &Requests) -> Vec<Question> {
     let mut confs = options.conf.clone();
     if confs.is_empty() || options.sweep {
@@ -155,8 +154,7 @@ fn questions(options: &Options, requests: &Requests) -> Vec<Question> {
 
 impl Answered<'_> {
     fn write(&self, path: &Path, question: &Question) -> Result<(), Error> {
-        // Every device has the same question, or its own recorded setting; a
-        // snapshot holds one setting, so that of the first is it.
+        // Devices may differ in their recorded settings, but a snapshot has one: that of the first device.
         let requests: Vec<&Requests> = self.devices.iter().map(|(requests, _)| requests).collect();
         pickle::save(&replayed(self.snapshot, &requests, question)?, path)
     }
@@ -253,14 +251,14 @@ impl Answered<'_> {
             let report = oom(&DeviceHistory::of(self.snapshot, requests.device()));
             let limit = report.map_or(0, |report| report.could_hold_bytes());
             all.push(format!(
-                "the recorded run was out of memory, and without a limit no replay is; try --limit {limit}, which is \
-                 what it could hold when it failed"
+                "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {limit}, which is \
+                 what the process could hold when it failed"
             ));
         }
         all
     }
 
-    /// Where a request was made that fails; under which settings says the table.
+    /// Prints the stack of a failed request. The table shows under which settings it fails.
     fn failure(&self, requests: &Requests, oom: FailedRequest, out: &mut impl Write) -> io::Result<()> {
         let FailedRequest { request, entry, size_bytes, .. } = oom;
         writeln!(out, "\nout of memory at request {request} (entry {entry}), {size_bytes} bytes:")?;
@@ -278,7 +276,7 @@ fn frame(frame: &Frame) -> Value {
     json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line})
 }
 
-/// A setting as the table shows it.
+/// Returns a setting as the table shows it.
 fn name(conf: &str) -> &str {
     if conf.is_empty() { "(defaults)" } else { conf }
 }
@@ -317,12 +315,12 @@ fn table(answers: &[&Answer]) -> Table {
     table
 }
 
-/// The best answer; of equal ones the first.
+/// Returns the answer that needs the least; of equal ones the first.
 fn least(answers: &[Answer]) -> &Answer {
     answers.iter().min_by_key(|answer| answer.rank()).expect("every device has a question")
 }
 
-/// Which setting needs the least, by how much, and what it costs.
+/// Prints which setting needs the least, by how much, and what it costs.
 fn conclusion(recorded: &str, answers: &[Answer], out: &mut impl Write) -> io::Result<()> {
     let best = least(answers);
     let before = answers.iter().find(|answer| answer.conf == recorded).unwrap_or(&answers[0]);

@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, a table of the segments, the fullest last. With --folded, the lines of PyTorch's
+Without an option, prints a table of the segments, the fullest last. With --folded, the lines of PyTorch's
 `_memory_viz.py segments`, byte for byte: stream, segment, state and stack of each block, with its bytes.
 
 Example:
@@ -51,7 +51,7 @@ fn of(opened: &Opened, device: DeviceId) -> Vec<&Segment> {
     opened.snapshot.segments.iter().filter(is_of).collect()
 }
 
-/// Bytes and blocks in a state.
+/// Returns the bytes and the number of the blocks in a state.
 fn sum(segment: &Segment, is_asked: fn(BlockState) -> bool) -> (u64, usize) {
     let blocks = segment.blocks.iter().filter(|block| block.state.is_some_and(is_asked));
     blocks.fold((0, 0), |(bytes, n), block| (u64::saturating_add(bytes, block.size), n + 1))
@@ -60,7 +60,7 @@ fn sum(segment: &Segment, is_asked: fn(BlockState) -> bool) -> (u64, usize) {
 fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {
     let mut segments = of(opened, device);
     if segments.is_empty() {
-        writeln!(out, "no segments: nothing is held from the device")?;
+        writeln!(out, "no segments: the process holds no memory of the device")?;
         return Ok(Exit::Fine);
     }
     segments.sort_by_cached_key(|segment| (sum(segment, BlockState::is_active).0, segment.address));

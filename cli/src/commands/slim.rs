@@ -1,4 +1,4 @@
-//! `memreel slim`: a smaller file that says the same of what is kept.
+//! `memreel slim`: writes a smaller snapshot.
 
 #![forbid(unsafe_code)]
 
@@ -16,9 +16,9 @@ use crate::{bytes, exit::Exit, failure::Failure, lazy::each_lazy, output::Output
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A window keeps the state right: its end becomes the file's end, and what lived when it began is there
-without an alloc, as after a ring that wrapped. Without -o it only says what would be left. Every device
-stays; `memreel split --device` takes one out.
+A window keeps the state right: its end becomes the end of the file, and blocks allocated before it are kept
+without their alloc events, as after a ring that wrapped. Without -o, only prints how much would be left.
+Every device is kept; use `memreel split --device` to take one.
 
 Example:
   memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle
@@ -30,11 +30,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Keep the events from A on and before B, counted from 0 on the device with the most; either may be missing
+    /// Keep the events from A up to but not including B, counted from 0 on the device with the most; A or B may be missing
     #[arg(long, value_name = "A..B", value_parser = events, group = "window")]
     events: Option<Range<usize>>,
 
-    /// The device whose events are counted
+    /// Count the events of this device
     #[arg(long, value_name = "N", requires = "events")]
     device: Option<u16>,
 
@@ -42,35 +42,35 @@ pub(crate) struct Options {
     #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
     time: Option<Range<Instant>>,
 
-    /// Keep a scope, from its beginning to its end; of several the first to the last
+    /// Keep a scope from its beginning to its end; of several with this name, from the first to the last
     #[arg(long, value_name = "NAME", group = "window")]
     scope: Option<String>,
 
-    /// Which of the scopes of that name, from 0
+    /// Keep only this one of the scopes of that name, counted from 0
     #[arg(long, value_name = "N", requires = "scope")]
     nth: Option<usize>,
 
-    /// Leave out blocks below a size: 1MiB, 512KiB or bytes
+    /// Remove blocks below a size: 1MiB, 512KiB or bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     min_size: Option<u64>,
 
-    /// Keep so many frames of a stack, from the innermost on; those that viewers hide do not count
+    /// Keep at most this number of frames of a stack, the innermost; frames that viewers hide do not count
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 
-    /// Leave out frames whose file's path contains this; may be given again
+    /// Remove frames whose file's path contains this; may be given again
     #[arg(long, value_name = "TEXT")]
     drop_path: Vec<String>,
 
-    /// Take this from the beginning of paths; may be given again
+    /// Remove this from the beginning of paths; may be given again
     #[arg(long, value_name = "PATH")]
     strip_prefix: Vec<String>,
 
-    /// Make numbers of the names of functions, files and scopes
+    /// Replace the names of functions, files and scopes by numbers
     #[arg(long)]
     anonymise: bool,
 
-    /// One JSON object a line, for each file
+    /// Print one JSON object a line, for each file
     #[arg(long)]
     json: bool,
 
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-/// A point in time as it is typed.
+/// A point in time, as typed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Instant {
     /// Microseconds after the first event.
@@ -89,7 +89,8 @@ enum Instant {
 }
 
 fn ends(text: &str) -> Result<(&str, &str), String> {
-    text.split_once("..").ok_or_else(|| format!("{text:?} is no range; say 100..200, 100.. or ..200"))
+    text.split_once("..")
+        .ok_or_else(|| format!("{text:?} is not a range; use for example 100..200, 100.. or ..200"))
 }
 
 fn events(text: &str) -> Result<Range<usize>, String> {
@@ -98,7 +99,7 @@ fn events(text: &str) -> Result<Range<usize>, String> {
         if text.is_empty() {
             Ok(or)
         } else {
-            text.parse().map_err(|_| format!("{text:?} is no event's number"))
+            text.parse().map_err(|_| format!("{text:?} is not the number of an event"))
         }
     };
     let range = number(from, 0)?..number(to, usize::MAX)?;
@@ -112,7 +113,8 @@ fn times(text: &str) -> Result<Range<Instant>, String> {
 }
 
 fn instant(text: &str) -> Result<Instant, String> {
-    let refuse = || format!("{text:?} is no time; say 1.5s, 200ms, 70us, or a number as in time_us");
+    let refuse =
+        || format!("{text:?} is not a time; use for example 1.5s, 200ms, 70us, or a number as in time_us");
     if let Ok(time) = text.parse() {
         return Ok(Instant::Since1970(time));
     }
@@ -147,11 +149,11 @@ fn slim_file(
     {
         return Err(Failure::usage("the window of --time ends before it begins"));
     }
-    // A scope in which nothing was allocated is there all the same.
+    // A scope without events is a valid window.
     let has_window = matches!(slim.window, Some(Window::Time(_) | Window::Events { .. }));
     let after = slim.over(before)?;
     if has_window && after.n_events() == 0 {
-        return Err(Failure::usage(format!("the window holds no event; {}", span(before))));
+        return Err(Failure::usage(format!("the window has no events; {}", span(before))));
     }
     let written = options.output.save(&after, name, out)?;
     if options.output.is_stdout() {
@@ -184,7 +186,7 @@ fn slim_file(
     Ok(Exit::Fine)
 }
 
-/// How long the history is, for whoever missed it.
+/// Describes how long the history is, for the message about an empty window.
 fn span(document: &impl SnapshotSource) -> String {
     let mut times: Option<(i64, i64)> = None;
     for device in 0..document.n_traces() {

@@ -1,4 +1,4 @@
-//! `memreel split`: a file for each device.
+//! `memreel split`: writes a file for each device.
 
 #![forbid(unsafe_code)]
 
@@ -21,23 +21,23 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each device with events or segments gets a file NAME.deviceN.pickle, beside the input or in the folder
-of -o, and keeps its number in it. Pinned host memory goes with the first.
+Each device with events or segments gets a file NAME.deviceN.pickle, beside the input or in the folder of
+-o, and keeps its number in it. Pinned host memory goes with the first device.
 
 Example:
   memreel split all.pickle -o devices/
 
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// The folder for the files; it must be there
+    /// Write the files into this folder, which must exist
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
-    /// The device whose file is wanted, or all
+    /// Write the file of this device, or of all
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// One JSON object a line, for each file that is written
+    /// Print one JSON object a line, for each file that is written
     #[arg(long)]
     json: bool,
 
@@ -62,7 +62,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         }
         let path = folder.join(format!("{stem}.device{device}.pickle"));
         if options.output.is_none() && path.exists() {
-            let what = format!("{} is there already; say -o FOLDER to write anyway", path.display());
+            let what = format!("{} already exists; use -o FOLDER to write anyway", path.display());
             return Err(Failure::usage(what));
         }
         pickle::save(&part, &path)?;

@@ -16,12 +16,12 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The output is that of PyTorch's `_memory_viz.py stats`, byte for byte. Several files follow each other.
+Prints what PyTorch's `_memory_viz.py stats` prints, byte for byte, for one file after the other.
 
 Example:
   memreel stats snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -81,7 +81,7 @@ fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "total_reserved: {}", TorchSize::of_sum(stats.reserved_bytes))?;
     writeln!(out, "total_allocated: {}", TorchSize::of_sum(stats.allocated_bytes))?;
     writeln!(out, "total_free: {}", free(stats.free))?;
-    // The tool's own words, which scripts may look for.
+    // The tool's own text, which scripts may search for.
     write!(
         out,
         "\nLegend:\n    [a     ] - a segment in the allocator\n     ^-- a page {page} of memory in the segment\n    \

@@ -1,4 +1,4 @@
-//! `memreel timeline`: allocated, active and reserved over a history.
+//! `memreel timeline`: allocated, active and reserved bytes over a history.
 
 #![forbid(unsafe_code)]
 
@@ -21,41 +21,41 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-In the terminal: █ allocated, ▓ active (its free waits for a stream), ░ reserved; each column is the
-highest of its stretch. --csv prints every event. Allocated and active are bytes asked for.
+On the terminal: █ allocated, ▓ active (a free that waits for a stream), ░ reserved; each column shows the
+highest figures of its part of the history. --csv prints every event. Allocated and active are requested bytes.
 
 Example:
   memreel timeline snapshot.pickle
   memreel timeline --time --svg timeline.svg snapshot.pickle
   memreel timeline --csv snapshot.pickle > timeline.csv
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written, or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written, or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Along time instead of events
+    /// Plot along time instead of events
     #[arg(long)]
     time: bool,
 
-    /// A line for every event: file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes
+    /// Print a line for every event: file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
 
-    /// Draw into this file; of several devices or files each gets a number
+    /// Draw into this file; with several devices or files, into numbered ones
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 
-    /// How many columns
+    /// Draw this number of columns
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     width: usize,
 
-    /// How many rows
+    /// Draw this number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     height: usize,
 }
 
-/// As many points as a screen has pixels.
+/// About as many points as a screen has pixels.
 const SVG_POINTS: usize = 1200;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if options.csv {
         writeln!(out, "file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes")?;
     }
-    // Headings would be lines of the CSV, and there is nothing below them where a picture is drawn.
+    // Headings would become lines of the CSV, and with --svg nothing follows them.
     let input = Input {
         files: options.input.files.clone(),
         json: options.input.json || options.csv || options.svg.is_some(),
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             n_drawn += 1;
             let title = format!("{}, device {device}", opened.name);
             draw(&path, &history, axis, &title)?;
-            // Which is which, where there are several.
+            // With several pictures, the reader needs to know which is which.
             if input.files.len() > 1 || opened.devices(input.device)?.len() > 1 {
                 writeln!(out, "{title}: written to {}", path.display())?;
             }
@@ -109,7 +109,7 @@ fn print(
     )?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
     let points = timeline(history, axis, options.width.clamp(1, 10_000));
-    plot::letters(&points, options.height.clamp(2, 1_000), out)?;
+    plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
     let span_us = match (entries.first(), entries.last()) {
         (Some(first), Some(last)) => last.time_us.saturating_sub(first.time_us),
@@ -130,7 +130,7 @@ fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Res
     };
     let prefix = format!("{file},{},", history.device());
     let mut line = Vec::new();
-    // Numbers by hand: a million lines of eight through `fmt` take longer than all the rest.
+    // `fmt` would take longer for a million lines of eight numbers than everything else.
     for (moment, totals) in history.totals() {
         line.clear();
         line.extend_from_slice(prefix.as_bytes());
@@ -158,7 +158,7 @@ fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// A number in decimal.
+/// Appends a number in decimal.
 fn push(line: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; 20];
     let (mut at, mut rest) = (digits.len(), number);
@@ -173,7 +173,7 @@ fn push(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(&digits[at..]);
 }
 
-/// `plot.svg`, then `plot.1.svg` and so on.
+/// Returns `plot.svg`, then `plot.1.svg` and so on.
 fn numbered(path: &Path, n: usize) -> PathBuf {
     if n == 0 {
         return path.to_owned();

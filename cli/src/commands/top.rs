@@ -1,4 +1,4 @@
-//! `memreel top`: who holds the memory.
+//! `memreel top`: what holds the memory.
 
 #![forbid(unsafe_code)]
 
@@ -31,30 +31,30 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The peak is the first moment at which most bytes were in use, blocks whose free waits for a stream
-included, as the viewer's timeline counts. Bytes are those asked for. By function or file, the first
-column is what it allocated itself, the other also what its callees did. Of stacks of Python and C++ the
-Python frames are shown, and --json has all.
+The peak is the first moment with the most bytes in use, including blocks whose free waits for a stream, as
+in the viewer's timeline. Bytes are requested bytes. By function or file, the first column is what it
+allocated itself; the other adds what its callees allocated. Of stacks with Python and C++ frames, the Python
+frames are shown; --json has all.
 
 Example:
   memreel top snapshot.pickle
   memreel top --at end --by function -n 20 snapshot.pickle
   memreel top --tree snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// When to look: the number of an event, start, peak or end
+    /// Look at this moment: the number of an event, start, peak or end
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     at: At,
 
-    /// What to put together
+    /// Group blocks by
     #[arg(long, value_enum, default_value = "stack")]
     by: Grouping,
 
-    /// The tree of calls, from the outermost inward, without what is below 1 %
+    /// Print the tree of calls from the outermost inward, without branches below 1 %
     #[arg(long, conflicts_with = "by")]
     tree: bool,
 
@@ -186,12 +186,12 @@ fn body(
     }
     let has_sites = groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack));
     if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
-        writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see who allocates")?;
+        writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see what allocates")?;
     }
     Ok(())
 }
 
-/// A line for each branch, with the calls that are all of it; of those at most a few.
+/// Prints a line for each branch, with the chain of calls that share all of its bytes, shortened if it is long.
 fn print_tree(
     branches: &[Branch],
     snapshot: &Snapshot,

@@ -28,20 +28,20 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Blocks and segments have short names, which are given again once they are free; TOTAL MEM is what is in
-use at the end. PyTorch's `_memory_viz.py trace` never gives a name again, searches freed segments, and
-counts TOTAL MEM wrongly; --pytorch prints its text, byte for byte.
+Blocks and segments have short names, which are used again once they are free; TOTAL MEM is what is in use at
+the end. PyTorch's `_memory_viz.py trace` never uses a name again, searches freed segments, and counts TOTAL
+MEM wrongly; --pytorch prints its text, byte for byte.
 
 Example:
   memreel trace snapshot.pickle | less
   memreel trace --pytorch --device 0 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is no snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// The text of PyTorch's tool, its errors included
+    /// Print the text of PyTorch's tool, including its errors
     #[arg(long, conflicts_with = "json")]
     pytorch: bool,
 }
@@ -86,7 +86,7 @@ fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Wri
     Ok(())
 }
 
-/// What is in use at the end: the segments say it, and without them the history.
+/// Returns the bytes in use at the end, from the segments or, without segments, from the history.
 fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
     let is_of = |segment: &&Segment| segment.device == device;
     let mut segments = opened.snapshot.segments.iter().filter(is_of).peekable();
@@ -99,7 +99,7 @@ fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
     active.map(|block| block.requested_size).fold(0, u64::saturating_add)
 }
 
-/// The tool's sum is the index of the last entry, with that entry's size.
+/// Returns the tool's sum: the index of the last entry, plus or minus the size of that entry.
 fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
     let last = i128::try_from(entries.len()).unwrap_or(0) - 1;
     match entries.last().map(|entry| (entry.action, i128::from(entry.size))) {
@@ -109,7 +109,7 @@ fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
     }
 }
 
-/// A name, or the address where there is none.
+/// Prints a name, or the address if there is none.
 struct Called<'a>(&'a Line<'a>);
 
 impl fmt::Display for Called<'_> {

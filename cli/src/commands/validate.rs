@@ -1,4 +1,4 @@
-//! `memreel validate`: every finding of every file, and a summary of each.
+//! `memreel validate`: every finding about every file, and a summary of each.
 
 #![forbid(unsafe_code)]
 
@@ -23,24 +23,24 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each finding is a line `FILE: E21 PLACE: TEXT`: a severity, the number of the broken rule (see
-schema/snapshot.md), where, and what. E: some reader throws or is badly wrong. W: a misleading
-picture. P: only differs from what PyTorch writes.
+Each finding is a line `FILE: E21 PLACE: TEXT`: the severity, the number of the broken rule (see
+schema/snapshot.md), where, and what. E: some reader throws or shows wrong figures. W: a misleading
+picture. P: differs from what PyTorch writes, without harm.
 
 Example:
   memreel validate --severity w snapshot.pickle
 
-JSON as the viewer loads it is read too; what is said of a pickle's bytes (rules 3 and 5) it cannot break.
-A viewer takes a file as a whole or not at all, so there is no --device.
+JSON as the viewer loads it is read too; rules 3 and 5, about the bytes of a pickle, do not apply to it.
+A viewer reads a file as a whole or not at all, so there is no --device.
 
-Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is no
-snapshot; of several files the highest.")]
+Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is not
+a snapshot; of several files the highest.")]
 pub(crate) struct Options {
-    /// One JSON object a line: every finding, and a summary for each file
+    /// Print one JSON object a line: every finding, and a summary for each file
     #[arg(long)]
     json: bool,
 
-    /// The least severity to print
+    /// Print findings of this severity and above
     #[arg(long, value_enum, default_value = "p", ignore_case = true)]
     severity: Least,
 
@@ -51,7 +51,7 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Least {
-    /// Errors alone
+    /// Only errors
     E,
     /// Errors and warnings
     W,
@@ -69,7 +69,6 @@ impl Least {
     }
 }
 
-/// Prints what is wrong with the files; the worst of them makes the exit status.
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_path(&options.files, |path| {
         let (snapshot, findings) = inspect(path)?;

@@ -1,5 +1,7 @@
-//! Files that no honest recorder wrote, at the command line: refused with status 3 and a word on what
-//! to do, or read for what they are. `hostile` has the same and more against the library.
+//! Files that no recorder wrote: they are refused with status 3 and a message with advice, or read as far as
+//! they are sound. The tests of the library have more of them.
+
+#![forbid(unsafe_code)]
 
 use std::{
     fs,
@@ -10,7 +12,7 @@ use std::{
 use memreel::{pickle, validate};
 use tempfile::TempDir;
 
-/// Every command that reads snapshots, with what it needs to write nothing of its own.
+/// Commands that read snapshots, with arguments with which they write no file.
 const COMMANDS: &[&[&str]] = &[
     &["validate"],
     &["stats"],
@@ -26,12 +28,12 @@ fn run(command: &[&str], file: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_memreel")).args(command).arg(file).output().unwrap()
 }
 
-/// A snapshot's dictionary with one more key, whose value these opcodes make.
+/// Returns a snapshot with one more key, whose value these opcodes make.
 fn with_value(opcodes: &[u8]) -> Vec<u8> {
     [b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x01x", opcodes, b"u."].concat()
 }
 
-/// A list of lists of lists, each holding the one before it twice.
+/// Returns nested lists, each with the list before it twice.
 fn memo_bomb() -> Vec<u8> {
     let mut opcodes = b"](Neq\x00".to_vec();
     (0..90u8).for_each(|level| opcodes.extend([b']', b'(', b'h', level, b'h', level, b'e', b'q', level + 1]));
@@ -44,7 +46,7 @@ fn million_deep() -> Vec<u8> {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
+fn unreadable_files_are_refused_with_advice() {
     let sound = fixture("synthetic/valid.pickle");
     let cut = &sound[..sound.len() / 2];
     let legacy = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".as_slice();
@@ -97,9 +99,9 @@ fn what_cannot_be_read_is_refused_with_a_word_on_what_to_do() {
     refused(&folder.path().join("missing"), "cannot be read: No such file", &folder);
 }
 
-/// A checkpoint is a dictionary too; a gate must not pass it.
+/// A checkpoint is a dictionary too, and a gate must not pass it.
 #[test]
-fn a_dictionary_of_something_else_is_no_snapshot() {
+fn other_dictionaries_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in
         [("checkpoint.pickle", &b"\x80\x04}\x8c\x05epochK\x03s."[..]), ("other.json", b"{\"epoch\": 3}")]
@@ -119,7 +121,7 @@ fn a_dictionary_of_something_else_is_no_snapshot() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_without_names_of_ours() {
+fn a_failed_write_names_the_output_and_no_temporary_file() {
     let file = path("synthetic/valid.pickle");
     for command in [&["slim", "--depth", "3"][..], &["fix"], &["merge"], &["convert"], &["split"]] {
         for output in ["/nonexistent/x.pickle", "/nonexistent/x.csv"] {
@@ -132,7 +134,7 @@ fn what_cannot_be_written_is_told_without_names_of_ours() {
     }
 }
 
-/// Texts from Windows begin with a mark.
+/// Text files from Windows may begin with a mark.
 #[test]
 fn json_may_begin_with_a_byte_order_mark() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,9 +148,8 @@ fn json_may_begin_with_a_byte_order_mark() {
     assert_eq!(marked, plain);
 }
 
-/// A window without an event would be a picture of nothing.
 #[test]
-fn a_window_that_is_not_there_is_wrong_usage() {
+fn a_window_without_events_is_wrong_usage() {
     let file = path("synthetic/valid.pickle");
     for window in [["--time", "12s..10s"], ["--time", "1000s..2000s"], ["--events", "5000..6000"]] {
         let ran = run(&["slim", window[0], window[1]], &file);
@@ -172,7 +173,7 @@ fn refused(file: &Path, told: &str, folder: &TempDir) {
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         let name = file.to_str().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command:?} {name}: {text}");
-        // One line, which names the file once and says why once.
+        // One line, which names the file once and has the reason once.
         let counts = [text.lines().count(), text.matches(name).count(), text.matches(told).count()];
         assert_eq!(counts, [1, 1, 1], "{command:?} {name}, {told}: {text}");
         assert_eq!(text.lines().filter(|line| line.contains("panicked")).count(), 0);
@@ -188,9 +189,9 @@ fn path(name: &str) -> PathBuf {
     crate::repository("fixtures").join(name)
 }
 
-/// Odd, and readable all the same: `validate` says what is odd, the others work.
+/// `validate` reports what is odd; the other commands work.
 #[test]
-fn what_is_merely_odd_is_read() {
+fn odd_files_are_read() {
     let entry = |size: &[u8]| {
         let entry: &[&[u8]] = &[
             b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x05alloc\x8c\x04addr",

@@ -1,4 +1,4 @@
-//! `memreel slim`, `merge`, `split` and `convert`, as their users meet them.
+//! `memreel slim`, `merge`, `split` and `convert`: their output and their exit statuses.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::recorded::recorded;
 
-/// A folder to run in, with recordings in it.
+/// A folder with recordings, in which the program runs.
 struct Folder(TempDir);
 
 impl Folder {
@@ -38,14 +38,14 @@ impl Folder {
         Command::new(env!("CARGO_BIN_EXE_memreel")).args(arguments).current_dir(&self.0).output().unwrap()
     }
 
-    /// What is printed where all goes well.
-    fn says(&self, arguments: &[&str]) -> String {
+    /// Returns what the program prints; it must succeed.
+    fn prints(&self, arguments: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.run(arguments);
         assert_eq!((status.code(), &*String::from_utf8_lossy(&stderr)), (Some(0), ""), "{arguments:?}");
         String::from_utf8(stdout).unwrap()
     }
 
-    /// What is said to a user who asks for what there is not.
+    /// Returns the message of wrong usage.
     fn refuses(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -57,13 +57,13 @@ impl Folder {
 fn slim_writes_the_window_and_leaves_the_input() {
     let folder = Folder::with(&["a.pickle"]);
     let before = fs::read(folder.path("a.pickle")).unwrap();
-    let said = folder.says(&["slim", "--events", "20..50", "--device", "0", "a.pickle", "-o", "b.pickle"]);
+    let said = folder.prints(&["slim", "--events", "20..50", "--device", "0", "a.pickle", "-o", "b.pickle"]);
     assert!(said.contains("written to b.pickle"), "{said}");
     assert_eq!(folder.load("b.pickle").device_traces[0].len(), 30);
     assert_eq!(fs::read(folder.path("a.pickle")).unwrap(), before);
-    let said = folder.says(&["slim", "--time", "0s..", "a.pickle"]);
+    let said = folder.prints(&["slim", "--time", "0s..", "a.pickle"]);
     assert!(said.ends_with("nothing is written without -o\n"), "{said}");
-    let line = folder.says(&["slim", "--depth", "1", "--json", "a.pickle"]);
+    let line = folder.prints(&["slim", "--depth", "1", "--json", "a.pickle"]);
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["n_events"][0], line["n_events"][1]);
     assert!(line["n_frames"][1].as_u64() < line["n_frames"][0].as_u64(), "{line}");
@@ -79,7 +79,7 @@ fn slim_writes_the_window_and_leaves_the_input() {
 fn slim_takes_several_files_and_a_scope() {
     let folder = Folder::with(&["a.pickle", "b.pickle"]);
     fs::create_dir(folder.path("small")).unwrap();
-    folder.says(&["slim", "--scope", "forward", "--nth", "0", "a.pickle", "b.pickle", "-o", "small"]);
+    folder.prints(&["slim", "--scope", "forward", "--nth", "0", "a.pickle", "b.pickle", "-o", "small"]);
     for name in ["a.pickle", "b.pickle"] {
         let (small, whole) = (folder.load(&format!("small/{name}")), folder.load(name));
         assert!(small.n_events() < whole.n_events());
@@ -100,21 +100,21 @@ fn slim_takes_several_files_and_a_scope() {
 #[test]
 fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
     let folder = Folder::with(&["whole.pickle"]);
-    let said = folder.says(&["split", "whole.pickle"]);
+    let said = folder.prints(&["split", "whole.pickle"]);
     assert_eq!(said.lines().count(), 2, "{said}");
     let one = folder.load("whole.device0.pickle");
     pickle::save(&one, folder.path("rank10.pickle")).unwrap();
     pickle::save(&one, folder.path("rank2.pickle")).unwrap();
     let merge = ["merge", "rank10.pickle", "rank2.pickle", "-o", "all.pickle"];
-    let said = folder.says(&merge);
+    let said = folder.prints(&merge);
     assert!(said.starts_with("2 files, ") && said.contains("devices 2, 10, written to all.pickle"), "{said}");
     let all = folder.load("all.pickle");
     assert_eq!(all.device_traces[10].len(), one.device_traces[0].len());
-    let line = folder.says(&["merge", "--in-order", "--json", "rank10.pickle", "rank2.pickle"]);
+    let line = folder.prints(&["merge", "--in-order", "--json", "rank10.pickle", "rank2.pickle"]);
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&line["devices"], &line["files"]), (&json!([0, 1]), &json!(2)));
     let again = ["merge", "whole.device0.pickle", "whole.device1.pickle", "-o", "again.pickle"];
-    folder.says(&again);
+    folder.prints(&again);
     let [again, whole] = ["again.pickle", "whole.pickle"].map(|name| folder.load(name));
     assert_eq!(again.n_events(), whole.n_events());
     fs::create_dir(folder.path("x")).unwrap();
@@ -127,21 +127,21 @@ fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
 fn convert_goes_by_the_ending_and_back() {
     let folder = Folder::with(&["a.pickle"]);
     for name in ["a.json", "a.csv", "a.pb", "a.folded"] {
-        folder.says(&["convert", "a.pickle", "-o", name]);
+        folder.prints(&["convert", "a.pickle", "-o", name]);
         assert!(fs::metadata(folder.path(name)).unwrap().len() > 100, "{name}");
     }
-    folder.says(&["convert", "a.json", "-o", "b.pickle"]);
+    folder.prints(&["convert", "a.json", "-o", "b.pickle"]);
     let [a, b] = ["a.pickle", "b.pickle"].map(|name| serde_json::to_value(folder.load(name)).unwrap());
     assert!(a == b, "JSON and back is the same");
-    let csv = folder.says(&["convert", "--to", "csv", "a.pickle"]);
+    let csv = folder.prints(&["convert", "--to", "csv", "a.pickle"]);
     assert_eq!(csv, fs::read_to_string(folder.path("a.csv")).unwrap());
     assert!(csv.starts_with("device,") && csv.lines().next().unwrap().ends_with(",site,stack"));
-    let stacks = folder.says(&["convert", "--to", "csv", "--stacks", "a.pickle"]);
+    let stacks = folder.prints(&["convert", "--to", "csv", "--stacks", "a.pickle"]);
     assert!(stacks.lines().next().unwrap().ends_with(",stack,frames") && stacks.len() > csv.len());
     let trace: Value =
-        serde_json::from_str(&folder.says(&["convert", "--to", "perfetto", "a.pickle"])).unwrap();
+        serde_json::from_str(&folder.prints(&["convert", "--to", "perfetto", "a.pickle"])).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
-    folder.says(&["convert", "--to", "perfetto", "a.pickle", "-o", "."]);
+    folder.prints(&["convert", "--to", "perfetto", "a.pickle", "-o", "."]);
     assert!(folder.path("a.perfetto.json").exists());
     assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains("several files need a folder"));
     assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
@@ -152,17 +152,17 @@ fn convert_goes_by_the_ending_and_back() {
 #[test]
 fn one_device_of_several_is_taken() {
     let folder = Folder::with(&["a.pickle"]);
-    let said = folder.says(&["split", "--device", "1", "--json", "a.pickle"]);
+    let said = folder.prints(&["split", "--device", "1", "--json", "a.pickle"]);
     let line: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("a.device1.pickle")));
     assert!(!folder.path("a.device0.pickle").exists());
     for format in ["csv", "folded", "json", "perfetto"] {
         let [part, whole, of_part] =
             [&["--device", "1", "a.pickle"][..], &["a.pickle"], &["a.device1.pickle"]]
-                .map(|arguments| folder.says(&[&["convert", "--to", format], arguments].concat()));
+                .map(|arguments| folder.prints(&[&["convert", "--to", format], arguments].concat()));
         assert!(part == of_part && part != whole, "{format}");
     }
-    let said = folder.says(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
+    let said = folder.prints(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
     let line: Value = serde_json::from_str(&said).unwrap();
     let n_events = folder.load("a.pickle").device_traces[0].len();
     assert_eq!((&line["format"], &line["n_events"]), (&json!("csv"), &json!(n_events)));
@@ -172,23 +172,23 @@ fn one_device_of_several_is_taken() {
             .refuses(&["convert", "--json", "a.pickle", "-o", "-"])
             .contains("--json needs a file after -o")
     );
-    let compared = folder.says(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
+    let compared = folder.prints(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
     assert!(
         compared.contains("only before: 0 segments") && compared.contains("only after: 0 segments"),
         "{compared}"
     );
-    let compared = folder.says(&["compare", "a.pickle", "a.device1.pickle"]);
+    let compared = folder.prints(&["compare", "a.pickle", "a.device1.pickle"]);
     assert!(!compared.contains("only before: 0 segments"), "{compared}");
 }
 
-/// Both ends of a terminal of its own.
+/// Returns both ends of a new terminal.
 fn terminal() -> [OwnedFd; 2] {
     let mut ends = [0; 2];
     let [near, far] = &mut ends;
     let null = ptr::null_mut;
-    // SAFETY: the two numbers are there to be written, and nothing else is asked for.
+    // SAFETY: `near` and `far` point to locals that the call writes; the other pointers may be null.
     assert_eq!(unsafe { libc::openpty(near, far, null(), ptr::null(), ptr::null()) }, 0);
-    // SAFETY: the call succeeded, so both are open and nobody else's.
+    // SAFETY: the call succeeded, so both are open, and this is their only owner.
     ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) })
 }
 
@@ -218,7 +218,7 @@ fn nothing_binary_is_written_to_a_terminal() {
 fn help_has_an_example_and_the_exit_statuses() {
     let folder = Folder::with(&[]);
     for command in ["fix", "slim", "merge", "split", "convert"] {
-        let help = folder.says(&[command, "--help"]);
+        let help = folder.prints(&[command, "--help"]);
         assert!(help.contains(&format!("Example:\n  memreel {command} ")), "{help}");
         assert!(help.contains("Exit status: 0 done"), "{help}");
     }

@@ -1,8 +1,9 @@
-//! `memreel slim` against `memreel at`: at a window's start and end the state is that of the whole file then.
+//! `memreel slim` against `memreel at`: at the start and the end of a window, the state is that of the whole file.
 //!
-//! Program against program: what `slim` writes is read again by another command, which finds every figure on a way
-//! of its own (`analysis::state`), and `at` finds the same in the whole file. The tests of `slim` hold the library to
-//! a naive replay; `.ci/window-viewer` holds windows to the real viewer.
+//! `at` computes the figures without the code of `slim`, from the window and from the whole file. The library's tests
+//! compare `slim` with a naive replay; `.ci/window-viewer` compares windows with the real viewer.
+
+#![forbid(unsafe_code)]
 
 use std::{
     path::{Path, PathBuf},
@@ -19,8 +20,8 @@ use crate::recorded::{Random, recorded_as};
 
 fn memreel(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_memreel")).args(arguments).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*told), (Some(0), ""), "{arguments:?}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*message), (Some(0), ""), "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -29,7 +30,7 @@ fn at(when: &str, file: &str, device: usize) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// What must be equal: numbers of events are others in a window.
+/// Keeps what must be equal: not the numbers of events, which differ in a window.
 fn state(mut at: Value) -> Value {
     let object = at.as_object_mut().unwrap();
     object.retain(|key, _| key.ends_with("_bytes") || key == "segments" || key == "n_blocks");
@@ -40,7 +41,7 @@ fn state(mut at: Value) -> Value {
     at
 }
 
-/// The moment before an event, as `at` is told it.
+/// Returns the moment before an event, as an argument of `at`.
 fn before(event: usize) -> String {
     event.checked_sub(1).map_or("start".to_owned(), |last| last.to_string())
 }
@@ -52,7 +53,7 @@ struct Recording {
     n_events: usize,
 }
 
-/// Real recordings of every kind, and random ones of two devices.
+/// Returns real recordings of every kind, and random ones of two devices.
 fn recordings(folder: &Path) -> Vec<Recording> {
     let real = [
         "transformer_all_stacks",
@@ -68,7 +69,7 @@ fn recordings(folder: &Path) -> Vec<Recording> {
     let random = (0..8).map(|seed| {
         let path = folder.join(format!("random-{seed}.pickle"));
         let history = History::all().context(Context::Alloc);
-        // Every other one has lost its beginning.
+        // Every second one has lost its beginning.
         let history = if seed % 2 == 0 { history } else { history.max_entries(120) };
         pickle::save(&recorded_as(seed, 250, history), &path).unwrap();
         (format!("random-{seed}"), path)
@@ -89,7 +90,7 @@ fn a_window_begins_and_ends_as_the_whole_file_is_then() {
     for Recording { name, path, device, n_events } in recordings(folder.path()) {
         let whole = path.to_str().unwrap();
         for n in 0..8 {
-            // The whole, what ends with it and what begins with it are windows too.
+            // Windows may begin at the start and end at the end of the file.
             let from = if n % 4 == 0 { 0 } else { random.below(n_events) };
             let to = if n % 4 == 1 { n_events } else { from + 1 + random.below(n_events - from) };
             let cut = folder.path().join(format!("{name}-{from}-{to}.pickle"));

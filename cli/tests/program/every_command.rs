@@ -1,5 +1,7 @@
 //! What every command takes: several files, standard input, `--device` and `--json`; and a page of help with an
-//! example. Where a command does not, a row says why, and the command says so too.
+//! example. If a command does not take one of these, its row has the reason, and so does its help.
+
+#![forbid(unsafe_code)]
 
 use std::{
     fs::{self, File},
@@ -10,60 +12,60 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Whether a command takes something, or what it says instead: in its help, or when it is tried.
-enum Takes {
+/// Whether a command takes an option; if not, the text of its help or its error message that explains it.
+pub(crate) enum Takes {
     Yes,
     No(&'static str),
 }
 
-use Takes::{No, Yes};
+pub(crate) use Takes::{No, Yes};
 
-/// A command, what else it needs to be told, and what it takes.
-struct Row {
-    name: &'static str,
-    needs: &'static [&'static str],
-    /// How many files at most, if that is said.
-    n_files: Option<usize>,
-    device: Takes,
-    json: Takes,
+/// A command, the arguments that it needs, and what it takes.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) needs: &'static [&'static str],
+    /// The most files that it takes, if limited.
+    pub(crate) n_files: Option<usize>,
+    pub(crate) device: Takes,
+    pub(crate) json: Takes,
 }
 
-/// The file that results go to, where there must be one; a folder where there are several.
-const OUTPUT: &str = "OUTPUT";
+/// Stands for the folder that results go to.
+pub(crate) const OUTPUT: &str = "OUTPUT";
 
 const fn row(name: &'static str, needs: &'static [&'static str]) -> Row {
     Row { name, needs, n_files: None, device: Yes, json: Yes }
 }
 
-const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     row("at", &["peak"]),
     row("churn", &[]),
     Row { n_files: Some(2), ..row("compare", &[]) },
-    // Written is a shell's or a reader's format, of the program and not of a file.
+    // It prints the options of the program and reads no file.
     Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("completions", &["bash"]) },
     row("convert", &["-o", OUTPUT]),
     Row { n_files: Some(2), ..row("diff", &[]) },
-    // What one device's events are missing may stand in what all devices share.
-    Row { device: No("there is no --device, but `memreel split`"), ..row("fix", &[]) },
+    // Repairs of one device may need what all devices share.
+    Row { device: No("there is no --device; use `memreel split` to take one device"), ..row("fix", &[]) },
     row("fragmentation", &[]),
     row("gate", &["--max-peak", "1TiB"]),
     row("leaks", &[]),
     Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("man", &[]) },
     row("memory", &[]),
-    // Devices are what it numbers.
+    // It numbers devices.
     Row { device: No("To leave devices out, use `memreel split --device`"), ..row("merge", &[]) },
     row("oom", &[]),
     row("replay", &[]),
     row("segments", &[]),
-    // There, --device says whose events a window counts.
-    Row { device: No("Every device\nstays; `memreel split --device` takes one out"), ..row("slim", &[]) },
+    // Its --device names the device whose events a window counts.
+    Row { device: No("Every device is kept; use `memreel split --device` to take one"), ..row("slim", &[]) },
     row("split", &["-o", OUTPUT]),
     row("stats", &[]),
     row("timeline", &[]),
     row("top", &[]),
     row("trace", &[]),
     Row {
-        device: No("A viewer takes a file as a whole or not at all, so there is no --device"),
+        device: No("A viewer reads a file as a whole or not at all, so there is no --device"),
         ..row("validate", &[])
     },
 ];
@@ -73,7 +75,7 @@ fn snapshot(name: &str) -> PathBuf {
 }
 
 impl Row {
-    /// Runs it in a folder of its own; `-` is the second of the files.
+    /// Runs the command in a new folder; `-` is the second of the files.
     fn run(&self, options: &[&str], files: &[&str]) -> (Output, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a.pickle", "b.pickle"] {
@@ -87,8 +89,8 @@ impl Row {
         (command.output().unwrap(), folder)
     }
 
-    /// What it prints where nothing is wrong.
-    fn says(&self, options: &[&str], files: &[&str]) -> String {
+    /// Returns what the command prints when nothing is wrong.
+    fn prints(&self, options: &[&str], files: &[&str]) -> String {
         let (Output { status, stdout, stderr }, _) = self.run(options, files);
         let told = String::from_utf8_lossy(&stderr);
         assert_eq!((status.code(), &*told), (Some(0), ""), "{} {options:?} {files:?}", self.name);
@@ -102,7 +104,7 @@ impl Row {
         assert!(stderr.contains(told), "{} {options:?}: {stderr}", self.name);
     }
 
-    /// As many files as it takes, at most two.
+    /// Returns as many files as the command takes, at most two.
     fn files(&self) -> &'static [&'static str] {
         &["a.pickle", "b.pickle"][..self.n_files.unwrap_or(2)]
     }
@@ -138,7 +140,7 @@ fn every_command_has_a_page_with_an_example() {
 fn every_command_takes_two_files_and_standard_input() {
     for row in ROWS {
         let files = row.files();
-        let text = row.says(&[], files);
+        let text = row.prints(&[], files);
         if files.is_empty() {
             row.refuses(&[], &["a.pickle", "b.pickle"], "unexpected argument");
             continue;
@@ -146,16 +148,16 @@ fn every_command_takes_two_files_and_standard_input() {
         if row.n_files.is_some() {
             row.refuses(&[], &["a.pickle", "b.pickle", "a.pickle"], "unexpected argument");
         } else {
-            // What goes into a folder may be all there is to say.
+            // `convert` into a folder prints nothing.
             let is_silent = row.name == "convert" && text.is_empty();
-            let n_answers = [row.says(&[], &files[..1]), text].map(|text| text.lines().count());
+            let n_answers = [row.prints(&[], &files[..1]), text].map(|text| text.lines().count());
             assert!(
                 is_silent || row.name == "merge" || n_answers[1] > n_answers[0],
                 "{}: {n_answers:?}",
                 row.name
             );
         }
-        let piped = row.says(&[], &["a.pickle", "-"]);
+        let piped = row.prints(&[], &["a.pickle", "-"]);
         assert!(row.name == "convert" || !piped.is_empty(), "{}", row.name);
     }
 }
@@ -167,7 +169,7 @@ fn every_command_answers_in_json() {
             row.refuses(&["--json"], row.files(), told);
             continue;
         }
-        let text = row.says(&["--json"], row.files());
+        let text = row.prints(&["--json"], row.files());
         assert!(!text.is_empty(), "{}", row.name);
         for line in text.lines() {
             let object: Value =
@@ -178,7 +180,7 @@ fn every_command_answers_in_json() {
 }
 
 #[test]
-fn every_command_looks_at_one_device() {
+fn every_command_takes_a_device() {
     for row in ROWS {
         if let No(told) = row.device {
             let (output, _) = row.run(&["--help"], &[]);
@@ -187,8 +189,8 @@ fn every_command_looks_at_one_device() {
             row.refuses(&["--device", "0"], row.files(), "--device");
             continue;
         }
-        let all = row.says(&[], row.files());
-        assert_eq!(row.says(&["--device", "0"], row.files()), all, "{}: there is one device", row.name);
+        let all = row.prints(&[], row.files());
+        assert_eq!(row.prints(&["--device", "0"], row.files()), all, "{}: there is one device", row.name);
         let (output, _) = row.run(&["--device", "7"], row.files());
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{}: {told}", row.name);

@@ -1,8 +1,9 @@
 //! `memreel fix` on the kinds of files that PyTorch's viewer refuses.
 //!
-//! What is broken is left under `target/tmp/broken`, what became of it under
-//! `target/tmp/snapshots`; the gate opens both in the real viewer, which must
-//! throw on the former and not on the latter.
+//! The broken files are left in `target/tmp/broken`, the repaired ones in `target/tmp/snapshots`. The gate opens
+//! both in the real viewer, which must throw on the former and not on the latter.
+
+#![forbid(unsafe_code)]
 
 use std::{
     collections::HashMap,
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::recorded::{recorded, recorded_as};
 
-/// Writes as PyTorch's C++ code does (snapshot-format.md 1): protocol 2, texts
-/// numbered by value, and every list in one batch, however long.
+/// Writes as PyTorch's C++ code does (docs/snapshot-format.md 1): protocol 2, each text once in the memo, and every
+/// list in one batch of any length.
 #[derive(Default)]
 struct CppPickler {
     bytes: Vec<u8>,
@@ -86,7 +87,7 @@ impl CppPickler {
     }
 }
 
-/// The C++ writer's file of 200,000 entries: one block taken and given back, again and again.
+/// Returns the C++ writer's file of 200,000 entries: one block, allocated and freed again and again.
 fn long_cpp_dump() -> Vec<u8> {
     let mut json = serde_json::to_value(recorded_as(3, 10, History::state())).unwrap();
     let entry = |n: u64, action: &str| {
@@ -109,7 +110,7 @@ fn long_cpp_dump() -> Vec<u8> {
     CppPickler::write(&json)
 }
 
-/// A recording whose ring was made larger after it had wrapped: its parts stand in the wrong order.
+/// Returns a recording whose ring was enlarged after it had wrapped, so that its parts are in the wrong order.
 fn rotated_ring() -> Snapshot {
     let mut snapshot = recorded(5, 400);
     let trace = &mut snapshot.device_traces[0];
@@ -125,7 +126,7 @@ fn skipped(actions: &[Action]) -> Vec<u8> {
     pickle::to_vec(&recorded_as(7, 400, History::all().skip_actions(actions.iter().copied())))
 }
 
-/// Python 3.14's protocol, by CPython.
+/// Returns a file of CPython in the default protocol of Python 3.14.
 fn protocol_5() -> Vec<u8> {
     let path = crate::repository("fixtures/synthetic/torch-2.11-protocol-5.pickle");
     fs::read(path).unwrap()
@@ -150,10 +151,10 @@ fn memreel(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_the_viewer_refuses_is_repaired() {
+fn files_that_the_viewer_refuses_are_repaired() {
     let files: &[(&str, Vec<u8>, &str)] = &[
-        ("protocol-5", protocol_5(), "written anew: pickle protocol 5"),
-        ("cpp-200000", long_cpp_dump(), "written anew: 200000 items in one APPENDS"),
+        ("protocol-5", protocol_5(), "rewritten: pickle protocol 5"),
+        ("cpp-200000", long_cpp_dump(), "rewritten: 200000 items in one APPENDS"),
         ("without-completions", skipped(&[Action::FreeCompleted]), "added the free_completed"),
         ("without-segments", skipped(&[Action::SegmentAlloc, Action::SegmentFree]), "added the segment_"),
         ("rotated-ring", pickle::to_vec(&rotated_ring()), "in the order of their times"),
@@ -178,7 +179,7 @@ fn what_the_viewer_refuses_is_repaired() {
 }
 
 #[test]
-fn without_o_it_only_tells() {
+fn without_o_nothing_is_written() {
     let input = broken("told", &protocol_5());
     let done = memreel(&["fix", input.to_str().unwrap()]);
     assert!(String::from_utf8(done.stdout).unwrap().ends_with("nothing is written without -o\n"));

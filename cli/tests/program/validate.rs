@@ -1,31 +1,10 @@
-//! The program as its users meet it: what it prints, and its exit status.
+//! `memreel validate`: findings, severities and exit statuses.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-};
+#![forbid(unsafe_code)]
 
 use serde_json::Value;
 
-fn memreel(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
-    command.args(arguments).current_dir(folder());
-    command
-}
-
-fn folder() -> PathBuf {
-    crate::repository("fixtures")
-}
-
-fn run(arguments: &[&str]) -> Output {
-    memreel(arguments).output().unwrap()
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
+use crate::support::{fixture, run, stdout};
 
 const CLEAN: &str = "torch-2.11/snapshots/oom.pickle";
 const WRAPPED: &str = "torch-2.11/snapshots/expandable_wrapped_ring.pickle";
@@ -39,7 +18,7 @@ fn a_clean_file_is_fine() {
 }
 
 #[test]
-fn warnings_are_told_and_are_no_failure() {
+fn warnings_are_printed_and_do_not_fail() {
     let output = run(&["validate", WRAPPED]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
@@ -76,7 +55,7 @@ fn json_is_an_object_a_line_and_a_summary() {
 }
 
 #[test]
-fn what_cannot_be_read_makes_the_status_3() {
+fn an_unreadable_file_makes_the_status_3() {
     let output = run(&["validate", BROKEN, "missing.pickle", CLEAN]);
     assert_eq!(output.status.code(), Some(3));
     let told = String::from_utf8(output.stderr.clone()).unwrap();
@@ -89,10 +68,10 @@ fn what_cannot_be_read_makes_the_status_3() {
 }
 
 #[test]
-fn json_is_validated_as_the_pickle_of_the_same_is() {
+fn json_has_the_findings_of_the_same_pickle() {
     let temporary = tempfile::tempdir().unwrap();
     let file = temporary.path().join("broken.json");
-    let snapshot = memreel::pickle::load(folder().join(BROKEN)).unwrap();
+    let snapshot = memreel::pickle::load(fixture(BROKEN)).unwrap();
     std::fs::write(&file, serde_json::to_vec(&snapshot).unwrap()).unwrap();
     let name = file.to_str().unwrap();
     let output = run(&["validate", name]);
@@ -101,37 +80,8 @@ fn json_is_validated_as_the_pickle_of_the_same_is() {
 }
 
 #[test]
-fn wrong_usage_is_2() {
-    for arguments in [&["validate"][..], &["validate", "--severity", "x", CLEAN], &["valid"], &[]] {
-        assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
-    }
-}
-
-#[test]
 fn help_has_an_example() {
     let output = run(&["validate", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stdout(&output).contains("memreel validate --severity w snapshot.pickle"));
-}
-
-#[test]
-fn a_closed_pipe_is_success() {
-    // More lines than a pipe holds, and a reader that takes one byte of them.
-    let many = vec![BROKEN; 400];
-    let arguments: Vec<&str> = ["validate", "--json"].into_iter().chain(many).collect();
-    let mut child = memreel(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut pipe = child.stdout.take().unwrap();
-    pipe.read_exact(&mut [0]).unwrap();
-    drop(pipe);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_full_disk_is_told() {
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = memreel(&["validate", CLEAN]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("memreel: cannot write: "));
 }

@@ -1,4 +1,6 @@
-//! `memreel replay`, as its users meet it.
+//! `memreel replay`: its output and its exit statuses.
+
+#![forbid(unsafe_code)]
 
 use std::process::{Command, Output};
 
@@ -41,7 +43,7 @@ fn the_recorded_training_under_the_other_settings() {
     confs.iter().for_each(|conf| arguments.extend(["--conf", conf]));
     arguments.push(path);
     let lines = lines(&replay(&arguments));
-    // What the H100 reserved under each.
+    // The bytes that an H100 reserved under each setting.
     let recorded = [2_780_823_552_u64, 2_283_798_528, 3_846_176_768, 2_663_383_040];
     assert_eq!(lines.len(), 4);
     for ((line, conf), recorded) in lines.iter().zip(confs).zip(recorded) {
@@ -58,7 +60,7 @@ fn the_recorded_training_under_the_other_settings() {
 }
 
 #[test]
-fn without_a_setting_the_recorded_one_is_asked() {
+fn the_default_is_the_recorded_setting() {
     let [line] = &lines(&replay(&["--json", "expandable_wrapped_ring.pickle"]))[..] else {
         panic!("one line")
     };
@@ -68,7 +70,7 @@ fn without_a_setting_the_recorded_one_is_asked() {
 }
 
 #[test]
-fn a_limit_is_missed_where_the_recording_ran_out_of_memory() {
+fn a_recording_out_of_memory_needs_a_limit() {
     let warned = |arguments: &[&str]| {
         let output = replay(arguments);
         assert_eq!(output.status.code(), Some(0));
@@ -102,7 +104,7 @@ fn a_sweep_names_the_least() {
                     (-1.3 %), with 67 device calls instead of 74 and 0 failed requests instead of 1";
     assert_eq!(text.lines().last(), Some(expected));
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("setting")).skip(1).collect();
-    assert!(rows[0].starts_with("expandable_segments:True  "), "the least stands first: {}", rows[0]);
+    assert!(rows[0].starts_with("expandable_segments:True  "), "the least is first: {}", rows[0]);
     let lines = lines(&replay(&["--sweep", "--json", "--limit", "2GiB", "oom_fragment.pickle"]));
     let least: Vec<&Value> = lines.iter().filter(|line| line["is_least"] == true).collect();
     assert_eq!(least.len(), 1);
@@ -110,7 +112,7 @@ fn a_sweep_names_the_least() {
 }
 
 #[test]
-fn what_is_written_opens_and_wrong_input_writes_nothing() {
+fn the_output_is_valid_and_wrong_input_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("replayed.pickle");
     let path = out.to_str().unwrap();
@@ -137,7 +139,7 @@ fn what_is_written_opens_and_wrong_input_writes_nothing() {
 }
 
 #[test]
-fn a_double_alloc_is_told_with_its_entry() {
+fn a_double_alloc_is_reported_with_its_entry() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broken.pickle");
     let mut broken: Snapshot =

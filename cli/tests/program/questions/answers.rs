@@ -1,0 +1,190 @@
+//! What the questions answer: in text and JSON, from files and standard input, for devices and moments.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    io::Write,
+    process::{Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::support::{answer, fixture, memreel, run};
+
+/// Every question, with the arguments that it needs before the file.
+const QUESTIONS: &[&[&str]] = &[
+    &["at", "end"],
+    &["churn"],
+    &["fragmentation"],
+    &["leaks"],
+    &["memory"],
+    &["oom"],
+    &["segments"],
+    &["stats"],
+    &["timeline"],
+    &["top"],
+    &["trace"],
+];
+
+#[test]
+fn every_question_answers_every_fixture_in_text_and_in_json() {
+    for folder in ["torch-2.11/snapshots", "synthetic"] {
+        for file in fs::read_dir(fixture("").join(folder)).unwrap() {
+            let file = file.unwrap().path();
+            let file = file.to_str().unwrap();
+            for question in QUESTIONS {
+                let status = |output: &Output| output.status.code();
+                // A failed request is a finding, with status 1.
+                let is_fine = |output: &Output| {
+                    status(output) == Some(0) || question[0] == "oom" && status(output) == Some(1)
+                };
+                let text = run(&[question, &[file][..]].concat());
+                assert!(is_fine(&text) && text.stderr.is_empty(), "{question:?} {file}: {text:?}");
+                let objects = run(&[question, &["--json", file][..]].concat());
+                assert!(is_fine(&objects), "{question:?} {file}");
+                for line in std::str::from_utf8(&objects.stdout).unwrap().lines() {
+                    let object: Value = serde_json::from_str(line).unwrap();
+                    assert_eq!(object["file"], file, "{question:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn standard_input_and_json_are_snapshots_too() {
+    let path = fixture("").join("torch-2.11/snapshots/oom.pickle");
+    let from_file = answer(&["top", path.to_str().unwrap()]);
+    let piped = |bytes: &[u8], command: &str| {
+        let mut child =
+            memreel(&[command, "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(piped(&bytes, "top"), from_file);
+    assert_eq!(piped(&bytes, "validate"), "standard input: fine\n");
+    let snapshot = memreel::pickle::from_slice(&bytes).unwrap();
+    let json = serde_json::to_vec(&snapshot).unwrap();
+    assert_eq!(piped(&json, "top"), from_file);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("snapshot.json");
+    fs::write(&file, &json).unwrap();
+    assert_eq!(answer(&["top", file.to_str().unwrap()]), from_file);
+}
+
+#[test]
+fn a_device_is_chosen_and_an_unknown_one_refused() {
+    let file = "torch-2.11/snapshots/oom.pickle";
+    assert_eq!(answer(&["top", "--device", "0", file]), answer(&["top", file]));
+    assert_eq!(answer(&["top", "--device", "cuda:0", file]), answer(&["top", file]));
+    let output = run(&["top", "--device", "9", file]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), told.as_str()),
+        (Some(2), &*format!("memreel: {file}: no device 9; devices with memory: 0\n"))
+    );
+    let output = run(&["at", "31", file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no event 31: the last is 30"));
+}
+
+#[test]
+fn an_unreadable_file_is_reported_and_the_next_one_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.pickle");
+    fs::write(&empty, b"").unwrap();
+    let (empty, fine) = (empty.to_str().unwrap(), "torch-2.11/snapshots/oom.pickle");
+    for question in QUESTIONS {
+        for bad in ["missing.pickle", empty, "torch-2.11", "generate.py"] {
+            let output = run(&[question, &[bad, fine][..]].concat());
+            assert_eq!(output.status.code(), Some(3), "{question:?} {bad}");
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(told.starts_with(&format!("memreel: {bad}: ")) && told.lines().count() == 1, "{told}");
+            assert!(!output.stdout.is_empty(), "{question:?}");
+        }
+    }
+}
+
+#[test]
+fn figures_in_json() {
+    let file = "torch-2.11/snapshots/oom_fragment.pickle";
+    let output = run(&["oom", "--json", file]);
+    assert_eq!(output.status.code(), Some(1));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let oom = &object["oom"];
+    assert_eq!((&oom["verdict"], &oom["is_limited"]), (&"fragmented".into(), &true.into()));
+    assert_eq!((&oom["requested_bytes"], &oom["fits_compacted"]), (&35_188_736.into(), &true.into()));
+    assert_eq!(oom["stack"][0]["line"], 52);
+    let file = "torch-2.11/snapshots/transformer_all_stacks.pickle";
+    let top: Value = serde_json::from_str(&answer(&["top", "--json", "-n", "1000", file])).unwrap();
+    let sum: u64 =
+        top["groups"].as_array().unwrap().iter().map(|group| group["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(top["active_bytes"], sum, "the groups are all that is in use");
+    let by_file: Value =
+        serde_json::from_str(&answer(&["top", "--json", "-n", "1000", "--by", "file", file])).unwrap();
+    let groups = by_file["groups"].as_array().unwrap();
+    assert_eq!(groups.iter().map(|group| group["bytes"].as_u64().unwrap()).sum::<u64>(), sum);
+    assert!(
+        groups
+            .iter()
+            .all(|group| (group["bytes"].as_u64()..=Some(sum)).contains(&group["total_bytes"].as_u64()))
+    );
+}
+
+#[test]
+fn a_difference_names_its_moments() {
+    let [before, after] =
+        ["torch-2.11/snapshots/no_history.pickle", "torch-2.11/snapshots/pending_free.pickle"];
+    let text = answer(&["diff", "--at", "peak", before, after]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with(&format!("{before}: ")) && lines[0].contains(" at the end (no history), "));
+    assert!(lines[1].contains(" in use at the end (event 8), "), "{text}");
+    let object: Value =
+        serde_json::from_str(&answer(&["diff", "--json", "--at", "3", after, after])).unwrap();
+    assert_eq!((&object["before_event"], &object["after_event"]), (&3.into(), &3.into()));
+    assert_eq!(object["before_peak_bytes"], object["after_peak_bytes"]);
+}
+
+#[test]
+fn one_is_singular() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.pickle");
+    let mut snapshot = memreel::pickle::load(fixture("").join("synthetic/valid.pickle")).unwrap();
+    snapshot.device_traces[0].truncate(1);
+    memreel::pickle::save(&snapshot, &file).unwrap();
+    let file = file.to_str().unwrap();
+    let commands: &[&[&str]] =
+        &[&["merge"], &["slim"], &["trace"], &["churn"], &["leaks"], &["timeline"], &["at", "end"], &["top"]];
+    let things = ["file", "event", "entrie", "site", "frame", "segment", "block", "cycle", "device"];
+    for command in commands {
+        let text = answer(&[command, &[file][..]].concat());
+        let words: Vec<&str> =
+            text.split_whitespace().map(|word| word.trim_end_matches([',', ';', ':'])).collect();
+        let is_odd =
+            |pair: &&[&str]| pair[0] == "1" && things.iter().any(|thing| pair[1] == format!("{thing}s"));
+        assert_eq!(words.windows(2).find(is_odd), None, "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn pictures_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "torch-2.11/snapshots/resnet18_python_stacks.pickle";
+    for command in ["segments", "memory", "timeline"] {
+        let svg = folder.path().join(format!("{command}.svg"));
+        assert_eq!(answer(&[command, "--svg", svg.to_str().unwrap(), file]), "");
+        let text = fs::read_to_string(&svg).unwrap();
+        assert!(text.contains("<svg") && text.trim_end().ends_with("</svg>"), "{command}");
+        assert_eq!(run(&[command, "--svg", "missing/folder.svg", file]).status.code(), Some(3));
+    }
+    let svg = folder.path().join("several.svg");
+    let said = answer(&["timeline", "--svg", svg.to_str().unwrap(), file, "torch-2.11/snapshots/oom.pickle"]);
+    let second = folder.path().join("several.1.svg");
+    let line = format!("torch-2.11/snapshots/oom.pickle, device 0: written to {}", second.display());
+    assert_eq!((said.lines().count(), said.lines().last()), (2, Some(&*line)));
+    assert!(second.exists());
+    let graph = fs::read_to_string(folder.path().join("memory.svg")).unwrap();
+    assert!(graph.contains("sgd.py:455:_multi_tensor_sgd"));
+}

@@ -1,0 +1,4 @@
+//! The questions about snapshots.
+
+mod answers;
+mod golden;

@@ -1,0 +1,45 @@
+//! How tests run the program.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+/// Returns a file or folder below `fixtures`.
+pub(crate) fn fixture(path: &str) -> PathBuf {
+    crate::repository("fixtures").join(path)
+}
+
+/// Returns the program with these arguments, in the folder `fixtures`.
+pub(crate) fn memreel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+    command.args(arguments).current_dir(fixture(""));
+    command
+}
+
+/// Runs the program in the folder `fixtures`.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    memreel(arguments).output().unwrap()
+}
+
+/// Returns what the program prints; it must print nothing on standard error.
+pub(crate) fn answer(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.stderr.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns a file below `fixtures/expected`.
+pub(crate) fn expected(name: &str) -> String {
+    std::fs::read_to_string(fixture("expected").join(name)).unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}

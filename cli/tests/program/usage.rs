@@ -1,0 +1,86 @@
+//! The program as a process: wrong usage, closed pipes, full disks, help, completions and manual pages.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    process::Stdio,
+};
+
+use crate::support::{answer, memreel, run};
+
+const CLEAN: &str = "torch-2.11/snapshots/oom.pickle";
+const BROKEN: &str = "synthetic/stats2.pickle";
+
+#[test]
+fn wrong_usage_is_2() {
+    for arguments in [&["validate"][..], &["validate", "--severity", "x", CLEAN], &["valid"], &[]] {
+        assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    // More lines than a pipe holds, and a reader that takes one byte of them.
+    let many = vec![BROKEN; 400];
+    let arguments: Vec<&str> = ["validate", "--json"].into_iter().chain(many).collect();
+    let mut child = memreel(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_exact(&mut [0]).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_reported() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = memreel(&["validate", CLEAN]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("memreel: cannot write: "));
+}
+
+#[test]
+fn messages_show_the_right_order() {
+    let file = "torch-2.11/snapshots/oom.pickle";
+    let refused = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = refused(&[file]);
+    assert!(told.ends_with(&format!("for example: memreel top {file}\n")), "{told}");
+    assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
+    assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
+    assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
+    assert!(
+        refused(&["convert", file, "-o", "x.svg"]).contains(".svg is not the ending of a format; use --to")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let scoped = folder.path().join("scoped.pickle");
+    memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
+    let told = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
+    assert!(told.contains("no scope \"a\" in the history of device 0; there are "), "{told}");
+    assert!(told.contains("forward") && told.contains("backward"), "{told}");
+}
+
+#[test]
+fn completions_and_manual_pages_have_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(answer(&["man", "--to", folder.path().to_str().unwrap()]), "");
+    let help = answer(&["--help"]);
+    let commands =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let completions = answer(&["completions", "bash"]);
+    for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(completions.contains(&format!("memreel__subcmd__{command}")), "{command}");
+        let page = fs::read_to_string(folder.path().join(format!("memreel-{command}.1"))).unwrap();
+        assert!(page.contains("memreel"), "{command}");
+        let help = answer(&[command, "--help"]);
+        let example = format!("Example:\n  memreel {command} ");
+        assert!(help.contains(&example) || help.contains(example.trim_end()), "{command}: {help}");
+        assert!(help.contains("Exit status: 0 "), "{command}");
+    }
+}
