@@ -266,7 +266,7 @@ impl<'a> DeviceHistory<'a> {
             n_entries: self.entries.len(),
             n_before: before().count(),
             bytes_before: self.start.active_bytes,
-            n_nameless: before().filter(|life| life.stack.is_none()).count(),
+            n_nameless: before().filter(|life| self.snapshot.frames(life.stack).next().is_none()).count(),
             reserved_before_bytes: self.start.reserved_bytes,
             n_contradictions: self.lives.n_contradictions,
             first_contradiction: self.lives.first_contradiction,
