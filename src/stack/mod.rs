@@ -4,7 +4,7 @@
 //! `portable.rs` with the system's unwinder) and asks the interner for the number
 //! of these addresses. In steady state neither takes a lock or calls an
 //! allocator or the loader, so `capture` can be called from inside any allocator;
-//! `tests/preload.rs` counts such calls, and `tests/it/stacks.rs` reads the files for locks.
+//! `tests/preload.rs` counts such calls, and `tests/it/stack/locks.rs` reads the files for locks.
 
 mod capture;
 mod choice;
