@@ -1,7 +1,7 @@
-"""CPython's side of the bench: arguments are our file, the file to make, the number of runs.
+"""CPython's cases of the bench. Arguments: memreel's file, the file to make, the number of runs.
 
-With no runs the file is made and nothing measured. Otherwise it prints a line a case: name, median
-seconds, bytes of the file, extra peak RSS in bytes or "?".
+With zero runs it makes the file and measures nothing. Otherwise it prints one line per case: name,
+median seconds, bytes of the file, extra peak RSS in bytes or "?".
 """
 import gc
 import os

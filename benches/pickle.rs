@@ -1,4 +1,4 @@
-//! Writing and reading a snapshot of 1,000,000 entries, beside CPython on the same files.
+//! Times writing and reading a snapshot of 1,000,000 entries, compared with CPython on the same files.
 //!
 //! ```text
 //! cargo bench --bench pickle              a table
@@ -7,13 +7,13 @@
 //!
 //! | case | what is timed |
 //! |---|---|
-//! | `write_1m` | the snapshot into a new file, without waiting for the disk, as CPython does not wait either |
+//! | `write_1m` | writing the snapshot to a new file; neither memreel nor CPython waits for the disk |
 //! | `load_1m` | reading that file; memreel checks the format while it reads, CPython does not |
-//! | `load_1m_unshared` | reading the same snapshot as PyTorch lays it out: each malloc and each free has a list of frames of its own |
+//! | `load_1m_unshared` | reading the same snapshot in PyTorch's layout: each malloc and each free has its own list of frames |
 //!
 //! Each figure is the median of seven runs. `extra_rss_bytes` is the peak of
-//! resident memory while it ran, less what was resident before; null where the
-//! kernel does not tell. On 2 cores of 4.5 GHz expect some 30 s, nearly all of it CPython's.
+//! resident memory during the run, minus the resident memory before it; null if
+//! the kernel does not report it. Expect about 30 s on 2 cores of 4.5 GHz, nearly all of it in CPython.
 
 use std::{
     fs::{self, File},
@@ -31,7 +31,7 @@ use million::{N_EVENTS, N_STACKS, synthetic};
 
 const N_RUNS: usize = 7;
 
-/// Runs CPython on our file; prints one line a case.
+/// The script that runs CPython on memreel's file and prints one line per case.
 const PYTHON: &str = include_str!("pickle.py");
 
 fn main() {
@@ -48,7 +48,7 @@ fn main() {
     lines.iter().for_each(|line| println!("{}", if is_json { line.json() } else { line.row() }));
 }
 
-/// One figure of one tool.
+/// The result of one case with one tool.
 struct Line {
     case: String,
     tool: &'static str,
@@ -117,7 +117,7 @@ fn load_case(case: &str, path: &Path) -> Line {
     )
 }
 
-/// The median of the runs, and the largest growth of memory in any.
+/// Measures the median time of all runs, and the largest growth of memory in any.
 fn measure<T>(case: &str, path: &Path, prepare: impl Fn(), run: impl Fn() -> T) -> Line {
     let mut seconds = Vec::new();
     let mut growth = Some(0);
@@ -135,7 +135,7 @@ fn measure<T>(case: &str, path: &Path, prepare: impl Fn(), run: impl Fn() -> T) 
     Line { case: case.into(), tool: "memreel", seconds: seconds[N_RUNS / 2], bytes, extra_rss_bytes: growth }
 }
 
-/// Makes the peak of resident memory what is resident now, and gives that.
+/// Resets the peak of resident memory to the present value, and returns that in bytes.
 fn reset_peak() -> Option<u64> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     status_bytes("VmRSS:")
@@ -147,7 +147,7 @@ fn status_bytes(key: &str) -> Option<u64> {
     Some(kilobytes.parse::<u64>().ok()? * 1024)
 }
 
-/// CPython's figures. It writes the second file too, since it makes PyTorch's own layout.
+/// Runs CPython's cases. CPython also writes the second file, because it produces PyTorch's own layout.
 fn run_python(shared: &Path, unshared: &Path) -> Option<Vec<Line>> {
     let output = Command::new("python3")
         .args(["-c", PYTHON])
@@ -157,7 +157,7 @@ fn run_python(shared: &Path, unshared: &Path) -> Option<Vec<Line>> {
         .output();
     let text = match output {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            eprintln!("skipped: there is no python3, so neither CPython's figures nor load_1m_unshared");
+            eprintln!("skipped CPython's cases and load_1m_unshared: python3 was not found");
             return None;
         }
         output => output.expect("python3 runs").stdout,

@@ -1,8 +1,8 @@
-//! How many recorded requests a second run under one setting, on one core.
+//! Times the replay: recorded requests per second under one setting, on one core.
 //!
 //! `cargo bench --bench replay -- --json`. A request is an allocation with its
 //! free. An answer takes two runs, with rising and with falling addresses, and
-//! three under the recorded setting; each run counts its requests.
+//! three under the recorded setting; the requests of every run count.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// The best of several rounds: others use this machine too.
+/// The best of several rounds, because other programs use this machine too.
 #[allow(clippy::cast_precision_loss)]
 fn measure(requests: &Requests, conf: &str) -> f64 {
     let question = Question { conf: conf.to_owned(), limit_bytes: None };

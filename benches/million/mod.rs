@@ -1,14 +1,14 @@
-//! The snapshot of 1,000,000 entries that benches read, write and ask, and the same with more.
+//! The synthetic snapshot of 1,000,000 entries, or more, that the benches read, write and analyse.
 
 use memreel::{
     Action, BlockState, PoolKind, StreamId,
     snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
 };
 
-/// Its entries.
+/// The number of entries of [`synthetic`].
 pub(crate) const N_EVENTS: usize = 1_000_000;
 const N_FRAMES: u64 = 3_000;
-/// Its distinct stacks.
+/// The number of distinct stacks.
 pub(crate) const N_STACKS: usize = 2_000;
 const N_FRAMES_OF_A_STACK: usize = 30;
 const N_SEGMENTS: u64 = 300;
@@ -24,8 +24,9 @@ pub(crate) fn synthetic() -> Snapshot {
     synthetic_of(N_EVENTS)
 }
 
-/// A snapshot whose trace and blocks agree: blocks of one size are handed out,
-/// given back and handed out again, each time with other stacks and requested sizes.
+/// A snapshot of `n_events` entries whose trace and blocks agree. Blocks of one
+/// size are allocated, freed and allocated again, each time with other stacks
+/// and requested sizes.
 pub(crate) fn synthetic_of(n_events: usize) -> Snapshot {
     let mut snapshot = Snapshot::default();
     let stacks = make_stacks(&mut snapshot);
@@ -61,7 +62,7 @@ pub(crate) fn synthetic_of(n_events: usize) -> Snapshot {
     snapshot
 }
 
-/// Blocks lie side by side from the beginning of their segment, as many in each as go evenly.
+/// Returns the address of a slot. Slots are dealt to the segments in turn, and are adjacent in each from its start.
 fn address(slot: u64) -> u64 {
     BASE + slot % N_SEGMENTS * SEGMENT_BYTES + slot / N_SEGMENTS * BLOCK_BYTES
 }

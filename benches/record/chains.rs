@@ -1,33 +1,33 @@
-//! The call chains that stack captures are measured and compared on.
+//! The call chains whose stacks are captured.
 //!
-//! Twenty functions of different frames, one calling the next: which of two
-//! call sites each uses is a bit of the path, so a path is a stack.
+//! Functions with different frames call one another. Each has two call sites,
+//! and a bit of the path selects one, so every path is another stack.
 
 use std::hint::black_box;
 
-/// How many frames a chain has between its caller and its end.
+/// The number of links of a chain; a link is two frames.
 pub(crate) const DEPTH: u32 = 10;
 
-/// Calls `end` at the end of a chain of [`DEPTH`] calls; each bit of `path`,
-/// the outermost lowest, decides from where a call is made.
+/// Calls `end` at the end of a chain of [`DEPTH`] links. Each bit of `path`
+/// selects a call site; the lowest bit is that of the outermost link.
 #[inline(never)]
 pub(crate) fn run(path: u32, end: &mut dyn FnMut()) -> u64 {
     link::<{ DEPTH }>(path, end)
 }
 
-/// Paths that are all the same.
+/// Returns the same path every time.
 pub(crate) fn same(_: u32) -> u32 {
     0
 }
 
-/// Paths that differ in the innermost four frames each time.
+/// Returns paths that differ in the innermost four links every time.
 pub(crate) fn inner4(i: u32) -> u32 {
     (i % 16) << (DEPTH - 4)
 }
 
-/// Paths that differ near the outermost frame each time: 321 of them, in turn.
+/// Returns 321 paths in turn, which differ near the outermost link every time.
 pub(crate) fn other(i: u32) -> u32 {
-    // Odd, so that the lowest bits change each time, and the others with them.
+    // The factor is odd, so the lowest bits change every time, and the others with them.
     (i % 321).wrapping_mul(0x9e37_79b1) ^ (i & 1)
 }
 
@@ -54,11 +54,11 @@ fn last(end: &mut dyn FnMut()) -> u64 {
     black_box(1)
 }
 
-/// A frame with some words of its own, and two places to call from.
+/// A link with some words on its frame and two call sites.
 #[inline(never)]
 fn frame<const LEFT: u32>(path: u32, end: &mut dyn FnMut(), next: Next) -> u64 {
     let own = black_box([u64::from(path); 3]);
-    // On two lines, or the frames would have one name.
+    // On two lines, so that the two call sites have different names.
     let called = match path & 1 {
         0 => black_box(next)(path >> 1, end),
         _ => black_box(next)(path >> 1, end) ^ 1,

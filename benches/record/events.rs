@@ -1,4 +1,4 @@
-//! Events without stacks.
+//! Cases of events without stacks.
 
 use std::{hint::black_box, sync::Barrier};
 
@@ -7,11 +7,11 @@ use memreel::{
     recorder::{Context, History, Recorder, Track},
 };
 
-use crate::tell::{Teller, median_ns};
+use crate::report::{Reporter, median_ns};
 
 const N_EVENTS: u32 = 100_000;
 
-/// An allocation, or the free of the one before.
+/// An allocation for an even `n`, its free for the odd `n` after it.
 pub(crate) fn event(n: u32, stack: StackId) -> Event {
     let action = if n.is_multiple_of(2) { Action::Alloc } else { Action::FreeRequested };
     let address = Address(0x7f00_0000_0000 + u64::from(n / 2) * 512);
@@ -29,18 +29,26 @@ fn bare() -> History {
     History::all().context(Context::None)
 }
 
-pub(crate) fn measure(teller: &Teller) {
+pub(crate) fn measure(reporter: &Reporter) {
     let off = track(&History::off());
-    teller.tell("off", "memreel", median_ns(N_EVENTS, |n| off.record(black_box(event(n, StackId::NONE)))));
+    reporter.report(
+        "off",
+        "memreel",
+        median_ns(N_EVENTS, |n| off.record(black_box(event(n, StackId::NONE)))),
+    );
     let clock = quanta::Clock::new();
-    teller.tell("clock", "quanta", median_ns(N_EVENTS, |_| _ = black_box(clock.raw())));
+    reporter.report("clock", "quanta", median_ns(N_EVENTS, |_| _ = black_box(clock.raw())));
     let on = track(&bare());
-    teller.tell("none", "memreel", median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))));
-    teller.tell("none_by_time", "memreel", by_time(&on));
-    teller.tell("two_threads_none", "memreel", two_threads(&track(&bare())));
+    reporter.report(
+        "none",
+        "memreel",
+        median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))),
+    );
+    reporter.report("none_by_time", "memreel", by_time(&on));
+    reporter.report("two_threads_none", "memreel", two_threads(&track(&bare())));
 }
 
-/// An event of a source without a lock.
+/// Nanoseconds per event of a source without a lock.
 fn by_time(track: &Track) -> f64 {
     median_ns(N_EVENTS, |n| track.record_unlocked(black_box(event(n, StackId::NONE))))
 }

@@ -1,4 +1,4 @@
-//! The export of a million events, and the names of addresses.
+//! Cases of exporting a million events, and of symbolising addresses.
 
 use std::{fs::File, hint::black_box, path::Path, time::Instant};
 
@@ -12,7 +12,7 @@ use object::{Object, ObjectSymbol};
 use crate::{
     chains,
     events::event,
-    tell::{Teller, median},
+    report::{Reporter, median},
 };
 
 const N_EVENTS: usize = 1_000_000;
@@ -20,16 +20,16 @@ const N_STACKS: usize = 2_000;
 const N_ADDRESSES: usize = 2_000;
 const N_RUNS: usize = 7;
 
-pub(crate) fn measure(teller: &Teller) {
-    export(teller);
-    symbolise(teller);
+pub(crate) fn measure(reporter: &Reporter) {
+    export(reporter);
+    symbolise(reporter);
 }
 
-fn export(teller: &Teller) {
+fn export(reporter: &Reporter) {
     let recorder = filled();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("snapshot.pickle");
-    // Names every address; what is measured is the export once they are known.
+    // This symbolises every address, so that the export is measured without it.
     let snapshot = snapshot(&recorder);
     assert_eq!((snapshot.n_events(), snapshot.stacks.len()), (N_EVENTS, N_STACKS + 1));
     let whole = median(N_RUNS, || {
@@ -39,14 +39,14 @@ fn export(teller: &Teller) {
             write(&collect_lazily(&recorder, &[&ledger], Dialect::default()), &path);
         })
     });
-    teller.tell_all("export_1m", "memreel", N_EVENTS, whole);
+    reporter.report_many("export_1m", "memreel", N_EVENTS, whole);
     let collected = median(N_RUNS, || seconds(|| drop(black_box(self::snapshot(&recorder)))));
-    teller.tell_all("export_1m_collect", "memreel", N_EVENTS, collected);
+    reporter.report_many("export_1m_collect", "memreel", N_EVENTS, collected);
     let written = median(N_RUNS, || {
         let _ = std::fs::remove_file(&path);
         seconds(|| write(&snapshot, &path))
     });
-    teller.tell_all("export_1m_write", "memreel", N_EVENTS, written);
+    reporter.report_many("export_1m_write", "memreel", N_EVENTS, written);
 }
 
 fn write(document: &impl SnapshotSource, path: &Path) {
@@ -59,7 +59,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// A recorder that holds a million events with 2,000 stacks in turn.
+/// Returns a recorder with a million events whose 2,000 stacks alternate.
 fn filled() -> Recorder {
     let recorder = Recorder::new();
     recorder.record_history(&History::all().max_entries(N_EVENTS));
@@ -69,7 +69,7 @@ fn filled() -> Recorder {
         chains::run(path, &mut || stacks.push(track.stack_of_alloc(512)));
         chains::run(path, &mut || stacks.push(track.stack_of_alloc(1024)));
     }
-    // Two events a stack, as a block's allocation and its free have the same.
+    // Two events per stack, because a block's allocation and its free have the same.
     for n in 0..N_EVENTS {
         let n_th = u32::try_from(n).expect("a million");
         track.record(event(n_th, stacks[n / 2 % stacks.len()]));
@@ -81,13 +81,13 @@ fn snapshot(recorder: &Recorder) -> Snapshot {
     collect(recorder, &[&recorder.ledger(DeviceId(0))], Dialect::default())
 }
 
-/// Names of addresses all over this program that nobody asked for before.
-fn symbolise(teller: &Teller) {
+/// Symbolises addresses from all over this program that were not symbolised before.
+fn symbolise(reporter: &Reporter) {
     let addresses = own_addresses();
     assert_eq!(addresses.len(), N_ADDRESSES);
     let ours = median(N_RUNS, || seconds(|| _ = black_box(name_addresses(&addresses))));
-    teller.tell_all("symbolise_2000", "memreel", N_ADDRESSES, ours);
-    // Once: it keeps what it has read.
+    reporter.report_many("symbolise_2000", "memreel", N_ADDRESSES, ours);
+    // A single run, because backtrace caches what it reads.
     let theirs = seconds(|| {
         for address in &addresses {
             backtrace::resolve(std::ptr::without_provenance_mut(*address), |symbol| {
@@ -95,10 +95,10 @@ fn symbolise(teller: &Teller) {
             });
         }
     });
-    teller.tell_all("symbolise_2000", "backtrace::resolve", N_ADDRESSES, theirs);
+    reporter.report_many("symbolise_2000", "backtrace::resolve", N_ADDRESSES, theirs);
 }
 
-/// Addresses inside of this program's functions, evenly spread.
+/// Returns addresses inside this program's functions, evenly spread.
 fn own_addresses() -> Vec<usize> {
     let bytes = std::fs::read("/proc/self/exe").expect("this program's file");
     let file = object::File::parse(&*bytes).expect("an ELF file");
@@ -111,7 +111,7 @@ fn own_addresses() -> Vec<usize> {
     functions.dedup();
     let measured = file.symbols().find(|symbol| symbol.name().is_ok_and(|name| name == "main"));
     let main = measured.expect("a main function").address();
-    // Where it was loaded: an address of it known at run time and in the file.
+    // The load address: the run-time address of `main` minus its address in the file.
     let loaded_at = main_address().wrapping_sub(main as usize);
     let step = functions.len() as f64 / N_ADDRESSES as f64;
     (0..N_ADDRESSES).map(|n| loaded_at.wrapping_add(functions[(n as f64 * step) as usize] as usize)).collect()

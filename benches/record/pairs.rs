@@ -1,4 +1,4 @@
-//! The worst case: a program that does nothing but allocate and free.
+//! Cases of the worst program, which does nothing but allocate and free.
 
 use std::hint::black_box;
 
@@ -10,13 +10,13 @@ use memreel::{
 
 use crate::{
     chains,
-    tell::{Teller, median_ns},
+    report::{Reporter, median_ns},
 };
 
 const N_PAIRS: u32 = 20_000;
 
-/// A pair is three events, and two stacks: of the allocation and of the free.
-pub(crate) fn measure(teller: &Teller) {
+/// Measures pairs. A pair is three events with two stacks, one of the allocation and one of the free.
+pub(crate) fn measure(reporter: &Reporter) {
     let reel = Reel::builder().device(Simulated::new(80 << 30)).build().expect("a reel");
     let pair = || drop(black_box(reel.alloc(black_box(4096)).expect("80 GiB are enough")));
     let cases = [
@@ -28,11 +28,11 @@ pub(crate) fn measure(teller: &Teller) {
         reel.record_history(&history);
         let chain = |end: &mut dyn FnMut()| median_ns(N_PAIRS, |_| _ = black_box(chains::run(0, end)));
         let empty = chain(&mut || ());
-        teller.tell(case, "memreel", chain(&mut || pair()) - empty);
+        reporter.report(case, "memreel", chain(&mut || pair()) - empty);
     }
     let best = stack_method();
     StackMethod::Backtrace.force();
     reel.record_history(&History::all());
-    teller.tell("pair_native", "memreel with backtrace's walk", median_ns(N_PAIRS / 20, |_| pair()));
+    reporter.report("pair_native", "memreel with backtrace's walk", median_ns(N_PAIRS / 20, |_| pair()));
     best.force();
 }

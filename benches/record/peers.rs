@@ -1,4 +1,4 @@
-//! Other walks over the same stack.
+//! Stack walks of other libraries, over the same stack.
 
 use std::{arch::asm, fs, ops::Range};
 
@@ -10,7 +10,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 const MAX_DEPTH: usize = 128;
 
-/// How many addresses `backtrace::trace` sees.
+/// Walks the stack with `backtrace::trace` and returns the number of addresses.
 pub(crate) fn trace() -> usize {
     let mut addresses = [0_usize; MAX_DEPTH];
     let mut n = 0;
@@ -23,14 +23,14 @@ pub(crate) fn trace() -> usize {
     n
 }
 
-/// framehop, told of all files that are loaded now.
+/// framehop with all files that are loaded now.
 pub(crate) struct Framehop {
     unwinder: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64,
 }
 
 impl Framehop {
-    /// None where the kernel does not tell what is mapped.
+    /// Returns `None` if the kernel does not list the mapped files.
     pub(crate) fn new() -> Option<Framehop> {
         let mut unwinder = UnwinderX86_64::new();
         let maps = fs::read_to_string("/proc/self/maps").ok()?;
@@ -52,7 +52,7 @@ impl Framehop {
         Some(Framehop { unwinder, cache: CacheX86_64::new() })
     }
 
-    /// How many addresses it sees.
+    /// Walks the stack and returns the number of addresses.
     #[inline(never)]
     pub(crate) fn walk(&mut self) -> usize {
         let (ip, sp, bp): (u64, u64, u64);
@@ -62,7 +62,7 @@ impl Framehop {
         }
         let mut addresses = [0_u64; MAX_DEPTH];
         let mut n = 0;
-        // SAFETY: framehop asks for words of this thread's stack, from its stack pointer outward.
+        // SAFETY: framehop reads words of this thread's stack, from its stack pointer outward.
         let mut read = |address: u64| Ok(unsafe { (address as *const u64).read_volatile() });
         let registers = UnwindRegsX86_64::new(ip, sp, bp);
         let mut frames = self.unwinder.iter_frames(ip, registers, &mut self.cache, &mut read);
@@ -78,7 +78,7 @@ impl Framehop {
     }
 }
 
-/// A loaded file as framehop wants it.
+/// Converts a loaded file into framehop's module.
 fn module(path: &str, range: Range<u64>) -> Option<Module<Vec<u8>>> {
     let bytes = fs::read(path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;

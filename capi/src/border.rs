@@ -1,4 +1,4 @@
-//! What every call crosses: panics stop here, and failures leave their text.
+//! The border that every C call crosses: it catches panics and keeps the text of failures.
 
 use std::{
     cell::RefCell,
@@ -13,14 +13,15 @@ thread_local! {
     static FAILURE: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Runs a call; a panic becomes an error like any other.
+/// Runs a call and turns a panic into an error.
 #[inline(always)]
 pub(super) fn cross<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    panic::catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::misuse("memreel has a bug: it panicked; the text stands above")))
+    panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        Err(Error::misuse("memreel has a bug: it panicked; the panic message was written to stderr"))
+    })
 }
 
-/// As [`cross`], with 0 for success and -1 for a failure.
+/// Runs a call like [`cross`]. Returns 0 for success and -1 for a failure, whose text it keeps.
 #[inline(always)]
 pub(super) fn status(call: impl FnOnce() -> Result<()>) -> c_int {
     cross(call).map_or_else(
@@ -32,17 +33,17 @@ pub(super) fn status(call: impl FnOnce() -> Result<()>) -> c_int {
     )
 }
 
-/// Leaves the text of a failure for [`memreel_error`].
+/// Keeps the text of a failure for [`memreel_error`].
 pub(super) fn note(text: &str) {
-    // A nul inside would end the text early; there is none in what memreel writes but a path may have one.
+    // A nul inside would end the text early. Only a path in the text could contain one.
     let text = CString::new(text.replace('\0', "?")).ok();
     let _ = FAILURE.try_with(|failure| failure.replace(text));
 }
 
-/// A text that a caller hands over.
+/// Reads a text argument; `what` names it in errors.
 ///
 /// # Safety
-/// The pointer is null or to characters that end in nul and live on for `'a`.
+/// The pointer is null, or points to characters that end in nul and live for `'a`.
 pub(super) unsafe fn text<'a>(what: &'static str, pointer: *const c_char) -> Result<&'a str> {
     if pointer.is_null() {
         return Err(Error::misuse(format!("{what} is null")));
@@ -52,8 +53,8 @@ pub(super) unsafe fn text<'a>(what: &'static str, pointer: *const c_char) -> Res
     text.to_str().map_err(|_| Error::misuse(format!("{what} is not UTF-8")))
 }
 
-/// Why this thread's last call failed that did; null before the first. The
-/// text is valid until the thread's next call that fails.
+/// Returns the text of this thread's latest failure; null before the first. It
+/// is valid until the thread's next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_error() -> *const c_char {
     let text = |failure: &RefCell<Option<CString>>| {

@@ -1,4 +1,4 @@
-//! CuPy's `CFunctionAllocator`: a leading parameter, no stream.
+//! The two functions of CuPy's `CFunctionAllocator`: a leading parameter, no stream.
 
 use std::{
     ffi::{c_int, c_void},
@@ -12,8 +12,8 @@ use super::{
 };
 use memreel::StreamId;
 
-/// A block on the default stream; null for zero bytes and for a failure, of
-/// which one line is written to stderr, because CuPy does not look.
+/// Allocates a block on the default stream. Returns null for zero bytes and for
+/// a failure; a failure is also written to stderr, because CuPy does not check.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, device: c_int) -> *mut c_void {
     if size == 0 {
@@ -29,7 +29,7 @@ pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, devi
     )
 }
 
-/// Takes a block back.
+/// Frees a block; null is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_cupy_free(_parameter: *mut c_void, address: *mut c_void, device: c_int) {
     torch::free(address, device);

@@ -1,4 +1,4 @@
-//! A device's own allocator and the ledger of another one, seen as one inventory.
+//! memreel's allocator and the ledger of a foreign one on the same device, as one inventory.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use memreel::{
     DeviceId, Inventory, InventorySegment, SettingsReport, allocator::CachingAllocator, recorder::Ledger,
 };
 
-/// Both record on the device's one track, so a snapshot must look at them at one instant.
+/// The inventory of one device. The allocator and the ledger record on the same
+/// track, so a snapshot must inspect both at one instant.
 #[derive(Debug)]
 pub(super) struct Both<'a> {
     pub(super) device: DeviceId,

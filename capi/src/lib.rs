@@ -1,9 +1,9 @@
-//! The C interface: memreel's allocator for PyTorch and CuPy, its recorder for anybody, from `libmemreel.so`.
+//! The C interface, `libmemreel.so`: memreel's allocator for PyTorch and CuPy, its recorder for any program.
 //!
-//! `schema/memreel.h` says what each function does. Three rules hold for all:
-//! no panic crosses the border; an address is looked up in a map of our own,
-//! whatever size, stream or device the caller names with it; and a failure
-//! leaves its text for [`memreel_error`].
+//! `schema/memreel.h` documents each function. Three rules hold for all of
+//! them: no panic crosses the border; an address is looked up in memreel's own
+//! map, whatever size, stream or device the caller passes with it; and
+//! [`memreel_error`] returns the text of a failure.
 
 mod border;
 mod cupy;

@@ -8,16 +8,16 @@ use memreel::{
     recorder::{Enabled, History},
 };
 
-/// Reads `{"enabled": "all", "max_entries": 1000}`; what is not named has its default.
+/// Reads options such as `{"enabled": "all", "max_entries": 1000}`; missing keys have their defaults.
 pub(super) fn history(text: &str) -> Result<History> {
-    let wrong = |why: &str| Error::invalid_option("memreel_record", text, why);
+    let wrong = |wanted: &str| Error::invalid_option("memreel_record", text, wanted);
     let document: Value = serde_json::from_str(text).map_err(|error| wrong(&format!("JSON: {error}")))?;
     let options = document.as_object().ok_or_else(|| wrong("an object"))?;
     options.iter().try_fold(History::all(), |history, (key, value)| option(history, key, value))
 }
 
 fn option(history: History, key: &str, value: &Value) -> Result<History> {
-    // PyTorch's None is JSON's null, which each option reads as the word "None".
+    // JSON's null stands for PyTorch's None, and each option parses "None".
     let word = || match value {
         Value::Null => Ok("None"),
         value => value.as_str().ok_or_else(|| refuse(key, value, "a text or null")),

@@ -1,4 +1,4 @@
-//! What is recorded, and where it goes; reports of allocators that are not memreel's.
+//! Recording, snapshots and statistics from C, and reports of foreign allocators.
 
 use std::{
     cell::RefCell,
@@ -21,7 +21,8 @@ use memreel::{
     snapshot::{self, Dialect, TapeSnapshot},
 };
 
-/// Switches recording. `options` is JSON, `{"enabled": "all"}`; null is everything.
+/// Starts, changes or stops recording. `options` is a JSON object such as
+/// `{"enabled": "all"}`; null records everything.
 ///
 /// # Safety
 /// `options` is null or ends in nul.
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn memreel_record(options: *const c_char) -> c_int {
     })
 }
 
-/// Writes what is known now to a file that pytorch.org/memory_viz opens; whole or not at all.
+/// Writes a snapshot to a file that pytorch.org/memory_viz opens. On failure no partial file is left.
 ///
 /// # Safety
 /// `path` ends in nul.
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn memreel_dump(path: *const c_char) -> c_int {
     status(|| pickle::save(&state()?.recorded(), Path::new(unsafe { text("the path", path)? })))
 }
 
-/// From now on a failed request writes a snapshot there before its error is returned or thrown.
+/// Makes every failed request write a snapshot under `path` before its error is returned or thrown.
 ///
 /// # Safety
 /// `path` ends in nul.
@@ -67,8 +68,9 @@ thread_local! {
     static STATS: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// A device's statistics, under the names of `torch.cuda.memory_stats`, as a
-/// JSON object; null when there is no such device. Valid until the thread's next call of it.
+/// Returns a device's statistics as a JSON object with the keys of
+/// `torch.cuda.memory_stats`; null if the device does not exist. The text is
+/// valid until this thread calls the function again.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_stats_json(device: c_int) -> *const c_char {
     let stats = cross(|| {
@@ -86,7 +88,7 @@ pub extern "C" fn memreel_stats_json(device: c_int) -> *const c_char {
         .unwrap_or(ptr::null())
 }
 
-/// What this thread allocates carries the scope's name until [`memreel_scope_end`].
+/// Begins a scope: this thread's allocations carry its name until [`memreel_scope_end`].
 ///
 /// # Safety
 /// `name` ends in nul.
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn memreel_scope_begin(name: *const c_char) -> c_int {
     })
 }
 
-/// Ends the scope that this thread began last.
+/// Ends the scope that this thread began last; fails if none is open.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_scope_end() -> c_int {
     status(|| {
@@ -109,7 +111,7 @@ pub extern "C" fn memreel_scope_end() -> c_int {
     })
 }
 
-/// Another allocator handed out a block.
+/// Records that another allocator handed out a block.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_alloc(
     device: c_int,
@@ -120,13 +122,13 @@ pub extern "C" fn memreel_record_alloc(
     report(device, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
 }
 
-/// A block went back to another allocator; say so before it can be handed out again.
+/// Records that a block is freed to another allocator; call it before the block can be reused.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_free(device: c_int, address: *mut c_void) -> c_int {
     report(device, |ledger| ledger.free(at(address)))
 }
 
-/// Another allocator got a segment from the device.
+/// Records that another allocator got a segment from the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_segment_alloc(
     device: c_int,
@@ -137,13 +139,13 @@ pub extern "C" fn memreel_record_segment_alloc(
     report(device, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
 }
 
-/// Another allocator gives a segment back to the device.
+/// Records that another allocator gives a segment back to the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_segment_free(device: c_int, address: *mut c_void) -> c_int {
     report(device, |ledger| ledger.segment_free(at(address)))
 }
 
-/// A request of another allocator failed while the device had that much free.
+/// Records that a request of another allocator failed while the device had `device_free` bytes free.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_oom(
     device: c_int,
@@ -158,14 +160,14 @@ fn at(address: *mut c_void) -> Address {
     Address(address.addr() as u64)
 }
 
-/// Tells the device's ledger; a report that contradicts what is known is a failure.
+/// Passes a report to the device's ledger; fails if it contradicts earlier ones.
 fn report(device: c_int, tell: impl FnOnce(&Ledger)) -> c_int {
     status(|| {
         let ledger = state()?.ledger(device)?;
         let before = ledger.n_contradictions();
         tell(&ledger);
         if ledger.n_contradictions() > before {
-            return Err(Error::misuse("the report contradicts those before it, and was not recorded"));
+            return Err(Error::misuse("the report contradicts earlier ones and was not recorded"));
         }
         Ok(())
     })
@@ -180,7 +182,7 @@ impl State {
         Ok(ledgers.entry(id).or_insert_with(make).clone())
     }
 
-    /// All devices, each with its allocator and its ledger.
+    /// A snapshot of all devices, each with its allocator and its ledger.
     fn recorded(&self) -> TapeSnapshot {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());

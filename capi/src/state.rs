@@ -1,4 +1,4 @@
-//! What the C interface works on: one reel for the process, and the blocks that callers hold.
+//! The state of the C interface: one reel for the process, and the ledgers of foreign allocators.
 
 use std::{
     collections::BTreeMap,
@@ -16,25 +16,25 @@ use memreel::{
     recorder::Ledger,
 };
 
-/// The process's reel and what callers have of it.
+/// The process's reel, its GPUs, and the ledgers of foreign allocators.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) reel: Reel,
     /// The GPUs behind the reel's allocators, by ordinal; none on the host.
     #[cfg(feature = "cuda")]
     gpus: Vec<Arc<Cuda>>,
-    /// Of allocators that report to memreel, by device.
+    /// The ledgers of allocators that report to memreel, by device.
     pub(super) ledgers: Mutex<BTreeMap<DeviceId, Arc<Ledger>>>,
 }
 
-/// The state, made at first use and kept until the process ends: callers free
-/// blocks until the very last.
+/// Returns the state. It is made at first use and never dropped, because
+/// callers free blocks until the process ends.
 pub(super) fn state() -> Result<&'static State> {
     static STATE: OnceCell<State> = OnceCell::new();
     STATE.get_or_try_init(State::open)
 }
 
-/// Which devices to use: the value of `MEMREEL_DEVICE`.
+/// Which devices to use, from the environment variable `MEMREEL_DEVICE`.
 enum Wanted {
     Host,
     Cuda,
@@ -80,22 +80,22 @@ impl State {
         }
     }
 
-    /// A device's allocator.
+    /// Returns a device's allocator.
     pub(super) fn allocator(&self, device: c_int) -> Result<&CachingAllocator> {
         self.reel.allocator(device)
     }
 
-    /// A new block, which is the caller's until [`State::free`].
+    /// Allocates a block; the caller owns it until [`State::free`].
     ///
-    /// Inlined, as all is between the border and the walk of the stack: each
-    /// frame in between would be walked at every call.
+    /// Inlined, like every function between the border and the stack walk,
+    /// because each frame in between would be walked at every call.
     #[inline(always)]
     pub(super) fn alloc(&self, bytes: u64, device: c_int, stream: StreamId) -> Result<Address> {
         self.allocator(device)?.alloc_raw(bytes, stream)
     }
 
-    /// Takes a block back, by its address alone; the device that the caller
-    /// names is only where to look first. Addresses are one space over all devices.
+    /// Frees a block by its address alone. The address is looked up on `device`
+    /// first, then on all others; devices share one address space.
     #[inline(always)]
     pub(super) fn free(&self, address: Address, device: c_int) -> Result<()> {
         let named = self.allocator(device).ok();
@@ -108,10 +108,10 @@ impl State {
         freed.next().unwrap_or_else(|| Err(unknown(address)))
     }
 
-    /// Another stream uses a block.
+    /// Records that another stream uses a block.
     ///
     /// # Safety
-    /// The stream is one of the block's device, and is not destroyed before the process ends.
+    /// The stream belongs to the block's device and is not destroyed before the process ends.
     pub(super) unsafe fn record_stream(&self, address: Address, stream: StreamId) -> Result<()> {
         let mut allocators = self.reel.allocators().iter();
         let found = allocators.find(|allocator| allocator.record_stream_raw(address, stream));
@@ -121,10 +121,10 @@ impl State {
         Ok(())
     }
 
-    /// Lets a GPU mark a stream; the host has no work to wait for.
+    /// Lets a GPU mark a stream; does nothing on the host, which has no queued work.
     ///
     /// # Safety
-    /// As for [`State::record_stream`].
+    /// The contract of [`State::record_stream`].
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     unsafe fn adopt(&self, device: DeviceId, stream: StreamId) {
         #[cfg(feature = "cuda")]
@@ -136,16 +136,16 @@ impl State {
 }
 
 fn unknown(address: Address) -> Error {
-    Error::misuse(format!("{address} is no live block of memreel's"))
+    Error::misuse(format!("{address} is not a live block of memreel's"))
 }
 
-/// The GPUs to use; none is the host.
+/// Opens the GPUs to use; an empty list means the host.
 #[cfg(feature = "cuda")]
 fn gpus() -> Result<Vec<Cuda>> {
     match Wanted::from_env()? {
         Wanted::Host => Ok(Vec::new()),
         Wanted::Cuda => match Cuda::all()? {
-            gpus if gpus.is_empty() => Err(Error::misuse("MEMREEL_DEVICE asks for a GPU, and there is none")),
+            gpus if gpus.is_empty() => Err(Error::misuse("MEMREEL_DEVICE is \"cuda\", but there is no GPU")),
             gpus => Ok(gpus),
         },
         Wanted::CudaIfThere => Ok(Cuda::all().unwrap_or_default()),

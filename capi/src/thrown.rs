@@ -1,10 +1,10 @@
-//! A failed request as the C++ exception that PyTorch turns into a Python one.
+//! Throwing a failed request as the C++ exception that PyTorch turns into a Python one.
 //!
-//! PyTorch does not look at what a pluggable allocator returns: a null pointer
-//! becomes a tensor. So the failure is thrown, as `c10::OutOfMemoryError`
-//! where its parts can be found in PyTorch's libraries, else as the
-//! `c10::Error` that `torchCheckFail` throws. Without PyTorch one line goes to
-//! stderr, and the caller sees null.
+//! PyTorch does not check what a pluggable allocator returns: a null pointer
+//! becomes a tensor. So the failure is thrown: as `c10::OutOfMemoryError` if
+//! its parts are found in PyTorch's libraries, else as the `c10::Error` that
+//! `torchCheckFail` throws. Without PyTorch, one line is written to stderr and
+//! the caller gets null.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -30,12 +30,12 @@ pub(super) unsafe fn throw(error: Error) {
     let is_out_of_memory = error.is_out_of_memory();
     drop(error);
     if is_out_of_memory && let Some(parts) = OutOfMemoryError::parts() {
-        // SAFETY: the caller lets itself be unwound.
+        // SAFETY: the caller can be unwound.
         unsafe { parts.throw(text) };
     }
     let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
     if let Some(check_fail) = check_fail() {
-        // SAFETY: the function throws a copy of the texts; the caller lets itself be unwound.
+        // SAFETY: the function throws a copy of the texts; the caller can be unwound.
         unsafe { check_fail(c"memreel_malloc".as_ptr(), FILE.as_ptr(), line!(), text.as_ptr()) };
     }
     eprintln!("memreel: {}", text.to_string_lossy());
@@ -48,14 +48,15 @@ type CheckFail = unsafe extern "C-unwind" fn(*const c_char, *const c_char, u32, 
 /// `c10::detail::torchCheckFail(const char*, const char*, uint32_t, const char*)`.
 fn check_fail() -> Option<CheckFail> {
     let symbol = symbol(&[c"libc10.so"], c"_ZN3c106detail14torchCheckFailEPKcS2_jS2_")?;
-    // SAFETY: the mangled name says the arguments; it never returns, which a unit stands for too.
+    // SAFETY: the mangled name encodes the arguments. It never returns, so the return type does not matter.
     Some(unsafe { mem::transmute::<*mut c_void, CheckFail>(symbol) })
 }
 
-/// Where a name is, in a library that is loaded already or anywhere in the
-/// program. Python loads PyTorch's libraries privately, so they are asked by name.
+/// Returns the address of a symbol in one of `libraries`, if that is loaded,
+/// or anywhere in the program. The libraries are named because Python loads
+/// PyTorch's privately (`RTLD_LOCAL`).
 fn symbol(libraries: &[&CStr], name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the names end in nul; nothing is loaded that was not before.
+    // SAFETY: the names end in nul; RTLD_NOLOAD loads nothing.
     let loaded = |library: &&CStr| unsafe {
         let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         (!handle.is_null()).then(|| libc::dlsym(handle, name.as_ptr())).filter(|found| !found.is_null())
@@ -87,7 +88,7 @@ type Throw = unsafe extern "C-unwind" fn(*mut c_void, *const c_void, unsafe exte
 type OperatorNew = unsafe extern "C" fn(usize) -> *mut c_void;
 type NewError = unsafe extern "C" fn(*mut c_void, SourceLocation, *mut StdString);
 
-/// What a `c10::OutOfMemoryError` is made and thrown with.
+/// The functions and tables that make and throw a `c10::OutOfMemoryError`.
 #[derive(Clone, Copy, Debug)]
 struct OutOfMemoryError {
     allocate_exception: AllocateException,
@@ -99,16 +100,16 @@ struct OutOfMemoryError {
     vtable: *const *const c_void,
 }
 
-// SAFETY: functions, and tables that nobody writes.
+// SAFETY: functions, and tables that are never written.
 unsafe impl Send for OutOfMemoryError {}
 // SAFETY: as above.
 unsafe impl Sync for OutOfMemoryError {}
 
-/// Room for the object, which has 128 bytes in PyTorch 2.11; its constructor decides what it uses.
+/// Memory for the exception, ample: it has 128 bytes in PyTorch 2.11, and other versions may differ.
 const OBJECT_BYTES: usize = 1024;
 
 impl OutOfMemoryError {
-    /// The parts, once all are found. They may appear while the program runs.
+    /// Returns the parts once all are found; libraries may be loaded while the program runs.
     fn parts() -> Option<OutOfMemoryError> {
         static FOUND: OnceLock<OutOfMemoryError> = OnceLock::new();
         if FOUND.get().is_none() {
@@ -123,7 +124,7 @@ impl OutOfMemoryError {
         let torch = |name| symbol(&[c"libc10.so", c"libc10_cuda.so"], name);
         let new_error =
             c"_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
-        // SAFETY: the mangled names say the arguments, and that a type and a table are meant.
+        // SAFETY: the mangled names encode the arguments, and which symbols are a type and a table.
         unsafe {
             Some(OutOfMemoryError {
                 allocate_exception: mem::transmute::<*mut c_void, AllocateException>(standard(
@@ -138,18 +139,20 @@ impl OutOfMemoryError {
         }
     }
 
-    /// The layouts of C++ objects above were looked at on one platform.
+    /// The layouts of C++ objects above are known for one platform only.
     #[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
     fn find() -> Option<OutOfMemoryError> {
         None
     }
 
+    /// Throws the exception with a text.
+    ///
     /// # Safety
     /// Every frame up to a handler can be unwound.
     unsafe fn throw(self, text: String) -> ! {
-        // SAFETY: the room is larger than the object, and `operator new` does not return null. The
-        // constructor takes the text's heap over and leaves an empty string behind. The class adds
-        // no data to its base, so with its table, which begins after two words, the object is one.
+        // SAFETY: the memory is larger than the object, and `operator new` does not return null. The
+        // constructor takes ownership of the text's heap memory and leaves an empty string. The class
+        // adds no data to its base, so setting its table, which begins after two words, completes it.
         unsafe {
             let object = (self.allocate_exception)(OBJECT_BYTES);
             let data = (self.operator_new)(text.len() + 1).cast::<u8>();
@@ -166,9 +169,9 @@ impl OutOfMemoryError {
     }
 }
 
-/// The object's own destructor: the first of its table.
+/// Calls the object's destructor, which is the first entry of its table.
 unsafe extern "C" fn destroy(object: *mut c_void) {
-    // SAFETY: C++ calls this once, with the object that was thrown, whose first word is its table.
+    // SAFETY: C++ calls this once, with the thrown object, whose first word points to its table.
     unsafe {
         let vtable = object.cast::<*const unsafe extern "C" fn(*mut c_void)>().read();
         (*vtable)(object);

@@ -1,4 +1,4 @@
-//! PyTorch's `CUDAPluggableAllocator`: its two functions, and the hooks it may be given.
+//! The two functions of PyTorch's `CUDAPluggableAllocator`, and its optional hooks.
 
 use std::{
     ffi::{c_int, c_void},
@@ -17,16 +17,16 @@ fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
     if size == 0 { Ok(Address(0)) } else { state()?.alloc(size as u64, device, stream) }
 }
 
-/// An address as the caller's pointer.
+/// Converts an address into a pointer for the caller.
 pub(super) fn pointer(address: Address) -> *mut c_void {
     ptr::with_exposed_provenance_mut(usize::try_from(address.0).unwrap_or(0))
 }
 
-/// A block; null for zero bytes. A failure is thrown as a C++ exception where
-/// PyTorch is loaded, which does not look at what an allocator returns.
+/// Allocates a block; returns null for zero bytes. If PyTorch is loaded, which
+/// does not check for null, a failure is thrown as a C++ exception.
 ///
 /// # Safety
-/// Where PyTorch is loaded, every caller up to a handler can be unwound.
+/// If PyTorch is loaded, every caller up to a handler can be unwound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memreel_malloc(
     size: usize,
@@ -38,19 +38,19 @@ pub unsafe extern "C-unwind" fn memreel_malloc(
         Err(error) => error,
     };
     note(&error.to_string());
-    // SAFETY: the caller lets itself be unwound.
+    // SAFETY: the caller can be unwound.
     unsafe { thrown::throw(error) };
     ptr::null_mut()
 }
 
-/// Takes a block back. Size and stream may be stale, and are not looked at;
-/// the device is where the address is looked up first.
+/// Frees a block. Size and stream may be stale and are ignored; the address is
+/// looked up on `device` first.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_free(address: *mut c_void, _size: usize, device: c_int, _stream: *mut c_void) {
     free(address, device);
 }
 
-/// Takes a block back; what is none of ours leaves its text for `memreel_error`.
+/// Frees a block; for an unknown address, `memreel_error` returns the text of the failure.
 #[inline(always)]
 pub(super) fn free(address: *mut c_void, device: c_int) {
     if !address.is_null() {
@@ -58,25 +58,26 @@ pub(super) fn free(address: *mut c_void, device: c_int) {
     }
 }
 
-/// For `set_init_fn`: opens the devices, which the first request would do too.
+/// Opens the devices, for `set_init_fn`; otherwise the first request opens them.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_init(_device_count: c_int) {
     status(|| state().map(drop));
 }
 
-/// For `set_reset_fn`: gives every segment that is not in use back to its device.
+/// Gives every unused segment back to its device, for `set_reset_fn`.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_empty_cache() {
     status(|| state()?.reel.empty_cache());
 }
 
-/// For `set_memory_fraction_fn`: a device's allocator holds at most that part of its memory.
+/// Limits a device's allocator to a fraction of its memory, for `set_memory_fraction_fn`.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_set_memory_fraction(fraction: f64, device: c_int) {
     status(|| state()?.allocator(device)?.set_memory_fraction(fraction));
 }
 
-/// For `set_base_alloc_fn`: where the segment of a block begins, and its size.
+/// Returns where the segment of a block begins and writes its size in bytes,
+/// for `set_base_alloc_fn`; null for an unknown address.
 ///
 /// # Safety
 /// `size` is null or may be written.
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn memreel_base_allocation(address: *mut c_void, size: *mu
     pointer(base)
 }
 
-/// Looks through all segments: it is asked for blocks that go to another process, not for many.
+/// Searches all segments. That is slow, but PyTorch asks only for blocks that it shares with other processes.
 fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
     let mut found = None;
     for allocator in state()?.reel.allocators() {
@@ -106,11 +107,11 @@ fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
     Ok(found)
 }
 
-/// For `set_record_stream_fn`: another stream uses a block, which is then not
-/// handed out again before that stream has come so far.
+/// Records that another stream uses a block, for `set_record_stream_fn`. The
+/// block is not reused before that stream's work queued so far is done.
 ///
 /// # Safety
-/// The stream is one of the block's device, and is not destroyed before the process ends.
+/// The stream belongs to the block's device and is not destroyed before the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memreel_record_stream(address: *mut c_void, stream: *mut c_void) {
     let (address, stream) = (Address(address.addr() as u64), stream.addr().into());

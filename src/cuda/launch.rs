@@ -1,4 +1,4 @@
-//! Arguments of kernels: a borrow that knows the stream, because cudarc's launch builder keeps its own to itself.
+//! Arguments of kernels: borrows that carry their stream, because cudarc's launch builder does not expose its own.
 
 use std::sync::Arc;
 
@@ -6,9 +6,11 @@ use cudarc::driver::{CudaStream, LaunchArgs, PushKernelArg, SyncOnDrop, sys};
 
 use super::uses::Uses;
 
-/// A slice or a view on its way into a kernel, on the stream that it was made
-/// for: launch the kernel there. While it lives, the values stay borrowed;
-/// dropped after the launch, it lets the slice's own stream wait for the kernel.
+/// A slice or a view as an argument of a kernel on one stream.
+///
+/// Launch the kernel on that stream. The values stay borrowed while the
+/// argument lives; drop it after the launch, which makes the slice's own
+/// stream wait for the kernel.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -34,7 +36,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-// SAFETY: what is pushed is a reference to the address, which outlives the builder ('b: 'a).
+// SAFETY: a reference to the address is pushed, and it outlives the builder ('b: 'a).
 unsafe impl<'a, 'b: 'a, 'c: 'b> PushKernelArg<&'b Argument<'c>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, argument: &'b Argument<'c>) -> &mut Self {

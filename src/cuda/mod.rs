@@ -1,9 +1,9 @@
 //! Typed memory for programs on cudarc: slices that return to memreel's cache when dropped.
 //!
-//! A [`Slice`] is for kernels and copies what cudarc's `CudaSlice` is: its
-//! functions take one wherever they take `impl DevicePtr`. It is never a
-//! `CudaSlice` itself: that one frees its pointer with the driver when it is
-//! dropped, and a block of memreel's is a part of a segment.
+//! A [`Slice`] works in kernels and copies like cudarc's `CudaSlice`: every
+//! function of cudarc that takes `impl DevicePtr` accepts one. It is a type of
+//! its own because a `CudaSlice` frees its pointer with the driver when it is
+//! dropped, while a block of memreel is a part of a segment.
 //!
 //! ```no_run
 //! use cudarc::driver::CudaContext;
@@ -18,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What takes a `CudaSlice` does not take a slice of ours:
+//! Functions that take a `CudaSlice` do not accept a [`Slice`]:
 //!
 //! ```compile_fail,E0308
 //! fn free_with_the_driver(slice: cudarc::driver::CudaSlice<f32>) {}
@@ -53,59 +53,60 @@ use crate::{
     event::StreamId,
 };
 
-/// The allocator of a GPU, for values with types.
+/// Allocates typed slices from the allocator of a GPU.
 pub struct Memory {
     allocator: CachingAllocator,
     ordinal: usize,
-    /// The stream that was introduced to the device last; no handle is all ones.
+    /// The handle of the stream that was last registered with the device; no handle is all ones.
     recent: AtomicU64,
 }
 
 impl Memory {
-    /// Typed memory from an allocator, whose device is a GPU.
+    /// Makes typed memory of an allocator whose device is a GPU.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] on another device.
+    /// [`Error::is_misuse`] if the device is not a GPU.
     pub fn new(allocator: &CachingAllocator) -> Result<Memory> {
         let ordinal = Cuda::behind(allocator.device()).map(Cuda::ordinal);
         let ordinal = ordinal
-            .ok_or_else(|| Error::misuse(format!("device {} is no GPU", allocator.device().name())))?;
+            .ok_or_else(|| Error::misuse(format!("device {} is not a GPU", allocator.device().name())))?;
         Ok(Memory { allocator: allocator.clone(), ordinal, recent: AtomicU64::new(u64::MAX) })
     }
 
-    /// The allocator behind it.
+    /// Returns the allocator that the slices come from.
     #[must_use]
     pub fn allocator(&self) -> &CachingAllocator {
         &self.allocator
     }
 
-    /// Memory for `len` values, for work on that stream. The stream is kept
-    /// alive as long as the device.
+    /// Allocates memory for `len` values, for work on `stream`. The stream is
+    /// kept alive as long as the device.
     ///
     /// # Errors
-    /// As [`CachingAllocator::alloc`]; [`Error::is_misuse`] for a stream of another GPU.
+    /// The errors of [`CachingAllocator::alloc`]; [`Error::is_misuse`] for a
+    /// stream of another GPU.
     ///
     /// # Safety
-    /// The memory holds what its last user left in it, which must be values of
-    /// `T`, or be overwritten before it is read.
+    /// The memory contains what its last user left in it. That must be valid
+    /// values of `T`, or be overwritten before it is read.
     #[inline]
     pub unsafe fn alloc<T: DeviceRepr>(&self, len: usize, stream: &Arc<CudaStream>) -> Result<Slice<T>> {
-        let id = self.introduce(stream)?;
+        let id = self.register(stream)?;
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::absurd_size(u64::MAX))?;
         let block = if bytes == 0 { None } else { Some(self.allocator.alloc(bytes as u64, id)?) };
         Ok(Slice::new(block, len, stream.clone()))
     }
 
-    /// As [`Memory::alloc`], with zeros.
+    /// Allocates memory for `len` values and sets all its bytes to zero.
     ///
     /// # Errors
-    /// As [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
+    /// The errors of [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
     pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(
         &self,
         len: usize,
         stream: &Arc<CudaStream>,
     ) -> Result<Slice<T>> {
-        // SAFETY: zeros are values of `T`, and are written on the stream that the slice belongs to.
+        // SAFETY: all-zero bytes are a value of `T`, and are written on the slice's own stream.
         let mut slice = unsafe { self.alloc(len, stream)? };
         if len > 0 {
             stream.memset_zeros(&mut slice).map_err(|error| self.failed("cuMemsetD8Async", error))?;
@@ -113,12 +114,12 @@ impl Memory {
         Ok(slice)
     }
 
-    /// As [`Memory::alloc`], with values from the host.
+    /// Allocates memory and copies `values` from the host into it.
     ///
     /// # Errors
-    /// As [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
+    /// The errors of [`Memory::alloc`]; [`Error::is_device`] when the driver fails.
     pub fn copy_from<T: DeviceRepr>(&self, values: &[T], stream: &Arc<CudaStream>) -> Result<Slice<T>> {
-        // SAFETY: the values are written on the stream that the slice belongs to.
+        // SAFETY: the values are written on the slice's own stream.
         let mut slice = unsafe { self.alloc(values.len(), stream)? };
         if !values.is_empty() {
             stream
@@ -128,21 +129,21 @@ impl Memory {
         Ok(slice)
     }
 
-    /// Lets the device mark a stream, once for each.
+    /// Registers a stream with the device, so that it can be marked, unless it was the last one.
     #[inline]
-    fn introduce(&self, stream: &Arc<CudaStream>) -> Result<StreamId> {
+    fn register(&self, stream: &Arc<CudaStream>) -> Result<StreamId> {
         let handle = stream.cu_stream() as u64;
         if stream.context().ordinal() != self.ordinal {
             return Err(self.foreign_stream(stream));
         }
         if self.recent.load(Ordering::Relaxed) != handle {
-            self.introduce_slowly(stream);
+            self.register_slowly(stream);
         }
         Ok(StreamId::from_handle(handle))
     }
 
     #[cold]
-    fn introduce_slowly(&self, stream: &Arc<CudaStream>) {
+    fn register_slowly(&self, stream: &Arc<CudaStream>) {
         if let Some(gpu) = Cuda::behind(self.allocator.device()) {
             let id = gpu.use_stream(stream);
             self.recent.store(id.handle(), Ordering::Relaxed);

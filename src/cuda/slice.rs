@@ -1,4 +1,5 @@
-//! Values on a GPU, in a block of memreel's.
+//! Owned values on a GPU, in a block of memreel's allocator.
+#![forbid(unsafe_code)]
 
 use std::{marker::PhantomData, ops::RangeBounds, sync::Arc};
 
@@ -11,8 +12,8 @@ use super::{
 };
 use crate::allocator::Allocation;
 
-/// Owned values on a GPU. Dropped, their block returns to the cache, for work
-/// on the same stream at once, without the device being asked.
+/// Owned values on a GPU. When dropped, their block returns to the cache, where
+/// work on the same stream can reuse it at once without a call to the driver.
 #[derive(Debug)]
 pub struct Slice<T> {
     uses: Uses,
@@ -26,35 +27,35 @@ impl<T> Slice<T> {
         Slice { uses: Uses::new(block, stream), len, values: PhantomData }
     }
 
-    /// All values, borrowed.
+    /// Borrows all values for reading.
     pub fn as_view(&self) -> View<'_, T> {
         View::new(&self.uses, 0, self.len)
     }
 
-    /// Some of the values, borrowed.
+    /// Borrows a range of the values for reading.
     ///
     /// # Panics
-    /// If the range leaves the slice.
+    /// If the range is out of bounds.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
         let (start, end) = bounds(range, self.len);
         View::new(&self.uses, start, end - start)
     }
 
-    /// Some of the values, borrowed for writing.
+    /// Borrows a range of the values for writing.
     ///
     /// # Panics
-    /// If the range leaves the slice.
+    /// If the range is out of bounds.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
         let (start, end) = bounds(range, self.len);
         ViewMut::new(&self.uses, start, end - start)
     }
 
-    /// As an argument of a kernel that reads, launched on that stream.
+    /// Returns an argument for a kernel that reads the values and is launched on `stream`.
     pub fn on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
         Argument::new(&self.uses, 0, stream)
     }
 
-    /// As an argument of a kernel that writes, launched on that stream.
+    /// Returns an argument for a kernel that writes the values and is launched on `stream`.
     pub fn on_mut<'a>(&'a mut self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
         Argument::new(&self.uses, 0, stream)
     }

@@ -1,4 +1,5 @@
-//! Uses of a block on other streams than its own: who waits for whom, and when it may be reused.
+//! The order of streams that use one block, and when the block may be reused.
+#![forbid(unsafe_code)]
 
 use std::sync::{
     Arc, OnceLock,
@@ -9,23 +10,24 @@ use cudarc::driver::{CudaEvent, CudaStream, SyncOnDrop, sys};
 
 use crate::{allocator::Allocation, device::Cuda, event::StreamId};
 
-/// A block and the streams that touch it.
+/// A block and the streams that use it.
 ///
-/// On its own stream everything is in order: work, reuse of the block, work on
-/// what came into it. Another stream waits for that order when it begins, and
-/// what follows on the own stream waits for it, as far as cudarc manages
-/// streams at all ([`is_managing_stream_synchronization`]); and the block is
-/// not handed out again before it is done.
+/// On the block's own stream all work is in order: uses of the block, its
+/// reuse, and uses after that. If cudarc manages streams
+/// ([`is_managing_stream_synchronization`]), another stream waits for the own
+/// stream before it uses the block, and later work on the own stream waits for
+/// that use. In any case the block is not handed out again before the use is
+/// done.
 ///
 /// [`is_managing_stream_synchronization`]: cudarc::driver::CudaContext::is_managing_stream_synchronization
 #[derive(Debug)]
 pub(super) struct Uses {
-    /// None for a slice without elements.
+    /// `None` for a slice without elements.
     block: Option<Allocation>,
     stream: Arc<CudaStream>,
-    /// After the latest use on another stream, which waited for those before it.
+    /// The event after the latest use on another stream, which waited for the uses before it.
     elsewhere: OnceLock<CudaEvent>,
-    /// The device could not mark one of the streams, so the own stream waits instead.
+    /// Set when the device cannot mark one of the streams: the own stream then waits at the drop.
     waits_at_end: AtomicBool,
 }
 
@@ -43,8 +45,7 @@ impl Uses {
         self.block.as_ref().map_or(0, |block| block.address().0)
     }
 
-    /// The block is about to be used on a stream; what comes back is dropped
-    /// when that use is queued.
+    /// Prepares a use of the block on a stream. Drop the returned guard after the use is queued.
     pub(super) fn begin<'a>(&'a self, stream: &'a CudaStream) -> SyncOnDrop<'a> {
         let context = self.stream.context();
         let is_managed = context.is_managing_stream_synchronization();
@@ -56,7 +57,7 @@ impl Uses {
         }
         let is_guarded = self.record_stream(stream);
         if !is_managed {
-            // The program orders its streams; only the reuse of the block is ours.
+            // The program orders its streams; only the reuse of the block is handled here.
             return if is_guarded { SyncOnDrop::Record(None) } else { SyncOnDrop::Sync(Some(stream)) };
         }
         context.record_err(stream.join(&self.stream));
@@ -67,8 +68,8 @@ impl Uses {
         SyncOnDrop::Record(Some((event, stream)))
     }
 
-    /// Tells the allocator of a stream; false when the device does not know it.
-    /// A stream that nobody introduced may be gone when the block is freed.
+    /// Records a stream on the block; returns false if the device does not know
+    /// the stream. Such a stream may be destroyed before the block is freed.
     fn record_stream(&self, stream: &CudaStream) -> bool {
         let Some(block) = &self.block else { return true };
         let id = StreamId::from_handle(stream.cu_stream() as u64);
@@ -87,7 +88,7 @@ impl Uses {
         self.elsewhere.get()
     }
 
-    /// As [`Uses::begin`] on a stream that is introduced first.
+    /// Registers the stream with the device, then prepares a use like [`Uses::begin`].
     pub(super) fn begin_on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> SyncOnDrop<'a> {
         if let Some(gpu) = self.block.as_ref().and_then(|block| Cuda::behind(block.device())) {
             gpu.use_stream(stream);

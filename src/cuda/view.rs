@@ -1,4 +1,5 @@
-//! Parts of a slice, borrowed.
+//! Borrowed ranges of a slice.
+#![forbid(unsafe_code)]
 
 use std::{
     marker::PhantomData,
@@ -10,10 +11,10 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDro
 
 use super::{launch::Argument, uses::Uses};
 
-/// Where a range begins and ends in `len` values.
+/// Returns the start and the end of a range in `len` values.
 ///
 /// # Panics
-/// If it leaves them.
+/// If the range is out of bounds.
 pub(super) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -45,10 +46,10 @@ macro_rules! views {
                 $name { uses, offset, len, values: PhantomData }
             }
 
-            /// Some of the values, borrowed.
+            /// Borrows a range of the values for reading.
             ///
             /// # Panics
-            /// If the range leaves the view.
+            /// If the range is out of bounds.
             pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
                 let (start, end) = bounds(range, self.len);
                 View::new(self.uses, self.offset + start, end - start)
@@ -78,38 +79,38 @@ macro_rules! views {
 }
 
 views! {
-    /// Values of a [`Slice`](super::Slice), to be read.
+    /// A range of a [`Slice`](super::Slice), borrowed for reading.
     View of &'a [T];
-    /// Values of a [`Slice`](super::Slice), to be written.
+    /// A range of a [`Slice`](super::Slice), borrowed for writing.
     ViewMut of &'a mut [T];
 }
 
 impl<T> View<'_, T> {
-    /// As an argument of a kernel that reads, launched on that stream.
+    /// Returns an argument for a kernel that reads the values and is launched on `stream`.
     pub fn on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
         Argument::new(self.uses, self.offset_bytes(), stream)
     }
 }
 
 impl<T> ViewMut<'_, T> {
-    /// As an argument of a kernel that writes, launched on that stream.
+    /// Returns an argument for a kernel that writes the values and is launched on `stream`.
     pub fn on_mut<'a>(&'a mut self, stream: &'a Arc<CudaStream>) -> Argument<'a> {
         Argument::new(self.uses, self.offset_bytes(), stream)
     }
 
-    /// Some of the values, borrowed for writing.
+    /// Borrows a range of the values for writing.
     ///
     /// # Panics
-    /// If the range leaves the view.
+    /// If the range is out of bounds.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
         let (start, end) = bounds(range, self.len);
         ViewMut::new(self.uses, self.offset + start, end - start)
     }
 
-    /// The values before a place, and those from it on.
+    /// Borrows the values before index `middle`, and those from it on, for writing.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If `middle` is greater than the length.
     pub fn split_at_mut(&mut self, middle: usize) -> (ViewMut<'_, T>, ViewMut<'_, T>) {
         assert!(middle <= self.len, "{middle} of {} values", self.len);
         (

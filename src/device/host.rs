@@ -1,4 +1,4 @@
-//! The default device: this process's own memory, from anonymous mmap.
+//! The default device: memory of this process, from anonymous `mmap`.
 
 use std::ptr;
 
@@ -14,10 +14,10 @@ use crate::{
     event::{Address, StreamId},
 };
 
-/// The memory of this machine.
+/// The main memory of this machine as a [`Device`].
 ///
-/// Segments are real, zeroed and writable. The host runs its streams at once,
-/// so every mark is passed the moment it is made.
+/// Segments are real, zeroed and writable. The host has no queued work, so
+/// every mark is passed as soon as it is made.
 ///
 /// ```
 /// use memreel::device::{Device, Host};
@@ -28,7 +28,7 @@ use crate::{
 pub struct Host(());
 
 impl Host {
-    /// The host.
+    /// Creates the device; it takes no memory until a segment is requested.
     #[must_use]
     pub fn new() -> Host {
         Host(())
@@ -72,15 +72,15 @@ unsafe impl Device for Host {
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
         let (Ok(start), Ok(len)) = (usize::try_from(address.0), usize::try_from(bytes)) else { return };
-        // SAFETY: the caller says that this is a whole mapping of ours that
-        // nothing uses. A failure would leave it mapped: a leak, nothing worse.
+        // SAFETY: the caller guarantees that this is a whole mapping of ours
+        // that nothing uses. On failure it stays mapped, which is only a leak.
         let unmapped = unsafe { munmap(ptr::with_exposed_provenance_mut(start), len) };
         debug_assert!(unmapped.is_ok(), "munmap({address}, {bytes}): {unmapped:?}");
     }
 
     fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
         let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
-        // Pages that nobody may touch cost no memory, and none is set aside for them.
+        // Inaccessible pages use no memory, and with NORESERVE the kernel sets none aside.
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a null hint lets the kernel choose, so no mapping is replaced.
         match unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) } {
@@ -94,14 +94,14 @@ unsafe impl Device for Host {
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
         // SAFETY: to the kernel a range is a mapping like a segment, and the
-        // caller says that it is ours and that nothing uses it.
+        // caller guarantees that it is ours and that nothing uses it.
         unsafe { self.segment_free(address, bytes) }
     }
 
     unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
         let Some((start, len)) = pages(address, bytes) else { return Ok(false) };
-        // SAFETY: the caller says that these are pages of a range of ours
-        // without memory; making them accessible harms nobody.
+        // SAFETY: the caller guarantees that these are pages of a range of ours
+        // without memory; no pointer refers to them yet.
         match unsafe { mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) } {
             Ok(()) => Ok(true),
             Err(Errno::NOMEM) => Ok(false),
@@ -111,9 +111,9 @@ unsafe impl Device for Host {
 
     unsafe fn range_unmap(&self, address: Address, bytes: u64) {
         let Some((start, len)) = pages(address, bytes) else { return };
-        // SAFETY: the caller says that these pages are ours and that nothing
-        // uses them. The advice returns the memory at once; mapped again, the
-        // pages read as zero.
+        // SAFETY: the caller guarantees that these pages are ours and that
+        // nothing uses them. The advice returns the memory at once; pages that
+        // are mapped again read as zero.
         let unmapped = unsafe {
             madvise(start, len, Advice::LinuxDontNeed)
                 .and_then(|()| mprotect(start, len, MprotectFlags::empty()))
@@ -136,7 +136,8 @@ unsafe impl Device for Host {
     fn forget(&self, _mark: Mark) {}
 }
 
-/// A part of the address space as the kernel's calls want it.
+/// Returns the pointer and the length that the kernel's calls take, or `None`
+/// when they do not fit `usize`.
 fn pages(address: Address, bytes: u64) -> Option<(*mut std::ffi::c_void, usize)> {
     let start = usize::try_from(address.0).ok()?;
     Some((ptr::with_exposed_provenance_mut(start), usize::try_from(bytes).ok()?))

@@ -1,4 +1,4 @@
-//! An adaptor that refuses beyond a budget, so that out-of-memory is a test and not an accident.
+//! An adaptor that limits another device to a budget, for testing out-of-memory paths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,11 +8,12 @@ use crate::{
     event::{Address, StreamId},
 };
 
-/// Another device, of which only a part may be used.
+/// Wraps a device and hands out at most a fixed number of bytes of it.
 ///
-/// Allocators take memory in segments: with PyTorch's rules a request of more
-/// than 1 MiB needs room for 20 MiB. On the host a limit is also what makes a
-/// failed request likely at all: without one the system gives more than it has.
+/// Allocators take memory in segments: under PyTorch's rules a request of more
+/// than 1 MiB can need a segment of 20 MiB, so leave room for whole segments.
+/// On the host, requests rarely fail without a limit, because the kernel
+/// overcommits memory.
 ///
 /// ```
 /// use memreel::device::{Device, Limit, Simulated};
@@ -30,13 +31,13 @@ pub struct Limit<D> {
 }
 
 impl<D: Device> Limit<D> {
-    /// At most `budget_bytes` of a device.
+    /// Limits `device` to `budget_bytes` bytes of segments and mapped pages.
     #[must_use]
     pub fn new(device: D, budget_bytes: u64) -> Limit<D> {
         Limit { device, budget_bytes, used_bytes: AtomicU64::new(0) }
     }
 
-    /// The device behind it.
+    /// Returns the wrapped device.
     pub fn get_ref(&self) -> &D {
         &self.device
     }
@@ -51,7 +52,7 @@ impl<D: Device> Limit<D> {
     }
 }
 
-// SAFETY: the ranges are the inner device's, which keeps the contract.
+// SAFETY: every range comes from the inner device, which keeps the contract.
 unsafe impl<D: Device> Device for Limit<D> {
     fn name(&self) -> String {
         self.device.name()
@@ -83,13 +84,13 @@ unsafe impl<D: Device> Device for Limit<D> {
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
         // SAFETY: the segment came from the inner device through `segment_alloc`
-        // above, and the caller gave the rest of the promise.
+        // above, and the caller guarantees the rest of the contract.
         unsafe { self.device.segment_free(address, bytes) };
         self.give_back(bytes);
     }
 
     fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
-        // Addresses cost nothing; memory counts when it is mapped.
+        // Reserved addresses use no memory; only mapped pages count.
         self.device.range_reserve(bytes, page_bytes)
     }
 

@@ -1,4 +1,4 @@
-//! A device of addresses without memory: an 80 GB run on a laptop, the same every time.
+//! A device of addresses without memory: deterministic runs of any size on any machine.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,22 +14,23 @@ use crate::{
 /// Addresses are multiples of this, as a driver's are.
 const ALIGNMENT_BYTES: u64 = 2 << 20;
 
-/// Where a device without a script begins.
+/// The first address of a segment when there is no script.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// Where its ranges of addresses begin, away from its segments.
+/// The first address of a reserved range, far from the segments.
 const RANGE_BASE: u64 = 0x6000_0000_0000;
 
-/// Below which falling segments lie, and falling ranges: far apart, and whole numbers to JavaScript.
+/// The upper ends of falling segments and of falling ranges: far apart, and
+/// at most 2^53, so that JavaScript represents the addresses exactly.
 const TOP: u64 = 1 << 51;
 const RANGE_TOP: u64 = 1 << 52;
 
-/// A device that hands out addresses and does what it is told.
+/// A test device that hands out addresses without memory and fails on demand.
 ///
-/// Without a script it gives the lowest range that is free, from
-/// `0x7f00_0000_0000` upward. With one it gives the scripted addresses in
-/// order. A stream is idle until [`Simulated::set_busy`]; marks on a busy
-/// stream are passed at [`Simulated::set_idle`].
+/// By default a segment gets the lowest free range from `0x7f00_0000_0000`
+/// upward; with a script, segments get the scripted addresses in order. A
+/// stream is idle until [`Simulated::set_busy`]; marks on a busy stream are
+/// passed at [`Simulated::set_idle`].
 ///
 /// ```
 /// use memreel::device::{Device, Simulated};
@@ -51,10 +52,10 @@ struct State {
     mapped_bytes: u64,
     script: Option<VecDeque<u64>>,
     range_script: Option<VecDeque<u64>>,
-    /// Addresses are handed out from above.
+    /// Addresses are handed out from the highest down.
     falls: bool,
     n_refusals: u32,
-    /// How many marks or questions about marks fail.
+    /// How many of the next operations on marks fail.
     n_failures: u32,
     free_bytes: Option<u64>,
     busy: Vec<StreamId>,
@@ -64,33 +65,33 @@ struct State {
 }
 
 impl Simulated {
-    /// A device with that much memory.
+    /// Creates a device of `total_bytes` bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Simulated {
         Simulated { total_bytes, state: Mutex::default() }
     }
 
-    /// Hands out these addresses, in order, instead of its own.
+    /// Hands out these addresses as segments, in order.
     ///
-    /// A request beyond the last, or an address that overlaps a live segment,
-    /// is an error: the script does not fit the program.
+    /// A request after the last address, or an address that overlaps a live
+    /// segment, is a device error: the script does not match the program.
     #[must_use]
     pub fn scripted(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
         self.state().script = Some(addresses.into_iter().collect());
         self
     }
 
-    /// Hands out these addresses, in order, as ranges of expandable segments.
+    /// Hands out these addresses as ranges of expandable segments, in order.
     #[must_use]
     pub fn scripted_ranges(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
         self.state().range_script = Some(addresses.into_iter().collect());
         self
     }
 
-    /// Hands out the highest addresses that are free, below 2^51, instead of the lowest.
+    /// Hands out the highest free addresses, below 2^51, instead of the lowest.
     ///
     /// Best fit takes the lowest of equal blocks, so the order of addresses
-    /// decides ties; a run each way shows how much hangs on it.
+    /// decides ties. A run with each order shows how much depends on it.
     ///
     /// ```
     /// use memreel::device::{Device, Simulated};
@@ -106,48 +107,48 @@ impl Simulated {
         self
     }
 
-    /// Gives a stream the number that orders it among others.
+    /// Sets the value that [`Device::stream_number`] returns for a stream.
     #[must_use]
     pub fn with_stream_number(self, stream: StreamId, number: u64) -> Simulated {
         self.state().numbers.insert(stream, number);
         self
     }
 
-    /// The next `n` requests find the device full.
+    /// Makes the next `n` requests for memory find the device full.
     pub fn refuse_next(&self, n: u32) {
         self.state().n_refusals = n;
     }
 
-    /// The next `n` marks, or questions about marks, are device failures.
+    /// Makes the next `n` operations on marks fail with a device error.
     pub fn fail_next(&self, n: u32) {
         self.state().n_failures = n;
     }
 
-    /// Claims to have that much free, whatever it gave; `None` tells the truth again.
+    /// Overrides what [`Device::free_bytes`] reports; `None` restores the true value.
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
         self.state().free_bytes = free_bytes;
     }
 
-    /// From now on marks on the stream stay ahead of it.
+    /// Makes a stream busy: marks made on it from now on are not passed.
     pub fn set_busy(&self, stream: StreamId) {
         self.state().busy.push(stream);
     }
 
-    /// The stream passes every mark it has.
+    /// Makes a stream idle: it passes all its marks.
     pub fn set_idle(&self, stream: StreamId) {
         let mut state = self.state();
         state.busy.retain(|busy| *busy != stream);
         state.pending.retain(|_, on| *on != stream);
     }
 
-    /// Every stream passes every mark.
+    /// Makes every stream idle: all marks are passed.
     pub fn synchronize(&self) {
         let mut state = self.state();
         state.busy.clear();
         state.pending.clear();
     }
 
-    /// How many segments and ranges are out.
+    /// Returns the number of segments and ranges that were not given back.
     #[must_use]
     pub fn n_segments(&self) -> usize {
         let state = self.state();
@@ -160,18 +161,18 @@ impl Simulated {
 }
 
 impl State {
-    /// Whether the next request was told to find the device full.
+    /// Consumes one of the refusals that [`Simulated::refuse_next`] ordered, if any is left.
     fn refuses(&mut self) -> bool {
         let refuses = self.n_refusals > 0;
         self.n_refusals -= u32::from(refuses);
         refuses
     }
 
-    /// The failure, if the next one was told to fail.
+    /// Consumes one of the failures that [`Simulated::fail_next`] ordered, if any is left.
     fn fails(&mut self) -> Result<()> {
         let fails = self.n_failures > 0;
         self.n_failures -= u32::from(fails);
-        if fails { Err(Error::device("simulated", "told to fail")) } else { Ok(()) }
+        if fails { Err(Error::device("simulated", "failure requested by `fail_next`")) } else { Ok(()) }
     }
 
     fn used_bytes(&self) -> u64 {
@@ -184,7 +185,7 @@ fn overlaps(taken: &BTreeMap<u64, u64>, start: u64, bytes: u64) -> bool {
     before.is_some_and(|(at, len)| at + len > start)
 }
 
-/// The lowest addresses from `base` on that nothing has taken; `None` at the end of 64 bits.
+/// Returns the lowest free start from `base` on; `None` at the end of 64 bits.
 fn lowest_free(taken: &BTreeMap<u64, u64>, base: u64, bytes: u64) -> Option<u64> {
     let mut start = base;
     for (at, len) in taken.range(base..) {
@@ -196,7 +197,7 @@ fn lowest_free(taken: &BTreeMap<u64, u64>, base: u64, bytes: u64) -> Option<u64>
     start.checked_add(bytes).map(|_| start)
 }
 
-/// The highest addresses below `top` that nothing has taken; `None` at zero.
+/// Returns the highest free start below `top`; `None` when zero is reached.
 fn highest_free(taken: &BTreeMap<u64, u64>, top: u64, bytes: u64) -> Option<u64> {
     let below = |end: u64| end.checked_sub(bytes).map(|start| start / ALIGNMENT_BYTES * ALIGNMENT_BYTES);
     let mut start = below(top)?;
@@ -209,7 +210,8 @@ fn highest_free(taken: &BTreeMap<u64, u64>, top: u64, bytes: u64) -> Option<u64>
     Some(start)
 }
 
-/// The next address of a script, or without one a free one; `None` when there is none.
+/// Returns the next address of the script, or a free one if there is no
+/// script; `None` when no address is free.
 fn next_address(
     script: &mut Option<VecDeque<u64>>,
     taken: &BTreeMap<u64, u64>,
@@ -218,22 +220,21 @@ fn next_address(
 ) -> Result<Option<u64>> {
     let Some(script) = script else { return Ok(free()) };
     let scripted = script.pop_front();
-    let start =
-        scripted.ok_or_else(|| Error::device("simulated", "the script of addresses has come to its end"))?;
+    let start = scripted.ok_or_else(|| Error::device("simulated", "the script has no more addresses"))?;
     if overlaps(taken, start, bytes) {
-        return Err(Error::device("simulated", format!("the script gives {start:#x} while it is in use")));
+        return Err(Error::device("simulated", format!("the script returns {start:#x}, which is in use")));
     }
     Ok(Some(start))
 }
 
-/// A free place by the device's order of addresses.
+/// Returns a free start by the device's order of addresses.
 fn free_place(falls: bool, taken: &BTreeMap<u64, u64>, base: u64, top: u64, bytes: u64) -> Option<u64> {
     if falls { highest_free(taken, top, bytes) } else { lowest_free(taken, base, bytes) }
 }
 
-// SAFETY: what is out is disjoint: `free_place` finds a gap in it and a
-// scripted address that overlaps it is refused. The memory is not host
-// visible, so nobody makes pointers of the addresses.
+// SAFETY: live ranges are disjoint: `free_place` returns a gap between them, and
+// a scripted address that overlaps one is refused. The memory is not host
+// visible, so no pointers are made from the addresses.
 unsafe impl Device for Simulated {
     fn name(&self) -> String {
         "simulated".into()
@@ -266,7 +267,7 @@ unsafe impl Device for Simulated {
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
         let freed = self.state().live.remove(&address.0);
-        debug_assert_eq!(freed, Some(bytes), "segment {address} was not given out so");
+        debug_assert_eq!(freed, Some(bytes), "segment {address} was not handed out with {bytes} bytes");
     }
 
     fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
@@ -280,7 +281,7 @@ unsafe impl Device for Simulated {
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
         let released = self.state().ranges.remove(&address.0);
-        debug_assert_eq!(released, Some(bytes), "range {address} was not given out so");
+        debug_assert_eq!(released, Some(bytes), "range {address} was not handed out with {bytes} bytes");
     }
 
     unsafe fn range_map(&self, _address: Address, bytes: u64) -> Result<bool> {
@@ -316,7 +317,7 @@ unsafe impl Device for Simulated {
     fn wait(&self, mark: Mark) -> Result<()> {
         let mut state = self.state();
         state.fails()?;
-        // Nobody else will make the stream idle, so waiting itself does.
+        // No work will ever finish on the stream, so waiting makes it idle up to the mark.
         if let Some(stream) = state.pending.get(&mark.0).copied() {
             state.pending.retain(|number, on| *on != stream || *number > mark.0);
         }

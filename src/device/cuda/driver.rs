@@ -1,4 +1,4 @@
-//! The driver: whether it is there, its errors as ours, and a device's context made current for a while.
+//! NVIDIA's driver: loading it, converting its errors, and making a device's context current.
 
 use std::ptr;
 
@@ -9,28 +9,28 @@ use cudarc::driver::{
 
 use crate::error::{Error, Result};
 
-/// What the driver answers.
+/// The result of a driver call.
 pub(super) type Answer<T> = std::result::Result<T, DriverError>;
 
-/// What the driver's failures become.
+/// Converts a driver's failure of the call `what` into an [`Error`].
 pub(super) fn failed(device: &str, what: &str, error: DriverError) -> Error {
     Error::device(device, format!("{what}: {error}"))
 }
 
-/// Whether the driver said that it has no memory left.
+/// Returns true if the driver reported that no memory is left.
 pub(super) fn is_full(error: DriverError) -> bool {
     error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY
 }
 
 /// Loads and initialises the driver.
 ///
-/// cudarc ends the program when it finds no driver, so the loader is asked
-/// first. cudarc has a function for that too, but only where it loads the
-/// driver at run time, which another crate of the program may have changed.
+/// cudarc panics when the driver is missing, so this checks with the loader
+/// first. cudarc's own check exists only when it loads the driver at run time,
+/// and another crate of the program may have turned that feature off.
 pub(super) fn start() -> Result<()> {
     let names = [c"libcuda.so.1", c"libcuda.so"];
-    // SAFETY: the names end in nul; loading NVIDIA's driver runs its initialisers, which is what
-    // using it means.
+    // SAFETY: the names end in nul; loading the driver runs its initialisers, which any use of
+    // CUDA does.
     let is_there = |name: &std::ffi::CStr| unsafe { !libc::dlopen(name.as_ptr(), libc::RTLD_NOW).is_null() };
     if !names.into_iter().any(is_there) {
         return Err(Error::device("cuda", "NVIDIA's driver (libcuda.so.1) is not installed"));
@@ -38,14 +38,14 @@ pub(super) fn start() -> Result<()> {
     result::init().map_err(|error| failed("cuda", "cuInit", error))
 }
 
-/// The primary context of a device, the one that CUDA's runtime and cudarc use too.
+/// The primary context of a device, which CUDA's runtime and cudarc share.
 #[derive(Debug)]
 pub(super) struct Primary {
     device: sys::CUdevice,
     context: sys::CUcontext,
 }
 
-// SAFETY: a context may be pushed on any thread at any time; the driver locks for itself.
+// SAFETY: a context may be pushed on any thread at any time; the driver synchronises internally.
 unsafe impl Send for Primary {}
 // SAFETY: as above.
 unsafe impl Sync for Primary {}
@@ -57,12 +57,12 @@ impl Primary {
         Ok(Primary { device, context })
     }
 
-    /// Makes the context current on this thread until the answer is dropped.
+    /// Makes the context current on this thread until the returned guard is dropped.
     pub(super) fn enter(&self) -> Answer<Entered> {
         // SAFETY: the context is retained until `self` is dropped.
         unsafe { sys::cuCtxPushCurrent_v2(self.context).result()? };
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the mode is this thread's own, and a valid one goes in.
+        // SAFETY: the mode belongs to this thread, and the value passed is valid.
         let relaxed = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode).result() };
         Ok(Entered { capture_mode: relaxed.ok().map(|()| mode) })
     }
@@ -70,15 +70,17 @@ impl Primary {
 
 impl Drop for Primary {
     fn drop(&mut self) {
-        // SAFETY: retained once in `retain`. At the end of the process the driver may be gone
-        // already and says so, which changes nothing.
+        // SAFETY: retained once in `retain`. At the end of the process the driver may already be
+        // unloaded and return an error, which is harmless.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
 
-/// While it lives, a device's context is current, and this thread may ask for
-/// memory although a graph is being captured: what is asked for here belongs to
-/// no graph (caching-allocator.md 2.5).
+/// Guard that keeps a device's context current on this thread.
+///
+/// While it lives, this thread may also request memory during a graph capture:
+/// what it requests does not become part of the graph
+/// (`docs/caching-allocator.md` 2.5).
 #[derive(Debug)]
 pub(super) struct Entered {
     capture_mode: Option<sys::CUstreamCaptureMode>,

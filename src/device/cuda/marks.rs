@@ -1,4 +1,4 @@
-//! Marks on streams: events of the driver, kept for the next mark once they are passed.
+//! Marks on streams: events of the driver, which are reused after their mark was forgotten.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,16 +11,16 @@ use crate::event::StreamId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DriverEvent(pub(super) sys::CUevent);
 
-// SAFETY: events may be recorded, asked and destroyed on any thread; the driver locks for itself.
+// SAFETY: events may be recorded, queried and destroyed on any thread; the driver synchronises internally.
 unsafe impl Send for DriverEvent {}
 
-/// The streams that may be marked, and the marks that are asked about.
+/// The streams that may be marked, and the marks that are live.
 ///
-/// A [`Mark`] and a [`StreamId`] are numbers that anyone can make, and the
-/// driver takes its handles on trust; so both are looked up here first.
+/// Any caller can make a [`Mark`] or a [`StreamId`] from a number, and the
+/// driver does not check its handles, so both are looked up here first.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    /// By handle; those of cudarc are kept alive.
+    /// By handle; streams that cudarc owns are kept alive.
     streams: HashMap<u64, Option<Arc<CudaStream>>>,
     live: HashMap<u64, DriverEvent>,
     idle: Vec<DriverEvent>,
@@ -29,25 +29,26 @@ pub(super) struct Marks {
 
 impl Marks {
     pub(super) fn know(&mut self, stream: StreamId, owner: Option<Arc<CudaStream>>) {
-        // A stream that cudarc owns stays owned, whoever names it next.
+        // A stream that cudarc owns stays owned when it is added again by its handle alone.
         let known = self.streams.entry(stream.handle()).or_default();
         *known = owner.or_else(|| known.take());
     }
 
-    /// The driver's handle of a stream that may be marked.
+    /// Returns the driver's handle of a stream, or `None` if the stream may not be marked.
     pub(super) fn handle(&self, stream: StreamId) -> Option<sys::CUstream> {
-        // 0, 1 and 2 are the driver's own names: the default stream, as legacy and as one a thread.
+        // 0, 1 and 2 are the driver's constants for the default, the legacy default and the
+        // per-thread default stream.
         let is_known = stream.handle() <= 2 || self.streams.contains_key(&stream.handle());
         is_known.then_some(stream.handle() as sys::CUstream)
     }
 
-    /// An event to record; the context is current.
+    /// Returns an event to record. The caller has made the context current.
     pub(super) fn event(&mut self) -> Answer<DriverEvent> {
         let make = || event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map(DriverEvent);
         self.idle.pop().map_or_else(make, Ok)
     }
 
-    /// The mark of an event that was recorded.
+    /// Makes a mark of an event that was recorded.
     pub(super) fn mark(&mut self, event: DriverEvent) -> Mark {
         self.n_marks += 1;
         self.live.insert(self.n_marks, event);
@@ -66,7 +67,7 @@ impl Marks {
         self.idle.push(event);
     }
 
-    /// Every event there is, for their end.
+    /// Removes and returns every event, live or idle.
     pub(super) fn take_all(&mut self) -> Vec<DriverEvent> {
         self.live.drain().map(|(_, event)| event).chain(self.idle.drain(..)).collect()
     }

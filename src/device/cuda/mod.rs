@@ -22,12 +22,12 @@ use driver::{Answer, Entered, Primary, failed, is_full, start};
 use marks::{DriverEvent, Marks};
 use pages::Ranges;
 
-/// One GPU, through its primary context, which CUDA's runtime and cudarc use too.
+/// One NVIDIA GPU, used through its primary context, which CUDA's runtime and cudarc share.
 ///
-/// The context is made at the first call that needs it, so a GPU that nobody
-/// uses costs nothing. Freed memory can be reused on its own stream at once;
-/// a block that other streams use waits for them, and only for streams the
-/// device knows: the default stream, and those of [`Cuda::use_stream`].
+/// The context is made at the first call that needs it, so an unused GPU costs
+/// nothing. Freed memory can be reused on its own stream at once. A block that
+/// other streams use waits for them; those must be streams that the device
+/// knows: the default stream, and those passed to [`Cuda::use_stream`].
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Cuda {
     ordinal: i32,
     device: sys::CUdevice,
     total_bytes: u64,
-    /// What pages must be multiples of; `None` without virtual memory.
+    /// Page sizes must be multiples of this; `None` if the driver has no virtual memory calls.
     granularity_bytes: Option<u64>,
     primary: OnceCell<Primary>,
     marks: Mutex<Marks>,
@@ -51,13 +51,13 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    /// The GPU behind a device, wrapped or not; `None` for other devices.
+    /// Returns the GPU that a device is or wraps; `None` for other devices.
     #[must_use]
     pub fn behind(device: &dyn Device) -> Option<&Cuda> {
         device.as_any()?.downcast_ref()
     }
 
-    /// How many GPUs there are.
+    /// Returns the number of GPUs.
     ///
     /// # Errors
     /// [`Error::is_device`] without NVIDIA's driver, or when it cannot start.
@@ -67,7 +67,7 @@ impl Cuda {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// The GPU of that ordinal.
+    /// Opens the GPU with an ordinal, counted from 0.
     ///
     /// # Errors
     /// [`Error::is_device`] without NVIDIA's driver or without such a GPU.
@@ -97,46 +97,48 @@ impl Cuda {
         })
     }
 
-    /// Every GPU, by ordinal.
+    /// Opens every GPU, in the order of their ordinals.
     ///
     /// # Errors
-    /// As [`Cuda::new`].
+    /// [`Error::is_device`] without NVIDIA's driver, or when it cannot start.
     pub fn all() -> Result<Vec<Cuda>> {
         (0..Cuda::count()?).map(Cuda::new).collect()
     }
 
-    /// Its place among the GPUs.
+    /// Returns the GPU's ordinal, counted from 0.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         usize::try_from(self.ordinal).unwrap_or(0)
     }
 
-    /// Lets blocks be used on a stream, and keeps it alive. The answer is what
-    /// [`Allocation::record_stream`](crate::Allocation) takes.
+    /// Lets blocks be used on a stream, and keeps the stream alive as long as
+    /// the device. Returns the id that
+    /// [`Allocation::record_stream`](crate::Allocation::record_stream) takes.
     pub fn use_stream(&self, stream: &Arc<CudaStream>) -> StreamId {
         let id = StreamId::from_handle(stream.cu_stream() as u64);
         self.marks().know(id, Some(stream.clone()));
         id
     }
 
-    /// As [`Cuda::use_stream`], for a stream of which only the driver's handle is at hand.
+    /// Lets blocks be used on a stream that is known only by the driver's
+    /// handle. Unlike [`Cuda::use_stream`], it does not keep the stream alive.
     ///
     /// # Safety
-    /// The handle is a stream of this device's primary context, and stays so
-    /// until the device is dropped.
+    /// The handle is a stream of this device's primary context, and stays
+    /// valid until the device is dropped.
     pub unsafe fn adopt_stream(&self, stream: StreamId) {
         self.marks().know(stream, None);
     }
 
-    /// Whether a stream may be marked.
+    /// Returns true if the device may mark the stream.
     pub(crate) fn knows_stream(&self, stream: StreamId) -> bool {
         self.marks().handle(stream).is_some()
     }
 
-    /// Waits for everything that the device was given to do.
+    /// Waits until the device has finished all its queued work.
     ///
     /// # Errors
-    /// [`Error::is_device`] when something of it failed.
+    /// [`Error::is_device`] when some of that work failed.
     pub fn synchronize(&self) -> Result<()> {
         self.within("cuCtxSynchronize", result::ctx::synchronize)
     }
@@ -160,7 +162,7 @@ impl Cuda {
         call().map_err(|error| failed(&self.name, what, error))
     }
 
-    /// As [`Cuda::within`]; `None` when the driver has no memory left.
+    /// Calls the driver with the context current; `None` when the driver has no memory left.
     fn unless_full<T>(&self, what: &str, call: impl FnOnce() -> Answer<T>) -> Result<Option<T>> {
         self.within(what, || match call() {
             Ok(given) => Ok(Some(given)),
@@ -171,12 +173,12 @@ impl Cuda {
 
     fn event(&self, mark: Mark) -> Result<DriverEvent> {
         let event = self.marks().get(mark);
-        event.ok_or_else(|| Error::device(&self.name, "a mark that it did not make, or that was forgotten"))
+        event.ok_or_else(|| Error::device(&self.name, "the mark is not one of this device, or was forgotten"))
     }
 
-    /// Records an event; a stream under capture would make it a part of its graph.
+    /// Records an event. Fails on a stream under capture, where the event would become part of the graph.
     fn record(&self, event: DriverEvent, stream: sys::CUstream) -> Result<()> {
-        // SAFETY: `Marks::handle` vouched for the stream; the event is one of ours.
+        // SAFETY: the stream comes from `Marks::handle`; the event is one of ours.
         let capture =
             self.within("cuStreamIsCapturing", || unsafe { result::stream::is_capturing(stream) })?;
         if capture != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
@@ -189,9 +191,8 @@ impl Cuda {
     }
 }
 
-// SAFETY: what the driver gives overlaps nothing else it has given, and what
-// it reserves is addresses of their own. The memory is not host visible, so
-// nobody makes pointers of the addresses.
+// SAFETY: the driver's allocations and reservations overlap no others that are
+// live. The memory is not host visible, so no pointers are made from the addresses.
 unsafe impl Device for Cuda {
     fn name(&self) -> String {
         self.name.clone()
@@ -201,7 +202,7 @@ unsafe impl Device for Cuda {
         self.total_bytes
     }
 
-    /// What the driver says, of all processes together; 0 when it does not answer.
+    /// Returns what the driver reports, for all processes together; 0 when the call fails.
     fn free_bytes(&self) -> u64 {
         self.within("cuMemGetInfo", result::mem_get_info).map_or(0, |(free, _)| free as u64)
     }
@@ -214,15 +215,15 @@ unsafe impl Device for Cuda {
         let Some(len) = usize::try_from(bytes).ok().filter(|_| bytes <= self.total_bytes) else {
             return Ok(None);
         };
-        // SAFETY: new memory harms nobody; it goes back in `segment_free`.
+        // SAFETY: allocating has no precondition; the memory is freed in `segment_free`.
         let given = self.unless_full("cuMemAlloc", || unsafe { result::malloc_sync(len) })?;
         Ok(given.map(Address))
     }
 
     unsafe fn segment_free(&self, address: Address, _bytes: u64) {
-        // The driver waits for all work before it takes memory back. What fails is an earlier
-        // kernel's fault, or a driver that has ended before us; either way the memory is gone.
-        // SAFETY: the caller says that this came from `cuMemAlloc` above, and is freed once.
+        // The driver waits for all work before it frees memory. A failure comes from an earlier
+        // kernel, or from a driver that is already unloaded; the memory is gone either way.
+        // SAFETY: the caller guarantees that this came from `cuMemAlloc` above, and is freed once.
         let _ = self.within("cuMemFree", || unsafe { result::free_sync(address.0) });
     }
 
@@ -230,7 +231,9 @@ unsafe impl Device for Cuda {
         let Some(granularity) = self.granularity_bytes else { return Ok(None) };
         let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
         if page_bytes == 0 || !page_bytes.is_multiple_of(granularity) {
-            let what = format!("pages of {page_bytes} bytes are no multiple of its {granularity}");
+            let what = format!(
+                "pages of {page_bytes} bytes are not a multiple of its granularity, {granularity} bytes"
+            );
             return Err(Error::device(&self.name, what));
         }
         let base = self.unless_full("cuMemAddressReserve", || pages::reserve(len))?;
@@ -242,32 +245,32 @@ unsafe impl Device for Cuda {
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
         self.ranges().remove(address.0);
-        // SAFETY: the caller says that the range is ours, whole, and without memory.
+        // SAFETY: the caller guarantees that the range is ours, whole, and without memory.
         let _ = self.within("cuMemAddressFree", || unsafe { pages::release(address.0, bytes as usize) });
     }
 
     unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool> {
         let Some(page_bytes) = self.ranges().page_bytes(address.0) else {
-            return Err(Error::device(&self.name, format!("{address} lies in no reserved range")));
+            return Err(Error::device(&self.name, format!("{address} is not in a reserved range")));
         };
-        // SAFETY: the caller says that these are whole pages of the range, without memory.
+        // SAFETY: the caller guarantees that these are whole pages of the range, without memory.
         let map = || unsafe { pages::map(self.ordinal, address.0, bytes, page_bytes) };
         Ok(self.unless_full("mapping pages", map)?.is_some())
     }
 
     unsafe fn range_unmap(&self, address: Address, bytes: u64) {
         let Some(page_bytes) = self.ranges().page_bytes(address.0) else { return };
-        // Other than `cuMemFree`, unmapping does not wait for the work that uses the memory.
+        // Unlike `cuMemFree`, unmapping does not wait for work that uses the memory.
         let _ = self.synchronize();
         let Ok(_entered) = self.enter() else { return };
-        // SAFETY: the caller says that these pages were mapped and nothing will use them.
+        // SAFETY: the caller guarantees that these pages were mapped and nothing will use them.
         unsafe { pages::unmap(address.0, bytes, page_bytes) };
     }
 
     fn mark(&self, stream: StreamId) -> Result<Mark> {
         let mut marks = self.marks();
         let Some(handle) = marks.handle(stream) else {
-            let what = format!("it does not know stream {:#x}; say `use_stream` first", stream.handle());
+            let what = format!("stream {:#x} is unknown to it; call `use_stream` first", stream.handle());
             return Err(Error::device(&self.name, what));
         };
         let event = self.within("cuEventCreate", || marks.event())?;
@@ -282,7 +285,7 @@ unsafe impl Device for Cuda {
 
     fn is_passed(&self, mark: Mark) -> Result<bool> {
         let event = self.event(mark)?;
-        // SAFETY: the event is live: marks are forgotten only by who holds them.
+        // SAFETY: the event is live: only the holder of a mark forgets it.
         self.within("cuEventQuery", || match unsafe { result::event::query(event.0) } {
             Ok(()) => Ok(true),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
@@ -313,7 +316,7 @@ impl Drop for Cuda {
         }
         let Ok(_entered) = self.enter() else { return };
         for event in events {
-            // SAFETY: it is ours, and nobody is left to ask about it.
+            // SAFETY: it is ours, and no mark refers to it any more.
             let _ = unsafe { result::event::destroy(event.0) };
         }
     }

@@ -1,4 +1,4 @@
-//! A figure a line: how it is measured and how it is said.
+//! Measuring medians, and printing one result per line.
 
 use std::time::Instant;
 
@@ -6,21 +6,21 @@ use memreel::recorder::{StackMethod, stack_method};
 
 const N_BATCHES: usize = 31;
 
-/// Prints one figure a line.
-pub(crate) struct Teller {
+/// Prints one result per line, as a table or as JSON.
+pub(crate) struct Reporter {
     is_json: bool,
     /// Whether this build's code keeps frame pointers.
     frame_pointers: bool,
 }
 
-impl Teller {
-    pub(crate) fn new() -> Teller {
+impl Reporter {
+    pub(crate) fn new() -> Reporter {
         let is_json = std::env::args().any(|argument| argument == "--json");
-        // What memreel chose before anybody forces another.
-        Teller { is_json, frame_pointers: stack_method() == StackMethod::FramePointers }
+        // memreel chooses frame pointers exactly if the build keeps them; no other method is forced yet.
+        Reporter { is_json, frame_pointers: stack_method() == StackMethod::FramePointers }
     }
 
-    pub(crate) fn tell(&self, case: &str, method: &str, ns: f64) {
+    pub(crate) fn report(&self, case: &str, method: &str, ns: f64) {
         if self.is_json {
             println!(
                 r#"{{"case":"{case}","method":"{method}","frame_pointers":{},"ns":{ns:.1}}}"#,
@@ -31,8 +31,8 @@ impl Teller {
         }
     }
 
-    /// A figure for many at once.
-    pub(crate) fn tell_all(&self, case: &str, method: &str, n: usize, seconds: f64) {
+    /// Prints the result of one run that handled `n` items.
+    pub(crate) fn report_many(&self, case: &str, method: &str, n: usize, seconds: f64) {
         let per_second = n as f64 / seconds;
         if self.is_json {
             println!(
@@ -46,7 +46,7 @@ impl Teller {
     }
 }
 
-/// Nanoseconds a call, the median batch.
+/// Nanoseconds per call in the median batch.
 pub(crate) fn median_ns(n: u32, mut call: impl FnMut(u32)) -> f64 {
     median(N_BATCHES, || {
         let start = Instant::now();
@@ -55,7 +55,7 @@ pub(crate) fn median_ns(n: u32, mut call: impl FnMut(u32)) -> f64 {
     })
 }
 
-/// The median of what is measured so often.
+/// The median of `n_batches` measurements.
 pub(crate) fn median(n_batches: usize, mut measure: impl FnMut() -> f64) -> f64 {
     let mut batches: Vec<f64> = (0..n_batches).map(|_| measure()).collect();
     batches.sort_by(f64::total_cmp);
