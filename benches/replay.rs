@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use memreel::{
     DeviceId,
-    whatif::{Question, Requests, ask},
+    whatif::{Replay, Requests},
 };
 
 #[path = "../tests/it/model_recording.rs"]
@@ -24,7 +24,7 @@ const CASES: [(&str, &str); 4] = [
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let recording = model_recording::read("default");
-    let requests = Requests::of(&model_recording::snapshot(&recording), DeviceId(0)).unwrap();
+    let requests = Requests::new(&model_recording::snapshot(&recording), DeviceId(0)).unwrap();
     for (case, conf) in CASES {
         let requests_per_second = measure(&requests, conf);
         if json {
@@ -38,12 +38,11 @@ fn main() {
 /// The best of several rounds, because other programs use this machine too.
 #[allow(clippy::cast_precision_loss)]
 fn measure(requests: &Requests, conf: &str) -> f64 {
-    let question = Question { conf: conf.to_owned(), limit_bytes: None };
     let start = Instant::now();
     let mut best: f64 = 0.0;
     while start.elapsed() < Duration::from_secs(2) {
         let round = Instant::now();
-        let answer = ask(requests, &question, &|_| ()).unwrap();
+        let answer = Replay::new(requests).conf(conf).run().unwrap();
         let n_runs = if answer.has_recorded_addresses { 3 } else { 2 };
         best = best.max((requests.len() * n_runs) as f64 / round.elapsed().as_secs_f64());
     }

@@ -3,11 +3,7 @@
 #![forbid(unsafe_code)]
 
 use memreel::{
-    analysis::{
-        frames::ShownFrames,
-        state::{DeviceHistory, devices},
-        top::{By, Site, top},
-    },
+    analysis::{By, DeviceHistory, ShownFrames, Site, devices},
     pickle,
 };
 
@@ -17,16 +13,16 @@ const OUT_OF_MEMORY: &str =
 fn main() -> memreel::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| OUT_OF_MEMORY.into());
     let snapshot = pickle::load(&path)?;
-    let shown = ShownFrames::of(&snapshot);
+    let shown = ShownFrames::new(&snapshot);
     for device in devices(&snapshot) {
-        let history = DeviceHistory::of(&snapshot, device);
+        let history = DeviceHistory::new(&snapshot, device);
         let (moment, totals) = history.peak();
         println!(
             "device {device}: {} bytes at the peak, after event {}",
             totals.active_bytes,
             moment.n_entries()
         );
-        for group in top(&history, moment, By::Stack).iter().take(3) {
+        for group in history.top(moment, By::Stack).iter().take(3) {
             println!("{:>12} bytes in {} blocks", group.bytes, group.n_blocks);
             let Site::Stack(stack) = group.site else { continue };
             for frame in shown.frames(stack).take(3) {

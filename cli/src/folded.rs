@@ -9,7 +9,7 @@ use std::{
 };
 
 use inferno::flamegraph;
-use memreel::analysis::folded::{Grouping, folded};
+use memreel::analysis::{Grouping, folded};
 
 use crate::{each::each_file, exit::Exit, failure::Failure, input::Opened, options::Input};
 

@@ -11,7 +11,7 @@ use std::{
 
 use memreel::{
     DeviceId, Error, Snapshot,
-    analysis::state::devices,
+    analysis::devices,
     pickle::{self, Inspection},
     validate::Finding,
 };

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{analysis::state::DeviceHistory, history::Moment};
+use memreel::{analysis::DeviceHistory, history::Moment};
 
 use crate::failure::Failure;
 

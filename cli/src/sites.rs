@@ -4,10 +4,7 @@
 
 use memreel::{
     Snapshot,
-    analysis::{
-        frames::{ShownFrames, base_name},
-        top::{Group, Site},
-    },
+    analysis::{Group, ShownFrames, Site, base_name},
     snapshot::{Frame, StackIndex},
 };
 use serde_json::{Value, json};
@@ -28,7 +25,7 @@ pub(crate) struct Sites<'a> {
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
-        Sites { snapshot, shown: ShownFrames::of(snapshot), n_frames }
+        Sites { snapshot, shown: ShownFrames::new(snapshot), n_frames }
     }
 
     /// Returns the frames that are shown, innermost first.

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::analysis::state::DeviceHistory;
+use memreel::analysis::DeviceHistory;
 
 use crate::{bytes::Bytes, text::count};
 

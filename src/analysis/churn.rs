@@ -22,11 +22,16 @@ pub struct ChurnSite {
     pub mean_life_entries: u64,
 }
 
-/// The sites with at least two cycles, the busiest first.
-///
-/// Cycles are sorted and not hashed: sites with sizes of their own may be as many as cycles.
-#[must_use]
-pub fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
+impl DeviceHistory<'_> {
+    /// Returns the sites with at least two cycles of alloc and free, the busiest first.
+    #[must_use]
+    pub fn churn(&self) -> Vec<ChurnSite> {
+        churn(self)
+    }
+}
+
+/// Cycles are sorted and not hashed, because there may be as many sites as cycles.
+fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
     let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
     let mut cycles: Vec<(Option<StackIndex>, u64, u32)> = history
         .lives()

@@ -50,9 +50,16 @@ enum Key {
     Size(u64),
 }
 
-/// The sites that differ at two moments, those that grew most first and those that shrank most last.
-#[must_use]
-pub fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<GroupChange> {
+impl DeviceHistory<'_> {
+    /// Returns the sites that differ between a moment of this history and one of another, usually of a
+    /// later snapshot: those that grew most first, those that shrank most last.
+    #[must_use]
+    pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
+        diff((self, moment), (after, after_moment))
+    }
+}
+
+fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<GroupChange> {
     let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
     for (is_after, (history, moment)) in [(false, before), (true, after)] {
         for group in grouped(history.lives_at(moment), Site::of) {

@@ -56,7 +56,7 @@ pub(crate) struct Folder<'a> {
 
 impl<'a> Folder<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Folder<'a> {
-        Folder { snapshot, shown: ShownFrames::of(snapshot), texts: HashMap::default(), line: String::new() }
+        Folder { snapshot, shown: ShownFrames::new(snapshot), texts: HashMap::default(), line: String::new() }
     }
 
     /// The lines of one segment's blocks.

@@ -1,8 +1,8 @@
 //! What is held from the device and serves nobody: between blocks, and within them.
 
 use super::{
-    layout::{Layout, layout},
-    segments::Range,
+    layout::SegmentLayout,
+    segments::SegmentRange,
     state::{DeviceHistory, Totals},
 };
 use crate::history::{Life, Moment};
@@ -29,15 +29,15 @@ pub struct Fragmentation {
     /// emptying the cache.
     pub empty_bytes: u64,
     /// Segments of which less than half is in use, the most wasteful first.
-    pub pinned: Vec<Pinned>,
+    pub pinned: Vec<PinnedSegment>,
 }
 
 /// A segment that a few blocks keep.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Pinned {
+pub struct PinnedSegment {
     /// The segment.
-    pub range: Range,
+    pub range: SegmentRange,
     /// Its free bytes.
     pub free_bytes: u64,
     /// How many blocks keep it.
@@ -48,13 +48,20 @@ pub struct Pinned {
     pub largest: Life,
 }
 
-/// Looks into a moment, and at the figures of all.
-#[must_use]
-pub fn fragmentation(history: &DeviceHistory<'_>, moment: Moment) -> Fragmentation {
-    let segments = layout(history, moment);
-    let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|(_, bytes)| *bytes);
+impl DeviceHistory<'_> {
+    /// Returns what is held from the device and unused: the gaps and the pinned segments of a moment,
+    /// and the moments of the most waste.
+    #[must_use]
+    pub fn fragmentation(&self, moment: Moment) -> Fragmentation {
+        fragmentation(self, moment)
+    }
+}
+
+fn fragmentation(history: &DeviceHistory<'_>, moment: Moment) -> Fragmentation {
+    let segments = history.layout(moment);
+    let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|gap| gap.bytes);
     let empty = segments.iter().filter(|segment| segment.blocks.is_empty());
-    let mut pinned: Vec<Pinned> = segments.iter().filter_map(pinned).collect();
+    let mut pinned: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
     pinned.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
     Fragmentation {
         moment,
@@ -69,10 +76,10 @@ pub fn fragmentation(history: &DeviceHistory<'_>, moment: Moment) -> Fragmentati
     }
 }
 
-fn pinned(segment: &Layout<'_>) -> Option<Pinned> {
+fn pinned(segment: &SegmentLayout<'_>) -> Option<PinnedSegment> {
     let (free_bytes, used_bytes) = (segment.free_bytes(), segment.used_bytes());
     let largest = segment.blocks.iter().max_by_key(|life| life.bytes)?;
-    (free_bytes > used_bytes).then_some(Pinned {
+    (free_bytes > used_bytes).then_some(PinnedSegment {
         range: segment.range,
         free_bytes,
         n_blocks: segment.blocks.len(),

@@ -94,7 +94,7 @@ pub struct ShownFrames<'a> {
 impl<'a> ShownFrames<'a> {
     /// Looks at every frame.
     #[must_use]
-    pub fn of(snapshot: &'a Snapshot) -> ShownFrames<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> ShownFrames<'a> {
         let stacks = &snapshot.stacks;
         ShownFrames { stacks, telling: stacks.all_frames().map(Telling::of).collect() }
     }

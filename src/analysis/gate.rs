@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::{
     frames::{ShownFrames, base_name},
     state::{DeviceHistory, devices},
-    top::{By, Site, top},
+    top::{By, Site},
 };
 use crate::{history::Moment, snapshot::Snapshot};
 
@@ -29,17 +29,17 @@ pub struct Figures {
     pub fragmentation_percent: f64,
 }
 
-impl Figures {
-    /// The figures of a history.
+impl DeviceHistory<'_> {
+    /// Returns the figures of the history that a gate checks.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn of(history: &DeviceHistory<'_>) -> Figures {
-        let (peak, at_peak) = history.peak();
-        let (_, most) = history.highest(|totals| totals.reserved_bytes);
+    pub fn figures(&self) -> Figures {
+        let (peak, at_peak) = self.peak();
+        let (_, most) = self.highest(|totals| totals.reserved_bytes);
         Figures {
             peak_bytes: at_peak.active_bytes,
             peak,
-            live_bytes: history.totals_at(history.end()).allocated_bytes,
+            live_bytes: self.totals_at(self.end()).allocated_bytes,
             reserved_bytes: most.reserved_bytes,
             fragmentation_percent: most.unused_bytes() as f64 / most.reserved_bytes.max(1) as f64 * 100.0,
         }
@@ -90,46 +90,49 @@ impl Check {
     }
 }
 
-/// Holds figures against limits, in the order of [`Limits`].
-#[must_use]
-pub fn check(figures: &Figures, limits: &Limits) -> Vec<Check> {
-    let bytes = |what, actual, most: Option<u64>| {
-        most.map(|most| Check {
-            what,
-            actual: Measure::Bytes(actual),
-            most: Measure::Bytes(most),
+impl Figures {
+    /// Compares the figures with limits, in the order of [`Limits`].
+    #[must_use]
+    pub fn check(&self, limits: &Limits) -> Vec<Check> {
+        let bytes = |what, actual, most: Option<u64>| {
+            most.map(|most| Check {
+                what,
+                actual: Measure::Bytes(actual),
+                most: Measure::Bytes(most),
+                is_baseline: false,
+            })
+        };
+        let percent = limits.fragmentation_percent.map(|most| Check {
+            what: "fragmentation",
+            actual: Measure::Percent(self.fragmentation_percent),
+            most: Measure::Percent(most),
             is_baseline: false,
-        })
-    };
-    let percent = limits.fragmentation_percent.map(|most| Check {
-        what: "fragmentation",
-        actual: Measure::Percent(figures.fragmentation_percent),
-        most: Measure::Percent(most),
-        is_baseline: false,
-    });
-    let all = [
-        bytes("peak", figures.peak_bytes, limits.peak_bytes),
-        bytes("live", figures.live_bytes, limits.live_bytes),
-        bytes("reserved", figures.reserved_bytes, limits.reserved_bytes),
-        percent,
-    ];
-    all.into_iter().flatten().collect()
-}
+        });
+        let all = [
+            bytes("peak", self.peak_bytes, limits.peak_bytes),
+            bytes("live", self.live_bytes, limits.live_bytes),
+            bytes("reserved", self.reserved_bytes, limits.reserved_bytes),
+            percent,
+        ];
+        all.into_iter().flatten().collect()
+    }
 
-/// Holds peak, live and reserved bytes against those of an older snapshot, which they may exceed by
-/// so many percent.
-#[must_use]
-pub fn check_baseline(figures: &Figures, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let most =
-        |bytes: u64| Some(bytes.saturating_add((bytes as f64 * tolerance_percent.max(0.0) / 100.0) as u64));
-    let limits = Limits {
-        peak_bytes: most(baseline.peak_bytes),
-        live_bytes: most(baseline.live_bytes),
-        reserved_bytes: most(baseline.reserved_bytes),
-        fragmentation_percent: None,
-    };
-    check(figures, &limits).into_iter().map(|check| Check { is_baseline: true, ..check }).collect()
+    /// Compares peak, live and reserved bytes with those of an older snapshot, which they may exceed by
+    /// `tolerance_percent`.
+    #[must_use]
+    pub fn check_baseline(&self, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let most = |bytes: u64| {
+            Some(bytes.saturating_add((bytes as f64 * tolerance_percent.max(0.0) / 100.0) as u64))
+        };
+        let limits = Limits {
+            peak_bytes: most(baseline.peak_bytes),
+            live_bytes: most(baseline.live_bytes),
+            reserved_bytes: most(baseline.reserved_bytes),
+            fragmentation_percent: None,
+        };
+        self.check(&limits).into_iter().map(|check| Check { is_baseline: true, ..check }).collect()
+    }
 }
 
 /// Why a snapshot is over a limit of its devices' peaks, with the biggest stacks; `None` if it is not.
@@ -137,7 +140,7 @@ pub fn check_baseline(figures: &Figures, baseline: &Figures, tolerance_percent: 
 #[must_use]
 pub fn over_peak(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
     histories(snapshot).find_map(|history| {
-        let figures = Figures::of(&history);
+        let figures = history.figures();
         let is_over = figures.peak_bytes > most_bytes;
         is_over.then(|| told(&history, "peak", figures.peak_bytes, most_bytes, figures.peak))
     })
@@ -155,13 +158,13 @@ pub fn over_live(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
 }
 
 fn histories(snapshot: &Snapshot) -> impl Iterator<Item = DeviceHistory<'_>> {
-    devices(snapshot).into_iter().map(|device| DeviceHistory::of(snapshot, device))
+    devices(snapshot).into_iter().map(|device| DeviceHistory::new(snapshot, device))
 }
 
 fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment: Moment) -> String {
-    let shown = ShownFrames::of(history.snapshot());
+    let shown = ShownFrames::new(history.snapshot());
     let mut text = format!("{what}: {actual} bytes on device {}, more than {most}", history.device());
-    for group in top(history, moment, By::Stack).iter().take(3) {
+    for group in history.top(moment, By::Stack).iter().take(3) {
         let _ = write!(text, "\n  {} bytes in {} blocks", group.bytes, group.n_blocks);
         let Site::Stack(stack) = group.site else { continue };
         for frame in shown.frames(stack).take(4) {
@@ -186,7 +189,7 @@ fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment:
 #[macro_export]
 macro_rules! assert_peak {
     ($snapshot:expr, $most_bytes:expr $(,)?) => {
-        if let ::std::option::Option::Some(why) = $crate::analysis::gate::over_peak(&$snapshot, $most_bytes) {
+        if let ::std::option::Option::Some(why) = $crate::analysis::over_peak(&$snapshot, $most_bytes) {
             ::std::panic!("{why}");
         }
     };
@@ -205,7 +208,7 @@ macro_rules! assert_peak {
 #[macro_export]
 macro_rules! assert_live {
     ($snapshot:expr, $most_bytes:expr $(,)?) => {
-        if let ::std::option::Option::Some(why) = $crate::analysis::gate::over_live(&$snapshot, $most_bytes) {
+        if let ::std::option::Option::Some(why) = $crate::analysis::over_live(&$snapshot, $most_bytes) {
             ::std::panic!("{why}");
         }
     };

@@ -39,9 +39,16 @@ impl LeakSite {
     }
 }
 
-/// The sites with blocks that the program holds at the end: the growing ones first, then by bytes.
-#[must_use]
-pub fn leaks(history: &DeviceHistory<'_>) -> Vec<LeakSite> {
+impl DeviceHistory<'_> {
+    /// Returns the sites with blocks that the program holds at the end: the growing ones first, then by
+    /// bytes.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<LeakSite> {
+        leaks(self)
+    }
+}
+
+fn leaks(history: &DeviceHistory<'_>) -> Vec<LeakSite> {
     let end = history.end();
     let quarters: [Moment; 4] = std::array::from_fn(|at| {
         let n = u64::from(end.0) * (at as u64 + 1) / 4;
@@ -91,20 +98,22 @@ impl LeakSite {
     }
 }
 
-/// The blocks that came after one moment, by the second at the latest, and are held at the second:
-/// what lies between the ends of two scopes and should be gone.
-#[must_use]
-pub fn grown_between(history: &DeviceHistory<'_>, first: Moment, second: Moment) -> Vec<Group> {
-    let lives = history.lives().iter();
-    grouped(lives.filter(|life| life.from > first && life.is_allocated_at(second)), Site::of)
-}
+impl DeviceHistory<'_> {
+    /// Returns the blocks that were allocated after one moment and not after a second, and are held at
+    /// the second. Between the ends of two equal scopes nothing should be left.
+    #[must_use]
+    pub fn grown_between(&self, first: Moment, second: Moment) -> Vec<Group> {
+        let lives = self.lives().iter();
+        grouped(lives.filter(|life| life.from > first && life.is_allocated_at(second)), Site::of)
+    }
 
-/// The blocks that the program holds at the end and has held for at least so many entries.
-#[must_use]
-pub fn older_than(history: &DeviceHistory<'_>, n_entries: usize) -> Vec<Group> {
-    let end = history.end();
-    let is_old = |life: &&Life| {
-        life.is_allocated_at(end) && end.n_entries() - life.from.n_entries().min(end.n_entries()) >= n_entries
-    };
-    grouped(history.lives().iter().filter(is_old), Site::of)
+    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries.
+    #[must_use]
+    pub fn older_than(&self, n_entries: usize) -> Vec<Group> {
+        let end = self.end().n_entries();
+        let is_old = |life: &&Life| {
+            life.is_allocated_at(self.end()) && end - life.from.n_entries().min(end) >= n_entries
+        };
+        grouped(self.lives().iter().filter(is_old), Site::of)
+    }
 }

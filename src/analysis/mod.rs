@@ -1,25 +1,58 @@
-//! Questions about a snapshot, whoever wrote it: pure functions from snapshots to plain results.
+//! Questions about a snapshot, with plain results.
 //!
-//! [`state`] reconstructs the allocator's state at any moment of a recorded
-//! history; the other questions stand on it. Who prints the results is not
-//! decided here; `memreel top` and its sisters are thin programs over these
-//! functions.
+//! [`DeviceHistory`] reconstructs the allocator's state at any moment of one device's recorded history.
+//! Its methods are the questions that need a history; the functions of this module need a snapshot alone. Nothing
+//! here prints: `memreel top` and the other commands are thin programs over these answers.
+//!
+//! ```
+//! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::History};
+//!
+//! let reel = Reel::builder().history(History::all()).build()?;
+//! let _kept = reel.alloc(1000)?;
+//! drop(reel.alloc(3000)?);
+//!
+//! let snapshot = reel.snapshot();
+//! let history = DeviceHistory::new(&snapshot, DeviceId(0));
+//! let (moment, totals) = history.peak();
+//! assert_eq!(totals.active_bytes, 4000);
+//! assert_eq!(history.top(moment, By::Stack).len(), 2);
+//! assert_eq!(history.leaks().len(), 1);
+//! # Ok::<(), memreel::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod lives;
-pub mod segments;
-pub mod state;
-pub mod layout;
-pub mod frames;
-pub mod top;
-pub mod leaks;
-pub mod churn;
-pub mod fragmentation;
-pub mod timeline;
-pub mod oom;
-pub mod diff;
-pub mod gate;
-pub mod stats;
-pub mod trace;
-pub mod folded;
-pub mod compare;
+mod segments;
+mod state;
+mod layout;
+mod frames;
+mod top;
+mod leaks;
+mod churn;
+mod fragmentation;
+mod timeline;
+mod oom;
+mod diff;
+mod gate;
+mod stats;
+mod trace;
+mod folded;
+mod compare;
+
+pub use churn::ChurnSite;
+pub use compare::{Comparison, compare};
+pub use diff::GroupChange;
+pub use folded::{Grouping, folded};
+pub use fragmentation::{Fragmentation, PinnedSegment};
+pub(crate) use frames::mark;
+pub use frames::{ShownFrames, base_name, is_shown};
+pub use gate::{Check, Figures, Limits, Measure, over_live, over_peak};
+pub use layout::{Gap, SegmentLayout};
+pub use leaks::LeakSite;
+pub use oom::{OomReport, Verdict};
+pub use segments::SegmentRange;
+pub use state::{DeviceHistory, Totals, devices};
+pub use stats::{FreeBytes, PAGE_BYTES, SegmentMap, SegmentStats, stats};
+pub use timeline::{Axis, Point};
+pub use top::{Branch, By, Group, Site};
+pub use trace::{Home, Naming, ShortName, TraceLine, trace_lines};

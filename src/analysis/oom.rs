@@ -1,7 +1,7 @@
 //! Why a request failed: what was asked, what was free, and what stood in the way.
 
 use super::{
-    layout::{Layout, layout},
+    layout::{Gap, SegmentLayout},
     state::{DeviceHistory, Totals},
 };
 use crate::{
@@ -104,25 +104,31 @@ impl OomReport {
     }
 }
 
-/// The last request that failed; `None` if none did.
-#[must_use]
-pub fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
+impl DeviceHistory<'_> {
+    /// Returns a report on the last request that failed; `None` if none did.
+    #[must_use]
+    pub fn oom(&self) -> Option<OomReport> {
+        oom(self)
+    }
+}
+
+fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
     let entries = history.entries();
     let is_oom = |entry: &crate::snapshot::TraceEntry| entry.action == Some(Action::Oom);
     let at = entries.iter().rposition(is_oom)?;
     let (entry, moment) = (&entries[at], Moment::after(at));
-    let segments = layout(history, moment);
-    let serves = |segment: &&Layout<'_>| {
+    let segments = history.layout(moment);
+    let serves = |segment: &&SegmentLayout<'_>| {
         let range = &segment.range;
         let kind = pool_kind(entry.size);
         range.stream == entry.stream
             && range.kind.is_none_or(|found| found == kind)
             && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
     };
-    let sum = |free: u64, segment: &Layout<'_>| free.saturating_add(segment.free_bytes());
+    let sum = |free: u64, segment: &SegmentLayout<'_>| free.saturating_add(segment.free_bytes());
     let free_here_bytes = segments.iter().filter(serves).fold(0, sum);
     let all_bytes = segments.iter().fold(0, sum);
-    let largest = segments.iter().filter(serves).map(Layout::largest_gap_bytes).max();
+    let largest = segments.iter().filter(serves).map(SegmentLayout::largest_gap_bytes).max();
     let mut report = OomReport {
         entry: at,
         moment,
@@ -157,9 +163,9 @@ fn verdict(report: &OomReport) -> Verdict {
 }
 
 /// Whole pages in a segment's gaps, counted from its beginning.
-fn free_pages_bytes(segment: &Layout<'_>) -> u64 {
+fn free_pages_bytes(segment: &SegmentLayout<'_>) -> u64 {
     let page = page_bytes(segment.range.kind);
-    let whole = |(address, bytes): &(u64, u64)| {
+    let whole = |Gap { address, bytes }: &Gap| {
         let start = (address - segment.range.address).next_multiple_of(page);
         let end = address - segment.range.address + bytes;
         // The last page of a segment may be shorter, and is free with it.

@@ -10,7 +10,7 @@ use crate::{
 /// A range of memory that came from the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Range {
+pub struct SegmentRange {
     /// Where it begins.
     pub address: u64,
     /// Its size.
@@ -27,15 +27,15 @@ pub struct Range {
     pub stack: Option<StackIndex>,
 }
 
-impl Range {
+impl SegmentRange {
     /// The first address past it.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
     }
 
-    fn from_segment(segment: &Segment) -> Range {
-        Range {
+    fn from_segment(segment: &Segment) -> SegmentRange {
+        SegmentRange {
             address: segment.address,
             bytes: segment.total_size,
             stream: segment.stream,
@@ -47,8 +47,8 @@ impl Range {
     }
 
     /// The range that an entry gave back.
-    fn from_entry(entry: &TraceEntry) -> Range {
-        Range {
+    fn from_entry(entry: &TraceEntry) -> SegmentRange {
+        SegmentRange {
             address: entry.address,
             bytes: entry.size,
             stream: entry.stream,
@@ -60,7 +60,7 @@ impl Range {
     }
 
     /// Whether mapping would have made this range and the next one range.
-    fn merges_with(&self, next: &Range) -> bool {
+    fn merges_with(&self, next: &SegmentRange) -> bool {
         self.is_expandable
             && next.is_expandable
             && self.stream == next.stream
@@ -69,19 +69,19 @@ impl Range {
     }
 }
 
-/// They are merged only when everything is undone, so that undoing carves what mapping added.
-impl RangeValue for Range {}
+/// Ranges are merged only when everything is undone, so that undoing carves what mapping added.
+impl RangeValue for SegmentRange {}
 
 /// The ranges at a moment, by address. Of entries that contradict the segments, what can be undone is undone.
-pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) -> Vec<Range> {
+pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) -> Vec<SegmentRange> {
     let mut ranges = Ranges::default();
     for segment in segments {
-        let range = Range::from_segment(segment);
+        let range = SegmentRange::from_segment(segment);
         insert_free(&mut ranges, range.address, range.bytes, range, Joining::Apart);
     }
     for entry in entries[moment.n_entries().min(entries.len())..].iter().rev() {
         let is_undone =
-            undo_segment_event(&mut ranges, entry, Range::from_entry(entry), Joining::Apart).is_ok();
+            undo_segment_event(&mut ranges, entry, SegmentRange::from_entry(entry), Joining::Apart).is_ok();
         if !is_undone && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
             ranges.carve(entry.address, entry.address.saturating_add(entry.size));
         }
@@ -89,10 +89,10 @@ pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) 
     merged(&ranges)
 }
 
-fn merged(ranges: &Ranges<Range>) -> Vec<Range> {
-    let mut merged: Vec<Range> = Vec::new();
+fn merged(ranges: &Ranges<SegmentRange>) -> Vec<SegmentRange> {
+    let mut merged: Vec<SegmentRange> = Vec::new();
     for (address, span) in ranges.iter() {
-        let range = Range { address, bytes: span.end - address, ..span.value };
+        let range = SegmentRange { address, bytes: span.end - address, ..span.value };
         match merged.last_mut().filter(|last| last.merges_with(&range)) {
             Some(last) => {
                 last.bytes += range.bytes;

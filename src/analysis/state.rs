@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::{
     lives::{Lives, NONE},
-    segments::{self, Range},
+    segments::{self, SegmentRange},
 };
 use crate::{
     event::{Action, DeviceId},
@@ -82,12 +82,12 @@ impl Totals {
 ///
 /// ```
 /// # use memreel::{DeviceId, Reel, recorder::History};
-/// use memreel::analysis::state::DeviceHistory;
+/// use memreel::analysis::DeviceHistory;
 ///
 /// let reel = Reel::builder().history(History::all()).build()?;
 /// drop((reel.alloc(1000)?, reel.alloc(3000)?));
 /// let snapshot = reel.snapshot();
-/// let history = DeviceHistory::of(&snapshot, DeviceId(0));
+/// let history = DeviceHistory::new(&snapshot, DeviceId(0));
 /// let (moment, totals) = history.peak();
 /// assert_eq!((totals.active_bytes, history.lives_at(moment).count()), (4000, 2));
 /// # Ok::<(), memreel::Error>(())
@@ -116,7 +116,7 @@ pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
 impl<'a> DeviceHistory<'a> {
     /// Reads the trace and the segments of a device; both may be empty.
     #[must_use]
-    pub fn of(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
+    pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
         let entries = snapshot.trace(device);
         let segments: Vec<&Segment> = segments_of(snapshot, device).map(|(_, segment)| segment).collect();
         let lives = Lives::new(entries, &segments);
@@ -183,7 +183,7 @@ impl<'a> DeviceHistory<'a> {
 
     /// The ranges held from the device at a moment, by address.
     #[must_use]
-    pub fn segments_at(&self, moment: Moment) -> Vec<Range> {
+    pub fn segments_at(&self, moment: Moment) -> Vec<SegmentRange> {
         segments::at(&self.segments, self.entries, moment)
     }
 

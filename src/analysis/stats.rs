@@ -1,5 +1,6 @@
 //! How the segments are filled, page by page, counted as PyTorch's tool counts (snapshot-format.md 4.2).
 
+use super::state::DeviceHistory;
 use crate::{
     event::{DeviceId, StreamId},
     inventory::BlockState,
@@ -28,19 +29,19 @@ pub struct SegmentStats {
     /// Bytes asked for by blocks that the program holds.
     pub allocated_bytes: i128,
     /// What is free.
-    pub free: Free,
+    pub free: FreeBytes,
 }
 
-/// Free bytes, of two kinds.
+/// FreeBytes bytes, of two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Free {
+pub struct FreeBytes {
     /// In blocks that the program does not hold, those that wait for a stream included.
     pub external_bytes: i128,
     /// Within blocks that the program holds, because sizes are rounded.
     pub internal_bytes: i128,
 }
 
-impl Free {
+impl FreeBytes {
     /// Both kinds.
     #[must_use]
     pub fn bytes(self) -> i128 {
@@ -66,7 +67,7 @@ pub struct SegmentMap {
     /// The stream it serves.
     pub stream: StreamId,
     /// What is free in it.
-    pub free: Free,
+    pub free: FreeBytes,
     /// A letter a page: `' '` free, `a` to `z` one block, `0` to `9` several blocks that fill so
     /// many tenths, `*` several that fill it.
     pub pages: String,
@@ -77,7 +78,7 @@ pub struct SegmentMap {
 /// ```
 /// # let reel = memreel::Reel::builder().build()?;
 /// let _block = reel.alloc(30 << 20)?;
-/// let stats = memreel::analysis::stats::stats(&reel.snapshot(), None);
+/// let stats = memreel::analysis::stats(&reel.snapshot(), None);
 /// assert_eq!(stats.segments[0].pages, "aa");
 /// # Ok::<(), memreel::Error>(())
 /// ```
@@ -106,6 +107,14 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
     stats
 }
 
+impl DeviceHistory<'_> {
+    /// Counts the device's segments, as [`stats`] does.
+    #[must_use]
+    pub fn stats(&self) -> SegmentStats {
+        stats(self.snapshot(), Some(self.device()))
+    }
+}
+
 /// The bytes of blocks that the program holds, rounding included.
 fn held_bytes(segment: &Segment) -> u128 {
     let held = segment.blocks.iter().filter(|block| block.state == Some(BlockState::ActiveAllocated));
@@ -116,7 +125,7 @@ fn held_bytes(segment: &Segment) -> u128 {
 #[derive(Default)]
 struct Map {
     allocated_bytes: i128,
-    free: Free,
+    free: FreeBytes,
     /// Beginning and end, in bytes from the segment's beginning; the end stays within the block.
     ranges: Vec<(u64, u64)>,
 }

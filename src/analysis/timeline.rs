@@ -25,10 +25,16 @@ pub struct Point {
     pub highest: Totals,
 }
 
-/// Cuts a history into at most `n_points` stretches of equal length; a stretch in which nothing
-/// happened repeats what was before.
-#[must_use]
-pub fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Point> {
+impl DeviceHistory<'_> {
+    /// Cuts the history into at most `n_points` stretches of equal length and returns the highest figures of
+    /// each. A stretch without entries repeats the figures before it.
+    #[must_use]
+    pub fn timeline(&self, axis: Axis, n_points: usize) -> Vec<Point> {
+        timeline(self, axis, n_points)
+    }
+}
+
+fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Point> {
     let entries = history.entries();
     let time = |moment: Moment| entries.get(moment.entry().unwrap_or(0)).map_or(0, |entry| entry.time_us);
     let n_moments = entries.len() + 1;

@@ -66,13 +66,19 @@ pub struct Group {
     pub total_bytes: u64,
 }
 
-/// The groups of the blocks in use at a moment, the largest first.
-///
-/// A function's own bytes are those of the innermost frame that tells who
-/// allocated ([`ShownFrames::telling`]); its total counts each block once, however often the
-/// function is on the stack.
-#[must_use]
-pub fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
+impl DeviceHistory<'_> {
+    /// Returns the groups of the blocks in use at a moment, the largest first.
+    ///
+    /// A function's own bytes are those of the innermost frame that shows who allocated
+    /// ([`ShownFrames::telling`]). Its total counts each block once, however often the function is on
+    /// the stack.
+    #[must_use]
+    pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
+        top(self, moment, by)
+    }
+}
+
+fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
     match by {
         By::Stack => grouped(history.lives_at(moment), Site::of),
         By::Scope => {
@@ -130,7 +136,7 @@ fn by_frame(
     site: impl Fn(&Snapshot, FrameIndex) -> Site,
 ) -> Vec<Group> {
     let snapshot = history.snapshot();
-    let shown = ShownFrames::of(snapshot);
+    let shown = ShownFrames::new(snapshot);
     let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
     let mut sites: Vec<Site> = Vec::new();
     for of_stack in grouped(history.lives_at(moment), Site::of) {
@@ -168,11 +174,17 @@ pub struct Branch {
     pub continues: bool,
 }
 
-/// The telling calls above the blocks in use at a moment, from the outermost inward, the largest first;
-/// those of fewer than `least_bytes` are left out.
-#[must_use]
-pub fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Branch> {
-    let shown = ShownFrames::of(history.snapshot());
+impl DeviceHistory<'_> {
+    /// Returns the tree of calls that allocated the blocks in use at a moment, from the outermost call
+    /// inward, the largest first, without branches of fewer than `least_bytes`.
+    #[must_use]
+    pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
+        tree(self, moment, least_bytes)
+    }
+}
+
+fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Branch> {
+    let shown = ShownFrames::new(history.snapshot());
     let mut nodes = vec![Node::default()];
     let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
     for group in grouped(history.lives_at(moment), Site::of) {

@@ -21,9 +21,9 @@ pub enum Naming {
 
 /// The number of a name: a to z, then a1 to z1, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Name(pub u32);
+pub struct ShortName(pub u32);
 
-impl fmt::Display for Name {
+impl fmt::Display for ShortName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = char::from(b'a' + u8::try_from(self.0 % 26).unwrap_or(0));
         match self.0 / 26 {
@@ -37,7 +37,7 @@ impl fmt::Display for Name {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
     /// In a segment of the trace, so many bytes after its beginning.
-    Traced(Name, u64),
+    Traced(ShortName, u64),
     /// In the snapshot's segment of that number, so many bytes after its beginning.
     Final(usize, u64),
     /// In none that is known.
@@ -47,17 +47,21 @@ pub enum Home {
 /// An entry with the name of its block or segment.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Line<'a> {
+pub struct TraceLine<'a> {
     /// The entry.
     pub entry: &'a TraceEntry,
     /// The name that it gives, uses or frees; `None` if there is none at its address.
-    pub name: Option<Name>,
+    pub name: Option<ShortName>,
     /// Where an allocated block lies; [`Home::Unknown`] for every other entry.
     pub home: Home,
 }
 
 /// Names the entries of a device's trace one by one.
-pub fn lines(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> impl Iterator<Item = Line<'_>> {
+pub fn trace_lines(
+    snapshot: &Snapshot,
+    device: DeviceId,
+    naming: Naming,
+) -> impl Iterator<Item = TraceLine<'_>> {
     let entries = snapshot.trace(device);
     let mut names = Names::new(snapshot, device, naming);
     entries.iter().map(move |entry| names.line(entry))
@@ -67,10 +71,10 @@ pub fn lines(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> impl Iter
 struct Names {
     naming: Naming,
     next: u32,
-    free: Vec<Name>,
-    blocks: FxHashMap<u64, Name>,
-    segments: FxHashMap<u64, Name>,
-    traced: Ranges<Named<Name>>,
+    free: Vec<ShortName>,
+    blocks: FxHashMap<u64, ShortName>,
+    segments: FxHashMap<u64, ShortName>,
+    traced: Ranges<Named<ShortName>>,
     finals: Ranges<Named<usize>>,
 }
 
@@ -98,7 +102,7 @@ impl Names {
         }
     }
 
-    fn line<'a>(&mut self, entry: &'a TraceEntry) -> Line<'a> {
+    fn line<'a>(&mut self, entry: &'a TraceEntry) -> TraceLine<'a> {
         let TraceEntry { address, size, .. } = *entry;
         let mut home = Home::Unknown;
         let name = match entry.action {
@@ -122,17 +126,17 @@ impl Names {
             Some(Action::SegmentFree) => self.free_segment(address, size),
             _ => None,
         };
-        Line { entry, name, home }
+        TraceLine { entry, name, home }
     }
 
-    fn name(&mut self) -> Name {
+    fn name(&mut self) -> ShortName {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
-            Name(self.next - 1)
+            ShortName(self.next - 1)
         })
     }
 
-    fn free_block(&mut self, address: u64) -> Option<Name> {
+    fn free_block(&mut self, address: u64) -> Option<ShortName> {
         if self.naming == Naming::PyTorch {
             return self.blocks.get(&address).copied();
         }
@@ -141,7 +145,7 @@ impl Names {
         name
     }
 
-    fn free_segment(&mut self, address: u64, size: u64) -> Option<Name> {
+    fn free_segment(&mut self, address: u64, size: u64) -> Option<ShortName> {
         if self.naming == Naming::PyTorch {
             return self.segments.get(&address).copied();
         }
@@ -182,7 +186,7 @@ mod tests {
 
     #[test]
     fn names_follow_the_alphabet() {
-        let texts = [0, 25, 26, 27, 52].map(|n| Name(n).to_string());
+        let texts = [0, 25, 26, 27, 52].map(|n| ShortName(n).to_string());
         assert_eq!(texts, ["a", "z", "a1", "b1", "a2"]);
     }
 }

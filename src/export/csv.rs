@@ -4,7 +4,7 @@ use std::{io, rc::Rc};
 
 use super::text::Out;
 use crate::{
-    analysis::frames::ShownFrames,
+    analysis::ShownFrames,
     event::Action,
     snapshot::{Frame, Snapshot, StackIndex, TraceEntry},
 };
@@ -48,7 +48,7 @@ impl<'a> Cells<'a> {
     fn new(snapshot: &'a Snapshot, has_stacks: bool) -> Cells<'a> {
         Cells {
             snapshot,
-            shown: ShownFrames::of(snapshot),
+            shown: ShownFrames::new(snapshot),
             has_stacks,
             actions: vec![None; snapshot.shapes.len()],
             scopes: vec![None; snapshot.shapes.len()],

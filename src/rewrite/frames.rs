@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::slim::Slim;
 use crate::{
-    analysis::frames::{is_shown, mark},
+    analysis::{is_shown, mark},
     snapshot::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
         Text, TraceEntry, UseCounts, Value,

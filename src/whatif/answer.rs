@@ -1,33 +1,19 @@
-//! The answer to one question: a setting and a limit, in both orders of addresses.
+//! The answer of a replay: what the allocator would have done, in both orders of addresses.
 
-use super::{
-    prior::Confidence,
-    requests::Requests,
-    run::{Conditions, Order, Outcome, run},
-};
-use crate::{allocator::Settings, error::Result, event::DeviceId};
+use super::run::Outcome;
+use crate::{event::DeviceId, history::Confidence};
 
-/// A setting to try.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Question {
-    /// The settings text; empty for the defaults.
-    pub conf: String,
-    /// The most that may be reserved, in bytes. Without one nothing is refused.
-    pub limit_bytes: Option<u64>,
-}
-
-/// What a setting makes of the requests.
+/// What the allocator would have done with the requests under one setting.
 ///
-/// Best fit breaks ties by address, and where a driver would have put the
-/// segments of another setting nobody knows: so there are two runs. Falling
-/// addresses are the better guess: a driver mostly hands them out so, and the
-/// peaks of a training run recorded on an H100 under four settings come out
-/// exactly. Under the recorded setting, without a limit, a third run uses the
-/// recorded addresses, if the history is whole and the device never was full.
+/// Best fit breaks ties by address, and it is not known where a driver would have put the segments of
+/// another setting. So there are two runs. Falling addresses are the better guess: drivers mostly
+/// hand them out so, and the peaks of a training run recorded on an H100 under four settings come out
+/// exactly. Under the recorded setting, without a limit, a third run uses the recorded addresses, if
+/// the history is whole and the device never was full.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The question's setting, as given.
+    /// The setting, as given.
     pub conf: String,
     /// The device.
     pub device: DeviceId,
@@ -39,64 +25,55 @@ pub struct Answer {
     pub rising: Outcome,
     /// With each segment below those before it.
     pub falling: Outcome,
-    /// How far all this can be trusted.
+    /// How far the answer can be trusted.
     pub confidence: Confidence,
 }
 
-impl Answer {
-    /// The lowest and the highest peak of reserved bytes among the runs.
-    #[must_use]
-    pub fn spread(&self) -> PeakSpread {
-        let peaks = [&self.outcome, &self.rising, &self.falling].map(|outcome| outcome.reserved_peak_bytes);
-        PeakSpread {
-            lowest_bytes: peaks.into_iter().min().unwrap_or(0),
-            highest_bytes: peaks.into_iter().max().unwrap_or(0),
-        }
-    }
-}
-
-/// The peaks of reserved bytes of an [`Answer`]'s runs, which differ in the addresses of segments.
+/// The lowest and the highest peak of reserved bytes among the runs of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PeakSpread {
-    /// The lowest peak.
+    /// The lowest peak, in bytes.
     pub lowest_bytes: u64,
-    /// The highest peak.
+    /// The highest peak, in bytes.
     pub highest_bytes: u64,
 }
 
-/// Runs the requests under a setting. `progress` is told how many steps were
-/// done since it was last told, of [`n_steps`] in all, give or take a run.
-///
-/// # Errors
-/// [`is_invalid_option`](crate::Error::is_invalid_option) for a setting that cannot be read.
-///
-/// [`n_steps`]: Requests::n_steps
-pub fn ask(requests: &Requests, question: &Question, progress: &(dyn Fn(u64) + Sync)) -> Result<Answer> {
-    let settings: Settings = question.conf.parse()?;
-    let run_in = |order| {
-        let (settings, limit_bytes) = (settings.clone(), question.limit_bytes);
-        run(requests, &Conditions { settings, limit_bytes, order }, progress)
-    };
-    let (rising, falling) = (run_in(Order::Rising)?, run_in(Order::Falling)?);
-    // The script of addresses does not fit when the trace is not all there was.
-    let recorded = can_repeat(requests, question).then(|| run_in(Order::Recorded).ok()).flatten();
-    Ok(Answer {
-        conf: question.conf.clone(),
-        device: requests.device(),
-        has_recorded_addresses: recorded.is_some(),
-        outcome: recorded.unwrap_or_else(|| falling.clone()),
-        rising,
-        falling,
-        confidence: requests.confidence(),
-    })
+/// How good an answer is: of two, the lower is better. Fields count in their order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub struct Rank {
+    /// Requests that failed.
+    pub num_ooms: u64,
+    /// The peak of reserved bytes of the best guess.
+    pub reserved_peak_bytes: u64,
+    /// The highest peak of reserved bytes among the runs.
+    pub worst_peak_bytes: u64,
+    /// Calls to the device.
+    pub num_device_calls: u64,
 }
 
-/// Whether a run can have the recorded addresses.
-pub(super) fn can_repeat(requests: &Requests, question: &Question) -> bool {
-    question.limit_bytes.is_none()
-        && requests.never_full
-        && requests.confidence() == Confidence::Sure
-        && requests.recorded().usable_conf() == question.conf
+impl Answer {
+    /// Returns the lowest and the highest peak of reserved bytes among the runs.
+    #[must_use]
+    pub fn spread(&self) -> PeakSpread {
+        let peaks = [&self.outcome, &self.rising, &self.falling].map(|outcome| outcome.reserved_peak_bytes);
+        let (lowest_bytes, highest_bytes) =
+            peaks.into_iter().fold((u64::MAX, 0), |(least, most), peak| (least.min(peak), most.max(peak)));
+        PeakSpread { lowest_bytes, highest_bytes }
+    }
+
+    /// Returns the rank by which answers compare; the lower is better.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        let outcome = &self.outcome;
+        Rank {
+            num_ooms: outcome.num_ooms,
+            reserved_peak_bytes: outcome.reserved_peak_bytes,
+            worst_peak_bytes: self.spread().highest_bytes,
+            num_device_calls: outcome.num_device_calls(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -18,25 +18,21 @@
 //!
 //! A little over 400 lines, because the signs decide together.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::{
-    books::{Books, Checked, Freed},
-    order::{JITTER_US, runs_back},
+    live_blocks::{Checked, Freed, LiveBlocks},
     pools::Pools,
     prior::Prior,
-    recorded_run::{RecordedRun, change, segments_of},
+    recorded_run::RecordedRun,
     requests::{EntryIndex, Request, SlotIndex, Step},
 };
 use crate::{
     error::{Error, Result},
     event::{Action, DeviceId, PoolId, StreamId},
+    history::{FinalBlock, FinalState, JITTER_US, Places, change, first_disorder},
     inventory::BlockState,
-    snapshot::{Block, Segment, Snapshot, StackTable, TraceEntry},
+    snapshot::{Snapshot, StackTable, TraceEntry},
+    torch::ABSURD_BYTES,
 };
-
-/// Sizes from here on are no memory's (caching-allocator.md 1.4).
-const ABSURD_BYTES: u64 = 1 << 60;
 
 /// No device is full with less.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
@@ -56,13 +52,14 @@ pub(super) struct Read {
 /// Reads a trace; one that contradicts itself is refused.
 pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
     let trace = snapshot.trace(device);
+    let places = Places::new(trace.iter().filter(|entry| is_of_block(entry)).map(|entry| entry.address));
     let mut reader = Reader {
         snapshot,
         trace,
         recorded,
         never_completes: !trace.iter().any(|entry| entry.action == Some(Action::FreeCompleted)),
-        pending_at_end: pending_at_end(snapshot, device),
-        books: Books::default(),
+        end: FinalState::of_device(snapshot, device),
+        blocks: LiveBlocks::new(&places),
         pools: Pools::new(snapshot, device, trace),
         steps: Vec::with_capacity(trace.len()),
         priors: Vec::new(),
@@ -74,18 +71,19 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
     let contradiction = reader.read();
     let refuse = |entry: usize, what: String| Err(Error::history(device, Some(entry), what));
     let n_missing = match &contradiction {
-        Ok(()) => reader.meet_end(device),
+        Ok(()) => reader.compare_with_the_end(),
         Err(_) => 0,
     };
-    if let Some((entry, back_us)) = runs_back(trace)
-        && (contradiction.is_err() || n_missing > 0 || back_us > JITTER_US)
+    if let Some(found) = first_disorder(trace, JITTER_US).or_else(|| first_disorder(trace, 0))
+        && (contradiction.is_err() || n_missing > 0 || found.back_us > JITTER_US)
     {
         let what = format!(
-            "out of order, {back_us} us before entry {}: the ring was resized while it held entries; \
+            "out of order, {} us before entry {}: the ring was resized while it held entries; \
              record again with clear_history",
-            entry - 1
+            found.back_us,
+            found.entry - 1
         );
-        return refuse(entry, what);
+        return refuse(found.entry, what);
     }
     if let Err((entry, what)) = contradiction {
         return refuse(entry, what);
@@ -93,21 +91,9 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
     Ok(reader.finish(n_missing))
 }
 
-/// Every block with where it begins, which old files do not say, and its segment.
-fn blocks_of(snapshot: &Snapshot, device: DeviceId) -> impl Iterator<Item = (u64, &Block, &Segment)> {
-    segments_of(snapshot, device).flat_map(|segment| {
-        let mut next = segment.address;
-        segment.blocks.iter().map(move |block| {
-            let at = next;
-            next = next.saturating_add(block.size);
-            (at, block, segment)
-        })
-    })
-}
-
-fn pending_at_end(snapshot: &Snapshot, device: DeviceId) -> FxHashSet<u64> {
-    let is_pending = |block: &Block| block.state == Some(BlockState::ActivePendingFree);
-    blocks_of(snapshot, device).filter(|(_, block, _)| is_pending(block)).map(|(at, ..)| at).collect()
+/// Whether an entry is an event of a block's life.
+fn is_of_block(entry: &TraceEntry) -> bool {
+    matches!(entry.action, Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted))
 }
 
 /// What has happened since the last call was over.
@@ -139,9 +125,9 @@ struct Reader<'a> {
     recorded: &'a RecordedRun,
     /// The trace was recorded without completed frees.
     never_completes: bool,
-    /// Blocks that wait for a stream in the snapshot's segments.
-    pending_at_end: FxHashSet<u64>,
-    books: Books,
+    /// The blocks in use in the snapshot's segments.
+    end: FinalState<'a>,
+    blocks: LiveBlocks<'a>,
     pools: Pools,
     steps: Vec<Step>,
     priors: Vec<Prior>,
@@ -176,9 +162,7 @@ impl Reader<'_> {
     fn entry(&mut self, at: usize) -> Checked<usize> {
         let entry = &self.trace[at];
         let Some(action) = entry.action else { return Ok(1) };
-        let is_of_block =
-            matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Oom);
-        if is_of_block && !(1..ABSURD_BYTES).contains(&entry.size) {
+        if (is_of_block(entry) || action == Action::Oom) && !(1..ABSURD_BYTES).contains(&entry.size) {
             return Err(format!("{} of {} bytes; a block has 1 to 2^60 - 1", action.name(), entry.size));
         }
         match action {
@@ -193,8 +177,8 @@ impl Reader<'_> {
             Action::Snapshot => drop(self.end_call(End::Other)),
             Action::Annotate => {}
         }
-        let (more, less) = change(entry);
-        self.reserved_bytes = self.reserved_bytes.saturating_add(more).saturating_sub(less);
+        let reserved_bytes = (i128::from(self.reserved_bytes) + change(entry)).max(0);
+        self.reserved_bytes = u64::try_from(reserved_bytes).unwrap_or(u64::MAX);
         Ok(1)
     }
 
@@ -206,9 +190,9 @@ impl Reader<'_> {
 
     fn alloc(&mut self, at: usize) -> Checked<()> {
         let entry = &self.trace[at];
-        self.complete_unseen(at)?;
+        self.complete_unseen(at);
         let after = self.end_call(End::Served(at));
-        let slot = self.books.alloc(entry.address, entry.size)?;
+        let slot = self.blocks.alloc(entry)?;
         let request = self.request(at);
         self.steps.push(Step::Alloc { request, slot });
         self.complete_all(after.unwrap_or_default());
@@ -217,17 +201,20 @@ impl Reader<'_> {
 
     /// A trace without completed frees shows only by the next block at the
     /// same place that the one before is free.
-    fn complete_unseen(&mut self, at: usize) -> Checked<()> {
+    fn complete_unseen(&mut self, at: usize) {
         let address = self.trace[at].address;
-        let Some(live) = self.books.get(address).filter(|live| self.never_completes && live.is_pending)
+        let Some(live) = self.blocks.get(address).filter(|live| self.never_completes && live.is_pending)
         else {
-            return Ok(());
+            return;
         };
-        self.books.complete_free(address, live.bytes)?;
-        if self.pending_at_end.contains(&address) {
+        self.blocks.complete_unrecorded(address);
+        if self.is_pending_at_end(address) {
             self.steps.push(Step::Complete { slot: live.slot, entry: number(at) });
         }
-        Ok(())
+    }
+
+    fn is_pending_at_end(&self, address: u64) -> bool {
+        self.end.state(address) == Some(BlockState::ActivePendingFree)
     }
 
     fn oom(&mut self, at: usize) {
@@ -240,18 +227,18 @@ impl Reader<'_> {
     fn free(&mut self, at: usize) -> Checked<usize> {
         self.end_call(End::Other);
         let entry = &self.trace[at];
-        let freed = self.books.request_free(entry.address, entry.size)?;
+        let freed = self.blocks.request_free(entry)?;
         self.note_prior(freed, at);
         let (slot, number) = (freed.slot(), number(at));
         let next = self.trace.get(at + 1);
         let is_completed = next
             .is_some_and(|next| next.action == Some(Action::FreeCompleted) && next.address == entry.address);
         if is_completed {
-            self.books.complete_free(entry.address, self.trace[at + 1].size)?;
+            self.blocks.complete_free(&self.trace[at + 1])?;
             self.steps.push(Step::Free { slot, entry: number });
             return Ok(2);
         }
-        let is_late = !self.never_completes || self.pending_at_end.contains(&entry.address);
+        let is_late = !self.never_completes || self.is_pending_at_end(entry.address);
         let step = if is_late {
             Step::FreeLater { slot, entry: number }
         } else {
@@ -263,7 +250,7 @@ impl Reader<'_> {
 
     fn complete(&mut self, at: usize) -> Checked<()> {
         let entry = &self.trace[at];
-        let (freed, was_requested) = self.books.complete_free(entry.address, entry.size)?;
+        let (freed, was_requested) = self.blocks.complete_free(entry)?;
         self.note_prior(freed, at);
         if !was_requested {
             self.n_unrequested += 1;
@@ -335,39 +322,35 @@ impl Reader<'_> {
             || level_bytes > self.recorded.reserved_peak_bytes.max(LEAST_DEVICE_BYTES)
     }
 
-    /// Takes up the blocks that are in use at the end and never were seen to
-    /// come. Says on how many blocks the trace and the end disagree.
-    fn meet_end(&mut self, device: DeviceId) -> usize {
-        let mut in_use = FxHashMap::<u64, bool>::default();
+    /// Adds the blocks that are in use at the end and have no entry. Returns on how many blocks the
+    /// trace and the end disagree.
+    fn compare_with_the_end(&mut self) -> usize {
         let mut n_differ = 0;
-        for (at, block, segment) in blocks_of(self.snapshot, device) {
-            if !block.state.is_some_and(BlockState::is_active) {
-                continue;
-            }
-            in_use.insert(at, block.state == Some(BlockState::ActiveAllocated));
-            if !self.books.knows(at) {
-                self.pre_existing(at, block, segment);
-            } else if self.books.get(at).is_none() {
+        for found in self.end.blocks().to_vec() {
+            let address = found.block.address;
+            if !self.blocks.knows(address) {
+                self.pre_existing(&found);
+            } else if self.blocks.get(address).is_none() {
                 n_differ += 1;
             }
         }
-        for (address, live) in self.books.live() {
-            n_differ += usize::from(match in_use.remove(&address) {
-                Some(is_allocated) => is_allocated == live.is_pending,
+        for (address, live) in self.blocks.live() {
+            n_differ += usize::from(match self.end.state(address) {
+                Some(state) => (state == BlockState::ActiveAllocated) == live.is_pending,
                 None => !(live.is_pending && self.never_completes),
             });
         }
         n_differ
     }
 
-    fn pre_existing(&mut self, address: u64, block: &Block, segment: &Segment) {
+    fn pre_existing(&mut self, FinalBlock { block, segment }: &FinalBlock<'_>) {
         let bytes = if block.requested_size > 0 { block.requested_size } else { block.size };
         if !(1..ABSURD_BYTES).contains(&bytes) {
             return;
         }
-        let (slot, pool) = (self.books.new_slot(), self.pools.number(segment.pool));
+        let (slot, pool) = (self.blocks.new_slot(), self.pools.number(segment.pool));
         let (stream, stack) = (segment.stream, block.stack);
-        self.priors.push(Prior { address, bytes, stream, pool, slot, stack });
+        self.priors.push(Prior { address: block.address, bytes, stream, pool, slot, stack });
     }
 
     fn finish(mut self, n_missing: usize) -> Read {
@@ -396,7 +379,7 @@ impl Reader<'_> {
             steps: self.steps,
             priors: self.priors,
             pools: self.pools.ids,
-            n_slots: self.books.n_slots(),
+            n_slots: self.blocks.n_slots(),
             gave_back: self.gave_back,
             warnings,
         }

@@ -2,19 +2,18 @@
 //!
 //! A snapshot's trace tells what a program asked for ([`Requests`]). The same
 //! requests run on a simulated device under any [`Settings`](crate::allocator::Settings)
-//! give what PyTorch's allocator would have reserved ([`ask`]), for one
-//! setting or a [`grid`] of them, and a [`replayed`] snapshot to look at.
+//! give what PyTorch's allocator would have reserved ([`Replay`]), for one
+//! setting or many ([`Sweep`]), and a [`replayed`] snapshot to look at.
 //!
 //! ```
-//! use memreel::{Reel, DeviceId, recorder::History, whatif::{self, Question, Requests}};
+//! use memreel::{Reel, DeviceId, recorder::History, whatif::{Replay, Requests}};
 //!
 //! let reel = Reel::builder().history(History::all()).build()?;
 //! for _ in 0..10 {
 //!     reel.alloc(3 << 20)?;
 //! }
-//! let requests = Requests::of(&reel.snapshot(), DeviceId(0))?;
-//! let question = Question { conf: "large_segment_size_mb:12".into(), limit_bytes: None };
-//! let answer = whatif::ask(&requests, &question, &|_| ())?;
+//! let requests = Requests::new(&reel.snapshot(), DeviceId(0))?;
+//! let answer = Replay::new(&requests).conf("large_segment_size_mb:12").run()?;
 //! assert_eq!(answer.outcome.reserved_peak_bytes, 12 << 20);
 //! # Ok::<(), memreel::Error>(())
 //! ```
@@ -24,21 +23,21 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod books;
 mod calls;
-mod order;
+mod live_blocks;
 mod pools;
 mod prior;
+mod replay;
 mod recorded_run;
 mod replayed;
 mod requests;
 mod run;
 mod sweep;
 
-pub use answer::{Answer, PeakSpread, Question, ask};
-pub use prior::Confidence;
+pub use answer::{Answer, PeakSpread, Rank};
 pub use recorded_run::RecordedRun;
+pub use replay::Replay;
 pub use replayed::replayed;
 pub use requests::Requests;
 pub use run::{FailedRequest, Outcome};
-pub use sweep::{ask_all, grid};
+pub use sweep::{Sweep, grid};

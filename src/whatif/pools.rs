@@ -1,8 +1,8 @@
 //! Which private pool a request went to, which older traces do not say themselves.
 
-use super::recorded_run::{change, segments_of};
 use crate::{
     event::{DeviceId, PoolId},
+    history::{change, pool_of_entry, segments_of},
     snapshot::{Snapshot, TraceEntry},
 };
 
@@ -17,18 +17,19 @@ pub(super) struct Pools {
 
 impl Pools {
     pub(super) fn new(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> Pools {
-        let is_told = trace.iter().any(|entry| told_pool(snapshot, entry).is_some());
+        let is_told = trace.iter().any(|entry| pool_of_entry(snapshot, entry).is_some());
         let mut pools = Pools { ids: Vec::new(), held: Vec::new(), is_told };
-        for segment in segments_of(snapshot, device).filter(|segment| segment.pool != PoolId::DEFAULT) {
+        let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
+        for segment in segments.filter(|segment| segment.pool != PoolId::DEFAULT) {
             let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
             let overlaps = |entry: &TraceEntry| {
-                change(entry).1 > 0 && entry.address < end && entry.address.saturating_add(entry.size) > start
+                change(entry) < 0 && entry.address < end && entry.address.saturating_add(entry.size) > start
             };
             let number = pools.number(segment.pool);
             pools.held.push((start, end, number, trace.iter().rposition(overlaps)));
         }
         if is_told {
-            trace.iter().filter_map(|entry| told_pool(snapshot, entry)).for_each(|pool| {
+            trace.iter().filter_map(|entry| pool_of_entry(snapshot, entry)).for_each(|pool| {
                 pools.number(pool);
             });
         }
@@ -55,7 +56,8 @@ impl Pools {
             return 0;
         }
         if self.is_told {
-            let told = told_pool(snapshot, entry).and_then(|pool| self.ids.iter().position(|id| *id == pool));
+            let told =
+                pool_of_entry(snapshot, entry).and_then(|pool| self.ids.iter().position(|id| *id == pool));
             return told.map_or(0, |index| u16::try_from(index + 1).unwrap_or(0));
         }
         let before = self.held.partition_point(|(start, ..)| *start <= entry.address);
@@ -65,11 +67,4 @@ impl Pools {
         };
         held.filter(stands).map_or(0, |(_, _, number, _)| number)
     }
-}
-
-/// The `pool_id` of an entry, if it has one.
-fn told_pool(snapshot: &Snapshot, entry: &TraceEntry) -> Option<PoolId> {
-    let parts = snapshot.shapes.get(entry.shape).value("pool_id")?.as_elements()?;
-    let part = |at: usize| u64::try_from(parts.get(at)?.as_int()?).ok();
-    Some(PoolId { graph: part(0)?, user: part(1)? })
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use crate::{
     allocator::Settings,
     event::{Action, DeviceId, StreamId},
-    snapshot::{Segment, Snapshot, TraceEntry, Value},
+    history::{reserved_at_start, reserved_peak, segments_of},
+    snapshot::{Snapshot, TraceEntry, Value},
+    torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
-
-const SMALL_PAGE_BYTES: u64 = 2 << 20;
-const LARGE_PAGE_BYTES: u64 = 20 << 20;
 
 /// The record beside which answers stand.
 #[derive(Clone, Debug)]
@@ -41,7 +40,7 @@ pub(super) struct Addresses {
 }
 
 impl RecordedRun {
-    pub(super) fn of(snapshot: &Snapshot, device: DeviceId) -> RecordedRun {
+    pub(super) fn new(snapshot: &Snapshot, device: DeviceId) -> RecordedRun {
         let trace = snapshot.trace(device);
         let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
@@ -51,14 +50,15 @@ impl RecordedRun {
         let count = |actions: &[Action]| {
             trace.iter().filter(|entry| entry.action.is_some_and(|a| actions.contains(&a))).count() as u64
         };
-        let start_bytes = start_bytes(snapshot, device, trace);
+        let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
+        let start_bytes = reserved_at_start(trace, segments);
         RecordedRun {
             conf,
             usable_conf,
             collects_garbage: matches!(threshold, Some(Value::Float(threshold)) if *threshold > 0.0),
             start_bytes,
             addresses: addresses(trace),
-            reserved_peak_bytes: peak_bytes(start_bytes, trace),
+            reserved_peak_bytes: reserved_peak(trace, start_bytes),
             num_device_alloc: count(&[Action::SegmentAlloc, Action::SegmentMap]),
             num_device_free: count(&[Action::SegmentFree, Action::SegmentUnmap]),
             num_ooms: count(&[Action::Oom]),
@@ -108,38 +108,6 @@ fn usable(conf: &str) -> (String, Vec<String>) {
     (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
 }
 
-/// By how much an entry changes what is reserved.
-pub(super) fn change(entry: &TraceEntry) -> (u64, u64) {
-    match entry.action {
-        Some(Action::SegmentAlloc | Action::SegmentMap) => (entry.size, 0),
-        Some(Action::SegmentFree | Action::SegmentUnmap) => (0, entry.size),
-        _ => (0, 0),
-    }
-}
-
-pub(super) fn segments_of(snapshot: &Snapshot, device: DeviceId) -> impl Iterator<Item = &Segment> {
-    let is_of = move |segment: &&Segment| segment.device == device;
-    snapshot.segments.iter().filter(is_of)
-}
-
-/// What was reserved when the trace began: what is reserved at its end, less what came in it.
-fn start_bytes(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> u64 {
-    let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
-    let end = sum(&mut segments_of(snapshot, device).map(|segment| segment.total_size));
-    let came = sum(&mut trace.iter().map(|entry| change(entry).0));
-    let went = sum(&mut trace.iter().map(|entry| change(entry).1));
-    end.saturating_add(went).saturating_sub(came)
-}
-
-fn peak_bytes(start_bytes: u64, trace: &[TraceEntry]) -> u64 {
-    let running = trace.iter().scan(start_bytes, |reserved, entry| {
-        let (more, less) = change(entry);
-        *reserved = reserved.saturating_add(more).saturating_sub(less);
-        Some(*reserved)
-    });
-    running.max().unwrap_or(0).max(start_bytes)
-}
-
 /// An expandable range: each stream has one for small blocks and one for large ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RangeKey {
@@ -152,7 +120,7 @@ fn addresses(trace: &[TraceEntry]) -> Addresses {
     let mut all = Addresses::default();
     let mut mapped = BTreeMap::<RangeKey, u64>::new();
     for entry in trace {
-        let is_small = entry.size % LARGE_PAGE_BYTES != 0;
+        let is_small = entry.size % LARGE_SEGMENT_BYTES != 0;
         let key = RangeKey { stream: entry.stream, is_small };
         match entry.action {
             Some(Action::SegmentAlloc) => all.segments.push(entry.address),
@@ -184,6 +152,6 @@ fn total_bytes(ranges: &[u64]) -> Option<u64> {
     sorted.sort_unstable();
     sorted.dedup();
     let gap = sorted.windows(2).map(|pair| pair[1] - pair[0]).min()?;
-    let pages = gap.saturating_sub(LARGE_PAGE_BYTES);
-    Some((pages / 9 * 8 / SMALL_PAGE_BYTES * SMALL_PAGE_BYTES).max(SMALL_PAGE_BYTES))
+    let pages = gap.saturating_sub(LARGE_SEGMENT_BYTES);
+    Some((pages / 9 * 8 / SMALL_SEGMENT_BYTES * SMALL_SEGMENT_BYTES).max(SMALL_SEGMENT_BYTES))
 }

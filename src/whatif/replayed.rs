@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    answer::{Question, can_repeat},
+    replay::{Question, can_repeat},
     requests::Requests,
     run::{Conditions, Order, Run},
 };
@@ -18,17 +18,22 @@ use crate::{
     },
 };
 
-/// Runs the requests of one or more devices of a snapshot under a setting,
-/// and says what a snapshot taken at the end would have held.
+/// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the
+/// snapshot that would have been taken at the end.
 ///
-/// Addresses are the recorded ones where [`ask`](super::ask) uses them, else
-/// falling ones. Each event has the time and the stack of the entry that its
-/// request was read from. Blocks that were live before the history began are
-/// there without an event, as they were.
+/// Addresses are the recorded ones where a [`Replay`](super::Replay) uses them, otherwise falling
+/// ones. Each event has the time and the stack of the entry that its request was read from. Blocks
+/// that were live before the history began are there without an event, as they were.
 ///
 /// # Errors
-/// [`is_invalid_option`](crate::Error::is_invalid_option) for a setting that cannot be read.
-pub fn replayed(snapshot: &Snapshot, requests: &[&Requests], question: &Question) -> Result<Snapshot> {
+/// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
+pub fn replayed(
+    snapshot: &Snapshot,
+    requests: &[&Requests],
+    conf: &str,
+    limit_bytes: Option<u64>,
+) -> Result<Snapshot> {
+    let question = &Question { conf: conf.to_owned(), limit_bytes };
     let repeats = requests.iter().all(|requests| can_repeat(requests, question));
     let recorded = repeats.then(|| replayed_in(snapshot, requests, question, Order::Recorded).ok()).flatten();
     recorded.map_or_else(|| replayed_in(snapshot, requests, question, Order::Falling), Ok)

@@ -2,12 +2,13 @@
 
 use super::{
     calls,
-    prior::{self, Confidence, Prior},
+    prior::{self, Prior},
     recorded_run::RecordedRun,
 };
 use crate::{
     error::{Error, Result},
     event::{DeviceId, PoolId, StreamId},
+    history::{Confidence, Trust},
     snapshot::Snapshot,
 };
 
@@ -72,7 +73,7 @@ pub struct Requests {
     /// The device never was full, so that the recorded addresses fit a run in which nothing is refused.
     pub(super) never_full: bool,
     recorded: RecordedRun,
-    confidence: Confidence,
+    trust: Trust,
     warnings: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ impl Requests {
     /// [`entry`](crate::Error::entry): a trace without entries, entries out of
     /// order, an allocation over a live block, a second free, a size of 2^60
     /// or more; [`is_misuse`](crate::Error::is_misuse) without such a device.
-    pub fn of(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
+    pub fn new(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
         let n_devices = snapshot.device_traces.len().max(1);
         if device.index().is_none_or(|index| index >= n_devices) {
             return Err(Error::misuse(format!("there is no device {device}: the snapshot has {n_devices}")));
@@ -102,12 +103,12 @@ impl Requests {
         if EntryIndex::try_from(trace.len()).is_err() {
             return Err(Error::history(device, None, "more than 2^32 entries"));
         }
-        let recorded = RecordedRun::of(snapshot, device);
+        let recorded = RecordedRun::new(snapshot, device);
         let read = calls::read(snapshot, device, &recorded)?;
-        let (confidence, told) = prior::judge(snapshot, &read, &recorded);
+        let trust = prior::judge(snapshot, trace.len(), &read, &recorded);
         let mut warnings = recorded.warnings().to_vec();
         warnings.extend(read.warnings);
-        warnings.extend(told);
+        warnings.extend(prior::warning(&trust, &recorded));
         let is_request = |step: &&Step| matches!(step, Step::Alloc { .. } | Step::Fail { .. });
         Ok(Requests {
             device,
@@ -118,7 +119,7 @@ impl Requests {
             priors: read.priors,
             pools: read.pools,
             recorded,
-            confidence,
+            trust,
             warnings,
         })
     }
@@ -165,10 +166,16 @@ impl Requests {
         &self.recorded
     }
 
+    /// The facts that decide how far answers can be trusted.
+    #[must_use]
+    pub fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
     /// How far answers can be trusted.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
-        self.confidence
+        self.trust.confidence(self.recorded.reserved_peak_bytes)
     }
 
     /// What the trace could not tell, and what was assumed instead.

@@ -1,4 +1,4 @@
-//! Many settings at once, on every core.
+//! A sweep: many settings at once, on every core.
 
 use std::{
     num::NonZero,
@@ -9,16 +9,13 @@ use std::{
     thread,
 };
 
-use super::{
-    answer::{Answer, Question, ask},
-    requests::Requests,
-};
+use super::{answer::Answer, replay::Replay, requests::Requests};
 use crate::error::Result;
 
-/// Settings worth a try, the default first. Garbage is collected only under
-/// a limit, so thresholds are tried only with one.
+/// Returns the settings that a [`Sweep`] tries by default, the empty one first. Garbage is collected only under a
+/// limit, so thresholds are among them only with one.
 #[must_use]
-pub fn grid(has_limit: bool) -> Vec<String> {
+pub fn grid(limit_bytes: Option<u64>) -> Vec<String> {
     let expandable = "expandable_segments:True";
     let splits = [64, 128, 256, 512].map(|mb| format!("max_split_size_mb:{mb}"));
     let divisions = [2, 4, 8, 16].map(|n| format!("roundup_power2_divisions:{n}"));
@@ -29,7 +26,7 @@ pub fn grid(has_limit: bool) -> Vec<String> {
     let pairs = splits.iter().flat_map(|split| divisions.iter().map(move |n| format!("{split},{n}")));
     confs.extend(pairs);
     confs.extend([12, 32, 64].map(|mb| format!("large_segment_size_mb:{mb}")));
-    if has_limit {
+    if limit_bytes.is_some() {
         let thresholds = ["0.6", "0.8", "0.9"].map(|t| format!("garbage_collection_threshold:{t}"));
         confs.extend(thresholds.iter().cloned());
         let pairs = splits.iter().flat_map(|split| thresholds.iter().map(move |t| format!("{t},{split}")));
@@ -38,48 +35,78 @@ pub fn grid(has_limit: bool) -> Vec<String> {
     confs
 }
 
-/// Asks every question of every device's requests, on all cores. The answers
-/// come device by device in the order of the questions; memory is that of one
-/// allocator a core. `progress` is as for [`ask`].
+/// Runs the requests of one or more devices under many settings, on all cores.
 ///
-/// # Errors
-/// The first error of [`ask`].
-pub fn ask_all(
-    requests: &[Requests],
-    questions: &[Question],
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Answer>> {
-    let jobs: Vec<(&Requests, &Question)> = requests
-        .iter()
-        .flat_map(|requests| questions.iter().map(move |question| (requests, question)))
-        .collect();
-    let next = AtomicUsize::new(0);
-    let answers = Mutex::new(Vec::with_capacity(jobs.len()));
-    let work = || {
-        while let Some((index, (requests, question))) = take_job(&next, &jobs) {
-            let answer = ask(requests, question, progress);
-            answers.lock().unwrap_or_else(PoisonError::into_inner).push((index, answer));
-        }
-    };
-    let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-    thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    answers.sort_by_key(|(index, _)| *index);
-    answers.into_iter().map(|(_, answer)| answer).collect()
+/// Memory is that of one allocator a core.
+#[must_use = "a sweep does nothing until it is run"]
+pub struct Sweep<'a> {
+    requests: &'a [Requests],
+    confs: Option<Vec<String>>,
+    limit_bytes: Option<u64>,
+    on_progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl<'a> Sweep<'a> {
+    /// Prepares a sweep over the settings of [`grid`], without a limit.
+    pub fn new(requests: &'a [Requests]) -> Sweep<'a> {
+        Sweep { requests, confs: None, limit_bytes: None, on_progress: &|_| () }
+    }
+
+    /// The settings to try, each in the text of `PYTORCH_CUDA_ALLOC_CONF`. Default: those of [`grid`].
+    pub fn confs(mut self, confs: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.confs = Some(confs.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// As [`Replay::limit_bytes`], for every run.
+    pub fn limit_bytes(mut self, limit_bytes: impl Into<Option<u64>>) -> Self {
+        self.limit_bytes = limit_bytes.into();
+        self
+    }
+
+    /// As [`Replay::on_progress`]; called from several threads.
+    pub fn on_progress(mut self, on_progress: &'a (dyn Fn(u64) + Sync)) -> Self {
+        self.on_progress = on_progress;
+        self
+    }
+
+    /// Runs every setting for every device. The answers are in the order of the devices, and of each
+    /// device in the order of the settings.
+    ///
+    /// # Errors
+    /// The first error of [`Replay::run`].
+    pub fn run(&self) -> Result<Vec<Answer>> {
+        let default = if self.confs.is_none() { grid(self.limit_bytes) } else { Vec::new() };
+        let confs = self.confs.as_ref().unwrap_or(&default);
+        let jobs: Vec<(&Requests, &String)> = self
+            .requests
+            .iter()
+            .flat_map(|requests| confs.iter().map(move |conf| (requests, conf)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let answers = Mutex::new(Vec::with_capacity(jobs.len()));
+        let work = || {
+            while let Some((index, (requests, conf))) = take_job(&next, &jobs) {
+                let replay = Replay::new(requests).conf(conf.as_str()).limit_bytes(self.limit_bytes);
+                let answer = replay.on_progress(self.on_progress).run();
+                answers.lock().unwrap_or_else(PoisonError::into_inner).push((index, answer));
+            }
+        };
+        let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+        thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        answers.sort_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+impl std::fmt::Debug for Sweep<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sweep").field("confs", &self.confs).finish_non_exhaustive()
+    }
 }
 
 fn take_job<'a, J>(next: &AtomicUsize, jobs: &'a [J]) -> Option<(usize, &'a J)> {
     let index = next.fetch_add(1, Ordering::Relaxed);
     Some((index, jobs.get(index)?))
-}
-
-impl Answer {
-    /// The better, the lower: failed requests, then what is reserved, also in
-    /// the worst order of addresses, then device calls.
-    #[must_use]
-    pub fn rank(&self) -> (u64, u64, u64, u64) {
-        let outcome = &self.outcome;
-        let worst_bytes = self.spread().highest_bytes;
-        (outcome.num_ooms, outcome.reserved_peak_bytes, worst_bytes, outcome.num_device_calls())
-    }
 }

@@ -27,7 +27,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("analysis", &["error", "event", "inventory", "torch", "snapshot", "history"]),
     ("rewrite", &["error", "event", "inventory", "snapshot", "history", "analysis"]),
     ("export", &["event", "inventory", "snapshot", "analysis", "rewrite"]),
-    ("whatif", &["error", "event", "inventory", "device", "recorder", "allocator", "snapshot"]),
+    (
+        "whatif",
+        &["error", "event", "inventory", "torch", "device", "recorder", "allocator", "snapshot", "history"],
+    ),
     (
         "reel",
         &[

@@ -2,16 +2,7 @@
 
 use memreel::{
     DeviceId, Reel, Snapshot,
-    analysis::{
-        churn::churn,
-        diff::diff,
-        fragmentation::fragmentation,
-        leaks::{grown_between, leaks},
-        oom::{Verdict, oom},
-        state::DeviceHistory,
-        timeline::{Axis, timeline},
-        top::{By, Site, top},
-    },
+    analysis::{self, Axis, By, DeviceHistory, Site, Verdict},
     history::{Moment, Scopes},
     recorder::History,
 };
@@ -82,16 +73,17 @@ fn the_tallest_moment_names_its_holders() {
         ],
         &[(base, 8 * MIB, &[(base, MIB, 1), (base + MIB, MIB, 3), (base + 3 * MIB, MIB, 1)])],
     );
-    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
     assert!(history.trust().is_whole());
     let (peak, totals) = history.peak();
     assert_eq!((peak, totals.active_bytes), (Moment(4), 4 * MIB));
-    let found: Vec<_> = top(&history, peak, By::Stack)
+    let found: Vec<_> = history
+        .top(peak, By::Stack)
         .iter()
         .map(|group| (lines(&snapshot, &group.site), group.bytes, group.n_blocks))
         .collect();
     assert_eq!(found, [(1, 2 * MIB, 2), (2, 2 * MIB, 1)]);
-    let at_end = top(&history, history.end(), By::Function);
+    let at_end = history.top(history.end(), By::Function);
     assert_eq!((at_end.len(), at_end[0].bytes, at_end[0].total_bytes), (1, 3 * MIB, 3 * MIB));
 }
 
@@ -100,8 +92,8 @@ fn waste_is_between_blocks() {
     let base = 32 * MIB;
     let snapshot =
         snapshot(&[], &[(base, 20 * MIB, &[(base + 4 * MIB, 512, 7)]), (base + 32 * MIB, 2 * MIB, &[])]);
-    let history = DeviceHistory::of(&snapshot, DeviceId(0));
-    let found = fragmentation(&history, history.end());
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let found = history.fragmentation(history.end());
     assert_eq!((found.n_free, found.largest_free_bytes), (3, 16 * MIB - 512));
     assert_eq!((found.free_bytes, found.empty_bytes), (22 * MIB - 512, 2 * MIB));
     assert_eq!((found.pinned.len(), found.pinned[0].n_blocks, found.pinned[0].used_bytes), (1, 1, 512));
@@ -113,7 +105,7 @@ fn failed(request: u64, device_free: u64) -> Verdict {
     let base = 32 * MIB;
     let snapshot =
         snapshot(&[("oom", device_free, request, 1)], &[(base, 30 * MIB, &[(base + 14 * MIB, 2 * MIB, 2)])]);
-    oom(&DeviceHistory::of(&snapshot, DeviceId(0))).unwrap().verdict
+    DeviceHistory::new(&snapshot, DeviceId(0)).oom().unwrap().verdict
 }
 
 #[test]
@@ -147,12 +139,12 @@ fn only_what_grows_is_a_leak() {
     }
     blocks.sort_unstable();
     let snapshot = snapshot(&entries, &[(base, 64 * MIB, &blocks)]);
-    let history = DeviceHistory::of(&snapshot, DeviceId(0));
-    let found = leaks(&history);
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let found = history.leaks();
     let told: Vec<_> =
         found.iter().map(|site| (lines(&snapshot, &site.site), site.is_growing(), site.n_live)).collect();
     assert_eq!(told, [(2, true, 8), (1, false, 1), (5, false, 4)]);
-    let busiest = &churn(&history)[0];
+    let busiest = &history.churn()[0];
     assert_eq!((lines(&snapshot, &busiest.site), busiest.n_cycles, busiest.size_bytes), (3, 8, MIB));
     assert_eq!((busiest.bytes, busiest.mean_life_entries), (8 * MIB, 2));
 }
@@ -170,14 +162,14 @@ fn blocks_from_before_both_histories_are_no_difference() {
         ],
         &[(base, 8 * MIB, &[(base, MIB, 1), (base + 4 * MIB, 4096, 3)])],
     );
-    let [one, other] = [&before, &after].map(|snapshot| DeviceHistory::of(snapshot, DeviceId(0)));
-    let changes = diff((&one, one.end()), (&other, other.end()));
+    let [one, other] = [&before, &after].map(|snapshot| DeviceHistory::new(snapshot, DeviceId(0)));
+    let changes = one.diff(one.end(), &other, other.end());
     let told: Vec<_> =
         changes.iter().map(|change| (change.bytes(), change.n_blocks(), change.before.is_some())).collect();
     // A diff of the traces would say +4096 - 2 MiB of an unknown site, and -1 MiB of the block that stayed.
     assert_eq!(told, [(4096, 1, false), (-2 * i128::from(MIB), -1, true)]);
     // At its start the second holds what the first does.
-    let at_start: u64 = top(&other, Moment::START, By::Stack).iter().map(|group| group.bytes).sum();
+    let at_start: u64 = other.top(Moment::START, By::Stack).iter().map(|group| group.bytes).sum();
     assert_eq!(at_start, 3 * MIB);
 }
 
@@ -201,7 +193,7 @@ fn scopes_come_from_metadata_or_from_annotations() {
         mark("END", "step", 3)
     ]);
     let annotated: Snapshot = serde_json::from_value(file.clone()).unwrap();
-    let history = DeviceHistory::of(&annotated, DeviceId(0));
+    let history = DeviceHistory::new(&annotated, DeviceId(0));
     let scopes = Scopes::new(&annotated, DeviceId(0));
     let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
     assert_eq!(found, [Some(""), Some("step"), Some("step/forward"), Some("")]);
@@ -210,11 +202,11 @@ fn scopes_come_from_metadata_or_from_annotations() {
         file["device_traces"][0][at]["user_metadata"] = scope.into();
     }
     let marked: Snapshot = serde_json::from_value(file).unwrap();
-    let history = DeviceHistory::of(&marked, DeviceId(0));
+    let history = DeviceHistory::new(&marked, DeviceId(0));
     let scopes = Scopes::new(&marked, DeviceId(0));
     let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
     assert_eq!(found, [Some(""), Some("one"), Some("one/two"), Some("one")]);
-    let after_one = grown_between(&history, Moment(2), history.end());
+    let after_one = history.grown_between(Moment(2), history.end());
     assert_eq!(after_one.iter().map(|group| group.n_blocks).sum::<usize>(), 2);
 }
 
@@ -229,11 +221,11 @@ fn a_timeline_keeps_the_highest_of_each_stretch() {
         entries.push(("free_completed", base, size, 1));
     }
     let snapshot = snapshot(&entries, &[(base, 64 * MIB, &[])]);
-    let history = DeviceHistory::of(&snapshot, DeviceId(0));
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
     for (axis, n_points) in
         [(Axis::Events, 7), (Axis::Time, 7), (Axis::Events, 1), (Axis::Time, 400), (Axis::Events, 400)]
     {
-        let points = timeline(&history, axis, n_points);
+        let points = history.timeline(axis, n_points);
         assert_eq!(points.iter().map(|point| point.highest.active_bytes).max(), Some(5 * MIB));
         assert_eq!(points.last().unwrap().moment, history.end());
         assert!(points.len() <= n_points, "{} points of {n_points}", points.len());
@@ -327,32 +319,34 @@ fn nonsense_has_answers_and_no_panic() {
 }
 
 fn ask_everything(snapshot: &Snapshot, round: usize) {
-    use memreel::analysis::{compare, folded, gate, layout, leaks::older_than, stats, top::tree, trace};
     for device in [DeviceId(0), DeviceId(1), DeviceId(7)] {
-        let history = DeviceHistory::of(snapshot, device);
+        let history = DeviceHistory::new(snapshot, device);
         let n = history.entries().len();
         for moment in [0, 1, n / 2, n].map(|at| Moment(u32::try_from(at).unwrap())) {
             let held = history.lives_at(moment).count();
             assert_eq!(history.totals_at(moment).n_blocks, held, "round {round}, {moment:?}");
-            for segment in layout::layout(&history, moment) {
+            for segment in history.layout(moment) {
                 assert!(segment.free_bytes() <= segment.range.bytes, "round {round}");
             }
             for by in [By::Stack, By::Function, By::File, By::Scope] {
-                let blocks: usize = top(&history, moment, by).iter().map(|group| group.n_blocks).sum();
+                let blocks: usize = history.top(moment, by).iter().map(|group| group.n_blocks).sum();
                 assert_eq!(blocks, held, "round {round}, {by:?}");
             }
-            let _ = (tree(&history, moment, 1), fragmentation(&history, moment), older_than(&history, 3));
-            let _ = diff((&history, moment), (&history, history.end()));
+            let _ = (history.tree(moment, 1), history.fragmentation(moment), history.older_than(3));
+            let _ = history.diff(moment, &history, history.end());
         }
-        let _ = (leaks(&history), churn(&history), oom(&history), gate::Figures::of(&history));
-        let _ = (timeline(&history, Axis::Time, 7), timeline(&history, Axis::Events, 7));
-        let _ = (history.trust().warnings(), grown_between(&history, Moment::START, history.end()));
-        for naming in [trace::Naming::PyTorch, trace::Naming::Recycled] {
-            assert_eq!(trace::lines(snapshot, device, naming).count(), n);
+        let _ = (history.leaks(), history.churn(), history.oom(), history.figures());
+        let _ = (history.timeline(Axis::Time, 7), history.timeline(Axis::Events, 7));
+        let _ = (history.trust().warnings(), history.grown_between(Moment::START, history.end()));
+        for naming in [analysis::Naming::PyTorch, analysis::Naming::Recycled] {
+            assert_eq!(analysis::trace_lines(snapshot, device, naming).count(), n);
         }
-        let _ = stats::stats(snapshot, Some(device));
+        let _ = history.stats();
     }
-    let _ =
-        (compare::compare(snapshot, snapshot), gate::over_peak(snapshot, 0), gate::over_live(snapshot, 0));
-    folded::folded(snapshot, None, folded::Grouping::Segments, |_, _| Ok::<(), ()>(())).unwrap();
+    let _ = (
+        analysis::compare(snapshot, snapshot),
+        analysis::over_peak(snapshot, 0),
+        analysis::over_live(snapshot, 0),
+    );
+    analysis::folded(snapshot, None, analysis::Grouping::Segments, |_, _| Ok::<(), ()>(())).unwrap();
 }

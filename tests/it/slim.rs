@@ -7,7 +7,7 @@ use std::{
 
 use memreel::{
     Action, BlockState, DeviceId, Snapshot,
-    analysis::frames::{ShownFrames, is_shown},
+    analysis::{ShownFrames, is_shown},
     pickle,
     recorder::{Context, History},
     rewrite::{Slim, Window},
@@ -297,7 +297,7 @@ fn stacks_without_names_are_as_readable() {
         slim.anonymise = true;
         let cut = slim.apply(whole.clone()).unwrap();
         let [before, after] = [&whole, &cut].map(|snapshot| {
-            let shown = ShownFrames::of(snapshot);
+            let shown = ShownFrames::new(snapshot);
             let stacks = snapshot.device_traces[0].iter().filter_map(|entry| entry.stack);
             stacks.map(|stack| [shown.members(stack).count(), shown.telling(stack).count()]).collect()
         });
@@ -306,7 +306,7 @@ fn stacks_without_names_are_as_readable() {
         assert!(before.iter().any(|[shown, _]| *shown > 0), "{name}");
         slim.depth = Some(3);
         let cut = slim.apply(whole.clone()).unwrap();
-        let shown = ShownFrames::of(&cut);
+        let shown = ShownFrames::new(&cut);
         let stacks = cut.device_traces[0].iter().filter_map(|entry| entry.stack);
         let after: Vec<usize> = stacks.map(|stack| shown.members(stack).count()).collect();
         let before: Vec<usize> = before.iter().map(|[shown, _]| *shown.min(&3)).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memreel::{DeviceId, Snapshot, analysis::state::DeviceHistory, history::Moment, pickle};
+use memreel::{DeviceId, Snapshot, analysis::DeviceHistory, history::Moment, pickle};
 use serde_json::{Value, json};
 
 /// A block as the naive allocator knows it: size asked for, whether its free waits, who asked.
@@ -140,7 +140,7 @@ fn every_moment_of_random_histories_is_what_it_was() {
         let (entries, worlds) = history(seed, 300, shows_allocation_stacks);
         for cut in [0, 1, 40, 150, 299, 300] {
             let snapshot = snapshot(&entries, worlds.last().unwrap(), cut);
-            let history = DeviceHistory::of(&snapshot, DeviceId(0));
+            let history = DeviceHistory::new(&snapshot, DeviceId(0));
             assert_eq!(history.trust().warnings(), [""; 0], "seed {seed}, cut {cut}");
             check(&snapshot, &history, &worlds[cut..], seed, shows_allocation_stacks && cut <= 150);
         }
@@ -200,7 +200,7 @@ fn real_recordings_agree_with_their_segments_and_markers() {
     ] {
         let snapshot = real(&format!("{name}.pickle"));
         for device in 0..u16::try_from(snapshot.device_traces.len()).unwrap() {
-            let history = DeviceHistory::of(&snapshot, DeviceId::from(device));
+            let history = DeviceHistory::new(&snapshot, DeviceId::from(device));
             assert_eq!(history.trust().warnings(), [""; 0], "{name}");
             let end = history.totals_at(history.end());
             let sum = |size: fn(&memreel::snapshot::Segment) -> u64| -> u64 {
@@ -226,7 +226,7 @@ fn real_recordings_agree_with_their_segments_and_markers() {
 #[test]
 fn a_ring_that_wrapped_begins_with_what_was_there() {
     let snapshot = real("expandable_wrapped_ring.pickle");
-    let certainty = DeviceHistory::of(&snapshot, DeviceId(0)).trust();
+    let certainty = DeviceHistory::new(&snapshot, DeviceId(0)).trust();
     assert_eq!((certainty.n_before, certainty.is_whole(), certainty.is_exact()), (14, false, true));
 }
 
@@ -246,7 +246,7 @@ fn missing_kinds_of_events_are_told() {
         [("free_requested", true), ("free_completed", true), ("alloc", false), ("free", false)]
     {
         let snapshot = snapshot(&without(skipped), end, 0);
-        let history = DeviceHistory::of(&snapshot, DeviceId(0));
+        let history = DeviceHistory::new(&snapshot, DeviceId(0));
         assert_eq!(history.trust().is_exact(), is_exact, "{skipped}: {:?}", history.trust());
         if skipped != "free" {
             assert_eq!(history.totals_at(history.end()).active_bytes, active_bytes, "{skipped}");

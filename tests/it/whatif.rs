@@ -5,9 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use memreel::{
-    DeviceId, Error, Snapshot, pickle,
+    DeviceId, Error, Snapshot,
+    history::Confidence,
+    pickle,
     validate::{Severity, validate},
-    whatif::{Confidence, Question, Requests, ask, ask_all, grid, replayed},
+    whatif::{self, Answer, Replay, Requests, Sweep, grid},
 };
 use serde_json::{Value, json};
 
@@ -22,12 +24,18 @@ const SETTINGS: [(&str, &str); 4] = [
 
 const GPT_TRAIN_REQUESTS: usize = 5472;
 
-fn question(conf: &str) -> Question {
-    Question { conf: conf.to_owned(), limit_bytes: None }
+/// The snapshot of a replay without a limit.
+fn replayed(recorded: &Snapshot, requests: &Requests, conf: &str) -> Snapshot {
+    whatif::replayed(recorded, &[requests], conf, None).unwrap()
+}
+
+/// The answer of a replay without a limit.
+fn ask(requests: &Requests, conf: &str) -> Answer {
+    Replay::new(requests).conf(conf).run().unwrap()
 }
 
 fn requests(snapshot: &Snapshot) -> Requests {
-    Requests::of(snapshot, DeviceId(0)).unwrap()
+    Requests::new(snapshot, DeviceId(0)).unwrap()
 }
 
 /// The peak of reserved bytes by a recording's events, and how many blocks were asked for.
@@ -56,7 +64,7 @@ fn the_default_recording_foretells_the_peaks_of_other_settings() {
     assert_eq!(requests.confidence(), Confidence::Sure);
     for (file, conf) in SETTINGS {
         let (recorded, n_requests) = by_hand(&read(file));
-        let answer = ask(&requests, &question(conf), &|_| ()).unwrap();
+        let answer = ask(&requests, conf);
         assert_eq!((requests.len(), n_requests), (GPT_TRAIN_REQUESTS, GPT_TRAIN_REQUESTS), "{conf}");
         let runs = [&answer.outcome, &answer.rising, &answer.falling];
         println!("{conf:?}: recorded {recorded}, {:?}", runs.map(|run| run.reserved_peak_bytes));
@@ -84,7 +92,7 @@ fn errors(snapshot: &Snapshot) -> Vec<String> {
 fn every_setting_replayed_at_its_own_addresses_is_equal_event_for_event() {
     for (file, conf) in SETTINGS {
         let recorded = snapshot(&read(file));
-        let replayed = replayed(&recorded, &[&requests(&recorded)], &question(conf)).unwrap();
+        let replayed = replayed(&recorded, &requests(&recorded), conf);
         let (ours, theirs) = (events(&replayed), events(&recorded));
         let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
         assert_eq!((first, ours.len()), (None, theirs.len()), "{conf:?}");
@@ -115,12 +123,9 @@ fn every_scenario_under_its_own_setting_and_limit_has_the_recorded_peak() {
     for file in std::fs::read_dir(scenarios()).unwrap() {
         let path = file.unwrap().path();
         let recording = scenario_recording(&path);
-        let question = Question {
-            limit_bytes: recording["memory_limit"].as_u64(),
-            ..question(recording["conf"].as_str().unwrap())
-        };
         let requests = requests(&snapshot(&recording));
-        let outcome = ask(&requests, &question, &|_| ()).unwrap().falling;
+        let replay = Replay::new(&requests).conf(recording["conf"].as_str().unwrap());
+        let outcome = replay.limit_bytes(recording["memory_limit"].as_u64()).run().unwrap().falling;
         assert_eq!(outcome.reserved_peak_bytes, by_hand(&recording).0, "{}", path.display());
         n_scenarios += 1;
     }
@@ -135,9 +140,9 @@ fn delayed_completions_and_an_emptied_cache_stay_at_their_place() {
         let recorded = scenario(name);
         let requests = requests(&recorded);
         assert_eq!(requests.warnings(), [""; 0], "{name}");
-        let answer = ask(&requests, &question(""), &|_| ()).unwrap();
+        let answer = ask(&requests, "");
         assert!(answer.has_recorded_addresses, "{name}");
-        let replayed = replayed(&recorded, &[&requests], &question("")).unwrap();
+        let replayed = replayed(&recorded, &requests, "");
         let (ours, theirs) = (events(&replayed), events(&recorded));
         let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
         assert_eq!(first.map(|i| (i, ours[i], theirs[i])), None, "{name}");
@@ -158,7 +163,7 @@ fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
     assert_eq!(requests.confidence(), Confidence::Fair);
     let [warning] = requests.warnings() else { panic!("{:?}", requests.warnings()) };
     assert!(warning.contains("14 blocks") && warning.contains("Confidence: fair"), "{warning}");
-    let answer = ask(&requests, &question("expandable_segments:True"), &|_| ()).unwrap();
+    let answer = ask(&requests, "expandable_segments:True");
     assert!(!answer.has_recorded_addresses);
     let off = percent_off(answer.outcome.reserved_peak_bytes, requests.recorded().reserved_peak_bytes);
     assert!((-10.0..=0.0).contains(&off), "gaps between the old blocks are lost, which costs {off:.1} %");
@@ -180,7 +185,7 @@ fn small(entries: &[Entry], segments: &Value) -> Snapshot {
 const SEGMENT: u64 = 0x7000_0000_0000;
 
 fn refusal(entries: &[Entry]) -> Error {
-    Requests::of(&small(entries, &json!([])), DeviceId(0)).expect_err("a contradiction")
+    Requests::new(&small(entries, &json!([])), DeviceId(0)).expect_err("a contradiction")
 }
 
 #[test]
@@ -216,33 +221,33 @@ fn entries_out_of_order_are_refused_even_where_no_block_shows_it() {
     let snapshot = |entries: &Value| -> Snapshot {
         serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
     };
-    let error = Requests::of(&snapshot(&entries), DeviceId(0)).unwrap_err();
+    let error = Requests::new(&snapshot(&entries), DeviceId(0)).unwrap_err();
     assert_eq!(error.entry(), Some(1));
     assert!(error.to_string().contains("out of order"), "{error}");
     let mut jitter = entries.clone();
     jitter[1]["time_us"] = json!(49_990);
-    let error = Requests::of(&snapshot(&jitter), DeviceId(0)).unwrap_err();
+    let error = Requests::new(&snapshot(&jitter), DeviceId(0)).unwrap_err();
     assert!(error.to_string().contains("out of order"), "the blocks are not there at the end: {error}");
     jitter[0]["action"] = json!("free_requested");
     jitter[1]["action"] = json!("free_requested");
-    assert!(Requests::of(&snapshot(&jitter), DeviceId(0)).is_ok(), "ten microseconds alone are jitter");
+    assert!(Requests::new(&snapshot(&jitter), DeviceId(0)).is_ok(), "ten microseconds alone are jitter");
     jitter[1]["time_us"] = json!(10_000);
-    let error = Requests::of(&snapshot(&jitter), DeviceId(0)).unwrap_err();
+    let error = Requests::new(&snapshot(&jitter), DeviceId(0)).unwrap_err();
     assert!(error.to_string().contains("out of order, 40000 us"), "nothing else shows it: {error}");
     // The ring of snapshot-format.md 2.5: two older entries exported last.
     let real = pickle::load(fixture("resnet18_python_stacks.pickle")).unwrap();
     let mut rotated = real.clone();
     rotated.device_traces[0].rotate_left(600);
-    let error = Requests::of(&rotated, DeviceId(0)).unwrap_err();
+    let error = Requests::new(&rotated, DeviceId(0)).unwrap_err();
     assert_eq!(error.entry(), Some(rotated.device_traces[0].len() - 600), "{error}");
 }
 
 #[test]
 fn a_history_that_is_missing_is_refused() {
     let snapshot = pickle::load(fixture("no_history.pickle")).unwrap();
-    let error = Requests::of(&snapshot, DeviceId(0)).unwrap_err();
+    let error = Requests::new(&snapshot, DeviceId(0)).unwrap_err();
     assert!(error.is_history() && error.entry().is_none(), "{error}");
-    let error = Requests::of(&snapshot, DeviceId(1)).unwrap_err();
+    let error = Requests::new(&snapshot, DeviceId(1)).unwrap_err();
     assert!(error.is_misuse(), "{error}");
 }
 
@@ -273,7 +278,7 @@ fn with_release(stacks: [Option<&str>; 2], last: u64, unit: u64) -> Snapshot {
 
 /// Of a run without a limit, in that unit.
 fn peak_and_frees(snapshot: &Snapshot, unit: u64) -> (u64, u64) {
-    let outcome = ask(&requests(snapshot), &question(""), &|_| ()).unwrap().outcome;
+    let outcome = ask(&requests(snapshot), "").outcome;
     (outcome.reserved_peak_bytes / unit, outcome.num_device_free)
 }
 
@@ -320,11 +325,8 @@ fn without_stacks_memory_that_was_held_before_is_memory_that_was_there() {
 fn a_limit_fails_the_request_that_failed_on_the_gpu() {
     let snapshot = pickle::load(fixture("oom_fragment.pickle")).unwrap();
     let requests = requests(&snapshot);
-    let free = |conf: &str| ask(&requests, &question(conf), &|_| ()).unwrap().outcome;
-    let limited = |conf: &str| {
-        let question = Question { limit_bytes: Some(2 << 30), ..question(conf) };
-        ask(&requests, &question, &|_| ()).unwrap().outcome
-    };
+    let free = |conf: &str| ask(&requests, conf).outcome;
+    let limited = |conf: &str| Replay::new(&requests).conf(conf).limit_bytes(2 << 30).run().unwrap().outcome;
     let outcome = limited("");
     let first = outcome.first_oom.unwrap();
     assert_eq!((outcome.num_ooms, first.request, first.entry), (1, 158, 362), "as on the H100");
@@ -338,7 +340,7 @@ fn a_limit_fails_the_request_that_failed_on_the_gpu() {
 #[test]
 fn private_pools_are_apart_in_a_replay_too() {
     let snapshot = pickle::load(fixture("graph_private_pools.pickle")).unwrap();
-    let replayed = replayed(&snapshot, &[&requests(&snapshot)], &question("")).unwrap();
+    let replayed = replayed(&snapshot, &requests(&snapshot), "");
     let pools =
         |s: &Snapshot| s.segments.iter().map(|s| (s.address, s.total_size, s.pool)).collect::<Vec<_>>();
     assert_eq!(pools(&replayed), pools(&snapshot));
@@ -348,12 +350,17 @@ fn private_pools_are_apart_in_a_replay_too() {
 #[test]
 fn a_sweep_gives_the_answers_of_single_questions_in_order() {
     let requests = [requests(&pickle::load(fixture("transformer_all_stacks.pickle")).unwrap())];
-    let questions: Vec<Question> = grid(false).iter().map(|conf| question(conf)).collect();
-    let answers = ask_all(&requests, &questions, &|_| ()).unwrap();
-    let one_by_one: Vec<_> = questions.iter().map(|q| ask(&requests[0], q, &|_| ()).unwrap()).collect();
+    let answers = Sweep::new(&requests).run().unwrap();
+    let one_by_one: Vec<_> = grid(None).iter().map(|conf| ask(&requests[0], conf)).collect();
     assert_eq!(answers, one_by_one);
-    assert!(grid(true).len() > grid(false).len());
-    assert!(grid(true).iter().all(|conf| conf.parse::<memreel::allocator::Settings>().is_ok()));
+    let chosen =
+        Sweep::new(&requests).confs(["", "expandable_segments:True"]).limit_bytes(8 << 30).run().unwrap();
+    assert_eq!(
+        chosen.iter().map(|answer| &*answer.conf).collect::<Vec<_>>(),
+        ["", "expandable_segments:True"]
+    );
+    assert!(grid(Some(1)).len() > grid(None).len());
+    assert!(grid(Some(1)).iter().all(|conf| conf.parse::<memreel::allocator::Settings>().is_ok()));
 }
 
 #[test]
@@ -364,20 +371,20 @@ fn every_real_dump_replays_and_what_is_written_is_valid() {
     let mut n_replayed = 0;
     for file in files.into_iter().flatten().map(|file| file.unwrap().path()) {
         let Ok(recorded) = pickle::load(&file) else { continue };
-        let requests = match Requests::of(&recorded, DeviceId(0)) {
+        let requests = match Requests::new(&recorded, DeviceId(0)) {
             Ok(requests) => requests,
             Err(error) => {
                 assert!(error.is_history(), "{}: {error}", file.display());
                 continue;
             }
         };
-        for conf in grid(false) {
-            ask(&requests, &question(&conf), &|_| ()).unwrap();
+        for conf in grid(None) {
+            ask(&requests, &conf);
         }
         for conf in ["", "expandable_segments:True"] {
-            let replayed = replayed(&recorded, &[&requests], &question(conf)).unwrap();
+            let replayed = replayed(&recorded, &requests, conf);
             assert_eq!(errors(&replayed), [""; 0], "{} {conf:?}", file.display());
-            let again = Requests::of(&replayed, DeviceId(0)).unwrap();
+            let again = Requests::new(&replayed, DeviceId(0)).unwrap();
             assert_eq!(again.len(), requests.len(), "{} {conf:?}", file.display());
         }
         n_replayed += 1;
@@ -388,8 +395,7 @@ fn every_real_dump_replays_and_what_is_written_is_valid() {
 #[test]
 fn a_replayed_history_keeps_stacks_and_times() {
     let recorded = pickle::load(fixture("resnet18_python_stacks.pickle")).unwrap();
-    let replayed =
-        replayed(&recorded, &[&requests(&recorded)], &question("expandable_segments:True")).unwrap();
+    let replayed = replayed(&recorded, &requests(&recorded), "expandable_segments:True");
     let told = |s: &Snapshot, action: &str| -> Vec<_> {
         let is = |e: &&memreel::snapshot::TraceEntry| e.action.is_some_and(|a| a.name() == action);
         let all = s.device_traces[0].iter().filter(is);

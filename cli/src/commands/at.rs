@@ -8,11 +8,7 @@ use std::{
 };
 
 use memreel::{
-    analysis::{
-        layout::{Layout, layout},
-        state::DeviceHistory,
-        top::{By, top},
-    },
+    analysis::{By, DeviceHistory, Gap, SegmentLayout},
     history::Moment,
 };
 use serde_json::{Value, json};
@@ -60,7 +56,7 @@ fn when(text: &str) -> Result<At, String> {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         let moment = options.at.of(&history)?;
         if options.input.json {
             let mut object = json!({"file": opened.name, "device": device.0});
@@ -86,7 +82,7 @@ fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
             "allocated_by_event": life.from.entry(),
         })
     };
-    let segment = |segment: &Layout<'_>| {
+    let segment = |segment: &SegmentLayout<'_>| {
         json!({
             "address": segment.range.address,
             "bytes": segment.range.bytes,
@@ -101,7 +97,7 @@ fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
         "active_bytes": totals.active_bytes,
         "reserved_bytes": totals.reserved_bytes,
         "n_blocks": totals.n_blocks,
-        "segments": layout(history, moment).iter().map(segment).collect::<Vec<_>>(),
+        "segments": history.layout(moment).iter().map(segment).collect::<Vec<_>>(),
         "is_exact": history.trust().is_exact(),
         "warnings": history.trust().warnings(),
     })
@@ -124,10 +120,10 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
         writeln!(out, "the event: {action} of {}{}", Bytes(entry.size), by.unwrap_or_default())?;
     }
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-    segments(&layout(history, moment), out)?;
+    segments(&history.layout(moment), out)?;
     writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
     let sites = Sites::new(history.snapshot(), 4);
-    for group in top(history, moment, By::Stack).iter().take(5) {
+    for group in history.top(moment, By::Stack).iter().take(5) {
         writeln!(out, "{}", sites.group(group, totals.active_bytes))?;
     }
     Ok(())
@@ -136,8 +132,8 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
 /// How many segments are printed; the others are counted.
 const N_SEGMENTS: usize = 20;
 
-fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
-    let mut sorted: Vec<&Layout<'_>> = segments.iter().collect();
+fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<()> {
+    let mut sorted: Vec<&SegmentLayout<'_>> = segments.iter().collect();
     sorted.sort_by_key(|segment| (std::cmp::Reverse(segment.range.bytes), segment.range.address));
     let mut table = Table::new(&["segment", "size", "in use", "blocks", "largest free", "stream", "map"]);
     for segment in sorted.iter().take(N_SEGMENTS) {
@@ -160,11 +156,11 @@ fn segments(segments: &[Layout<'_>], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Draws a segment in 20 characters: full, partly used, or free.
-fn map(segment: &Layout<'_>) -> String {
+fn map(segment: &SegmentLayout<'_>) -> String {
     const WIDTH: u64 = 20;
     let (start, bytes) = (segment.range.address, u128::from(segment.range.bytes.max(1)));
     let mut free = [0_u128; WIDTH as usize];
-    for (address, gap) in &segment.gaps {
+    for Gap { address, bytes: gap, .. } in &segment.gaps {
         let from = u128::from(address - start) * u128::from(WIDTH);
         let to = from + u128::from(*gap) * u128::from(WIDTH);
         for (at, free) in free.iter_mut().enumerate() {

@@ -4,10 +4,7 @@
 
 use std::io::Write;
 
-use memreel::analysis::{
-    churn::{ChurnSite, churn},
-    state::DeviceHistory,
-};
+use memreel::analysis::{ChurnSite, DeviceHistory};
 use serde_json::{Value, json};
 
 use crate::{
@@ -40,9 +37,9 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         let sites = Sites::new(&opened.snapshot, options.listing.frames);
-        let found = churn(&history);
+        let found = history.churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
             let all: Vec<Value> =

@@ -9,7 +9,7 @@ use std::{
 
 use memreel::{
     Snapshot,
-    analysis::compare::{Comparison, compare},
+    analysis::{Comparison, compare},
     snapshot::Segment,
 };
 use serde_json::{Value, json};

@@ -9,10 +9,7 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{
-        diff::{GroupChange, diff},
-        state::{DeviceHistory, Totals},
-    },
+    analysis::{DeviceHistory, GroupChange, Totals},
     history::Moment,
 };
 use serde_json::{Value, json};
@@ -93,9 +90,9 @@ fn one_device(
     device: DeviceId,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let histories = [before, after].map(|opened| DeviceHistory::of(&opened.snapshot, device));
+    let histories = [before, after].map(|opened| DeviceHistory::new(&opened.snapshot, device));
     let moments = [options.at.of(&histories[0])?, options.at.of(&histories[1])?];
-    let changes = diff((&histories[0], moments[0]), (&histories[1], moments[1]));
+    let changes = histories[0].diff(moments[0], &histories[1], moments[1]);
     let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
     let sites = [before, after].map(|opened| Sites::new(&opened.snapshot, options.frames));
     if options.json {
@@ -185,7 +182,7 @@ fn signed(bytes: i128) -> String {
 fn object(change: &GroupChange, sites: &[Sites<'_>; 2]) -> Value {
     let group = change.after.as_ref().or(change.before.as_ref());
     let site = group.map(|group| sites[usize::from(change.after.is_some())].json(&group.site));
-    let bytes = |group: &Option<memreel::analysis::top::Group>| group.as_ref().map_or(0, |group| group.bytes);
+    let bytes = |group: &Option<memreel::analysis::Group>| group.as_ref().map_or(0, |group| group.bytes);
     let mut object = json!({
         "bytes": i64::try_from(change.bytes()).ok(),
         "blocks": change.n_blocks(),

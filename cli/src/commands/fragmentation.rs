@@ -6,11 +6,7 @@ use std::io::{self, Write};
 
 use memreel::{
     DeviceId,
-    analysis::{
-        fragmentation::{Fragmentation, Pinned, fragmentation},
-        state::{DeviceHistory, Totals},
-        top::Site,
-    },
+    analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, Totals},
     history::Moment,
 };
 use serde_json::{Value, json};
@@ -55,8 +51,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
-        let found = fragmentation(&history, options.at.of(&history)?);
+        let history = DeviceHistory::new(&opened.snapshot, device);
+        let found = history.fragmentation(options.at.of(&history)?);
         if options.input.json {
             writeln!(out, "{}", object(options, opened, device, &history, &found))?;
         } else {
@@ -117,7 +113,7 @@ fn print(
     )?;
     let sites = Sites::new(&opened.snapshot, 3);
     for pinned in found.pinned.iter().take(options.n) {
-        let Pinned { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
+        let PinnedSegment { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
         let figures = format!(
             "{:>11} free of {:>11}: {}, {}",
             Bytes(*free_bytes).to_string(),
@@ -147,7 +143,7 @@ fn object(
         })
     };
     let sites = Sites::new(&opened.snapshot, usize::MAX);
-    let pinned = |pinned: &Pinned| {
+    let pinned = |pinned: &PinnedSegment| {
         json!({
             "address": pinned.range.address,
             "bytes": pinned.range.bytes,

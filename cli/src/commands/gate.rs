@@ -10,11 +10,7 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{
-        gate::{Check, Figures, Limits, Measure, check, check_baseline},
-        state::DeviceHistory,
-        top::{By, top},
-    },
+    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure},
 };
 use serde_json::{Value, json};
 
@@ -116,13 +112,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
     let mut results = Vec::new();
     let exit = each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
-        let figures = Figures::of(&history);
-        let mut checks = check(&figures, &limits);
+        let history = DeviceHistory::new(&opened.snapshot, device);
+        let figures = history.figures();
+        let mut checks = figures.check(&limits);
         let mut unsure = warnings_of(&history, "");
         if let Some(baseline) = &baseline {
-            let before = DeviceHistory::of(&baseline.snapshot, device);
-            checks.extend(check_baseline(&figures, &Figures::of(&before), options.tolerance));
+            let before = DeviceHistory::new(&baseline.snapshot, device);
+            checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
             unsure.extend(warnings_of(&before, "baseline: "));
         }
         let is_sure = unsure.is_empty();
@@ -188,7 +184,7 @@ fn print(
     let all_bytes = history.totals_at(moment).active_bytes;
     let sites = Sites::new(history.snapshot(), 4);
     writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
-    let groups = top(history, moment, By::Stack);
+    let groups = history.top(moment, By::Stack);
     groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
 }
 

@@ -6,11 +6,7 @@ use std::io::{self, Write};
 
 use memreel::{
     DeviceId,
-    analysis::{
-        leaks::{LeakSite, grown_between, leaks, older_than},
-        state::DeviceHistory,
-        top::Group,
-    },
+    analysis::{DeviceHistory, Group, LeakSite},
     history::{Moment, Scopes},
 };
 use serde_json::{Value, json};
@@ -56,7 +52,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         let sites = Sites::new(&opened.snapshot, options.listing.frames);
         match some(options, &history)? {
             Some(groups) => print_groups(options, opened, device, &history, &groups, &sites, out)?,
@@ -77,9 +73,9 @@ fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Gro
             };
             scopes.end_of(name).ok_or_else(none)
         };
-        return Ok(Some(grown_between(history, end(first)?, end(second)?)));
+        return Ok(Some(history.grown_between(end(first)?, end(second)?)));
     }
-    Ok(options.older_than.map(|n| older_than(history, n)))
+    Ok(options.older_than.map(|n| history.older_than(n)))
 }
 
 /// Returns the scopes that could have been named.
@@ -130,7 +126,7 @@ fn print_sites(
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let found = leaks(history);
+    let found = history.leaks();
     let growing: Vec<&LeakSite> = found.iter().filter(|site| site.is_growing()).collect();
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use memreel::{BlockState, DeviceId, StreamId, analysis::folded::Grouping};
+use memreel::{BlockState, DeviceId, StreamId, analysis::Grouping};
 use serde_json::json;
 
 use crate::{

@@ -9,11 +9,7 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{
-        oom::{OomReport, Verdict, oom},
-        state::DeviceHistory,
-        top::{By, Site, top},
-    },
+    analysis::{By, DeviceHistory, OomReport, Site, Verdict},
     snapshot::Value as Setting,
 };
 use serde_json::{Value, json};
@@ -53,8 +49,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
-        let Some(report) = oom(&history) else {
+        let history = DeviceHistory::new(&opened.snapshot, device);
+        let Some(report) = history.oom() else {
             if options.input.json {
                 writeln!(out, "{}", json!({"file": opened.name, "device": device.0, "oom": null}))?;
             } else {
@@ -163,7 +159,7 @@ fn print(
     }
     writeln!(out)?;
     figures(report, out)?;
-    let groups = top(history, report.moment, By::Stack);
+    let groups = history.top(report.moment, By::Stack);
     writeln!(
         out,
         "\nthe biggest of {}, {}:\n{}",
@@ -220,7 +216,8 @@ fn object(
     report: &OomReport,
     sites: &Sites<'_>,
 ) -> Value {
-    let groups: Vec<Value> = top(history, report.moment, By::Stack)
+    let groups: Vec<Value> = history
+        .top(report.moment, By::Stack)
         .iter()
         .take(options.listing.n)
         .map(|group| sites.group_json(group))

@@ -10,10 +10,10 @@ use std::{
 use clap::ArgAction;
 use memreel::{
     DeviceId, Error, Snapshot,
-    analysis::{oom::oom, state::DeviceHistory},
+    analysis::DeviceHistory,
     pickle,
     snapshot::Frame,
-    whatif::{Answer, FailedRequest, PeakSpread, Question, Requests, ask_all, grid, replayed},
+    whatif::{Answer, FailedRequest, PeakSpread, Requests, Sweep, grid, replayed},
 };
 use serde_json::{Value, json};
 
@@ -101,27 +101,28 @@ struct Answered<'a> {
 fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Error> {
     let snapshot = &opened.snapshot;
     let requests = devices(options.device, snapshot)?;
-    let questions: Vec<Vec<Question>> =
-        requests.iter().map(|requests| questions(options, requests)).collect();
+    let confs: Vec<Vec<String>> = requests.iter().map(|requests| confs(options, requests)).collect();
     let n_runs: usize =
-        requests.iter().zip(&questions).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
+        requests.iter().zip(&confs).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
     let progress = Progress::new(n_runs as u64);
     let mut devices = Vec::with_capacity(requests.len());
-    for (requests, questions) in requests.into_iter().zip(&questions) {
-        let answers = ask_all(std::slice::from_ref(&requests), questions, &|done| progress.add(done))?;
+    for (requests, confs) in requests.into_iter().zip(&confs) {
+        let add = |done| progress.add(done);
+        let sweep = Sweep::new(std::slice::from_ref(&requests)).confs(confs).limit_bytes(options.limit);
+        let answers = sweep.on_progress(&add).run()?;
         devices.push((requests, answers));
     }
     drop(progress);
     let answered = Answered { name: &opened.name, snapshot, devices };
     if let Some(path) = &options.output {
-        answered.write(path, &questions[0][0])?;
+        answered.write(path, &confs[0][0], options.limit)?;
     }
     Ok(answered)
 }
 
 /// Returns the requests of the devices of `--device`.
 fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
-    let of = |device: u16| Requests::of(snapshot, DeviceId::from(device));
+    let of = |device: u16| Requests::new(snapshot, DeviceId::from(device));
     if let Devices::One(device) = which {
         return Ok(vec![of(device)?]);
     }
@@ -136,7 +137,7 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
 }
 
 /// Returns the given settings, or the recorded one; with `--sweep`, both and the grid.
-fn questions(options: &Options, requests: &Requests) -> Vec<Question> {
+fn confs(options: &Options, requests: &Requests) -> Vec<String> {
     let mut confs = options.conf.clone();
     if confs.is_empty() || options.sweep {
         let recorded = requests.recorded().usable_conf().to_owned();
@@ -146,17 +147,17 @@ fn questions(options: &Options, requests: &Requests) -> Vec<Question> {
     }
     if options.sweep {
         let missing: Vec<String> =
-            grid(options.limit.is_some()).into_iter().filter(|conf| !confs.contains(conf)).collect();
+            grid(options.limit).into_iter().filter(|conf| !confs.contains(conf)).collect();
         confs.extend(missing);
     }
-    confs.into_iter().map(|conf| Question { conf, limit_bytes: options.limit }).collect()
+    confs
 }
 
 impl Answered<'_> {
-    fn write(&self, path: &Path, question: &Question) -> Result<(), Error> {
+    fn write(&self, path: &Path, conf: &str, limit_bytes: Option<u64>) -> Result<(), Error> {
         // Devices may differ in their recorded settings, but a snapshot has one: that of the first device.
         let requests: Vec<&Requests> = self.devices.iter().map(|(requests, _)| requests).collect();
-        pickle::save(&replayed(self.snapshot, &requests, question)?, path)
+        pickle::save(&replayed(self.snapshot, &requests, conf, limit_bytes)?, path)
     }
 
     fn print(&self, options: &Options, out: &mut impl Write) -> io::Result<()> {
@@ -248,7 +249,7 @@ impl Answered<'_> {
     fn warnings(&self, requests: &Requests, options: &Options) -> Vec<String> {
         let mut all = requests.warnings().to_vec();
         if options.limit.is_none() && requests.recorded().num_ooms > 0 {
-            let report = oom(&DeviceHistory::of(self.snapshot, requests.device()));
+            let report = DeviceHistory::new(self.snapshot, requests.device()).oom();
             let limit = report.map_or(0, |report| report.could_hold_bytes());
             all.push(format!(
                 "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {limit}, which is \
@@ -296,7 +297,7 @@ fn table(answers: &[&Answer]) -> Table {
     ]);
     for answer in answers {
         let outcome = &answer.outcome;
-        let PeakSpread { lowest_bytes: least, highest_bytes: most } = answer.spread();
+        let PeakSpread { lowest_bytes: least, highest_bytes: most, .. } = answer.spread();
         let spread =
             if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
         table.row(vec![

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use memreel::{BlockState, DeviceId, analysis::folded::Grouping, snapshot::Segment};
+use memreel::{BlockState, DeviceId, analysis::Grouping, snapshot::Segment};
 use serde_json::json;
 
 use crate::{

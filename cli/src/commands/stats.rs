@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel::{
     DeviceId,
-    analysis::stats::{Free, PAGE_BYTES, SegmentStats, stats},
+    analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats},
 };
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 fn line(opened: &Opened, device: Option<DeviceId>, stats: &SegmentStats) -> Value {
     let number = |bytes: i128| i64::try_from(bytes).ok();
-    let free = |free: Free| json!({"external": number(free.external_bytes), "internal": number(free.internal_bytes)});
+    let free = |free: FreeBytes| json!({"external": number(free.external_bytes), "internal": number(free.internal_bytes)});
     let segments: Vec<Value> = stats
         .segments
         .iter()
@@ -92,7 +92,7 @@ fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-fn free(free: Free) -> String {
+fn free(free: FreeBytes) -> String {
     let share =
         free.internal_percent().map(|percent| format!(" ({percent:.1}% internal)")).unwrap_or_default();
     format!("{}{share}", TorchSize::of_sum(free.bytes()))

@@ -8,10 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::analysis::{
-    state::DeviceHistory,
-    timeline::{Axis, timeline},
-};
+use memreel::analysis::{Axis, DeviceHistory};
 use serde_json::{Value, json};
 
 use crate::{
@@ -71,7 +68,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         ..options.input
     };
     each_device(&input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         if options.csv {
             csv(&opened.name, &history, out)?;
         } else if let Some(path) = &options.svg {
@@ -108,7 +105,7 @@ fn print(
         Bytes(most.1.reserved_bytes),
     )?;
     warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-    let points = timeline(history, axis, options.width.clamp(1, 10_000));
+    let points = history.timeline(axis, options.width.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
     let span_us = match (entries.first(), entries.last()) {
@@ -183,7 +180,7 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 }
 
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
-    let points = timeline(history, axis, SVG_POINTS);
+    let points = history.timeline(axis, SVG_POINTS);
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);
         plot::svg(&points, title, &mut file)?;
@@ -193,7 +190,7 @@ fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Re
 }
 
 fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {
-    let point = |point: memreel::analysis::timeline::Point| {
+    let point = |point: memreel::analysis::Point| {
         json!({
             "event": point.moment.entry(),
             "time_us": point.time_us,
@@ -203,7 +200,7 @@ fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) 
         })
     };
     let points: Vec<Value> =
-        timeline(history, axis, n_points.clamp(1, 100_000)).into_iter().map(point).collect();
+        history.timeline(axis, n_points.clamp(1, 100_000)).into_iter().map(point).collect();
     let warnings = history.trust().warnings();
     json!({"file": file, "device": history.device().0, "points": points, "warnings": warnings})
 }

@@ -7,10 +7,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use memreel::{
     DeviceId, Snapshot,
-    analysis::{
-        state::DeviceHistory,
-        top::{Branch, By, Group, Site, top, tree},
-    },
+    analysis::{Branch, By, DeviceHistory, Group, Site},
     history::Moment,
 };
 use serde_json::{Value, json};
@@ -87,7 +84,7 @@ impl Grouping {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         let moment = options.at.of(&history)?;
         let sites = Sites::new(&opened.snapshot, options.listing.frames);
         if options.input.json {
@@ -110,7 +107,8 @@ fn object(
     sites: &Sites<'_>,
 ) -> Value {
     let totals = history.totals_at(moment);
-    let groups: Vec<Value> = top(history, moment, options.by.by())
+    let groups: Vec<Value> = history
+        .top(moment, options.by.by())
         .iter()
         .take(options.listing.n)
         .map(|group| sites.group_json(group))
@@ -158,10 +156,10 @@ fn body(
 ) -> Result<(), Failure> {
     let all_bytes = history.totals_at(moment).active_bytes;
     if options.tree {
-        print_tree(&tree(history, moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
+        print_tree(&history.tree(moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
         return Ok(());
     }
-    let groups = top(history, moment, options.by.by());
+    let groups = history.top(moment, options.by.by());
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
     if !groups.is_empty() {
         let heading = match options.by {

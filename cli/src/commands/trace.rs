@@ -9,10 +9,7 @@ use std::{
 
 use memreel::{
     Action, BlockState, DeviceId,
-    analysis::{
-        state::DeviceHistory,
-        trace::{Home, Line, Naming, lines},
-    },
+    analysis::{DeviceHistory, Home, Naming, TraceLine, trace_lines},
     snapshot::Segment,
 };
 use serde_json::json;
@@ -75,7 +72,7 @@ fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Wri
     let entries_word = if entries.len() == 1 && !options.pytorch { "entry" } else { "entries" };
     writeln!(out, "Device {device} ----------------\n{} {entries_word}", entries.len())?;
     let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
-    for line in lines(&opened.snapshot, device, naming) {
+    for line in trace_lines(&opened.snapshot, device, naming) {
         print(opened, &line, options.pytorch, out)?;
     }
     if options.pytorch {
@@ -91,7 +88,7 @@ fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
     let is_of = |segment: &&Segment| segment.device == device;
     let mut segments = opened.snapshot.segments.iter().filter(is_of).peekable();
     if segments.peek().is_none() {
-        let history = DeviceHistory::of(&opened.snapshot, device);
+        let history = DeviceHistory::new(&opened.snapshot, device);
         return history.totals_at(history.end()).active_bytes;
     }
     let active = segments.flat_map(|segment| &segment.blocks);
@@ -110,7 +107,7 @@ fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
 }
 
 /// Prints a name, or the address if there is none.
-struct Called<'a>(&'a Line<'a>);
+struct Called<'a>(&'a TraceLine<'a>);
 
 impl fmt::Display for Called<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,7 +118,7 @@ impl fmt::Display for Called<'_> {
     }
 }
 
-fn print(opened: &Opened, line: &Line<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
     let entry = line.entry;
     let size = TorchSize::of(entry.size);
     let name = Called(line);
@@ -150,7 +147,7 @@ fn print(opened: &Opened, line: &Line<'_>, is_pytorch: bool, out: &mut impl Writ
 }
 
 fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
-    for (index, line) in lines(&opened.snapshot, device, Naming::Recycled).enumerate() {
+    for (index, line) in trace_lines(&opened.snapshot, device, Naming::Recycled).enumerate() {
         let entry = line.entry;
         let home = match line.home {
             Home::Traced(segment, offset) => json!({"segment": segment.to_string(), "offset": offset}),
