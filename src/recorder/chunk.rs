@@ -1,28 +1,29 @@
-//! A stretch of one thread's events, written without a lock and read while it is written.
+//! A fixed-size run of one thread's events, written without a lock and readable while it is written.
 
 use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicU64, AtomicUsize};
 
-/// Four words: address; ticks and action; stack and context; size.
+/// Words in an event: address; ticks and action; stack and context; size.
 pub(super) const N_WORDS: usize = 4;
 const N_IN_LINE: usize = 4;
-/// 32 KiB: a thread that records little holds little, and the lists of chunks
-/// are visited once in a thousand events.
+/// A chunk has 32 KiB: small enough that a thread with few events wastes little memory, large enough that
+/// the tape's lists of chunks are locked only once in about a thousand events.
 const N_LINES: usize = if cfg!(loom) { 1 } else { 256 };
 
 type Slot = [AtomicU64; N_WORDS];
 
-/// Two lines of the cache, because processors fetch them in pairs.
+/// Four events in two cache lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line([Slot; N_IN_LINE]);
 
 /// Room for [`Chunk::N_ENTRIES`] events of 32 bytes.
 ///
-/// One thread writes: the words of an event, then the new length. Whoever reads
-/// the length first sees whole events below it. Words below the length never
-/// change, so nothing is torn; a chunk is used again only by its sole holder.
+/// Exactly one thread writes. It stores the words of an event with relaxed stores, then the new length with
+/// a release store. A reader loads the length with acquire and reads only events below it, so each event it
+/// reads is complete. Words below the length never change while the chunk is shared: a chunk is cleared
+/// for reuse through `&mut`, which proves that no reader has it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Chunk {
@@ -32,7 +33,7 @@ pub(super) struct Chunk {
 
 impl Default for Chunk {
     fn default() -> Chunk {
-        // By way of the heap: a thread's stack may have no room for a chunk.
+        // Built on the heap, because the calling thread's stack may have no room for a chunk.
         let lines: Box<[Line]> = std::iter::repeat_with(Line::default).take(N_LINES).collect();
         let Ok(lines) = lines.try_into() else { unreachable!("as many as were taken") };
         Chunk { len: AtomicUsize::new(0), lines }
@@ -42,7 +43,7 @@ impl Default for Chunk {
 impl Chunk {
     pub(super) const N_ENTRIES: usize = N_LINES * N_IN_LINE;
 
-    /// Writes another event, or says that there is no room. For the one thread that writes here.
+    /// Appends an event; returns `false` if the chunk is full. Only the thread that owns the chunk may call it.
     #[inline(always)]
     pub(super) fn push(&self, words: [u64; N_WORDS]) -> bool {
         let index = self.len.load(Ordering::Relaxed);
@@ -55,18 +56,18 @@ impl Chunk {
         true
     }
 
-    /// How many events are whole.
+    /// Returns the number of complete events.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// An event below a length that was read.
+    /// Returns the words of event `index`, which must be below a length returned by [`Chunk::len`].
     pub(super) fn read(&self, index: usize) -> [u64; N_WORDS] {
         let slot = &self.lines[index / N_IN_LINE].0[index % N_IN_LINE];
         std::array::from_fn(|word| slot[word].load(Ordering::Relaxed))
     }
 
-    /// Empties it, for another use.
+    /// Removes all events, so that the chunk can be reused.
     pub(super) fn clear(&mut self) {
         self.len.store(0, Ordering::Relaxed);
     }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_takes_its_number_of_events_in_32_bytes_each() {
+    fn a_chunk_holds_n_entries_of_32_bytes_and_refuses_one_more() {
         let chunk = Chunk::default();
         for index in 0..Chunk::N_ENTRIES {
             assert!(chunk.push([index as u64; N_WORDS]));

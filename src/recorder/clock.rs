@@ -1,28 +1,28 @@
-//! Ticks of the processor's counter now, microseconds since the Unix epoch later.
+//! Timestamps: ticks of the processor's counter, converted to microseconds since the Unix epoch on request.
 //!
-//! Reading the counter takes a third of what the system's clock takes; what a
-//! tick is worth is found out when somebody wants to know.
+//! Reading the counter takes a third of the time of reading the system's clock. The length of a tick is
+//! measured when a snapshot is taken, not when an event is recorded.
 
 use crate::sync;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A moment, in ticks since the recorder was made.
+/// A time, in ticks since the recorder was created.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Ticks(pub(crate) u64);
 
-/// Under this, the two readings of a moment are not near enough to each other
-/// to tell a tick's worth better than quanta's calibration does.
+/// Below this elapsed time, quanta's calibration of a tick is more precise than dividing the elapsed time
+/// by the elapsed ticks, because the clock and the counter are not read at exactly the same instant.
 const CALIBRATED_NS: u64 = 10_000_000;
 
-/// Counts on from the system's time at one moment: a step of the system's
-/// time must not put events out of order.
+/// A monotonic clock that starts at the system's time and then follows the counter alone, so that a step
+/// of the system's time does not reorder events.
 #[derive(Debug)]
 pub(super) struct Clock {
     counter: quanta::Clock,
-    /// What quanta found good to read is the processor's counter: so it is read here, without a call.
+    /// Whether quanta reads the processor's counter; if so, it is read inline here, without the call.
     is_inline: bool,
-    /// A slow counter's ticks are given out as so many bits more: a thread's events each have a tick
-    /// of their own, and a thread that is faster than its ticks must not run ahead of the others.
+    /// Ticks of a slow counter are shifted left by this many bits. Every event of a thread gets a tick of
+    /// its own, so a thread that records faster than the counter ticks would otherwise run ahead of others.
     shift: u32,
     start_raw: u64,
     start: Instant,
@@ -37,7 +37,7 @@ impl Clock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock {
             is_inline: (0..3).any(|_| reads_the_counter(&counter)),
-            // 24 MHz becomes 1.5 GHz.
+            // A counter of 24 MHz becomes one of 1.5 GHz.
             shift: (ns_of_a_million / 1_000_000).checked_ilog2().map_or(0, |shift| shift + 1),
             start_raw,
             start: Instant::now(),
@@ -51,7 +51,7 @@ impl Clock {
         if self.is_inline { self.ticks(sync::counter()) } else { self.now_by_call() }
     }
 
-    /// As [`Clock::now`], after every load before has its value.
+    /// Returns the current time, read after all earlier loads have completed. Otherwise like [`Clock::now`].
     #[inline(always)]
     pub(super) fn now_after_loads(&self) -> Ticks {
         if self.is_inline {
@@ -71,7 +71,7 @@ impl Clock {
         Ticks(raw.saturating_sub(self.start_raw))
     }
 
-    /// What ticks are worth, as far as it can be known now.
+    /// Measures the length of a tick from the time elapsed so far.
     pub(super) fn scale(&self) -> Scale {
         let ticks = self.now().0;
         let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -82,22 +82,23 @@ impl Clock {
     }
 }
 
-/// No other clock of 64 bits shows the number that the counter has at this moment.
+/// Returns whether quanta's clock is the processor's counter: its value is between two reads of the counter.
 fn reads_the_counter(clock: &quanta::Clock) -> bool {
     let (before, read, after) = (sync::counter(), clock.raw(), sync::counter());
     before < read && read < after
 }
 
-/// Turns ticks into microseconds since the epoch, in order.
+/// Converts ticks to microseconds since the Unix epoch; the conversion is monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     start_us: u64,
-    /// 2^-64 of a microsecond in a tick: a division a snapshot, a product an event.
+    /// Microseconds in a tick, as a fixed-point number with 64 fractional bits: one division for a snapshot,
+    /// one multiplication for an event.
     us_a_tick: u128,
 }
 
 impl Scale {
-    /// That many nanoseconds are that many ticks.
+    /// Creates the scale on which `ticks` ticks took `ns` nanoseconds.
     fn new(start_us: u64, ns: u64, ticks: u64) -> Scale {
         Scale { start_us, us_a_tick: (u128::from(ns) << 64).div_ceil(u128::from(ticks) * 1000) }
     }

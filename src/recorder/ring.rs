@@ -1,12 +1,12 @@
-//! The newest N of something, in order, and how many were lost.
+//! A bounded queue of the newest entries, with a count of those it dropped.
 
 use std::collections::VecDeque;
 
-/// A bounded queue that drops its oldest. It grows as it fills, so that a
-/// large bound costs nothing until it is used.
+/// A bounded queue that drops its oldest entry when it is full. It grows as it fills, so that a
+/// large capacity costs nothing until it is used.
 ///
-/// PyTorch's ring loses its order when it is resized (snapshot-format.md 2.5);
-/// this one keeps the newest in order whatever happens to its capacity.
+/// PyTorch's ring loses its order when it is resized (docs/snapshot-format.md 2.5);
+/// this one keeps the newest entries in order when its capacity changes.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     entries: VecDeque<T>,
@@ -15,7 +15,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// A ring of at least one place.
+    /// Creates an empty ring; a capacity of 0 is taken as 1.
     pub(crate) fn new(capacity: usize) -> Ring<T> {
         Ring { entries: VecDeque::new(), capacity: capacity.max(1), n_lost: 0 }
     }
@@ -28,7 +28,7 @@ impl<T> Ring<T> {
         self.entries.push_back(entry);
     }
 
-    /// Keeps the newest that fit.
+    /// Changes the capacity; of the present entries the newest that fit remain.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
         let n_over = self.entries.len().saturating_sub(self.capacity);
@@ -36,18 +36,18 @@ impl<T> Ring<T> {
         self.n_lost += n_over as u64;
     }
 
-    /// Forgets everything and gives the memory back.
+    /// Removes all entries, resets the count of lost ones and frees the memory.
     pub(crate) fn clear(&mut self) {
         self.entries = VecDeque::new();
         self.n_lost = 0;
     }
 
-    /// Oldest first.
+    /// Iterates over the entries, oldest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.entries.iter()
     }
 
-    /// How many fell out since the ring was last cleared.
+    /// Returns how many entries were dropped since the ring was last cleared.
     #[cfg(test)]
     pub(crate) fn n_lost(&self) -> u64 {
         self.n_lost

@@ -1,4 +1,4 @@
-//! Which allocations are kept when one in every N bytes is.
+//! Sampling: which allocations are recorded when one in every N bytes is.
 
 use std::{
     cell::Cell,
@@ -7,40 +7,41 @@ use std::{
 
 use crate::sync::thread_local;
 
-/// Bytes until the next kept allocation, in units of the mean distance, and
-/// the state of the generator; 0 before the first draw.
+/// A thread's sampling state.
 #[derive(Clone, Copy, Debug, Default)]
-struct Dice {
+struct Sampler {
+    /// Bytes until the next sampled byte, in units of the mean distance.
     left: f64,
+    /// State of the random number generator; 0 before the first use.
     state: u64,
 }
 
 thread_local! {
-    static DICE: Cell<Dice> = const { Cell::new(Dice { left: 0.0, state: 0 }) };
+    static SAMPLER: Cell<Sampler> = const { Cell::new(Sampler { left: 0.0, state: 0 }) };
 }
 
-/// Whether an allocation of that size is kept.
+/// Decides whether an allocation of `bytes` bytes is recorded.
 ///
-/// Bytes that are kept lie as far apart as the clicks of a counter of rays:
-/// the distance to the next does not depend on what was before, so each
-/// allocation is kept with the probability 1 - exp(-bytes / every), whatever
-/// its neighbours are.
+/// Sampled bytes are a Poisson process: the distance to the next one is exponentially distributed and does
+/// not depend on earlier allocations. So each allocation is recorded with the probability
+/// 1 - exp(-bytes / every_bytes), whatever its neighbours are.
 pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
-    let decide = |dice: &Cell<Dice>| {
-        let mut now = dice.get();
-        let kept = now.decide(bytes, every_bytes);
-        dice.set(now);
+    let decide = |cell: &Cell<Sampler>| {
+        let mut sampler = cell.get();
+        let kept = sampler.decide(bytes, every_bytes);
+        cell.set(sampler);
         kept
     };
-    // A thread that is ending keeps all of its few.
-    DICE.try_with(decide).unwrap_or(true)
+    // A thread whose storage is already destroyed records all of its few remaining allocations.
+    SAMPLER.try_with(decide).unwrap_or(true)
 }
 
-/// How many allocations of that size each kept one stands for, where one in
-/// every `every_bytes` bytes was kept.
+/// Returns the number of allocations of `bytes` bytes that one recorded allocation represents, when one in
+/// every `every_bytes` bytes was sampled ([`History::sample_every`](super::History::sample_every)).
 ///
-/// The sum of the weights of what was kept is an unbiased estimate of the
-/// number of what was there, and the sum of weight times size of its bytes.
+/// The sum of the weights of the recorded allocations is an unbiased estimate of the number of all
+/// allocations; the sum of weight times size is an unbiased estimate of their bytes. Without sampling
+/// (`every_bytes` is 0) the weight is 1.
 ///
 /// ```
 /// use memreel::recorder::sample_weight;
@@ -50,7 +51,7 @@ pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
 /// assert_eq!(sample_weight(512, 0), 1.0, "no sampling");
 /// ```
 #[must_use]
-#[allow(clippy::cast_precision_loss)] // Sizes beyond 2^53 are kept whatever their last digit.
+#[allow(clippy::cast_precision_loss)] // Allocations beyond 2^53 bytes are always recorded, so digits do not matter.
 pub fn sample_weight(bytes: u64, every_bytes: u64) -> f64 {
     if every_bytes == 0 || bytes == 0 {
         return 1.0;
@@ -58,7 +59,7 @@ pub fn sample_weight(bytes: u64, every_bytes: u64) -> f64 {
     -1.0 / (-(bytes as f64) / every_bytes as f64).exp_m1()
 }
 
-impl Dice {
+impl Sampler {
     #[allow(clippy::cast_precision_loss)]
     fn decide(&mut self, bytes: u64, every_bytes: u64) -> bool {
         if self.state == 0 {
@@ -73,10 +74,10 @@ impl Dice {
         kept
     }
 
-    /// Exponentially distributed with the mean 1.
+    /// Draws an exponentially distributed number with mean 1.
     #[allow(clippy::cast_precision_loss)]
     fn distance(&mut self) -> f64 {
-        // xorshift64*: no cryptography, but no pattern that a program's sizes could meet.
+        // xorshift64*: not cryptographic, but without a pattern that a program's sizes could match.
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
@@ -89,20 +90,20 @@ impl Dice {
 mod tests {
     use super::*;
 
-    /// Estimates of sizes that follow a pattern, from a fixed seed: of the
-    /// bytes within five of their own standard deviations.
+    /// The sizes follow a pattern and the seed is fixed; the estimate of the bytes must be within five of its
+    /// own standard deviations.
     #[test]
     fn estimates_are_unbiased() {
         for every_bytes in [512, 4096, 1 << 20] {
-            let mut dice = Dice { left: 0.0, state: 7 };
-            dice.left = dice.distance();
+            let mut sampler = Sampler { left: 0.0, state: 7 };
+            sampler.left = sampler.distance();
             let (mut truth, mut estimate, mut variance) = (0.0, 0.0, 0.0);
             for n in 0..2_000_000_u64 {
                 let bytes = if n % 1000 == 0 { 3 << 20 } else { 64 << (n % 5) };
                 truth += bytes as f64;
                 let weight = sample_weight(bytes, every_bytes);
                 variance += (weight - 1.0) * (bytes as f64).powi(2);
-                if dice.decide(bytes, every_bytes) {
+                if sampler.decide(bytes, every_bytes) {
                     estimate += weight * bytes as f64;
                 }
             }

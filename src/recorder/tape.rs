@@ -1,9 +1,16 @@
-//! The newest events of one device, in chunks that threads fill alone.
+//! The newest events of one device, in chunks that each thread fills alone.
 //!
-//! A thread owns one chunk of a tape at a time (`writer.rs`); what is locked
-//! here is touched once in a thousand events. A full chunk joins the others,
-//! and the oldest falls out once the ones behind it hold the capacity. So
-//! memory is the capacity and two chunks a thread, whatever their number.
+//! A thread owns one chunk of a tape at a time (`writer.rs`) and writes to it without a lock. The lock here
+//! protects the lists of chunks; it is taken about once in a thousand events, when a chunk is full.
+//!
+//! ```text
+//!  idle: chunks of threads that ended        full: oldest … newest
+//!        │                                         ▲        │
+//!        └──► open: one chunk for each thread ─────┘        └──► dropped, or reused as an open chunk
+//! ```
+//!
+//! The oldest full chunk is dropped when the chunks that begin after it hold the capacity. So a tape uses
+//! the memory of its capacity and of two more chunks for each thread.
 
 use std::{
     collections::VecDeque,
@@ -13,194 +20,201 @@ use std::{
 use super::{chunk::Chunk, clock::Ticks, guard::Guard, lock, log::Cut};
 use crate::sync::{AtomicU64, Mutex, fence};
 
-/// The word of an event that orders it: its ticks, and its action in the low bits.
+/// Low bits of an event's order word that hold its action; the bits above hold its ticks.
 pub(super) const ACTION_BITS: u32 = 4;
 
-/// A device's tape.
+/// The events of one device.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Tape {
-    /// Another one whenever everything is erased, and no two tapes' are equal:
-    /// a writer whose chunk is of another life has the wrong one.
-    life: AtomicU64,
-    /// The last moment given out under the allocator's lock.
+    /// Changes whenever the tape is erased, and is unique among all tapes of the process. A thread compares
+    /// it with the generation of its chunk to see whether that chunk still belongs to this tape.
+    generation: AtomicU64,
+    /// The latest ticks given out under the allocator's lock.
     last: AtomicU64,
-    /// Events of signal handlers that interrupted one: they can take no lock.
+    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock.
     n_interrupted: AtomicU64,
-    books: Mutex<Books>,
+    state: Mutex<TapeState>,
 }
 
+/// The chunks of a tape.
 #[derive(Debug)]
-struct Books {
+struct TapeState {
     capacity: usize,
     /// In the order in which they were filled.
-    full: VecDeque<Full>,
-    /// A thread is writing in each.
+    full: VecDeque<FullChunk>,
+    /// Each is being written by one thread.
     open: Vec<Arc<Chunk>>,
-    /// Their threads ended before they were full; the next thread goes on.
+    /// Chunks whose threads ended before they were full; the next thread continues them.
     idle: Vec<Arc<Chunk>>,
-    /// Up to here something fell out, so what is left is not read either:
-    /// a history has no holes.
+    /// The order word of the newest dropped event. Events up to it that are still in chunks are not read
+    /// either, so that the history has no gaps.
     horizon: u64,
     n_dropped: u64,
 }
 
+/// A full chunk with the order words of its first and last event.
 #[derive(Debug)]
-struct Full {
+struct FullChunk {
     first: u64,
     last: u64,
     chunk: Arc<Chunk>,
 }
 
-/// A chunk to write in.
-pub(super) struct Page {
-    pub(super) life: u64,
+/// A chunk for the calling thread to write to.
+pub(super) struct OpenChunk {
+    /// The tape's generation.
+    pub(super) generation: u64,
     pub(super) chunk: Arc<Chunk>,
-    /// Its last event so far.
+    /// The ticks of its last event; 0 if it is empty.
     pub(super) last: Ticks,
 }
 
-/// The ordering word of an event in a chunk.
-fn key_at(chunk: &Chunk, index: usize) -> u64 {
+/// Returns the order word of an event in a chunk.
+fn order_word(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
 }
 
-fn new_life() -> u64 {
+fn new_generation() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Tape {
     pub(super) fn new(capacity: usize) -> Tape {
-        let books = Books {
-            capacity: capacity.max(1),
-            full: VecDeque::new(),
-            open: Vec::new(),
-            idle: Vec::new(),
-            horizon: 0,
-            n_dropped: 0,
-        };
         Tape {
-            life: AtomicU64::new(new_life()),
+            generation: AtomicU64::new(new_generation()),
             last: AtomicU64::new(0),
             n_interrupted: AtomicU64::new(0),
-            books: Mutex::new(books),
+            state: Mutex::new(TapeState::new(capacity.max(1))),
         }
     }
 
-    /// Which chunks are of this tape now.
+    /// Returns the generation; chunks of other generations do not belong to this tape.
     #[inline]
-    pub(super) fn life(&self) -> u64 {
-        self.life.load(Ordering::Relaxed)
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
-    /// A moment behind every one given out before under the caller's lock: the
-    /// sequence number of a device's events. So this is no read-modify-write,
-    /// whose price is half an event. Where two locks share a tape, an allocator's
-    /// and a ledger's, theirs are as good as times are.
+    /// Returns ticks later than all ticks it returned before under the caller's lock: the sequence number of
+    /// the device's events.
+    ///
+    /// Because the caller has a lock, a load and a store suffice; an atomic read-modify-write would cost half
+    /// of an event. If two locks share a tape (an allocator's and a ledger's), events of the two are ordered
+    /// only as precisely as their times.
     #[inline]
-    pub(super) fn next_moment(&self, now: Ticks) -> Ticks {
+    pub(super) fn next_ticks(&self, now: Ticks) -> Ticks {
         let next = now.0.max(self.last.load(Ordering::Relaxed) + 1);
         self.last.store(next, Ordering::Relaxed);
         Ticks(next)
     }
 
-    /// A chunk for a thread, which may give back a full one for it. None when
-    /// recording is off: asked under the lock, because switching off stores the
-    /// mode before it erases, and nothing may slip in behind the erasing.
-    pub(super) fn next_page(&self, done: Option<&Arc<Chunk>>, is_on: impl Fn() -> bool) -> Option<Page> {
-        let mut books = lock(&self.books);
+    /// Gives the calling thread a chunk, and takes its full chunk `done` from it. Returns `None` if recording
+    /// is off.
+    ///
+    /// `is_on` is called under the lock: switching off stores the mode before it erases the tape, so a
+    /// thread that sees "on" here gets its chunk before the tape is erased, and none gets one after.
+    pub(super) fn next_chunk(
+        &self,
+        done: Option<&Arc<Chunk>>,
+        is_on: impl Fn() -> bool,
+    ) -> Option<OpenChunk> {
+        let mut state = lock(&self.state);
         if !is_on() {
             return None;
         }
         if let Some(done) = done {
-            books.close(done);
+            state.close(done);
         }
-        let spare = books.trim();
-        let chunk = books.idle.pop().or(spare).unwrap_or_default();
-        books.open.push(chunk.clone());
+        let spare = state.drop_oldest();
+        let chunk = state.idle.pop().or(spare).unwrap_or_default();
+        state.open.push(chunk.clone());
         let len = chunk.len();
-        let last = if len == 0 { Ticks(0) } else { Ticks(key_at(&chunk, len - 1) >> ACTION_BITS) };
-        Some(Page { life: self.life(), chunk, last })
+        let last = if len == 0 { Ticks(0) } else { Ticks(order_word(&chunk, len - 1) >> ACTION_BITS) };
+        Some(OpenChunk { generation: self.generation(), chunk, last })
     }
 
-    /// A thread that ends leaves its chunk to the next.
-    pub(super) fn hand_back(&self, chunk: &Arc<Chunk>) {
+    /// Takes back the chunk of a thread that ends; the next thread continues it.
+    pub(super) fn take_back(&self, chunk: &Arc<Chunk>) {
         let _guard = Guard::enter();
-        lock(&self.books).close(chunk);
+        lock(&self.state).close(chunk);
     }
 
-    /// Counts an event that could not be kept.
+    /// Counts an event that could not be recorded.
     pub(super) fn count_lost(&self) {
         let _guard = Guard::enter();
-        lock(&self.books).n_dropped += 1;
+        lock(&self.state).n_dropped += 1;
     }
 
-    /// Counts an event that came in the middle of another on the same thread.
+    /// Counts the event of a signal handler that interrupted the recording of another event on this thread.
     #[cold]
     pub(super) fn count_interrupted(&self) {
         self.n_interrupted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes how many events are kept, and forgets them all if asked to.
+    /// Changes how many events are kept; removes all events if `erase` is set.
     pub(super) fn reset(&self, capacity: usize, erase: bool) {
         let _guard = Guard::enter();
-        let mut books = lock(&self.books);
+        let mut state = lock(&self.state);
         if erase {
-            *books = Books {
-                capacity,
-                full: VecDeque::new(),
-                open: Vec::new(),
-                idle: Vec::new(),
-                horizon: 0,
-                n_dropped: 0,
-            };
+            *state = TapeState::new(capacity);
             self.n_interrupted.store(0, Ordering::Relaxed);
-            self.life.store(new_life(), Ordering::Relaxed);
-        } else if books.capacity != capacity {
-            // What the smaller of the two does not hold must not come back.
-            let kept = books.cut(u64::MAX, books.capacity.min(capacity));
-            books.horizon = kept.horizon_of_kept();
-            books.capacity = capacity;
+            self.generation.store(new_generation(), Ordering::Relaxed);
+        } else if state.capacity != capacity {
+            // Events that the smaller of the two capacities dropped must not reappear.
+            let kept = state.cut(u64::MAX, state.capacity.min(capacity));
+            state.horizon = kept.horizon_of_kept();
+            state.capacity = capacity;
         }
     }
 
-    /// Everything up to now: takes as long as a list of chunks is copied.
+    /// Returns the events up to `now`. It copies only the list of chunks.
     ///
-    /// Threads that record without a lock go on meanwhile. Of two events, one
-    /// of which follows from the other, the later alone can never be in: it
-    /// was written after the earlier was, so after this moment if the earlier
-    /// was not seen.
+    /// Threads that record without a lock continue meanwhile. If one event follows from another (a free from
+    /// its allocation), a cut never contains the later one alone. The later one is written after the
+    /// earlier one; if the earlier one was not yet seen here, the later one has a time after `now` and is
+    /// left out.
     pub(super) fn cut(&self, now: Ticks) -> Cut {
         let _guard = Guard::enter();
-        let books = lock(&self.books);
+        let state = lock(&self.state);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
         fence(Ordering::SeqCst);
-        let mut cut = books.cut((until << ACTION_BITS) | ((1 << ACTION_BITS) - 1), books.capacity);
+        let mut cut = state.cut((until << ACTION_BITS) | ((1 << ACTION_BITS) - 1), state.capacity);
         cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);
         cut
     }
 }
 
-impl Books {
-    /// Takes a chunk from the thread that wrote in it. One of an earlier life
-    /// is not among the open.
+impl TapeState {
+    fn new(capacity: usize) -> TapeState {
+        TapeState {
+            capacity,
+            full: VecDeque::new(),
+            open: Vec::new(),
+            idle: Vec::new(),
+            horizon: 0,
+            n_dropped: 0,
+        }
+    }
+
+    /// Moves a chunk from the open ones to the full or idle ones. A chunk of an earlier generation is not
+    /// among the open ones and is ignored.
     fn close(&mut self, chunk: &Arc<Chunk>) {
         let Some(place) = self.open.iter().position(|open| Arc::ptr_eq(open, chunk)) else { return };
         let chunk = self.open.swap_remove(place);
         match chunk.len() {
             0 => {}
             Chunk::N_ENTRIES => {
-                let (first, last) = (key_at(&chunk, 0), key_at(&chunk, Chunk::N_ENTRIES - 1));
-                self.full.push_back(Full { first, last, chunk });
+                let (first, last) = (order_word(&chunk, 0), order_word(&chunk, Chunk::N_ENTRIES - 1));
+                self.full.push_back(FullChunk { first, last, chunk });
             }
             _ => self.idle.push(chunk),
         }
     }
 
-    /// Drops the oldest chunks once those that begin behind them hold the
-    /// capacity; gives one to be used again, unless a reader still holds it.
-    fn trim(&mut self) -> Option<Arc<Chunk>> {
+    /// Drops the oldest full chunks while the chunks that begin after them hold the capacity. Returns one of
+    /// them, emptied, for reuse, unless readers still have all of them.
+    fn drop_oldest(&mut self) -> Option<Arc<Chunk>> {
         let mut spare = None;
         while (self.full.len().saturating_sub(1)).saturating_mul(Chunk::N_ENTRIES) >= self.capacity {
             let last = self.full[0].last;
@@ -208,7 +222,7 @@ impl Books {
             if n_behind.saturating_mul(Chunk::N_ENTRIES) < self.capacity {
                 break;
             }
-            let Some(Full { mut chunk, .. }) = self.full.pop_front() else { break };
+            let Some(FullChunk { mut chunk, .. }) = self.full.pop_front() else { break };
             self.horizon = self.horizon.max(last);
             self.n_dropped += Chunk::N_ENTRIES as u64;
             if let Some(alone) = Arc::get_mut(&mut chunk) {
@@ -219,6 +233,7 @@ impl Books {
         spare
     }
 
+    /// Returns all chunks with their present lengths and the order words between which their events count.
     fn cut(&self, until: u64, capacity: usize) -> Cut {
         let full = self.full.iter().map(|full| &full.chunk);
         let all = full.chain(&self.idle).chain(&self.open);

@@ -7,7 +7,7 @@ use super::{
     guard::Guard,
     history::Mode,
     tape::Tape,
-    writer::{self, ByLock, ByTime, Moment, WithLast},
+    writer::{self, ByLock, ByTime, TickSource, WithLast},
 };
 use crate::{
     event::{Action, DeviceId, Event, StackId},
@@ -129,15 +129,15 @@ impl Track {
     }
 
     #[inline]
-    fn record_at<M: Moment>(&self, mut event: Event) {
+    fn record_at<T: TickSource>(&self, mut event: Event) {
         let mode = self.shared.mode();
         if !mode.is_off() {
-            self.push::<M>(mode, &mut event);
+            self.push::<T>(mode, &mut event);
         }
     }
 
     #[inline(never)]
-    fn push<M: Moment>(&self, mode: Mode, event: &mut Event) {
+    fn push<T: TickSource>(&self, mode: Mode, event: &mut Event) {
         if !mode.keeps(event.action) || Guard::is_held() {
             return;
         }
@@ -147,7 +147,7 @@ impl Track {
         if !mode.keeps_stacks() {
             event.stack = StackId::NONE;
         }
-        writer::write::<M>(&self.shared, &self.tape, event);
+        writer::write::<T>(&self.shared, &self.tape, event);
     }
 
     /// Whether the filters leave in what a left-out allocation brought about:

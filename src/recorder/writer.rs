@@ -1,4 +1,7 @@
-//! The chunks that this thread writes in, one a tape.
+//! The chunks that the current thread writes to, one for each tape.
+//!
+//! An event takes a few dozen instructions, so every rare case here is a separate function that is not
+//! inlined: a new context, a full chunk, another tape, missing thread-local storage.
 
 use std::{
     cell::RefCell,
@@ -15,66 +18,69 @@ use super::{
     context::{ContextId, EventContext, Recent},
     guard::Guard,
     lock, log, scope,
-    tape::{Page, Tape},
+    tape::{OpenChunk, Tape},
 };
 use crate::{event::Event, sync::thread_local};
 
-/// Where the moment of an event comes from; known where the call is compiled.
-pub(super) trait Moment {
-    /// The moment of the next event in this chunk.
-    fn take(writer: &Writer, shared: &Shared, tape: &Tape) -> Ticks;
+/// Determines the ticks of an event; a type parameter, so that the choice is made at compile time.
+pub(super) trait TickSource {
+    /// Returns the ticks of the next event in the writer's chunk.
+    fn next(writer: &Writer, shared: &Shared, tape: &Tape) -> Ticks;
 }
 
-/// The caller's lock puts the events of the tape in order.
+/// The order of events is the order in which the caller's lock is taken.
 pub(super) struct ByLock;
 
-/// As [`ByLock`], of an event that happened with this thread's last one here: the counter is not read again.
+/// The event happened together with this thread's previous event on the tape; the counter is not read again.
+/// Otherwise like [`ByLock`].
 pub(super) struct WithLast;
 
-/// Nothing but time puts them in order.
+/// The order of events is the order of their times; the caller has no lock.
 pub(super) struct ByTime;
 
-impl Moment for ByLock {
+impl TickSource for ByLock {
     #[inline(always)]
-    fn take(_: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
-        tape.next_moment(shared.clock.now())
+    fn next(_: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
+        tape.next_ticks(shared.clock.now())
     }
 }
 
-impl Moment for WithLast {
+impl TickSource for WithLast {
     #[inline(always)]
-    fn take(writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
-        // Not behind the tape's last moment alone: who has another lock on the
-        // same tape may have put an earlier one there.
-        tape.next_moment(Ticks(writer.last.0 + 1))
+    fn next(writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
+        // The tape's last ticks alone do not suffice: a thread with another lock
+        // on the same tape may have stored earlier ticks there.
+        tape.next_ticks(Ticks(writer.last.0 + 1))
     }
 }
 
-impl Moment for ByTime {
+impl TickSource for ByTime {
     #[inline(always)]
-    fn take(writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
-        // Reading the counter must not overtake the load that brought the
-        // address here, or a free could get an earlier time than its alloc.
+    fn next(writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
+        // The counter must not be read before the load that brought the address
+        // here, or a free could get an earlier time than its allocation.
         Ticks(shared.clock.now_after_loads().0.max(writer.last.0 + 1))
     }
 }
 
-/// One thread's place on one tape.
+/// One thread's open chunk on one tape.
 #[derive(Debug)]
 pub(super) struct Writer {
-    life: u64,
+    /// The generation of the tape that the chunk belongs to.
+    generation: u64,
     chunk: Arc<Chunk>,
+    /// The ticks of the last event in the chunk.
     last: Ticks,
     recent: Recent,
     tape: Weak<Tape>,
 }
 
-/// A thread's places, on every tape it recorded on.
+/// A thread's writers, one for every tape it has recorded on.
 #[derive(Debug)]
 struct Writers {
     /// The one used last.
     latest: Option<Box<Writer>>,
-    #[expect(clippy::vec_box, reason = "changing places with the latest moves a pointer, not 400 bytes")]
+    #[expect(clippy::vec_box, reason = "swapping with the latest moves a pointer, not 400 bytes")]
     others: Vec<Box<Writer>>,
 }
 
@@ -82,36 +88,37 @@ thread_local! {
     static WRITERS: RefCell<Writers> = const { RefCell::new(Writers::new()) };
 }
 
-/// Writes an event down. What it meets on its way that cannot be, such as a
-/// thread whose storage is gone, costs time and not the event.
+/// Records an event.
 ///
-/// What is rare on the way is a call of its own that gets what it needs in
-/// registers: an event is a few dozen instructions, and each spared shows.
+/// If thread-local storage is already destroyed, a slower path is taken; the event is not lost. If this is
+/// a signal handler that interrupted the recording of another event on the same thread, the event is
+/// counted as lost.
 #[inline(always)]
-pub(super) fn write<M: Moment>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
     let written = WRITERS.try_with(|writers| {
         match writers.try_borrow_mut() {
             Ok(mut writers) => {
-                // The handler runs on this thread: the processor keeps the order, the compiler has to be told.
+                // A signal handler runs on this thread, for which the processor keeps the program order;
+                // these fences keep the compiler from moving the write outside the borrow.
                 compiler_fence(Ordering::SeqCst);
-                writers.write::<M>(shared, tape, event);
+                writers.write::<T>(shared, tape, event);
                 compiler_fence(Ordering::SeqCst);
             }
-            // A signal came in the middle of an event, and its handler has one too.
+            // A signal handler interrupted the recording of another event.
             Err(_) => tape.count_interrupted(),
         }
     });
     if written.is_err() {
-        write_without_storage::<M>(shared, tape, event);
+        write_without_storage::<T>(shared, tape, event);
     }
 }
 
-/// A thread's storage goes before its last frees do: each of those takes an
-/// idle chunk and gives it back.
+/// Records an event of a thread whose storage is already destroyed: it takes an idle chunk and returns it at
+/// once.
 #[cold]
 #[inline(never)]
-fn write_without_storage<M: Moment>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
-    Writers::new().write::<M>(shared, tape, event);
+fn write_without_storage<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+    Writers::new().write::<T>(shared, tape, event);
 }
 
 impl Writers {
@@ -120,44 +127,49 @@ impl Writers {
     }
 
     #[inline(always)]
-    fn write<M: Moment>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
         match &mut self.latest {
-            Some(writer) if writer.life == tape.life() => writer.write::<M>(shared, tape, event),
-            _ => self.write_elsewhere::<M>(shared, tape, event),
+            Some(writer) if writer.generation == tape.generation() => writer.write::<T>(shared, tape, event),
+            _ => self.write_on_other_tape::<T>(shared, tape, event),
         }
     }
 
-    /// Another tape than last time, or a new life of the same.
+    /// Records an event on another tape than the previous one, or on the same tape after it was erased.
     #[inline(never)]
-    fn write_elsewhere<M: Moment>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
-        let life = tape.life();
-        if let Some(place) = self.others.iter().position(|writer| writer.life == life) {
+    fn write_on_other_tape<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+        let generation = tape.generation();
+        if let Some(place) = self.others.iter().position(|writer| writer.generation == generation) {
             match &mut self.latest {
                 Some(latest) => std::mem::swap(latest, &mut self.others[place]),
                 none => *none = Some(self.others.swap_remove(place)),
             }
-        } else if self.begin(shared, tape).is_none() {
+        } else if self.open(shared, tape).is_none() {
             return;
         }
         if let Some(writer) = &mut self.latest {
-            writer.write::<M>(shared, tape, event);
+            writer.write::<T>(shared, tape, event);
         }
     }
 
+    /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off, or if this is the recorder's
+    /// own work.
     #[cold]
-    fn begin(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<()> {
+    fn open(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<()> {
         let _guard = Guard::enter()?;
-        // What was erased, or whose recorder is gone, makes room.
         self.others.extend(self.latest.take());
-        self.others.retain(|writer| writer.tape.upgrade().is_some_and(|tape| tape.life() == writer.life));
-        let Page { life, chunk, last } = tape.next_page(None, || !shared.mode().is_off())?;
+        // Writers of erased tapes and of dropped recorders are of no further use.
+        self.others.retain(|writer| {
+            writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
+        });
+        let OpenChunk { generation, chunk, last } = tape.next_chunk(None, || !shared.mode().is_off())?;
         let tape = Arc::downgrade(tape);
-        self.latest = Some(Box::new(Writer { life, chunk, last, recent: Recent::default(), tape }));
+        self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
         Some(())
     }
 }
 
-/// What goes with a thread is the recorder's own, as an allocator sees it.
+/// Frees what a thread's writers have allocated under the guard: if the recorder runs inside the process's
+/// allocator, these frees are the recorder's own and are not recorded.
 impl Drop for Writers {
     fn drop(&mut self) {
         let _guard = Guard::enter();
@@ -166,7 +178,8 @@ impl Drop for Writers {
     }
 }
 
-/// Asked again on the slow ways rather than carried along.
+/// Returns the context of an event. The slow paths compute it again, so that the fast path need not keep it
+/// in registers.
 #[inline(always)]
 fn context(shared: &Shared, event: &Event) -> EventContext {
     let scope = scope::current(shared.number);
@@ -175,50 +188,63 @@ fn context(shared: &Shared, event: &Event) -> EventContext {
 
 impl Writer {
     #[inline(always)]
-    fn write<M: Moment>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
+    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
         match self.recent.latest(context(shared, event)) {
-            Some(context) => self.write_in::<M>(shared, tape, event, context),
-            None => self.write_in_another::<M>(shared, tape, event),
+            Some(context) => self.write_in_context::<T>(shared, tape, event, context),
+            None => self.write_in_other_context::<T>(shared, tape, event),
         }
     }
 
-    /// The context is another than last time.
+    /// Records an event whose context differs from that of the previous one.
     #[inline(never)]
-    fn write_in_another<M: Moment>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
+    fn write_in_other_context<T: TickSource>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
         let context = context(shared, event);
         match self.recent.get(context).or_else(|| self.number(shared, context)) {
-            Some(context) => self.write_in::<M>(shared, tape, event, context),
+            Some(context) => self.write_in_context::<T>(shared, tape, event, context),
             None => tape.count_lost(),
         }
     }
 
     #[inline(always)]
-    fn write_in<M: Moment>(&mut self, shared: &Shared, tape: &Tape, event: &Event, context: ContextId) {
-        if !self.write_here::<M>(shared, tape, event, context) {
-            self.write_in_next::<M>(shared, tape, event, context);
+    fn write_in_context<T: TickSource>(
+        &mut self,
+        shared: &Shared,
+        tape: &Tape,
+        event: &Event,
+        context: ContextId,
+    ) {
+        if !self.push::<T>(shared, tape, event, context) {
+            self.push_in_next_chunk::<T>(shared, tape, event, context);
         }
     }
 
-    /// The chunk is full.
+    /// Records an event that did not fit into the chunk.
     #[cold]
     #[inline(never)]
-    fn write_in_next<M: Moment>(&mut self, shared: &Shared, tape: &Tape, event: &Event, context: ContextId) {
-        if self.turn(shared, tape) {
-            // Another moment too: the next chunk may be one that was left behind just now.
-            self.write_here::<M>(shared, tape, event, context);
+    fn push_in_next_chunk<T: TickSource>(
+        &mut self,
+        shared: &Shared,
+        tape: &Tape,
+        event: &Event,
+        context: ContextId,
+    ) {
+        if self.open_next(shared, tape) {
+            // With new ticks: the next chunk may be an idle one whose last event is later than the ticks
+            // that the full chunk refused.
+            self.push::<T>(shared, tape, event, context);
         }
     }
 
-    /// Whether the chunk had room.
+    /// Appends an event to the chunk; returns `false` if the chunk is full.
     #[inline(always)]
-    fn write_here<M: Moment>(
+    fn push<T: TickSource>(
         &mut self,
         shared: &Shared,
         tape: &Tape,
         event: &Event,
         context: ContextId,
     ) -> bool {
-        let at = M::take(self, shared, tape);
+        let at = T::next(self, shared, tape);
         let has_room = self.chunk.push(log::words(event, at, context));
         if has_room {
             self.last = at;
@@ -226,6 +252,7 @@ impl Writer {
         has_room
     }
 
+    /// Looks up or adds a context in the recorder's table; returns `None` if the table is full.
     #[cold]
     fn number(&mut self, shared: &Shared, context: EventContext) -> Option<ContextId> {
         let _guard = Guard::enter();
@@ -234,12 +261,12 @@ impl Writer {
         Some(id)
     }
 
-    /// Takes the next chunk for a full one. False when recording was switched off meanwhile.
-    fn turn(&mut self, shared: &Shared, tape: &Tape) -> bool {
+    /// Replaces the full chunk. Returns `false` if recording was switched off meanwhile.
+    fn open_next(&mut self, shared: &Shared, tape: &Tape) -> bool {
         let _guard = Guard::enter();
-        let Some(page) = tape.next_page(Some(&self.chunk), || !shared.mode().is_off()) else { return false };
-        (self.life, self.chunk) = (page.life, page.chunk);
-        self.last = self.last.max(page.last);
+        let Some(next) = tape.next_chunk(Some(&self.chunk), || !shared.mode().is_off()) else { return false };
+        (self.generation, self.chunk) = (next.generation, next.chunk);
+        self.last = self.last.max(next.last);
         true
     }
 }
@@ -247,7 +274,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(tape) = self.tape.upgrade() {
-            tape.hand_back(&self.chunk);
+            tape.take_back(&self.chunk);
         }
     }
 }
@@ -260,9 +287,9 @@ mod tests {
         recorder::History,
     };
 
-    /// As when a signal comes in the middle of an event, and its handler has one too.
+    /// The borrow imitates a signal handler that interrupts the recording of an event.
     #[test]
-    fn an_event_in_the_middle_of_another_is_counted_and_harms_nothing() {
+    fn an_event_that_interrupts_another_is_counted_as_lost() {
         let recorder = Recorder::new();
         recorder.record_history(&History::all());
         let track = recorder.track(DeviceId(0));
