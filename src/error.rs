@@ -1,4 +1,4 @@
-//! One opaque error, one word wide, with predicates for what a caller may act on.
+//! One opaque error type of one word, with predicates for what a caller can act on.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -9,13 +9,24 @@ use std::{
 
 use crate::event::{DeviceId, StreamId};
 
-/// What memreel's functions return.
+/// The result of memreel's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Anything that went wrong, with what to do about it in its text.
+/// The error of memreel's functions. Its text states what happened and what to do about it.
 ///
-/// The kinds are private: ask with the predicates. It is boxed because it
-/// travels through every allocation's return value.
+/// The kinds are private, so that new ones can be added; the predicates distinguish those that callers act
+/// on. The error is boxed, because it is part of the return value of every allocation and an unboxed one
+/// would make all of them larger.
+///
+/// ```
+/// use memreel::{Reel, device::Simulated};
+///
+/// let reel = Reel::builder().device(Simulated::new(1 << 30)).build()?;
+/// let error = reel.alloc(2 << 30).unwrap_err();
+/// assert!(error.is_out_of_memory());
+/// assert_eq!(error.out_of_memory().unwrap().requested_bytes, 2 << 30);
+/// # Ok::<(), memreel::Error>(())
+/// ```
 pub struct Error(Box<Kind>);
 
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +35,7 @@ enum Kind {
     OutOfMemory(OutOfMemory),
     #[error("cannot allocate {bytes} bytes: {reason}")]
     InvalidSize { bytes: u64, absurd: bool, reason: &'static str },
-    #[error("{option}: {given:?} is not known; say {allowed}")]
+    #[error("{option}: {given:?} is not known; use {allowed}")]
     InvalidOption { option: &'static str, given: String, allowed: String },
     #[error("{0}")]
     InvalidView(String),
@@ -46,54 +57,51 @@ fn at_entry(entry: Option<usize>) -> String {
     entry.map(|entry| format!(", entry {entry}")).unwrap_or_default()
 }
 
-/// The figures of a failed request, as PyTorch's out-of-memory message carries them.
-///
-/// All in bytes, taken at the moment the request failed (caching-allocator.md 3.5).
+/// The memory figures at the time when a request failed, as in PyTorch's out-of-memory message
+/// (docs/caching-allocator.md 3.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutOfMemory {
     /// The device's ordinal.
     pub device: DeviceId,
-    /// What the program asked for.
+    /// The bytes that the program requested.
     pub requested_bytes: u64,
     /// The request after rounding; the size of the `oom` event.
     pub rounded_bytes: u64,
-    /// What the device was asked for.
+    /// The size of the segment that the device refused.
     pub segment_bytes: u64,
     /// The stream handle of the request.
     pub stream: StreamId,
-    /// The device's memory.
+    /// The device's total memory.
     pub device_total_bytes: u64,
-    /// What the device had free.
+    /// The device's free memory.
     pub device_free_bytes: u64,
-    /// The memory limit, where one is set.
+    /// The memory limit of the allocator, if one is set.
     pub allowed_bytes: Option<u64>,
-    /// In blocks the program holds.
+    /// Bytes in blocks that the program has.
     pub allocated_bytes: u64,
-    /// In segments held from the device.
+    /// Bytes in segments of the allocator.
     pub reserved_bytes: u64,
-    /// Free blocks of private pools, counted as allocated.
+    /// Bytes in free blocks of private pools, which the messages count as allocated.
     pub private_pool_bytes: u64,
     /// The snapshot that was written before this error was returned.
     pub snapshot: Option<PathBuf>,
-    /// Why the snapshot that was asked for could not be written.
+    /// The reason why the requested snapshot could not be written.
     pub snapshot_failure: Option<String>,
 }
 
 impl OutOfMemory {
-    /// Held from the device and not in any block the program holds.
+    /// Returns the bytes in segments of the allocator that are not in blocks of the program.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
         self.reserved_bytes - self.allocated_bytes.min(self.reserved_bytes)
     }
-}
 
-impl OutOfMemory {
-    /// The text of PyTorch 2.11's error with these figures, field by field
-    /// (caching-allocator.md 3.5), for tools that look for it.
+    /// Returns the text of PyTorch 2.11's error with these figures (docs/caching-allocator.md 3.5), for tools
+    /// that search for it.
     ///
-    /// PyTorch also names processes that hold memory where NVIDIA's management
-    /// library is loaded; memreel does not ask that library.
+    /// PyTorch also lists the processes that use memory, if NVIDIA's management library is loaded; memreel
+    /// does not use that library.
     #[must_use]
     pub fn torch_message(&self) -> String {
         let allowed =
@@ -150,7 +158,7 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-/// Bytes as PyTorch's out-of-memory message prints them (caching-allocator.md 3.5).
+/// Formats bytes like PyTorch's out-of-memory message (docs/caching-allocator.md 3.5).
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -190,7 +198,8 @@ impl Error {
         Error(Box::new(Kind::InvalidSize { bytes, absurd: true, reason }))
     }
 
-    /// Creates the error of an option whose value is not allowed; `allowed` says what is.
+    /// Creates the error of an option with an unknown value; `allowed` lists the values to use instead.
+    /// [`Error::is_invalid_option`] is then true.
     #[cold]
     pub fn invalid_option(option: &'static str, given: &str, allowed: impl Into<String>) -> Error {
         Error(Box::new(Kind::InvalidOption { option, given: given.into(), allowed: allowed.into() }))
@@ -201,7 +210,8 @@ impl Error {
         Error(Box::new(Kind::InvalidView(what.into())))
     }
 
-    /// Creates the error of a call that its caller should not have made; `what` says why.
+    /// Creates the error of a call that its caller must not make; `what` is the message.
+    /// [`Error::is_misuse`] is then true.
     #[cold]
     pub fn misuse(what: impl Into<String>) -> Error {
         Error(Box::new(Kind::Misuse(what.into())))
@@ -217,7 +227,7 @@ impl Error {
         Error(Box::new(Kind::Malformed { offset, what: what.into() }))
     }
 
-    /// The bytes are sound, or something else's: no byte of them is to blame.
+    /// Creates the error of a file that is not a snapshot as a whole, without a wrong byte at some offset.
     #[cold]
     pub(crate) fn foreign(what: impl Into<String>) -> Error {
         Error(Box::new(Kind::Foreign(what.into())))
@@ -233,13 +243,13 @@ impl Error {
         Error(Box::new(Kind::History { device, entry, what: what.into() }))
     }
 
-    /// Whether a request failed for lack of memory. A size beyond 2^60 counts, as in PyTorch.
+    /// Returns whether a request failed for lack of memory. A size above 2^60 bytes counts, as in PyTorch.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(*self.0, Kind::OutOfMemory(_) | Kind::InvalidSize { absurd: true, .. })
     }
 
-    /// The figures of a failed request.
+    /// Returns the memory figures of a failed request.
     #[must_use]
     pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
         match &*self.0 {
@@ -248,43 +258,46 @@ impl Error {
         }
     }
 
-    /// Whether a size was zero or absurd.
+    /// Returns whether a requested size was 0 or above 2^60 bytes.
     #[must_use]
     pub fn is_invalid_size(&self) -> bool {
         matches!(*self.0, Kind::InvalidSize { .. })
     }
 
-    /// Whether an option or its text is unknown.
+    /// Returns whether an option or its value is unknown.
     #[must_use]
     pub fn is_invalid_option(&self) -> bool {
         matches!(*self.0, Kind::InvalidOption { .. })
     }
 
-    /// Whether a view would leave its storage.
+    /// Returns whether a view or an index would be outside its buffer.
     #[must_use]
     pub fn is_invalid_view(&self) -> bool {
         matches!(*self.0, Kind::InvalidView(_))
     }
 
-    /// Whether memreel was asked for something that this value cannot do.
+    /// Returns whether the call is not possible for this value, such as a device number that a reel does not
+    /// have.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(*self.0, Kind::Misuse(_))
     }
 
-    /// Whether a file could not be read or written.
+    /// Returns whether a file could not be read or written. The system's error is
+    /// [`source`](std::error::Error::source).
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(*self.0, Kind::Io { .. })
     }
 
-    /// Whether a file's bytes are not a snapshot.
+    /// Returns whether a file was read, but is not a snapshot.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
         matches!(*self.0, Kind::Malformed { .. } | Kind::Foreign(_))
     }
 
-    /// Where in the file the bytes stop making sense; 0 where the file is something else as a whole.
+    /// Returns the offset of the first byte in a file that is not valid, if [`Error::is_malformed`] is true; 0
+    /// if the file is not a snapshot as a whole.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         match *self.0 {
@@ -294,13 +307,13 @@ impl Error {
         }
     }
 
-    /// Whether a recorded history cannot be run again: there is none, or it contradicts itself.
+    /// Returns whether a recorded history cannot be replayed, because it is absent or contradicts itself.
     #[must_use]
     pub fn is_history(&self) -> bool {
         matches!(*self.0, Kind::History { .. })
     }
 
-    /// The index of the trace entry that contradicts those before it.
+    /// Returns the index of the trace entry that contradicts earlier ones, if [`Error::is_history`] is true.
     #[must_use]
     pub fn entry(&self) -> Option<usize> {
         match *self.0 {
@@ -309,7 +322,7 @@ impl Error {
         }
     }
 
-    /// Whether a device failed in another way than being full.
+    /// Returns whether a device failed for another reason than lack of memory.
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(*self.0, Kind::Device { .. })
@@ -323,7 +336,7 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Debug for Error {
-    /// The same text as `Display`: `main` and `unwrap` print this one.
+    /// Formats the error like `Display`, because `main` and `unwrap` print the debug format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

@@ -1,17 +1,17 @@
-//! The words every room shares: what happened, where, how large, on which device and stream.
+//! The types that every room uses: addresses, devices, streams, pools, stacks, actions and events.
 #![forbid(unsafe_code)]
 
 use std::{cmp::Ordering, fmt};
 
-/// An address in a device's memory, in bytes. On the host device it is a real pointer value.
+/// An address in a device's memory, in bytes. On the host device it is the value of a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Address(pub u64);
 
 impl Address {
-    /// The address `bytes` further on.
+    /// Returns the address `bytes` after this one.
     ///
     /// # Panics
-    /// If the sum leaves 64 bits; no segment reaches that far.
+    /// If the sum exceeds 64 bits, which no address in a segment does.
     #[must_use]
     pub fn offset(self, bytes: u64) -> Address {
         Address(self.0.checked_add(bytes).expect("an address stays within 64 bits"))
@@ -45,10 +45,10 @@ impl fmt::Display for Address {
 pub struct DeviceId(pub i64);
 
 impl DeviceId {
-    /// Pinned host memory, as snapshots of PyTorch number it.
+    /// The number of pinned host memory in PyTorch's snapshots.
     pub const HOST: DeviceId = DeviceId(-1);
 
-    /// The index into `device_traces`, or `None` for a negative number.
+    /// Returns the index into `device_traces`, or `None` for a negative number.
     #[inline]
     #[must_use]
     pub fn index(self) -> Option<usize> {
@@ -81,31 +81,31 @@ impl From<u16> for DeviceId {
 }
 
 impl From<usize> for DeviceId {
-    /// An index beyond `i64::MAX`, which no list has, becomes `i64::MAX`.
+    /// Converts an index; one beyond `i64::MAX`, which no list has, becomes `i64::MAX`.
     fn from(index: usize) -> DeviceId {
         DeviceId(i64::try_from(index).unwrap_or(i64::MAX))
     }
 }
 
-/// The handle of a stream as a snapshot shows it; 0 is the default stream.
+/// The handle of a stream, as a signed number like in a snapshot; 0 is the default stream.
 ///
-/// On CUDA it is the bits of the `cudaStream_t` pointer. Streams compare as
-/// unsigned handles: free blocks are kept in that order (caching-allocator.md 2.2).
+/// On CUDA it is the bits of the `cudaStream_t` pointer. Streams compare as unsigned handles, because free
+/// blocks are sorted by them in this way (docs/caching-allocator.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StreamId(pub i64);
 
 impl StreamId {
-    /// The stream on which work runs unless another one is named.
+    /// The default stream.
     pub const DEFAULT: StreamId = StreamId(0);
 
-    /// The stream with this handle: a pointer's bits.
+    /// Returns the stream with this handle (the bits of a pointer).
     #[inline]
     #[must_use]
     pub const fn from_handle(handle: u64) -> StreamId {
         StreamId(handle.cast_signed())
     }
 
-    /// The bits of the handle.
+    /// Returns the handle as an unsigned number.
     #[inline]
     #[must_use]
     pub const fn handle(self) -> u64 {
@@ -157,29 +157,29 @@ impl From<usize> for StreamId {
     }
 }
 
-/// The private pool that memory belongs to, as the pair that PyTorch writes into `segment_pool_id`.
+/// The private pool that memory belongs to, as the pair that PyTorch writes to `segment_pool_id`.
 ///
-/// A pool of CUDA graphs is `(graph, 0)`, a pool that the program made is `(0, user)`, each counted
-/// from 1; [`PoolId::DEFAULT`] is no private pool (caching-allocator.md 8.1).
+/// The pool of a CUDA graph is `(graph, 0)`, and a pool created by the program is `(0, user)`; both numbers
+/// start at 1. Memory outside private pools has [`PoolId::DEFAULT`] (docs/caching-allocator.md 8.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoolId {
-    /// The number of the capture that made the pool, or 0.
+    /// The number of the graph capture that created the pool, or 0.
     pub graph: u64,
-    /// The number of the pool among those that the program made, or 0.
+    /// The number of the pool among those that the program created, or 0.
     pub user: u64,
 }
 
 impl PoolId {
-    /// The pool that serves every request that no private pool serves.
+    /// The default pool, which serves all requests that are not routed to a private pool.
     pub const DEFAULT: PoolId = PoolId { graph: 0, user: 0 };
 
-    /// The pool of the capture with this number.
+    /// Returns the pool of the graph capture with this number.
     #[must_use]
     pub const fn of_graph(graph: u64) -> PoolId {
         PoolId { graph, user: 0 }
     }
 
-    /// The pool with this number among those that the program made.
+    /// Returns the pool with this number among those that the program created.
     #[must_use]
     pub const fn of_user(user: u64) -> PoolId {
         PoolId { graph: 0, user }
@@ -187,16 +187,17 @@ impl PoolId {
 }
 
 impl fmt::Display for PoolId {
-    /// As PyTorch writes it: `(0, 1)`.
+    /// Formats the pair as PyTorch does: `(0, 1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({}, {})", self.graph, self.user)
     }
 }
 
-/// A captured stack, as a number that the recorder's stack table hands out.
+/// A captured stack: its number in the stack table of one recorder.
 ///
-/// `StackId::NONE` says that no stack was captured. An id means nothing to a
-/// recorder that did not make it.
+/// An id comes from the methods of `Track` and is valid only for their recorder. Besides
+/// captured stacks there are two special ids: [`StackId::NONE`], and one that marks an allocation which the
+/// filters exclude ([`StackId::is_filtered`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StackId(pub(crate) u32);
 
@@ -204,29 +205,31 @@ impl StackId {
     /// No stack was captured.
     pub const NONE: StackId = StackId(u32::MAX);
 
-    /// Of an allocation that the filters leave out; its frees are left out too.
+    /// The mark of an allocation that the filters exclude; its free is excluded too.
     pub(crate) const FILTERED: StackId = StackId(u32::MAX - 1);
 
-    /// Whether a stack was captured.
+    /// Returns whether a stack was captured.
     #[must_use]
     pub fn is_some(self) -> bool {
         self.0 < StackId::FILTERED.0
     }
 
-    /// Whether the filters left out the allocation that this was captured for.
+    /// Returns whether the filters excluded the allocation that this id belongs to.
     #[must_use]
     pub fn is_filtered(self) -> bool {
         self == StackId::FILTERED
     }
 
-    /// What a free shows: the stack at hand, or the allocation's where that is
-    /// absent. Who was left out at its allocation stays so.
+    /// Returns the stack for the events of a free: this one, or the stack of the allocation if no stack was
+    /// captured at the free.
+    ///
+    /// If the allocation was filtered out, its free is filtered out too.
     #[must_use]
     pub fn of_free(self, allocated: StackId) -> StackId {
         if allocated.is_filtered() { allocated } else { self.or(allocated) }
     }
 
-    /// This stack, or the other where this one is absent.
+    /// Returns this stack, or `other` if no stack was captured.
     #[must_use]
     pub fn or(self, other: StackId) -> StackId {
         if self.is_some() { self } else { other }
@@ -239,25 +242,27 @@ impl Default for StackId {
     }
 }
 
-/// What happened, under the names of a snapshot's trace entries (snapshot-format.md 1.5).
+/// What an event or a trace entry is about, under the names of PyTorch's trace entries
+/// (docs/snapshot-format.md 1.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Action {
-    /// A block was handed to the program.
+    /// A block was allocated.
     Alloc,
-    /// The program gave a block back; a stream may still use it.
+    /// The program freed a block; a stream may still use it.
     FreeRequested,
-    /// No stream uses the block any more: it can be handed out again.
+    /// No stream uses the block any more; it can be allocated again.
     FreeCompleted,
-    /// The device gave a segment.
+    /// The allocator got a segment from the device.
     SegmentAlloc,
-    /// A segment went back to the device.
+    /// The allocator returned a segment to the device.
     SegmentFree,
     /// Pages of an expandable segment were backed with memory.
     SegmentMap,
     /// Pages of an expandable segment lost their memory.
     SegmentUnmap,
-    /// A request failed; the address field holds the device's free bytes.
+    /// A request failed; the event's address is the device's free bytes.
     Oom,
     /// A snapshot was taken.
     Snapshot,
@@ -266,8 +271,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// Every action, in the order of their numbers.
-    pub const ALL: [Action; 10] = [
+    /// All actions, in the order of their numbers.
+    pub const ALL: &'static [Action] = &[
         Action::Alloc,
         Action::FreeRequested,
         Action::FreeCompleted,
@@ -280,7 +285,7 @@ impl Action {
         Action::Annotate,
     ];
 
-    /// The name in the file.
+    /// Returns the name in a snapshot file, `action`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -297,30 +302,30 @@ impl Action {
         }
     }
 
-    /// The action of that name, if there is one.
+    /// Returns the action with this name, or `None` if there is none.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Action> {
-        Action::ALL.into_iter().find(|action| action.name() == name)
+        Action::ALL.iter().copied().find(|action| action.name() == name)
     }
 }
 
-/// One thing an allocator did, as it tells the recorder.
+/// An action of an allocator, as it reports it to the recorder.
 ///
-/// The recorder adds the time and the scope. Sizes are those of the file: the
-/// requested bytes for allocs and frees, the whole segment for segments, the
-/// rounded request for `oom` (snapshot-format.md 1.5).
+/// The recorder adds the time and the scope. The size is the one that a snapshot file has: the requested
+/// bytes for allocations and frees, the whole segment for segments, the rounded request for
+/// [`Action::Oom`] (docs/snapshot-format.md 1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// What happened.
     pub action: Action,
-    /// Where; for [`Action::Oom`] the device's free bytes.
+    /// The start of the block or segment; for [`Action::Oom`] the device's free bytes.
     pub address: Address,
-    /// How much.
+    /// The size in bytes.
     pub size_bytes: u64,
-    /// On which stream.
+    /// The stream of the request.
     pub stream: StreamId,
-    /// In which pool.
+    /// The pool of the block or segment.
     pub pool: PoolId,
-    /// The stack offered with it; kept only if the recorder's context asks for it.
+    /// The captured stack; dropped if the recorder's options exclude stacks of events.
     pub stack: StackId,
 }

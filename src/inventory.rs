@@ -1,9 +1,9 @@
-//! What any allocator can say of its memory at one instant, as plain data.
+//! The segments and blocks of an allocator at one time, as plain data.
 #![forbid(unsafe_code)]
 
 use crate::event::{Address, DeviceId, PoolId, StackId, StreamId};
 
-/// Which of the two kinds of pool a segment serves (snapshot-format.md 1.2).
+/// The kind of pool that a segment belongs to (docs/snapshot-format.md 1.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PoolKind {
     /// Requests of at most 1 MiB after rounding.
@@ -13,7 +13,7 @@ pub enum PoolKind {
 }
 
 impl PoolKind {
-    /// The name in the file, `segment_type`.
+    /// Returns the name in a snapshot file, `segment_type`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -23,23 +23,23 @@ impl PoolKind {
     }
 }
 
-/// Who may use a block (snapshot-format.md 1.3).
+/// Whether a block is in use (docs/snapshot-format.md 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BlockState {
-    /// The program holds it.
+    /// The program has it.
     ActiveAllocated,
-    /// The program gave it back, but another stream may still use it.
+    /// The program freed it, but a stream may still use it.
     ActivePendingFree,
-    /// Free to be handed out.
+    /// Free; it can be allocated.
     Inactive,
 }
 
 impl BlockState {
-    /// Every state.
-    pub const ALL: [BlockState; 3] =
-        [BlockState::ActiveAllocated, BlockState::ActivePendingFree, BlockState::Inactive];
+    /// All states.
+    pub const ALL: &'static [BlockState] =
+        &[BlockState::ActiveAllocated, BlockState::ActivePendingFree, BlockState::Inactive];
 
-    /// The name in the file, `state`.
+    /// Returns the name in a snapshot file, `state`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,34 +49,34 @@ impl BlockState {
         }
     }
 
-    /// Whether the block counts as in use.
+    /// Returns whether the block counts as in use; a block whose free is pending does.
     #[must_use]
     pub fn is_active(self) -> bool {
         self != BlockState::Inactive
     }
 }
 
-/// A piece of a segment.
+/// A block of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InventoryBlock {
-    /// Where it begins.
+    /// The start of the block.
     pub address: Address,
-    /// Its size after rounding.
+    /// The size in bytes, after rounding.
     pub size_bytes: u64,
-    /// What the program asked for; stale or 0 in an inactive block.
+    /// The bytes that the program requested; in an inactive block a former request's or 0.
     pub requested_bytes: u64,
-    /// Who may use it.
+    /// Whether the block is in use.
     pub state: BlockState,
-    /// The stack of its allocation.
+    /// The stack of its latest allocation.
     pub stack: StackId,
 }
 
-/// Memory that came from the device in one piece, cut into blocks without gaps.
+/// Memory that the allocator got from the device in one piece, divided into blocks without gaps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InventorySegment {
-    /// Where it begins.
+    /// The start of the segment.
     pub address: Address,
-    /// Its size: the sum of its blocks' sizes.
+    /// The size in bytes; the sum of the blocks' sizes.
     pub size_bytes: u64,
     /// The stream whose requests it serves.
     pub stream: StreamId,
@@ -86,34 +86,34 @@ pub struct InventorySegment {
     pub pool: PoolId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
-    /// The stack of the request that made it.
+    /// The stack of the request for which it was allocated.
     pub stack: StackId,
-    /// Its pieces, by address.
+    /// Its blocks, by rising address.
     pub blocks: Vec<InventoryBlock>,
 }
 
 impl InventorySegment {
-    /// The bytes of blocks in use, those waiting for a stream included.
+    /// Returns the bytes in blocks in use, including blocks whose free is pending.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         self.blocks.iter().filter(|block| block.state.is_active()).map(|block| block.size_bytes).sum()
     }
 }
 
-/// What a snapshot's `allocator_settings` says (snapshot-format.md 1.6).
+/// The settings of an allocator, for a snapshot's `allocator_settings` (docs/snapshot-format.md 1.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct SettingsReport {
-    /// The settings text in force.
+    /// The settings as a text, such as `expandable_segments:True`.
     pub conf: String,
-    /// Bytes; `None` is unlimited.
+    /// The size in bytes from which blocks are not split; `None` is unlimited.
     pub max_split_bytes: Option<u64>,
-    /// 0 is off.
+    /// The fraction of the memory limit from which unused segments are freed; 0 is off.
     pub garbage_collection_threshold: f64,
-    /// Whether new memory comes as pages of a reserved range.
+    /// Whether segments are ranges of addresses that are mapped as they are needed.
     pub expandable_segments: bool,
-    /// Whether other threads may allocate while the device is asked for memory.
+    /// Whether other threads may allocate while a thread waits for memory of the device.
     pub release_lock_on_device_alloc: bool,
-    /// Divisions for each interval from 1 MiB to 32 GiB, doubling; 0 is off.
+    /// The number of divisions of each interval between powers of two, from 1 MiB to 32 GiB; 0 is off.
     pub roundup_power2_divisions: [u32; 16],
 }
 
@@ -130,23 +130,22 @@ impl Default for SettingsReport {
     }
 }
 
-/// An allocator that can be looked at while it stands still.
+/// Shows the segments and blocks of an allocator at one time.
 ///
-/// This is where allocators and snapshots meet: neither knows the other, so
-/// the recorder works around any allocator.
+/// Snapshots and allocators do not depend on each other, only on this trait; so a snapshot can be taken of
+/// any allocator that implements it.
 pub trait Inventory: Send + Sync {
-    /// The device whose memory this is.
+    /// Returns the device whose memory this is.
     fn device(&self) -> DeviceId;
 
-    /// Calls `look` once with every segment, by rising address.
+    /// Calls `look` once with all segments, by rising address.
     ///
-    /// No event of this allocator may be recorded from another thread before
-    /// `look` returns; that is what makes a snapshot's trace and its segments
-    /// agree. `look` may record events itself; it must not use the allocator,
-    /// whose lock is held.
+    /// Until `look` returns, no event of this allocator may be recorded by another thread; the implementation
+    /// has its lock during the call. So the trace and the segments of a snapshot agree. `look` may record
+    /// events itself, but it must not use the allocator.
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment]));
 
-    /// The settings in force.
+    /// Returns the current settings. The default implementation returns [`SettingsReport::default`].
     fn settings(&self) -> SettingsReport {
         SettingsReport::default()
     }

@@ -63,6 +63,7 @@ pub mod export;
 pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod integrate;
 mod reel;
 mod process;
 #[cfg(test)]
@@ -77,8 +78,8 @@ pub use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
     buffer::{Buffer, Element},
     error::{Error, OutOfMemory, Result},
-    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, SettingsReport},
+    event::{Action, Address, DeviceId, PoolId, StreamId},
+    inventory::{BlockState, PoolKind},
     process::{
         alloc, default_allocator, default_reel, dump_snapshot, empty_cache, max_memory_allocated,
         max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,

@@ -1,6 +1,17 @@
-//! One reel for the whole process, under the names PyTorch's users know.
+//! One reel for the whole process, with functions under the names of `torch.cuda` and `torch.cuda.memory`.
 //!
-//! The reel has one device, the host, as device 0. It is made at first use.
+//! | here | in PyTorch |
+//! |---|---|
+//! | [`record_memory_history`] | `torch.cuda.memory._record_memory_history` |
+//! | [`dump_snapshot`] | `torch.cuda.memory._dump_snapshot` |
+//! | [`snapshot()`] | `torch.cuda.memory._snapshot` |
+//! | [`alloc`] | `torch.cuda.caching_allocator_alloc` |
+//! | [`set_per_process_memory_fraction`] | `torch.cuda.set_per_process_memory_fraction` |
+//! | others of the same name | `torch.cuda.NAME` |
+//!
+//! Only functions with such a name, and [`scope`], [`save_on_oom`], [`default_reel`] and [`default_allocator`],
+//! are here; everything else is a method of the reel or of its allocator. The reel has one device, the host,
+//! as device 0, and is created by the first call.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -15,26 +26,26 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The process-wide reel, with the settings that the environment asks for
-/// ([`Settings::from_env`]).
+/// Returns the process-wide reel, created with the settings of the environment ([`Settings::from_env`]).
 ///
 /// # Errors
-/// If those settings cannot be read or the device cannot be opened; the next
-/// call tries again, which is why this is not std's `OnceLock`.
+/// [`is_invalid_option`](crate::Error::is_invalid_option) if the settings in the environment are not valid.
+/// The next call tries again.
 pub fn default_reel() -> Result<&'static Reel> {
+    // Not std's `OnceLock`, which cannot try again after an error.
     static DEFAULT: OnceCell<Reel> = OnceCell::new();
     DEFAULT.get_or_try_init(|| Reel::builder().settings(Settings::from_env()?).build())
 }
 
-/// The process-wide allocator.
+/// Returns the allocator of the process-wide reel.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn default_allocator() -> Result<&'static CachingAllocator> {
     default_reel()?.allocator(0)
 }
 
-/// Switches recording in the process-wide reel.
+/// Switches recording in the process-wide reel on, off or to other options; see [`Reel::record_history`].
 ///
 /// ```
 /// use memreel::recorder::History;
@@ -42,146 +53,149 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 /// memreel::record_memory_history(&History::all())?;
 /// let block = memreel::alloc(1000)?;
 /// assert_eq!(memreel::memory_allocated()?, 1024);
-/// assert_eq!(memreel::snapshot()?.device_traces[0].len(), 2);
+/// assert_eq!(memreel::snapshot()?.device_traces[0].len(), 2, "a segment and a block were allocated");
 /// # drop(block);
 /// # Ok::<(), memreel::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn record_memory_history(history: &History) -> Result<()> {
     default_reel()?.record_history(history);
     Ok(())
 }
 
-/// A block from the process-wide allocator.
+/// Allocates a block of `bytes` bytes with the process-wide allocator; dropping the block frees it.
 ///
 /// # Errors
-/// As [`CachingAllocator::alloc`].
+/// The errors of [`default_reel`] and of [`CachingAllocator::alloc`].
 pub fn alloc(bytes: u64) -> Result<Allocation> {
     default_reel()?.alloc(bytes)
 }
 
-/// Opens a scope on this thread.
+/// Opens a scope on this thread: events of the process-wide reel carry `name` until the scope is dropped.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn scope(name: &str) -> Result<Scope> {
     Ok(default_reel()?.scope(name))
 }
 
-/// What is known now.
+/// Returns a snapshot of the process-wide reel: segments, blocks and recorded events.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn snapshot() -> Result<Snapshot> {
     Ok(default_reel()?.snapshot())
 }
 
-/// Writes what is known now to a file that pytorch.org/memory_viz opens.
+/// Writes a snapshot of the process-wide reel to a file that <https://pytorch.org/memory_viz> opens; see
+/// [`Reel::save`].
 ///
 /// # Errors
-/// [`is_io`](crate::error::Error::is_io); a file that stood there before is then untouched.
+/// The errors of [`default_reel`], and [`is_io`](crate::Error::is_io); an existing file at `path` is then
+/// unchanged.
 pub fn dump_snapshot(path: impl AsRef<Path>) -> Result<()> {
     default_reel()?.save(path)
 }
 
-/// From now on a failed request writes a snapshot before its error is returned.
+/// Writes a snapshot to `path` whenever a request of the process-wide reel fails; see [`Reel::save_on_oom`].
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
     default_reel()?.save_on_oom(path);
     Ok(())
 }
 
-/// The statistics of the process-wide allocator; [`MemoryStats::flatten`] gives them
-/// under the names of `torch.cuda.memory_stats()`.
+/// Returns the statistics of the process-wide allocator. [`MemoryStats::flatten`] returns them under the
+/// keys of `torch.cuda.memory_stats()`.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn memory_stats() -> Result<MemoryStats> {
     Ok(default_allocator()?.stats())
 }
 
-/// The statistics as a table.
+/// Returns the statistics of the process-wide allocator as a table, which is printed like PyTorch's.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn memory_summary() -> Result<MemorySummary> {
     Ok(default_allocator()?.memory_summary())
 }
 
-/// The free and the total memory of the device, as `cudaMemGetInfo` reports them.
+/// Returns the free and the total memory of the device, in bytes.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn mem_get_info() -> Result<MemInfo> {
     Ok(default_allocator()?.mem_get_info())
 }
 
-/// Bytes in blocks the program holds.
+/// Returns the bytes in blocks that the program has.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn memory_allocated() -> Result<u64> {
     Ok(default_allocator()?.memory_allocated())
 }
 
-/// The most that [`memory_allocated`] has been.
+/// Returns the peak of [`memory_allocated`] since the start or the last [`reset_peak_memory_stats`], in bytes.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn max_memory_allocated() -> Result<u64> {
     Ok(default_allocator()?.max_memory_allocated())
 }
 
-/// Bytes in segments held from the device.
+/// Returns the bytes in segments that the allocator got from the device.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn memory_reserved() -> Result<u64> {
     Ok(default_allocator()?.memory_reserved())
 }
 
-/// The most that [`memory_reserved`] has been.
+/// Returns the peak of [`memory_reserved`] since the start or the last [`reset_peak_memory_stats`], in bytes.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn max_memory_reserved() -> Result<u64> {
     Ok(default_allocator()?.max_memory_reserved())
 }
 
-/// Lets every peak begin again at the present value.
+/// Sets all peaks in [`memory_stats`] to the current values.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn reset_peak_memory_stats() -> Result<()> {
     default_allocator()?.reset_peak_memory_stats();
     Ok(())
 }
 
-/// Lets every sum begin again at zero.
+/// Sets all sums in [`memory_stats`] to 0.
 ///
 /// # Errors
-/// As [`default_reel`].
+/// The errors of [`default_reel`].
 pub fn reset_accumulated_memory_stats() -> Result<()> {
     default_allocator()?.reset_accumulated_memory_stats();
     Ok(())
 }
 
-/// Holds at most a fraction of the device's memory; 1 lifts the limit.
+/// Limits the segments of the process-wide allocator to a fraction of the device's memory; 1 removes the
+/// limit.
 ///
 /// # Errors
-/// As [`CachingAllocator::set_memory_fraction`].
+/// The errors of [`default_reel`] and of [`CachingAllocator::set_memory_fraction`].
 pub fn set_per_process_memory_fraction(fraction: f64) -> Result<()> {
     default_allocator()?.set_memory_fraction(fraction)
 }
 
-/// Gives every segment that is not in use back to the device.
+/// Returns all unused segments to the device.
 ///
 /// # Errors
-/// As [`CachingAllocator::empty_cache`].
+/// The errors of [`default_reel`] and of [`CachingAllocator::empty_cache`].
 pub fn empty_cache() -> Result<()> {
     default_reel()?.empty_cache()
 }

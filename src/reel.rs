@@ -1,4 +1,4 @@
-//! Devices, allocators and the recorder, wired together: what a program holds.
+//! A reel: a recorder connected to a caching allocator for each device.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -18,7 +18,11 @@ use crate::{
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
 };
 
-/// A recorder and one caching allocator for each device. Clones are the same reel.
+/// A recorder and one caching allocator for each device. Clones share one reel.
+///
+/// A reel is the usual entry to memreel: it allocates, records and takes snapshots. The functions at the root
+/// of the crate, such as [`record_memory_history`](crate::record_memory_history), use one reel for the whole
+/// process; build your own for several devices, for limits or for simulated memory.
 ///
 /// ```
 /// use memreel::{Reel, recorder::History};
@@ -26,7 +30,7 @@ use crate::{
 /// let reel = Reel::builder().history(History::all()).build()?;
 /// let weights = reel.alloc(4_000_000)?;
 /// let snapshot = reel.snapshot();
-/// assert_eq!(snapshot.device_traces[0].len(), 2, "one segment, one block");
+/// assert_eq!(snapshot.device_traces[0].len(), 2, "a segment and a block were allocated");
 /// # drop(weights);
 /// # Ok::<(), memreel::Error>(())
 /// ```
@@ -41,10 +45,23 @@ struct Shared {
     dialect: Dialect,
 }
 
-/// A device, waiting for its ordinal and its recorder.
+/// Creates the allocator of a device, whose number and recorder are known at [`Builder::build`] only.
 type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocator;
 
-/// How a reel is put together.
+/// Builds a [`Reel`], from [`Reel::builder`].
+///
+/// ```
+/// use memreel::{Reel, allocator::Settings, device::{Host, Limit, Simulated}, recorder::History};
+///
+/// let reel = Reel::builder()
+///     .device(Limit::new(Host::new(), 64 << 20))
+///     .device(Simulated::new(80 << 30))
+///     .history(History::all())
+///     .build()?;
+/// let on_the_second = reel.allocator(1)?.alloc(1 << 30, memreel::StreamId::DEFAULT)?;
+/// # drop(on_the_second);
+/// # Ok::<(), memreel::Error>(())
+/// ```
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -56,23 +73,23 @@ pub struct Builder {
 }
 
 impl Reel {
-    /// Begins with nothing recorded and no device named.
+    /// Returns a builder: without further calls, the host is device 0 and recording is off.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A block on device 0, for the default stream.
+    /// Allocates a block of `bytes` bytes on device 0, for the default stream. Dropping the block frees it.
     ///
     /// # Errors
-    /// As [`CachingAllocator::alloc`].
+    /// The errors of [`CachingAllocator::alloc`].
     pub fn alloc(&self, bytes: u64) -> Result<Allocation> {
         self.shared.allocators[0].alloc(bytes, StreamId::DEFAULT)
     }
 
-    /// The allocator of a device.
+    /// Returns the allocator of a device.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] without such a device.
+    /// [`Error::is_misuse`] if the reel has no such device.
     pub fn allocator(&self, device: impl Into<DeviceId>) -> Result<&CachingAllocator> {
         let device = device.into();
         device.index().and_then(|index| self.shared.allocators.get(index)).ok_or_else(|| {
@@ -83,72 +100,74 @@ impl Reel {
         })
     }
 
-    /// Typed memory on a device that is a GPU.
+    /// Returns the typed interface to a GPU's memory.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] without such a device, or if it is no GPU.
+    /// [`Error::is_misuse`] if the reel has no such device, or if it is not a GPU.
     #[cfg(feature = "cuda")]
     pub fn cuda(&self, device: impl Into<DeviceId>) -> Result<crate::cuda::Memory> {
         crate::cuda::Memory::new(self.allocator(device)?)
     }
 
-    /// The allocators of all devices, by ordinal.
+    /// Returns the allocators of all devices, by device number.
     #[must_use]
     pub fn allocators(&self) -> &[CachingAllocator] {
         &self.shared.allocators
     }
 
-    /// The recorder of all devices.
+    /// Returns the recorder of all devices.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.shared.recorder
     }
 
-    /// Switches recording; see [`Recorder::record_history`].
+    /// Switches recording on, off or to other options; see [`Recorder::record_history`].
     pub fn record_history(&self, history: &History) {
         self.shared.recorder.record_history(history);
     }
 
-    /// Opens a scope on this thread; see [`Recorder::scope`].
+    /// Opens a scope on this thread: its events carry `name`. See [`Recorder::scope`].
     #[must_use = "the scope ends when this is dropped"]
     pub fn scope(&self, name: &str) -> Scope {
         self.shared.recorder.scope(name)
     }
 
-    /// What is known now, of all devices: segments, blocks and the events so far.
+    /// Returns a snapshot of all devices: segments, blocks and the recorded events.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.recorded().into_snapshot()
     }
 
-    /// Writes [`Reel::snapshot`] to a file, whole or not at all. It takes no memory for the events.
+    /// Writes a snapshot to a file that <https://pytorch.org/memory_viz> opens.
+    ///
+    /// The file is written completely or not at all. Events are written directly from the recorder, so this
+    /// takes less memory than [`Reel::snapshot`].
     ///
     /// # Errors
-    /// [`Error::is_io`]; a file that stood there before is then untouched.
+    /// [`Error::is_io`]; an existing file at `path` is then unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         pickle::save(&self.shared.recorded(), path.as_ref())
     }
 
-    /// From now on a failed request writes a snapshot before its error is returned.
+    /// Writes a snapshot to `path` whenever a request fails, before the request's error is returned.
     ///
-    /// The error says where it is, or why it could not be written; the
-    /// program is never stopped by it. Each failure overwrites the file; asked
-    /// twice, it writes both. Without recorded history the file shows blocks,
-    /// but not where they came from.
+    /// The error names the file, or the reason why it could not be written; failing to write it causes no
+    /// other error. Each failure replaces the file. Called with two paths, it writes both files. While
+    /// recording is off the file shows blocks without their stacks.
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
         let path = path.into();
         for allocator in &self.shared.allocators {
-            // Weak: the allocator belongs to the reel, and must not keep it.
+            // Weak, because the allocator belongs to the reel and must not keep it alive.
             let reel = Arc::downgrade(&self.shared);
             let path = path.clone();
             allocator.on_oom(move |figures| save_before_error(&reel, &path, figures));
         }
     }
 
-    /// Gives every segment that is not in use back to its device.
+    /// Returns all unused segments to their devices.
     ///
     /// # Errors
-    /// As [`CachingAllocator::empty_cache`].
+    /// The errors of [`CachingAllocator::empty_cache`].
     pub fn empty_cache(&self) -> Result<()> {
         self.shared.allocators.iter().try_for_each(CachingAllocator::empty_cache)
     }
@@ -177,8 +196,7 @@ impl fmt::Debug for Reel {
 }
 
 impl Builder {
-    /// Adds a device; its ordinal is the number of those before it.
-    /// Default: the host alone, as device 0.
+    /// Adds a device; its number is the number of devices added before. Default: the host as device 0.
     pub fn device(mut self, device: impl Device + 'static) -> Builder {
         let make = |recorder: &Recorder, id, settings| {
             CachingAllocator::with_settings(device, &recorder.track(id), settings)
@@ -187,31 +205,31 @@ impl Builder {
         self
     }
 
-    /// Records from the beginning. Default: off.
+    /// Records from the beginning with these options. Default: recording is off.
     pub fn history(mut self, history: History) -> Builder {
         self.history = Some(history);
         self
     }
 
-    /// The settings of every allocator. Default: [`Settings::default`].
+    /// Sets the settings of all allocators. Default: [`Settings::default`].
     pub fn settings(mut self, settings: Settings) -> Builder {
         self.settings = settings;
         self
     }
 
-    /// Writes a snapshot there when a request fails; see [`Reel::save_on_oom`]. Default: nowhere.
+    /// Writes a snapshot to `path` when a request fails; see [`Reel::save_on_oom`]. Default: none.
     pub fn save_on_oom(mut self, path: impl Into<PathBuf>) -> Builder {
         self.save_on_oom = Some(path.into());
         self
     }
 
-    /// Whose keys snapshots carry. Default: PyTorch 2.11's.
+    /// Sets the PyTorch version whose keys snapshots have. Default: [`Dialect::default`], PyTorch 2.11.
     pub fn dialect(mut self, dialect: Dialect) -> Builder {
         self.dialect = dialect;
         self
     }
 
-    /// The reel.
+    /// Creates the reel.
     ///
     /// # Errors
     /// [`Error::is_misuse`] for more than 65,536 devices.

@@ -1,8 +1,15 @@
-//! Locks, atomics and thread-locals: std's, or loom's while `tests/loom.rs` tries every interleaving.
+//! Locks, atomics and thread-locals: std's, or loom's while `tests/loom.rs` explores every interleaving.
 //!
-//! `Arc` is always std's: loom's does not hold trait objects, and nothing here depends
-//! on the order of its counts. A device's own lock is always std's too: it is
-//! taken last and released before another lock is taken.
+//! `Arc` is always std's: loom's cannot contain a trait object, and nothing here depends on the order of
+//! reference counts. A device's own lock is always std's too: it is taken last and released before any other
+//! call.
+
+use std::cell::Cell;
+#[cfg(not(loom))]
+use std::thread::LocalKey;
+
+#[cfg(loom)]
+use loom::thread::LocalKey;
 
 #[cfg(not(loom))]
 pub(crate) use std::{
@@ -19,7 +26,7 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
-/// `thread_local!` of loom, whose threads share one thread of the system. Its macro predates
+/// Declares a thread-local of loom, whose threads share one thread of the system. Its macro does not know
 /// `const` blocks.
 #[cfg(loom)]
 macro_rules! loom_thread_local {
@@ -31,11 +38,43 @@ macro_rules! loom_thread_local {
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
 
-/// Waits until every load before has its value, so that a counter which is read
-/// next shows a later time, and until a counter that was read before has its value.
+/// Marks a piece of work on this thread that must not start again inside itself.
+///
+/// The flag is cleared when the guard is dropped, also by a panic.
+pub(crate) struct ReentryGuard {
+    flag: &'static LocalKey<Cell<bool>>,
+}
+
+impl ReentryGuard {
+    /// Sets the thread's flag. Returns `None` if it is already set, or if the thread is being destroyed and
+    /// has no storage.
+    #[inline]
+    pub(crate) fn enter(flag: &'static LocalKey<Cell<bool>>) -> Option<ReentryGuard> {
+        let was_set = flag.try_with(|flag| flag.replace(true)).unwrap_or(true);
+        // Created only on success: dropping a second guard would clear the flag of the first.
+        (!was_set).then(|| ReentryGuard { flag })
+    }
+
+    /// Returns whether the thread's flag is set; also `true` if the thread has no storage.
+    #[inline]
+    pub(crate) fn is_held(flag: &'static LocalKey<Cell<bool>>) -> bool {
+        flag.try_with(Cell::get).unwrap_or(true)
+    }
+}
+
+impl Drop for ReentryGuard {
+    #[inline]
+    fn drop(&mut self) {
+        // Without storage there is no flag to clear.
+        let _ = self.flag.try_with(|flag| flag.set(false));
+    }
+}
+
+/// Load fence for timestamp reads: earlier loads complete before a subsequent read of the counter, and an
+/// earlier read of the counter completes before this returns.
 #[inline(always)]
 pub(crate) fn settle_loads() {
-    // A fence orders memory, and the counter is not memory.
+    // A memory fence alone does not order the counter, which is not memory.
     fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has the instruction.
@@ -43,14 +82,14 @@ pub(crate) fn settle_loads() {
         std::arch::x86_64::_mm_lfence();
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: it touches neither memory nor registers.
+    // SAFETY: the instruction changes neither memory nor registers.
     unsafe {
         std::arch::asm!("isb", options(nostack, preserves_flags));
     }
 }
 
-/// Reads the processor's own counter, in ticks, where one instruction does; returns 0 elsewhere.
-/// The caller must check that it runs evenly.
+/// Reads the processor's counter where one instruction does so; returns 0 elsewhere. The caller must know
+/// that the counter runs at a constant rate.
 #[inline(always)]
 pub(crate) fn counter() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -61,25 +100,53 @@ pub(crate) fn counter() -> u64 {
     0
 }
 
-/// Reads the counter after every load before has its value. Like [`counter`], but only for processors
-/// whose counter is known to run evenly: they all have this instruction.
+/// Reads the processor's counter after all earlier loads have completed. Otherwise like [`counter`].
 ///
-/// loom sees a fence here. On x86-64 none is needed: loads keep their order, as
-/// stores do, so a thread that sees what another stored after reading its counter
-/// reads a later time; `cut` in `recorder/tape.rs` relies on this too.
+/// The caller must know that the counter runs at a constant rate; processors for which that is so have the
+/// instruction that is used here.
+///
+/// Under loom there is a fence. On x86-64 none is needed: loads keep their order, and so do stores, so a
+/// thread that sees a value stored after another thread read its counter reads a later time. `Tape::cut` in
+/// `recorder/tape.rs` relies on this too.
 #[inline(always)]
 pub(crate) fn counter_after_loads() -> u64 {
     #[cfg(loom)]
     fence(std::sync::atomic::Ordering::SeqCst);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // The processor waits; the fence makes the compiler keep the order.
+        // The processor waits by itself; this keeps the compiler from moving loads.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         let mut processor = 0;
-        // SAFETY: the caller checked the counter, which requires this instruction; it writes the
-        // processor's number to a local.
+        // SAFETY: a processor whose counter runs at a constant rate has this instruction; it writes the
+        // processor's number to a local variable.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static WORKING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    fn a_guard_is_given_once_and_released_by_a_panic() {
+        let first = ReentryGuard::enter(&WORKING);
+        assert!(first.is_some());
+        assert!(ReentryGuard::enter(&WORKING).is_none());
+        assert!(ReentryGuard::enter(&WORKING).is_none(), "a refusal does not release the first");
+        assert!(ReentryGuard::is_held(&WORKING));
+        drop(first);
+        assert!(!ReentryGuard::is_held(&WORKING));
+        let panicked = std::panic::catch_unwind(|| {
+            let _guard = ReentryGuard::enter(&WORKING);
+            panic!("while working");
+        });
+        assert!(panicked.is_err());
+        assert!(ReentryGuard::enter(&WORKING).is_some());
+    }
 }

@@ -17,8 +17,9 @@ mod on_linux {
     use std::{arch::global_asm, env, ffi::c_void, hint::black_box, process::Command, ptr};
 
     use memreel::{
-        DeviceId, StackId,
-        recorder::{History, Recorder, StackMethod, Track, stack_method},
+        DeviceId,
+        integrate::{StackId, StackMethod, Track, stack_method},
+        recorder::{History, Recorder},
     };
 
     const CHILD: &str = "MEMREEL_COROUTINE_CHILD";

@@ -20,9 +20,10 @@ use loom::{
     thread::{self, JoinHandle},
 };
 use memreel::{
-    Action, Address, CachingAllocator, DeviceId, Event, Inventory, PoolId, Snapshot, StackId, StreamId,
+    Action, Address, CachingAllocator, DeviceId, PoolId, Snapshot, StreamId,
     device::{Device, Simulated},
-    recorder::{Context, History, Recorder, Track},
+    integrate::{Event, Inventory, StackId, Track},
+    recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
 };
 

@@ -20,7 +20,8 @@ use std::{
 
 use memreel::{
     DeviceId,
-    recorder::{History, Recorder, StackMethod, Track, stack_method},
+    integrate::{StackMethod, Track, stack_method},
+    recorder::{History, Recorder},
 };
 
 const CHILD: &str = "MEMREEL_PRELOAD_CHILD";

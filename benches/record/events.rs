@@ -3,8 +3,9 @@
 use std::{hint::black_box, sync::Barrier};
 
 use memreel::{
-    Action, Address, DeviceId, Event, PoolId, StackId, StreamId,
-    recorder::{Context, History, Recorder, Track},
+    Action, Address, DeviceId, PoolId, StreamId,
+    integrate::{Event, StackId, Track},
+    recorder::{Context, History, Recorder},
 };
 
 use crate::report::{Reporter, median_ns};

@@ -3,8 +3,10 @@
 use std::{fs::File, hint::black_box, path::Path, time::Instant};
 
 use memreel::{
-    DeviceId, pickle,
-    recorder::{History, Recorder, name_addresses},
+    DeviceId,
+    integrate::name_addresses,
+    pickle,
+    recorder::{History, Recorder},
     snapshot::{Dialect, Snapshot, SnapshotSource, collect, collect_lazily},
 };
 use object::{Object, ObjectSymbol};

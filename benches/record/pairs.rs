@@ -5,7 +5,8 @@ use std::hint::black_box;
 use memreel::{
     Reel,
     device::Simulated,
-    recorder::{Context, History, StackMethod, stack_method},
+    integrate::{StackMethod, set_stack_method, stack_method},
+    recorder::{Context, History},
 };
 
 use crate::{
@@ -31,8 +32,8 @@ pub(crate) fn measure(reporter: &Reporter) {
         reporter.report(case, "memreel", chain(&mut || pair()) - empty);
     }
     let best = stack_method();
-    StackMethod::Backtrace.force();
+    set_stack_method(StackMethod::Backtrace);
     reel.record_history(&History::all());
     reporter.report("pair_native", "memreel with backtrace's walk", median_ns(N_PAIRS / 20, |_| pair()));
-    best.force();
+    set_stack_method(best);
 }

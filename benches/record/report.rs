@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use memreel::recorder::{StackMethod, stack_method};
+use memreel::integrate::{StackMethod, stack_method};
 
 const N_BATCHES: usize = 31;
 

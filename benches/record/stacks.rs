@@ -3,8 +3,9 @@
 use std::{hint::black_box, time::Instant};
 
 use memreel::{
-    DeviceId, StackId,
-    recorder::{History, Recorder, StackMethod, stack_method},
+    DeviceId,
+    integrate::{StackId, StackMethod, set_stack_method, stack_method},
+    recorder::{History, Recorder},
 };
 
 use crate::{
@@ -49,11 +50,11 @@ pub(crate) fn measure(reporter: &Reporter) {
         report("memreel", whole);
         let best = stack_method();
         for method in [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules] {
-            method.force();
+            set_stack_method(method);
             let alone = run(N_RUNS, path, &mut || _ = black_box(track.stack_of_alloc(512)));
             report(&format!("memreel {}, stack alone", method.name()), alone);
         }
-        best.force();
+        set_stack_method(best);
         if let Some(framehop) = &mut framehop {
             report("framehop", run(N_RUNS / 4, path, &mut || _ = black_box(framehop.walk())));
         }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use memreel::{
-    DeviceId, Inventory, InventorySegment, SettingsReport, allocator::CachingAllocator, recorder::Ledger,
+    DeviceId,
+    allocator::CachingAllocator,
+    integrate::{Inventory, InventorySegment, SettingsReport},
+    recorder::Ledger,
 };
 
 /// The inventory of one device. The allocator and the ledger record on the same

@@ -16,7 +16,9 @@ use super::{
     state::{State, state},
 };
 use memreel::{
-    Address, DeviceId, Error, Inventory, Result, pickle,
+    Address, DeviceId, Error, Result,
+    integrate::Inventory,
+    pickle,
     recorder::{History, Ledger, Scope},
     snapshot::{self, Dialect, TapeSnapshot},
 };
@@ -153,23 +155,23 @@ pub extern "C" fn memreel_record_oom(
     device_free: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.oom(size as u64, device_free as u64, stream.addr().into()))
+    report(device, |ledger| {
+        ledger.oom(size as u64, device_free as u64, stream.addr().into());
+        true
+    })
 }
 
 fn at(address: *mut c_void) -> Address {
     Address(address.addr() as u64)
 }
 
-/// Passes a report to the device's ledger; fails if it contradicts earlier ones.
-fn report(device: c_int, tell: impl FnOnce(&Ledger)) -> c_int {
+/// Passes a report to the device's ledger; one that contradicts earlier reports is an error.
+fn report(device: c_int, report: impl FnOnce(&Ledger) -> bool) -> c_int {
     status(|| {
-        let ledger = state()?.ledger(device)?;
-        let before = ledger.n_contradictions();
-        tell(&ledger);
-        if ledger.n_contradictions() > before {
-            return Err(Error::misuse("the report contradicts earlier ones and was not recorded"));
+        if report(&*state()?.ledger(device)?) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::misuse("the report contradicts earlier ones and was not recorded"))
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
     state::state,
     thrown,
 };
-use memreel::{Address, Inventory, Result, StreamId};
+use memreel::{Address, Result, StreamId, integrate::Inventory};
 
 #[inline(always)]
 fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use super::{
     heap::{Grant, Heap},
     ids::BlockId,
-    oom::{Notifying, OomObserver},
+    oom::{self, OomObserver},
     settings::Settings,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl Shared {
         let mut figures = figures.clone();
         // An observer's own request may fail too; notifying the observers of
         // that failure would not end.
-        let Some(_notifying) = Notifying::enter() else { return error };
+        let Some(_guard) = oom::enter_notification() else { return error };
         let observers = self.oom_observers().clone();
         observers.iter().for_each(|observer| observer(&mut figures));
         Error::from_out_of_memory(figures)

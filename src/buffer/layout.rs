@@ -1,10 +1,12 @@
-//! Where the elements of a view stand in its storage, as pure arithmetic.
+//! The positions of a view's elements in its storage, as pure arithmetic.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
-/// Shape, strides and offset, in elements. Every place it names lies in the
-/// storage it was made for: views only ever narrow or reorder.
+/// Shape, strides and offset, in elements.
+///
+/// All its positions are inside the storage that it was created for, because a view can only select and
+/// reorder the elements of another view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     shape: Vec<usize>,
@@ -13,12 +15,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// All elements in order; `None` if they are too many to count.
+    /// Creates the layout of a new storage; `None` if the number of elements overflows.
     pub(super) fn contiguous(shape: &[usize]) -> Option<Layout> {
         shape.iter().try_fold(1_usize, |len, n| len.checked_mul((*n).max(1)))?;
         let mut strides = vec![1_usize; shape.len()];
         for axis in (1..shape.len()).rev() {
-            // Beside an axis without elements another may be of any length.
+            // An axis of length 0 counts as 1: another axis beside it may have any length.
             strides[axis - 1] = strides[axis].checked_mul(shape[axis].max(1))?;
         }
         Some(Layout { shape: shape.to_vec(), strides, offset: 0 })
@@ -36,7 +38,7 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// Whether the elements lie one after another in the order of their indices.
+    /// Returns whether the elements are adjacent in the order of their indices.
     pub(super) fn is_contiguous(&self) -> bool {
         let mut expected = 1_usize;
         self.len() == 0
@@ -47,7 +49,7 @@ impl Layout {
             })
     }
 
-    /// The places of all elements, if they are one range.
+    /// Returns the positions of all elements, if they are one range in order.
     pub(super) fn contiguous_range(&self) -> Option<Range<usize>> {
         if self.len() == 0 {
             return Some(0..0);
@@ -55,7 +57,7 @@ impl Layout {
         self.is_contiguous().then(|| self.offset..self.offset + self.len())
     }
 
-    /// The place of one element.
+    /// Returns the position of the element at `index`; `None` if it is outside the shape.
     pub(super) fn place(&self, index: &[usize]) -> Option<usize> {
         let inside = index.len() == self.shape.len() && index.iter().zip(&self.shape).all(|(i, n)| i < n);
         inside.then(|| {
@@ -63,7 +65,7 @@ impl Layout {
         })
     }
 
-    /// The places of all elements, in the order of their indices.
+    /// Iterates over the positions of all elements, in the order of their indices.
     pub(super) fn places(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).map(|mut nth| {
             let mut place = self.offset;
@@ -82,8 +84,8 @@ impl Layout {
         }
         let mut view = self.clone();
         view.shape[axis] = range.len();
-        // A view without elements has no places, so its offset need not be
-        // moved, and cannot be moved out of the storage.
+        // A view without elements has no positions. Its offset is not moved,
+        // because it could then point outside the storage.
         if view.len() > 0 {
             view.offset += range.start * self.strides[axis];
         }

@@ -1,4 +1,4 @@
-//! Typed memory in the caching allocator: views share the storage, copies allocate.
+//! Typed arrays in the caching allocator: views share the storage, copies allocate.
 
 mod layout;
 mod storage;
@@ -15,14 +15,14 @@ use crate::{
 use layout::Layout;
 use storage::Storage;
 
-/// An array of numbers of any dimension, in memory from a caching allocator.
+/// An n-dimensional array of numbers in memory from a caching allocator.
 ///
-/// A buffer is a view of a storage. [`Buffer::slice`], [`Buffer::transpose`]
-/// and their like make further views, allocate nothing, and show each other's
-/// writes; [`Buffer::try_clone`] and, unless the elements already lie in
-/// order, [`Buffer::contiguous`] allocate. The storage is freed with its last
-/// view. Because views share, a buffer stays on its thread, and its elements
-/// are read and written through shared references, as in a [`Cell`].
+/// A buffer is a view of a storage. [`Buffer::slice`], [`Buffer::transpose`], [`Buffer::step_by`] and
+/// [`Buffer::reshape`] create further views of the same storage; they do not allocate, and a write through one
+/// view is visible through the others. [`Buffer::try_clone`] and [`Buffer::map`] allocate, and
+/// [`Buffer::contiguous`] does unless the elements are already in order. The storage is freed with its last
+/// view. Because views share elements, a buffer cannot be sent to another thread, and its elements are read
+/// and written through shared references, like a [`Cell`].
 ///
 /// ```
 /// use memreel::{Buffer, Reel};
@@ -40,36 +40,36 @@ pub struct Buffer<T> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// An array of that shape, every element zero.
+    /// Creates an array of zeros.
     ///
     /// # Errors
-    /// As [`CachingAllocator::alloc`] (a shape with a zero has no bytes), and
+    /// The errors of [`CachingAllocator::alloc`] (a shape with a 0 has no bytes and is an invalid size), and
     /// [`Error::is_misuse`] on a device whose memory the host cannot write.
     pub fn zeros(allocator: &CachingAllocator, shape: &[usize]) -> Result<Buffer<T>> {
         Buffer::full(allocator, shape, T::ZERO)
     }
 
-    /// An array of that shape, every element the same.
+    /// Creates an array whose elements are all `element`.
     ///
     /// # Errors
-    /// As [`Buffer::zeros`].
+    /// The errors of [`Buffer::zeros`].
     pub fn full(allocator: &CachingAllocator, shape: &[usize], element: T) -> Result<Buffer<T>> {
         let buffer = Buffer::uninit(allocator, shape)?;
         buffer.fill(element);
         Ok(buffer)
     }
 
-    /// A copy of a slice, of one dimension.
+    /// Creates an array of one dimension with a copy of `elements`.
     ///
     /// # Errors
-    /// As [`Buffer::zeros`].
+    /// The errors of [`Buffer::zeros`].
     pub fn from_slice(allocator: &CachingAllocator, elements: &[T]) -> Result<Buffer<T>> {
         let buffer = Buffer::uninit(allocator, &[elements.len()])?;
         buffer.cells_in_order().zip(elements).for_each(|(cell, element)| cell.set(*element));
         Ok(buffer)
     }
 
-    /// An array with whatever the block held before.
+    /// Creates an array whose elements are what the block contained before.
     fn uninit(allocator: &CachingAllocator, shape: &[usize]) -> Result<Buffer<T>> {
         let layout = Layout::contiguous(shape).ok_or_else(|| Error::absurd_size(u64::MAX))?;
         let bytes = layout.len().checked_mul(size_of::<T>()).ok_or_else(|| Error::absurd_size(u64::MAX))?;
@@ -77,60 +77,60 @@ impl<T: Element> Buffer<T> {
         Ok(Buffer { storage: Rc::new(storage), layout })
     }
 
-    /// The number of elements along each axis.
+    /// Returns the number of elements along each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// How many elements the storage has between neighbours along each axis.
+    /// Returns the distance in elements between neighbours along each axis.
     #[must_use]
     pub fn strides(&self) -> &[usize] {
         self.layout.strides()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether there are no elements, as in an empty slice of another buffer.
+    /// Returns whether there are no elements, as in an empty slice of another buffer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the elements lie one after another in the order of their indices.
+    /// Returns whether the elements are adjacent in memory in the order of their indices.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
 
-    /// Whether two buffers are views of one storage.
+    /// Returns whether two buffers are views of one storage.
     #[must_use]
     pub fn shares_storage(&self, other: &Buffer<T>) -> bool {
         Rc::ptr_eq(&self.storage, &other.storage)
     }
 
-    /// The block that the storage is in.
+    /// Returns the allocated block of the storage.
     #[must_use]
     pub fn allocation(&self) -> &Allocation {
         self.storage.allocation()
     }
 
-    /// The element at an index, one number an axis.
+    /// Returns the element at `index`, which has one number for each axis.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] outside the shape.
+    /// [`Error::is_invalid_view`] if the index is outside the shape.
     pub fn get(&self, index: &[usize]) -> Result<T> {
         self.cell(index).map(Cell::get)
     }
 
-    /// Writes the element at an index.
+    /// Writes the element at `index`, which has one number for each axis.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] outside the shape.
+    /// [`Error::is_invalid_view`] if the index is outside the shape.
     pub fn set(&self, index: &[usize], element: T) -> Result<()> {
         self.cell(index).map(|cell| cell.set(element))
     }
@@ -142,7 +142,7 @@ impl<T: Element> Buffer<T> {
         Ok(&self.storage.cells()[place])
     }
 
-    /// The elements as one slice, when they lie in order.
+    /// Returns the elements as a slice, or `None` if they are not adjacent in memory in order.
     ///
     /// ```
     /// # let reel = memreel::Reel::builder().build()?;
@@ -157,24 +157,24 @@ impl<T: Element> Buffer<T> {
         Some(&self.storage.cells()[range])
     }
 
-    /// The elements in the order of their indices.
+    /// Iterates over the elements in the order of their indices.
     fn cells_in_order(&self) -> impl Iterator<Item = &Cell<T>> {
         let cells = self.storage.cells();
         self.layout.places().map(move |place| &cells[place])
     }
 
-    /// A copy of the elements in the order of their indices, in plain host memory.
+    /// Copies the elements to a vector, in the order of their indices.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
         self.cells_in_order().map(Cell::get).collect()
     }
 
-    /// Makes every element the same.
+    /// Sets all elements to `element`.
     pub fn fill(&self, element: T) {
         self.apply(|_| element);
     }
 
-    /// Replaces each element by a function of it. Allocates nothing.
+    /// Replaces each element by `f` of it, without allocating.
     pub fn apply(&self, f: impl Fn(T) -> T) {
         match self.as_cells() {
             Some(cells) => cells.iter().for_each(|cell| cell.set(f(cell.get()))),
@@ -182,17 +182,17 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// A new array with a function of each element.
+    /// Creates an array with `f` of each element.
     ///
     /// # Errors
-    /// As [`Buffer::zeros`].
+    /// The errors of [`Buffer::zeros`].
     pub fn map(&self, f: impl Fn(T) -> T) -> Result<Buffer<T>> {
         let copy = self.try_clone()?;
         copy.apply(f);
         Ok(copy)
     }
 
-    /// Overwrites the elements with those of another array of the same shape.
+    /// Copies the elements of `other`, an array of the same shape, into this one.
     ///
     /// # Errors
     /// [`Error::is_invalid_view`] if the shapes differ.
@@ -201,7 +201,7 @@ impl<T: Element> Buffer<T> {
             let what = format!("shape {:?} cannot be copied into {:?}", other.shape(), self.shape());
             return Err(Error::invalid_view(what));
         }
-        // Views of one storage may overlap in any order, so they go by way of a copy.
+        // Views of one storage may overlap in any order, so the elements are copied out first.
         if self.shares_storage(other) {
             let elements = other.to_vec();
             self.cells_in_order().zip(elements).for_each(|(cell, element)| cell.set(element));
@@ -211,10 +211,10 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// A copy in a storage of its own, its elements in order.
+    /// Copies the array to a new storage, with the elements in order.
     ///
     /// # Errors
-    /// As [`Buffer::zeros`].
+    /// The errors of [`Buffer::zeros`].
     pub fn try_clone(&self) -> Result<Buffer<T>> {
         if self.is_empty() {
             return Ok(self.view(self.layout.clone()));
@@ -224,44 +224,45 @@ impl<T: Element> Buffer<T> {
         Ok(copy)
     }
 
-    /// This array with its elements in order: a view of it if they are, else a copy.
+    /// Returns this array with its elements adjacent in memory and in order: a view if they already are, else
+    /// a copy.
     ///
     /// # Errors
-    /// As [`Buffer::zeros`].
+    /// The errors of [`Buffer::zeros`].
     pub fn contiguous(&self) -> Result<Buffer<T>> {
         if self.is_contiguous() { Ok(self.view(self.layout.clone())) } else { self.try_clone() }
     }
 
-    /// A view of a range along an axis.
+    /// Returns a view of a range along an axis.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] outside the shape.
+    /// [`Error::is_invalid_view`] if the range is outside the shape.
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Result<Buffer<T>> {
         let what = format!("{range:?} along axis {axis}");
         self.view_or(self.layout.slice(axis, range), &what)
     }
 
-    /// A view of every `step`-th element along an axis.
+    /// Returns a view of every `step`-th element along an axis.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] without such an axis or for a step of 0.
+    /// [`Error::is_invalid_view`] if there is no such axis or the step is 0.
     pub fn step_by(&self, axis: usize, step: usize) -> Result<Buffer<T>> {
         self.view_or(self.layout.step_by(axis, step), &format!("step {step} along axis {axis}"))
     }
 
-    /// A view with two axes exchanged.
+    /// Returns a view with two axes exchanged.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] without such axes.
+    /// [`Error::is_invalid_view`] if there are no such axes.
     pub fn transpose(&self, a: usize, b: usize) -> Result<Buffer<T>> {
         self.view_or(self.layout.transpose(a, b), &format!("the exchange of axes {a} and {b}"))
     }
 
-    /// A view of the same elements in another shape; they must lie in order.
+    /// Returns a view of the same elements in another shape.
     ///
     /// # Errors
-    /// [`Error::is_invalid_view`] if the number of elements differs, or they
-    /// do not lie in order ([`Buffer::contiguous`] first).
+    /// [`Error::is_invalid_view`] if the number of elements differs, or if they are not adjacent in order
+    /// (call [`Buffer::contiguous`] first).
     pub fn reshape(&self, shape: &[usize]) -> Result<Buffer<T>> {
         self.view_or(self.layout.reshape(shape), &format!("shape {shape:?} without a copy"))
     }
@@ -276,17 +277,18 @@ impl<T: Element> Buffer<T> {
         Ok(self.view(layout))
     }
 
-    /// Work queued on another stream uses the storage.
+    /// Marks the storage as used by `stream`: after its free, it is not allocated again before the work that
+    /// is queued there now has finished. Like [`Allocation::record_stream`].
     pub fn record_stream(&self, stream: StreamId) {
         self.allocation().record_stream(stream);
     }
 }
 
 impl<T: Element> Clone for Buffer<T> {
-    /// As [`Buffer::try_clone`].
+    /// Copies the array like [`Buffer::try_clone`].
     ///
     /// # Panics
-    /// When there is no memory for the copy.
+    /// If there is no memory for the copy.
     fn clone(&self) -> Self {
         self.try_clone().expect("memory for a copy of the buffer; try_clone returns this error")
     }

@@ -1,4 +1,4 @@
-//! One block seen as elements: the only place where addresses become references.
+//! A block as a slice of elements: the only file of this room where addresses become references.
 
 use std::{cell::Cell, marker::PhantomData, ptr, slice};
 
@@ -7,21 +7,21 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A number that may stand in device memory.
+/// A number type that a [`Buffer`](super::Buffer) can contain.
 ///
 /// # Safety
-/// Every pattern of bits is a value, and there is no padding: a block holds
-/// whatever its last user left in it. The alignment is at most 512.
+/// Every bit pattern is a valid value, and there is no padding, because a block contains what its previous
+/// user left in it. The alignment is at most 512.
 pub unsafe trait Element: Copy + 'static {
-    /// The neutral element.
+    /// The number 0.
     const ZERO: Self;
 }
 
 macro_rules! elements {
     ($($number:ty),*) => {
         $(
-            // SAFETY: the language's own numbers have neither padding nor
-            // invalid patterns, and their alignment is at most 16.
+            // SAFETY: primitive numbers have neither padding nor invalid bit
+            // patterns, and their alignment is at most 16.
             unsafe impl Element for $number {
                 const ZERO: Self = 0 as $number;
             }
@@ -31,17 +31,17 @@ macro_rules! elements {
 
 elements!(f32, f64, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
-/// A block with the type of its elements.
+/// An allocated block with the type of its elements.
 pub(super) struct Storage<T> {
     allocator: CachingAllocator,
     allocation: Allocation,
     n_elements: usize,
-    /// Neither sent nor shared between threads: views write through shared references.
+    /// Makes the storage neither `Send` nor `Sync`, because views write through shared references.
     elements: PhantomData<*mut T>,
 }
 
 impl<T: Element> Storage<T> {
-    /// A block of that many bytes, a multiple of the element's size.
+    /// Allocates a block of `bytes` bytes, a multiple of the element's size.
     pub(super) fn new(allocator: &CachingAllocator, bytes: u64) -> Result<Storage<T>> {
         if !allocator.device().is_host_visible() {
             let device = allocator.device().name();
@@ -61,7 +61,7 @@ impl<T: Element> Storage<T> {
         &self.allocation
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub(super) fn cells(&self) -> &[Cell<T>] {
         let address = usize::try_from(self.allocation.address().0).unwrap_or(0);
         // SAFETY: `new` asked for `n_elements` times the element's size on a

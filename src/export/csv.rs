@@ -53,7 +53,7 @@ impl<'a> Cells<'a> {
             actions: vec![None; snapshot.shapes.len()],
             scopes: vec![None; snapshot.shapes.len()],
             stacks: vec![None; snapshot.stacks.len()],
-            known: Action::ALL.map(|action| action.name().into()),
+            known: std::array::from_fn(|index| Action::ALL[index].name().into()),
             none: if has_stacks { ",," } else { "," }.into(),
         }
     }

@@ -1,4 +1,4 @@
-//! What many events share (stream, pool, scope), as one number of four bytes.
+//! What many events have in common (stream, pool, scope), as a number of four bytes.
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 use super::ScopeId;
 use crate::event::{PoolId, StreamId};
 
-/// Where an event happened, apart from its address.
+/// The stream, pool and scope of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct EventContext {
     pub(crate) stream: StreamId,
@@ -14,14 +14,14 @@ pub(crate) struct EventContext {
     pub(crate) scope: ScopeId,
 }
 
-/// The number of a context in its recorder.
+/// The number of a context in its recorder's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ContextId(pub(crate) u32);
 
-/// Every context seen; 0 is the default stream and pool outside any scope.
+/// A recorder's table of contexts; number 0 is the default stream and pool outside any scope.
 ///
-/// It is bounded, because scopes can be named without end: beyond
-/// [`Contexts::LIMIT`] an event is counted as lost rather than misplaced.
+/// The table is bounded, because scope names are not. When it is full, an event with a new context is counted
+/// as lost rather than recorded with a wrong context.
 #[derive(Debug)]
 pub(super) struct Contexts(IndexSet<EventContext, FxBuildHasher>);
 
@@ -34,6 +34,7 @@ impl Default for Contexts {
 impl Contexts {
     const LIMIT: usize = 1 << 20;
 
+    /// Returns the number of a context, adding it to the table if it is new; `None` if the table is full.
     pub(super) fn number(&mut self, context: EventContext) -> Option<ContextId> {
         let index = match self.0.get_index_of(&context) {
             Some(index) => index,
@@ -43,12 +44,13 @@ impl Contexts {
         u32::try_from(index).ok().map(ContextId)
     }
 
+    /// Returns all contexts by number.
     pub(super) fn all(&self) -> Vec<EventContext> {
         self.0.iter().copied().collect()
     }
 }
 
-/// The contexts that a thread used last, so that it rarely asks for the table.
+/// The contexts that a thread used last, so that it rarely needs the recorder's table.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     latest: (EventContext, ContextId),
@@ -56,13 +58,14 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Of the one used last.
+    /// Returns the number of a context if it is the one used last.
     #[inline(always)]
     pub(super) fn latest(&self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.latest;
         (known == context).then_some(id)
     }
 
+    /// Returns the number of a context if it is one of those used recently, and marks it as used last.
     pub(super) fn get(&mut self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.others[Self::place(context)];
         (known == context).then(|| {
@@ -71,6 +74,7 @@ impl Recent {
         })
     }
 
+    /// Adds a context as the one used last.
     pub(super) fn keep(&mut self, context: EventContext, id: ContextId) {
         self.latest = (context, id);
         self.others[Self::place(context)] = (context, id);
@@ -83,7 +87,8 @@ impl Recent {
             ^ graph.rotate_left(20)
             ^ user.rotate_left(40)
             ^ u64::from(context.scope.0);
-        // The golden ratio spreads what stands in the low bits and in a pointer's middle ones.
+        // Multiplying by the golden ratio moves the low bits of numbers and the middle bits of pointers
+        // into the three high bits.
         (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) as usize
     }
 }
@@ -97,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_refuses_only_what_is_new() {
+    fn a_full_table_refuses_new_contexts_only() {
         let mut contexts = Contexts::default();
         for stream in 0..Contexts::LIMIT as u64 {
             assert_eq!(contexts.number(on(stream)).unwrap().0 as u64, stream);
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_ones_are_told_apart() {
+    fn recent_contexts_are_not_confused() {
         let mut recent = Recent::default();
         assert_eq!(recent.get(EventContext::default()), Some(ContextId(0)));
         for stream in 1..1000 {

@@ -1,60 +1,34 @@
-//! The recorder never records itself.
+//! Keeps the recorder from recording its own work.
+//!
+//! A recorder may be used inside the process's own allocator. Then its own allocations (a new chunk, a longer
+//! table) come back to it as reports, while it may have one of its locks or be in the middle of an event.
+//! Recording them would deadlock or recurse without end. So a thread sets a flag while it does the
+//! recorder's work, and what is reported while the flag is set is not recorded.
+#![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
-use crate::sync::thread_local;
+use crate::sync::{ReentryGuard, thread_local};
 
 thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Held while this thread captures a stack or pushes an event. Whoever finds it
-/// held is the recorder's own doing, and is not recorded.
-#[derive(Debug)]
-pub(super) struct Guard(());
-
-impl Guard {
-    /// The guard, or `None` while this thread holds it or is ending.
-    pub(super) fn enter() -> Option<Guard> {
-        let was = RECORDING.try_with(|recording| recording.replace(true)).unwrap_or(true);
-        // Made only if it is given out: one that is dropped here would end the first.
-        (!was).then(|| Guard(()))
-    }
+/// Marks the recorder's own work on this thread while it exists: capturing a stack, changing a table, taking
+/// or returning a chunk.
+pub(super) struct Guard {
+    _flag: ReentryGuard,
 }
 
 impl Guard {
-    /// Whether this thread is at the recorder's own work.
+    /// Returns the guard, or `None` if this thread already has one or is being destroyed.
+    pub(super) fn enter() -> Option<Guard> {
+        ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })
+    }
+
+    /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
     #[inline]
     pub(super) fn is_held() -> bool {
-        RECORDING.try_with(Cell::get).unwrap_or(true)
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // The thread's storage outlives a guard that was given out from it.
-        let _ = RECORDING.try_with(|recording| recording.set(false));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guard_is_given_once_and_survives_a_panic() {
-        let first = Guard::enter();
-        assert!(first.is_some());
-        assert!(Guard::enter().is_none());
-        assert!(Guard::enter().is_none(), "a refusal does not end the first");
-        assert!(Guard::is_held());
-        drop(first);
-        assert!(!Guard::is_held());
-        let panicked = std::panic::catch_unwind(|| {
-            let _guard = Guard::enter();
-            panic!("while recording");
-        });
-        assert!(panicked.is_err());
-        assert!(Guard::enter().is_some());
+        ReentryGuard::is_held(&RECORDING)
     }
 }

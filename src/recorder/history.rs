@@ -1,4 +1,5 @@
-//! What to record: PyTorch's options under PyTorch's names (snapshot-format.md 2.1, 2.2).
+//! What to record: PyTorch's options under PyTorch's names (docs/snapshot-format.md 2.1, 2.2).
+#![forbid(unsafe_code)]
 
 use std::{str::FromStr, sync::atomic::Ordering};
 
@@ -8,40 +9,44 @@ use crate::{
     sync::AtomicU32,
 };
 
-/// Whether events are kept.
+/// Which events are recorded: PyTorch's `enabled`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Enabled {
-    /// Nothing is recorded, and what was recorded is erased.
+    /// No events; switching to it erases what was recorded.
     Off,
-    /// Live blocks keep their stacks; of the events only the latest is kept.
+    /// Only the latest event; live blocks have stacks.
     State,
-    /// Every event is kept, up to `max_entries`.
+    /// The newest events, up to [`History::max_entries`].
     All,
 }
 
-/// For what stacks are captured.
+/// When stacks are captured: PyTorch's `context`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Context {
-    /// For nothing.
+    /// Never.
     None,
-    /// For live blocks and segments.
+    /// At allocations, and shown with live blocks and segments only.
     State,
-    /// Also for the events of allocations; a free shows the allocation's stack.
+    /// At allocations, and shown with their events too; a free shows the stack of its allocation.
     Alloc,
-    /// Also for frees.
+    /// At allocations and at frees.
     All,
 }
 
-/// Which frames a stack has.
+/// Which frames a stack has: PyTorch's `stacks`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum StackKind {
-    /// Those of the compiled program.
+    /// The frames of compiled code, and those of a [`FrameSource`](crate::stack::FrameSource) if the recorder
+    /// has one.
     Native,
-    /// None, whatever the context says.
+    /// No frames: no stack is captured, whatever [`History::context`] is.
     None,
 }
 
-/// Where a stack may be captured.
+/// The place where a stack may be captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CapturePoint {
     /// At the start of an allocation.
@@ -50,7 +55,10 @@ pub(crate) enum CapturePoint {
     Free,
 }
 
-/// The options of recording. Defaults are PyTorch's, but for `max_entries`.
+/// The options of recording, passed to [`Recorder::record_history`](super::Recorder::record_history).
+///
+/// Defaults are those of `torch.cuda.memory._record_memory_history`, except for `max_entries`. Each option
+/// is a method that takes and returns the value.
 ///
 /// ```
 /// use memreel::recorder::{Context, History};
@@ -79,7 +87,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Everything: all events, all stacks, at most 1,000,000 entries a device.
+    /// Records all events with all stacks, at most 1,000,000 events for each device.
     #[must_use]
     pub fn all() -> History {
         History {
@@ -94,89 +102,103 @@ impl History {
         }
     }
 
-    /// Only the stacks of what is live.
+    /// Records only the stacks of live blocks, for snapshots without a trace.
     #[must_use]
     pub fn state() -> History {
         History { enabled: Enabled::State, ..History::all() }
     }
 
-    /// Nothing.
+    /// Records nothing; switching to it erases what was recorded.
     #[must_use]
     pub fn off() -> History {
         History { enabled: Enabled::Off, ..History::all() }
     }
 
-    /// Whether events are kept. Default: all.
+    /// Sets which events are recorded. Default: [`Enabled::All`].
     #[must_use]
     pub fn enabled(self, enabled: Enabled) -> History {
         History { enabled, ..self }
     }
 
-    /// For what stacks are captured. Default: all.
+    /// Sets when stacks are captured. Default: [`Context::All`].
     #[must_use]
     pub fn context(self, context: Context) -> History {
         History { context, ..self }
     }
 
-    /// Which frames a stack has. Default: native.
+    /// Sets which frames a stack has. Default: [`StackKind::Native`].
     #[must_use]
     pub fn stacks(self, stacks: StackKind) -> History {
         History { stacks, ..self }
     }
 
-    /// How many events each device's ring holds; 0 is taken as 1.
-    /// Default: 1,000,000. PyTorch's is unbounded.
+    /// Sets how many events are kept for each device; 0 is taken as 1. An event takes 32 bytes.
+    /// Default: 1,000,000. PyTorch's default is unbounded.
+    ///
+    /// When a device has more events, the oldest are dropped and counted
+    /// ([`Recorder::n_lost`](super::Recorder::n_lost)).
     #[must_use]
     pub fn max_entries(self, max_entries: usize) -> History {
         History { max_entries, ..self }
     }
 
-    /// Whether to erase what was recorded before. Default: no.
+    /// Sets whether to erase what was recorded before. Default: no.
     #[must_use]
     pub fn clear_history(self, clear_history: bool) -> History {
         History { clear_history, ..self }
     }
 
-    /// Actions that are not kept. Default: none. Skipping `segment_alloc`,
-    /// `segment_free` or `free_completed` makes the viewer's state history
-    /// fail (snapshot-format.md 3.5).
+    /// Sets the actions whose events are not recorded. Default: none.
+    ///
+    /// Without `segment_alloc`, `segment_free` or `free_completed` the viewer cannot show the
+    /// state history (docs/snapshot-format.md 3.5).
+    ///
+    /// ```
+    /// use memreel::{Action, recorder::History};
+    ///
+    /// let history = History::all().skip_actions([Action::Snapshot]);
+    /// ```
     #[must_use]
     pub fn skip_actions(self, actions: impl IntoIterator<Item = Action>) -> History {
         History { skip_actions: actions.into_iter().collect(), ..self }
     }
 
-    /// Smaller allocations leave no events and no stacks, nor do their frees.
-    /// Default: 0, none is left out. Blocks that were left out are still in a
-    /// snapshot's segments.
+    /// Sets the size in bytes below which allocations, and their frees, are not recorded and have no stack.
+    /// Default: 0, all are recorded.
+    ///
+    /// The blocks themselves are still in the segments of a snapshot.
     #[must_use]
     pub fn min_size(self, min_size_bytes: u64) -> History {
         History { min_size_bytes, ..self }
     }
 
-    /// Keeps one allocation in every so many bytes, with its frees: each with
-    /// a probability that grows with its size, so that sums can be estimated
-    /// without bias ([`sample_weight`](super::sample_weight)). Default: 0, all
-    /// are kept. A sampled snapshot says so in its settings.
+    /// Samples allocations: on average one in every `bytes` allocated bytes is recorded, with its free.
+    /// Default: 0, all are recorded.
+    ///
+    /// The probability that an allocation is recorded grows with its size, so that counts and sums can be
+    /// estimated without bias ([`sample_weight`](super::sample_weight)). The settings in a snapshot state the
+    /// interval.
     #[must_use]
     pub fn sample_every(self, bytes: u64) -> History {
         History { sample_bytes: bytes, ..self }
     }
 
-    /// Whether one in so many bytes is kept; 0 without sampling.
+    /// Returns the mean sampling interval in bytes; 0 without sampling.
     pub(crate) fn sample_bytes(&self) -> u64 {
         self.sample_bytes
     }
 
-    /// Below which size allocations are left out.
+    /// Returns the size in bytes below which allocations are not recorded.
     pub(crate) fn min_size_bytes(&self) -> u64 {
         self.min_size_bytes
     }
 
-    /// How many entries a ring holds under these options.
+    /// Returns how many events are kept for each device.
     pub(super) fn capacity(&self) -> usize {
         if self.enabled == Enabled::All { self.max_entries.max(1) } else { 1 }
     }
 
+    /// Returns whether switching to these options erases what was recorded.
     pub(super) fn erases(&self) -> bool {
         self.clear_history || self.enabled == Enabled::Off
     }
@@ -196,8 +218,12 @@ fn skip_bit(action: Action) -> u32 {
     1 << (8 + action as u32)
 }
 
-/// All that recording an event must know, in one word: bits 0–1 the context,
-/// bit 2 on, bit 3 whether sizes decide, bits 8–17 the skipped actions. Off is zero.
+/// The options that the recording of an event needs, in one word; 0 is off.
+///
+/// ```text
+///  bit   31 … 18   17 … 8           7 … 4   3         2    1 0
+///        unused    skipped actions  unused  filters?  on?  context
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Mode(u32);
 
@@ -211,25 +237,25 @@ impl Mode {
         self.0 == 0
     }
 
-    /// Whether an event of that action is kept, if recording is not off.
+    /// Returns whether events of `action` are recorded, if recording is on.
     #[inline(always)]
     pub(super) fn keeps(self, action: Action) -> bool {
         self.0 & skip_bit(action) == 0
     }
 
-    /// Whether an allocation's size decides if it is kept.
+    /// Returns whether [`History::min_size`] or [`History::sample_every`] is set.
     #[inline(always)]
     pub(super) fn filters(self) -> bool {
         self.0 & Mode::FILTERS != 0
     }
 
-    /// Whether a kept event keeps its stack (caching-allocator.md 9.2).
+    /// Returns whether recorded events have stacks (docs/caching-allocator.md 9.2).
     #[inline(always)]
     pub(super) fn keeps_stacks(self) -> bool {
         self.0 & Mode::CONTEXT >= Context::Alloc as u32
     }
 
-    /// Whether a stack is captured there.
+    /// Returns whether a stack is captured at this point.
     #[inline]
     pub(super) fn captures(self, at: CapturePoint) -> bool {
         let least = match at {
@@ -240,7 +266,7 @@ impl Mode {
     }
 }
 
-/// The mode in force: recording that is off costs one load and a branch.
+/// The current mode. While recording is off, a report costs one load and one branch.
 #[derive(Debug, Default)]
 pub(super) struct AtomicMode(AtomicU32);
 
@@ -285,8 +311,8 @@ impl FromStr for Context {
 impl FromStr for StackKind {
     type Err = Error;
 
-    /// PyTorch's `"all"` is taken as native; its `"python"` is refused,
-    /// because memreel sees no Python frames.
+    /// Parses PyTorch's names: `"all"` means native frames, because memreel does not capture Python frames;
+    /// `"python"` is an error for the same reason.
     fn from_str(text: &str) -> Result<StackKind> {
         match text {
             "native" | "all" => Ok(StackKind::Native),
@@ -301,7 +327,7 @@ impl FromStr for Action {
 
     fn from_str(text: &str) -> Result<Action> {
         Action::from_name(text).ok_or_else(|| {
-            let names: Vec<_> = Action::ALL.into_iter().map(Action::name).collect();
+            let names: Vec<_> = Action::ALL.iter().map(|action| action.name()).collect();
             Error::invalid_option("skip_actions", text, format!("one of {}", names.join(", ")))
         })
     }

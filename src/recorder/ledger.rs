@@ -1,4 +1,5 @@
-//! The inventory of an allocator that keeps none.
+//! Records for an allocator that does not keep an inventory of its blocks.
+#![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, sync::PoisonError};
 
@@ -9,242 +10,282 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Records for an allocator that is not memreel's, from its reports.
+/// Records the reports of an allocator that is not memreel's, and keeps the list of its blocks for snapshots.
 ///
-/// Report segments, allocations and frees as they happen; frees before the
-/// memory can be handed out again. An allocation outside every reported
-/// segment is taken as a segment of its own. A report that contradicts what is
-/// known (a free of an unknown address, an allocation over a live one) is not
-/// recorded, because viewers fail on such traces; it is counted instead.
+/// Report segments, allocations and frees when they happen; report a free *before* the memory can be
+/// allocated again. An allocation outside all reported segments is shown as a segment of its own.
 ///
-/// A ledger allocates on the host heap while it holds its lock, so it cannot
-/// stand inside the process's own `GlobalAlloc`.
+/// A report that contradicts earlier ones (a free of an unknown address, an allocation over a live block)
+/// is not recorded, because viewers fail on such traces. The method then returns `false`, and
+/// [`Ledger::n_contradictions`] counts it. Callers that cannot act on it may ignore the result.
+///
+/// A ledger allocates on the host heap while it has its lock, so it cannot be used inside the process's own
+/// `GlobalAlloc`; there, use a [`Track`] and an [`Inventory`] of your own.
+///
+/// ```
+/// use memreel::{Address, DeviceId, StreamId};
+/// use memreel::recorder::{History, Recorder};
+/// use memreel::snapshot::{Dialect, collect};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let ledger = recorder.ledger(DeviceId(0));
+///
+/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
+/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
+/// assert!(!ledger.free(Address(0x10200)), "no block begins there");
+///
+/// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+/// assert_eq!(snapshot.segments.len(), 1);
+/// ```
 #[derive(Debug)]
 pub struct Ledger {
     track: Track,
-    books: Mutex<Books>,
+    state: Mutex<LedgerState>,
 }
 
+/// The segments and live blocks by address.
 #[derive(Debug, Default)]
-struct Books {
-    segments: BTreeMap<u64, Held>,
-    blocks: BTreeMap<u64, Live>,
+struct LedgerState {
+    segments: BTreeMap<u64, LedgerSegment>,
+    blocks: BTreeMap<u64, LiveBlock>,
     n_contradictions: u64,
 }
 
-/// A segment the allocator holds.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LedgerSegment {
     bytes: u64,
     stream: StreamId,
     stack: StackId,
-    /// Made for one allocation, and gone with it.
+    /// Created for one allocation outside all segments, and removed with it.
     is_implied: bool,
 }
 
-/// A block in use.
 #[derive(Clone, Copy, Debug)]
-struct Live {
+struct LiveBlock {
     bytes: u64,
     stream: StreamId,
     stack: StackId,
+    /// Whether its free was requested and has not completed.
     is_pending: bool,
 }
 
 impl Ledger {
     pub(super) fn new(track: Track) -> Ledger {
-        Ledger { track, books: Mutex::default() }
+        Ledger { track, state: Mutex::default() }
     }
 
-    /// The allocator got a segment.
-    pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) {
+    /// Reports that the allocator got a segment of `bytes` bytes from the device.
+    ///
+    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, or
+    /// overlaps a known segment.
+    pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_segment();
-        let mut books = self.books();
-        if is_nowhere(address, bytes) || books.segment_overlaps(address.0, bytes) {
-            return books.n_contradictions += 1;
+        let mut state = self.state();
+        if is_invalid(address, bytes) || state.segment_overlaps(address.0, bytes) {
+            return state.contradiction();
         }
-        self.enter_segment(&mut books, address, Held { bytes, stream, stack, is_implied: false });
+        self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: false });
+        true
     }
 
-    /// The allocator gives a segment back; nothing in it may be live.
-    pub fn segment_free(&self, address: Address) {
+    /// Reports that the allocator returns a segment to the device.
+    ///
+    /// Returns whether the report was taken: `false` if no segment begins at `address`, or if a block in it is
+    /// live.
+    pub fn segment_free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
-        let mut books = self.books();
-        let Some(held) = books.segments.get(&address.0).copied() else { return books.n_contradictions += 1 };
-        if books.blocks.range(address.0..address.0.saturating_add(held.bytes)).next().is_some() {
-            return books.n_contradictions += 1;
+        let mut state = self.state();
+        let Some(segment) = state.segments.get(&address.0).copied() else { return state.contradiction() };
+        if state.blocks.range(address.0..address.0.saturating_add(segment.bytes)).next().is_some() {
+            return state.contradiction();
         }
-        self.leave_segment(&mut books, address, stack);
+        self.remove_segment(&mut state, address, stack);
+        true
     }
 
-    /// The allocator handed out a block of that many requested bytes.
-    pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) {
+    /// Reports that the allocator allocated a block of `bytes` requested bytes.
+    ///
+    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, overlaps
+    /// a live block, or is partly in a segment.
+    pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_alloc(bytes);
-        let mut books = self.books();
-        if is_nowhere(address, bytes) || books.block_overlaps(address.0, bytes) {
-            return books.n_contradictions += 1;
+        let mut state = self.state();
+        if is_invalid(address, bytes) || state.block_overlaps(address.0, bytes) {
+            return state.contradiction();
         }
-        if !books.lies_in_a_segment(address.0, bytes) {
-            if books.segment_overlaps(address.0, bytes) {
-                return books.n_contradictions += 1;
+        if !state.is_in_a_segment(address.0, bytes) {
+            if state.segment_overlaps(address.0, bytes) {
+                return state.contradiction();
             }
-            self.enter_segment(&mut books, address, Held { bytes, stream, stack, is_implied: true });
+            self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: true });
         }
-        books.blocks.insert(address.0, Live { bytes, stream, stack, is_pending: false });
+        state.blocks.insert(address.0, LiveBlock { bytes, stream, stack, is_pending: false });
         self.record(Action::Alloc, address, bytes, stream, stack);
+        true
     }
 
-    /// The program gave a block back, and nothing uses it any more.
-    pub fn free(&self, address: Address) {
+    /// Reports that the program freed a block that no stream uses any more.
+    ///
+    /// Like [`Ledger::free_requested`] followed by [`Ledger::free_completed`]. Returns whether the report was
+    /// taken: `false` if no live block begins at `address`, or if its free was requested before.
+    pub fn free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
-        let mut books = self.books();
-        if self.request_free(&mut books, address, stack) {
-            self.complete_free(&mut books, address, stack);
+        let mut state = self.state();
+        let is_taken = self.request_free(&mut state, address, stack);
+        if is_taken {
+            self.complete_free(&mut state, address, stack);
+        }
+        is_taken
+    }
+
+    /// Reports that the program freed a block that a stream may still use.
+    ///
+    /// Returns whether the report was taken: `false` if no live block begins at `address`, or if its free was
+    /// requested before.
+    pub fn free_requested(&self, address: Address) -> bool {
+        let stack = self.track.stack_of_free(StackId::NONE);
+        self.request_free(&mut self.state(), address, stack)
+    }
+
+    /// Reports that no stream uses a freed block any more.
+    ///
+    /// Returns whether the report was taken: `false` unless [`Ledger::free_requested`] came before.
+    pub fn free_completed(&self, address: Address) -> bool {
+        let stack = self.track.stack_of_free(StackId::NONE);
+        let mut state = self.state();
+        match state.blocks.get(&address.0) {
+            Some(block) if block.is_pending => {
+                self.complete_free(&mut state, address, stack);
+                true
+            }
+            _ => state.contradiction(),
         }
     }
 
-    /// The program gave a block back; a stream may still use it.
-    pub fn free_requested(&self, address: Address) {
-        let stack = self.track.stack_of_free(StackId::NONE);
-        self.request_free(&mut self.books(), address, stack);
-    }
-
-    /// No stream uses the block any more.
-    pub fn free_completed(&self, address: Address) {
-        let stack = self.track.stack_of_free(StackId::NONE);
-        let mut books = self.books();
-        match books.blocks.get(&address.0) {
-            Some(live) if live.is_pending => self.complete_free(&mut books, address, stack),
-            _ => books.n_contradictions += 1,
-        }
-    }
-
-    /// A request failed while the device had `device_free_bytes` left.
+    /// Reports that a request for `bytes` bytes failed while the device had `device_free_bytes` left.
     pub fn oom(&self, bytes: u64, device_free_bytes: u64, stream: StreamId) {
         let stack = self.track.stack_of_segment();
-        let _books = self.books();
+        let _state = self.state();
         self.record(Action::Oom, Address(device_free_bytes), bytes, stream, stack);
     }
 
-    /// How many reports contradicted what was known.
+    /// Returns how many reports contradicted earlier ones and were not recorded.
     #[must_use]
     pub fn n_contradictions(&self) -> u64 {
-        self.books().n_contradictions
+        self.state().n_contradictions
     }
 
-    fn request_free(&self, books: &mut Books, address: Address, stack: StackId) -> bool {
-        match books.blocks.get_mut(&address.0) {
-            Some(live) if !live.is_pending => {
-                live.is_pending = true;
-                let live = *live;
-                self.record(
-                    Action::FreeRequested,
-                    address,
-                    live.bytes,
-                    live.stream,
-                    stack.of_free(live.stack),
-                );
+    fn request_free(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
+        match state.blocks.get_mut(&address.0) {
+            Some(block) if !block.is_pending => {
+                block.is_pending = true;
+                let block = *block;
+                let stack = stack.of_free(block.stack);
+                self.record(Action::FreeRequested, address, block.bytes, block.stream, stack);
                 true
             }
-            _ => {
-                books.n_contradictions += 1;
-                false
-            }
+            _ => state.contradiction(),
         }
     }
 
-    fn complete_free(&self, books: &mut Books, address: Address, stack: StackId) {
-        let Some(live) = books.blocks.remove(&address.0) else { return };
-        self.record(Action::FreeCompleted, address, live.bytes, live.stream, stack.of_free(live.stack));
-        if books.segments.get(&address.0).is_some_and(|held| held.is_implied) {
-            self.leave_segment(books, address, stack);
+    fn complete_free(&self, state: &mut LedgerState, address: Address, stack: StackId) {
+        let Some(block) = state.blocks.remove(&address.0) else { return };
+        self.record(Action::FreeCompleted, address, block.bytes, block.stream, stack.of_free(block.stack));
+        if state.segments.get(&address.0).is_some_and(|segment| segment.is_implied) {
+            self.remove_segment(state, address, stack);
         }
     }
 
-    fn enter_segment(&self, books: &mut Books, address: Address, held: Held) {
-        books.segments.insert(address.0, held);
-        self.record(Action::SegmentAlloc, address, held.bytes, held.stream, held.stack);
+    fn add_segment(&self, state: &mut LedgerState, address: Address, segment: LedgerSegment) {
+        state.segments.insert(address.0, segment);
+        self.record(Action::SegmentAlloc, address, segment.bytes, segment.stream, segment.stack);
     }
 
-    fn leave_segment(&self, books: &mut Books, address: Address, stack: StackId) {
-        let Some(held) = books.segments.remove(&address.0) else { return };
-        self.record(Action::SegmentFree, address, held.bytes, held.stream, stack.or(held.stack));
+    fn remove_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) {
+        let Some(segment) = state.segments.remove(&address.0) else { return };
+        self.record(Action::SegmentFree, address, segment.bytes, segment.stream, stack.or(segment.stack));
     }
 
     fn record(&self, action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) {
         self.track.record(Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack });
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
+impl LedgerState {
+    /// Counts a report that is not taken; returns `false`, as the reports do.
+    fn contradiction(&mut self) -> bool {
+        self.n_contradictions += 1;
+        false
+    }
+
     fn segment_overlaps(&self, start: u64, bytes: u64) -> bool {
         let last = self.segments.range(..start.saturating_add(bytes)).next_back();
-        last.is_some_and(|(at, held)| at.saturating_add(held.bytes) > start)
+        last.is_some_and(|(at, segment)| at.saturating_add(segment.bytes) > start)
     }
 
     fn block_overlaps(&self, start: u64, bytes: u64) -> bool {
         let last = self.blocks.range(..start.saturating_add(bytes)).next_back();
-        last.is_some_and(|(at, live)| at.saturating_add(live.bytes) > start)
+        last.is_some_and(|(at, block)| at.saturating_add(block.bytes) > start)
     }
 
-    fn lies_in_a_segment(&self, start: u64, bytes: u64) -> bool {
+    fn is_in_a_segment(&self, start: u64, bytes: u64) -> bool {
         let last = self.segments.range(..=start).next_back();
-        last.is_some_and(|(at, held)| at.saturating_add(held.bytes) >= start.saturating_add(bytes))
+        last.is_some_and(|(at, segment)| at.saturating_add(segment.bytes) >= start.saturating_add(bytes))
     }
 
-    /// A segment as blocks without gaps: the live ones, and what lies between.
-    fn segment(&self, start: u64, held: Held) -> InventorySegment {
-        let end = start + held.bytes;
+    /// Returns a segment whose blocks have no gaps: the live blocks, and inactive ones between them.
+    fn inventory_of(&self, start: u64, segment: LedgerSegment) -> InventorySegment {
+        let end = start + segment.bytes;
         let mut blocks = Vec::new();
         let mut at = start;
-        for (address, live) in self.blocks.range(start..end) {
+        for (address, block) in self.blocks.range(start..end) {
             push_gap(&mut blocks, at, *address);
             blocks.push(InventoryBlock {
                 address: Address(*address),
-                size_bytes: live.bytes,
-                requested_bytes: live.bytes,
-                state: if live.is_pending {
+                size_bytes: block.bytes,
+                requested_bytes: block.bytes,
+                state: if block.is_pending {
                     BlockState::ActivePendingFree
                 } else {
                     BlockState::ActiveAllocated
                 },
-                stack: live.stack,
+                stack: block.stack,
             });
-            at = address + live.bytes;
+            at = address + block.bytes;
         }
         push_gap(&mut blocks, at, end);
-        let kind = if held.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
+        let kind = if segment.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
         InventorySegment {
             address: Address(start),
-            size_bytes: held.bytes,
-            stream: held.stream,
+            size_bytes: segment.bytes,
+            stream: segment.stream,
             kind,
             pool: PoolId::DEFAULT,
             is_expandable: false,
-            stack: held.stack,
+            stack: segment.stack,
             blocks,
         }
     }
 }
 
-/// Whether a range is empty or leaves the address space.
-fn is_nowhere(address: Address, bytes: u64) -> bool {
+/// Returns whether a range is empty or leaves the address space.
+fn is_invalid(address: Address, bytes: u64) -> bool {
     bytes == 0 || address.0.checked_add(bytes).is_none()
 }
 
+/// Adds the inactive block between `from` and `to`, if there is a gap.
 fn push_gap(blocks: &mut Vec<InventoryBlock>, from: u64, to: u64) {
     if to > from {
-        let (address, bytes) = (Address(from), to - from);
-        let state = BlockState::Inactive;
         blocks.push(InventoryBlock {
-            address,
-            size_bytes: bytes,
+            address: Address(from),
+            size_bytes: to - from,
             requested_bytes: 0,
-            state,
+            state: BlockState::Inactive,
             stack: StackId::NONE,
         });
     }
@@ -256,9 +297,9 @@ impl Inventory for Ledger {
     }
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
-        let books = self.books();
+        let state = self.state();
         let segments: Vec<_> =
-            books.segments.iter().map(|(start, held)| books.segment(*start, *held)).collect();
+            state.segments.iter().map(|(start, segment)| state.inventory_of(*start, *segment)).collect();
         look(&segments);
     }
 }

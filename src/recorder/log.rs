@@ -1,4 +1,4 @@
-//! What a tape held at one moment, in order.
+//! The events of a tape at one time, in order.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,33 +12,33 @@ use super::{
 };
 use crate::event::{Action, Address, Event, PoolId, StackId};
 
-/// An event with what the recorder knows of it.
+/// An event with the time and the scope that the recorder added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) event: Event,
     pub(crate) time_us: u64,
     pub(crate) scope: ScopeId,
-    /// Stream, pool and scope as one number, for tables by it.
+    /// The number of its stream, pool and scope.
     pub(crate) context: ContextId,
 }
 
-/// The chunks of a tape and how far they were written.
+/// The chunks of a tape, with their lengths at the time of the cut.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// Each with its number of whole events.
+    /// Each with its number of complete events.
     pub(super) chunks: Vec<(usize, Arc<Chunk>)>,
-    /// Events up to here, that one included, are incomplete.
+    /// Events with this order word or a lower one are ignored: some of them were dropped.
     pub(super) after: u64,
-    /// Events behind here were written while the chunks were looked at.
+    /// Events with a higher order word are ignored: they were written during the cut.
     pub(super) until: u64,
     pub(super) capacity: usize,
     pub(super) n_dropped: u64,
 }
 
-/// The words of an event in a chunk.
+/// An event in a chunk: address; ticks and action (the order word); stack and context; size.
 pub(super) type Words = [u64; N_WORDS];
 
-/// An event as the words of a chunk.
+/// Encodes an event.
 #[inline]
 pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
     [
@@ -49,7 +49,7 @@ pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
     ]
 }
 
-/// How many there are and how many were lost.
+/// The number of recorded events and of lost ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Count {
     pub(crate) n_kept: usize,
@@ -57,15 +57,14 @@ pub(crate) struct Count {
 }
 
 impl Cut {
-    /// The events, oldest first, the newest that the capacity holds.
+    /// Returns the newest events that the capacity holds, oldest first.
     ///
-    /// Chunks that one thread filled one after the other are in order as they
-    /// are: nothing is copied.
+    /// Chunks that one thread filled one after the other are already in order and are not copied.
     pub(crate) fn read(mut self) -> Log {
         self.chunks.retain(|(len, _)| *len > 0);
         self.chunks.sort_by_key(|(_, chunk)| key(chunk, 0));
         let n_all: usize = self.chunks.iter().map(|(len, _)| len).sum();
-        // Those behind the cut are not lost: the next one has them.
+        // Events after the cut are not lost: a later cut contains them.
         let n_later: usize = self.chunks.iter().map(|(len, chunk)| n_behind(chunk, *len, self.until)).sum();
         let (mut runs, mut is_sorted) = (Vec::new(), true);
         for (len, chunk) in &self.chunks {
@@ -86,7 +85,7 @@ impl Cut {
         Log { n_lost: self.n_dropped + (n_all - n_later - log.len()) as u64, ..log }
     }
 
-    /// What of a chunk in order is in the cut.
+    /// Adds the events of a sorted chunk that are in the cut.
     fn inside_of_sorted(&self, chunk: &Arc<Chunk>, len: usize, runs: &mut Vec<Run>) {
         let first_beyond = |limit: u64| {
             let (mut low, mut high) = (0, len);
@@ -102,8 +101,8 @@ impl Cut {
         }
     }
 
-    /// What of a chunk is in the cut. A thread's events rise in time, save that
-    /// those of one moment may stand in any order: so there can be several runs.
+    /// Adds the events of an unsorted chunk that are in the cut. A thread's events have rising times, but
+    /// events with equal times can be in any order, so several runs may result.
     fn inside(&self, chunk: &Arc<Chunk>, len: usize, runs: &mut Vec<Run>) {
         let mut last: Option<Range<usize>> = None;
         let is_inside = |index: usize| key(chunk, index) > self.after && key(chunk, index) <= self.until;
@@ -124,14 +123,14 @@ impl Cut {
         Count { n_kept: log.len(), n_lost: log.n_lost }
     }
 
-    /// The last event before those that are kept.
+    /// Returns the order word just below that of the oldest event that the capacity holds.
     pub(super) fn horizon_of_kept(self) -> u64 {
         let after = self.after;
         self.read().runs.first().map_or(after, |run| key(&run.chunk, run.range.start) - 1)
     }
 }
 
-/// The word that orders an event.
+/// Returns the order word of an event.
 fn key(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
 }
@@ -140,15 +139,16 @@ fn keys(chunk: &Chunk, range: Range<usize>) -> impl Iterator<Item = u64> {
     range.map(|index| key(chunk, index))
 }
 
-/// How many of a chunk's events are behind a moment.
+/// Returns how many of a chunk's events are after `until`.
 fn n_behind(chunk: &Chunk, len: usize, until: u64) -> usize {
     (0..len).rev().take_while(|index| key(chunk, *index) > until).count()
 }
 
-/// The events of several threads in one order.
+/// Merges the events of several threads into one order, in chunks of their own.
 fn merged(runs: &[Run]) -> Vec<Run> {
     let mut all: Vec<Words> = runs.iter().flat_map(Run::events).collect();
-    // Stable, and quick on runs; of one moment an alloc comes first.
+    // A stable sort that is fast on sorted runs. Of two events with equal ticks the one with the lower
+    // action comes first: an allocation before its free.
     all.sort_by_key(|words| words[1]);
     all.chunks(Chunk::N_ENTRIES)
         .map(|events| {
@@ -161,7 +161,7 @@ fn merged(runs: &[Run]) -> Vec<Run> {
         .collect()
 }
 
-/// Takes away the oldest events beyond that many.
+/// Removes the oldest events until at most `capacity` are left.
 fn keep_last(runs: &mut Vec<Run>, capacity: usize) {
     let mut n_surplus = runs.iter().map(|run| run.range.len()).sum::<usize>().saturating_sub(capacity);
     runs.retain_mut(|run| {
@@ -172,7 +172,7 @@ fn keep_last(runs: &mut Vec<Run>, capacity: usize) {
     });
 }
 
-/// Events of a chunk that follow one another.
+/// A range of consecutive events of a chunk.
 #[derive(Debug)]
 struct Run {
     chunk: Arc<Chunk>,
@@ -185,33 +185,33 @@ impl Run {
     }
 }
 
-/// The events of a tape at one moment.
+/// The events of a tape at one time, oldest first.
 #[derive(Debug)]
 pub(crate) struct Log {
     runs: Vec<Run>,
     pub(crate) n_lost: u64,
 }
 
-/// What numbers in a log stand for.
+/// The tables that decode a log's numbers: contexts, and the scale of ticks.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct LogTables {
     pub(super) contexts: Vec<EventContext>,
     pub(super) scale: Scale,
 }
 
-impl Key {
+impl LogTables {
     pub(crate) fn n_contexts(&self) -> usize {
         self.contexts.len()
     }
 
-    /// Pool and scope of a context.
+    /// Returns the pool and the scope of a context.
     pub(crate) fn place(&self, context: ContextId) -> (PoolId, ScopeId) {
         let EventContext { pool, scope, .. } = self.context(context);
         (pool, scope)
     }
 
-    /// A context that was numbered after the table was read can only be of an
-    /// event behind the cut.
+    /// Returns the parts of a context. A context that is not in the table was added after the table was
+    /// copied, so no event of the cut has it.
     #[inline(always)]
     fn context(&self, context: ContextId) -> EventContext {
         self.contexts.get(context.0 as usize).copied().unwrap_or_default()
@@ -223,7 +223,7 @@ impl Log {
         self.runs.iter().map(|run| run.range.len()).sum()
     }
 
-    /// Counts what its events have, without making entries of them.
+    /// Adds the counts of its events to `tally`, without decoding them to entries.
     pub(crate) fn count_into(&self, tally: &mut Tally) {
         self.runs.iter().flat_map(Run::events).for_each(|words| {
             let (action, stack, context) = (action_of(&words), stack_of(&words), context_of(&words));
@@ -231,20 +231,20 @@ impl Log {
         });
     }
 
-    /// Oldest first.
-    pub(crate) fn entries(&self, key: &Key) -> impl Iterator<Item = Entry> {
-        self.runs.iter().flat_map(Run::events).map(|words| entry(&words, key))
+    /// Decodes the events, oldest first.
+    pub(crate) fn entries(&self, tables: &LogTables) -> impl Iterator<Item = Entry> {
+        self.runs.iter().flat_map(Run::events).map(|words| entry(&words, tables))
     }
 }
 
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation)] // The low half, as it was put there.
+#[allow(clippy::cast_possible_truncation)] // The low half is the stack.
 fn stack_of(words: &Words) -> StackId {
     StackId(words[2] as u32)
 }
 
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation)] // Four bits.
+#[allow(clippy::cast_possible_truncation)] // The action has four bits.
 fn action_of(words: &Words) -> Action {
     Action::ALL[words[1] as usize % (1 << ACTION_BITS) % Action::ALL.len()]
 }
@@ -255,9 +255,9 @@ fn context_of(words: &Words) -> ContextId {
 }
 
 #[inline(always)]
-fn entry(words: &Words, key: &Key) -> Entry {
+fn entry(words: &Words, tables: &LogTables) -> Entry {
     let (action, context) = (action_of(words), context_of(words));
-    let EventContext { stream, pool, scope } = key.context(context);
+    let EventContext { stream, pool, scope } = tables.context(context);
     let event = Event {
         action,
         address: Address(words[0]),
@@ -266,5 +266,5 @@ fn entry(words: &Words, key: &Key) -> Entry {
         pool,
         stack: stack_of(words),
     };
-    Entry { event, time_us: key.scale.micros(Ticks(words[1] >> ACTION_BITS)), scope, context }
+    Entry { event, time_us: tables.scale.micros(Ticks(words[1] >> ACTION_BITS)), scope, context }
 }

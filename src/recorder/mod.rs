@@ -1,9 +1,42 @@
-//! What happened, kept while it is wanted: on or off, how much, with which stacks.
+//! Records the events of allocators: switched on and off, bounded, with or without stacks.
 //!
-//! A recorder knows no device and no allocator, so it works around any. Each
-//! device has a [`Track`] that its allocator records on while it holds its own
-//! lock; that lock's order is the order of the trace. Recording never fails
-//! upward: a full ring counts what it loses, a failed symbol is an address.
+//! A [`Recorder`] does not depend on a device or an allocator, so it can record for any. There are three ways
+//! to use one:
+//!
+//! - A [`Reel`](crate::Reel) contains a recorder that is connected to its allocators; switch it with
+//!   [`Reel::record_history`](crate::Reel::record_history).
+//! - A [`Ledger`] records the reports of another allocator and keeps the list of its blocks.
+//! - A [`Track`] records single events for an allocator that keeps its own list of
+//!   blocks.
+//!
+//! [`History`] has the options, under PyTorch's names. Recording cannot fail: events beyond
+//! [`History::max_entries`] replace the oldest and are counted, and an address whose function cannot be named
+//! is shown as a number.
+//!
+//! ```
+//! use memreel::{Address, DeviceId, StreamId, pickle, snapshot};
+//! use memreel::recorder::{Context, History, Recorder};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("snapshot.pickle");
+//! let recorder = Recorder::new();
+//! recorder.record_history(&History::all().context(Context::Alloc).max_entries(100_000));
+//! let ledger = recorder.ledger(DeviceId(0));
+//! {
+//!     let _step = recorder.scope("forward");
+//!     ledger.alloc(Address(0x7f00_0000_0000), 1 << 20, StreamId::DEFAULT);
+//! }
+//! let seen = snapshot::collect_lazily(&recorder, &[&ledger], snapshot::Dialect::default());
+//! pickle::save(&seen, &path)?; // opens on pytorch.org/memory_viz
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! # How an event is recorded
+//!
+//! [`Track::record`](crate::integrate::Track::record) reads the mode (off: one load and one branch), encodes
+//! the event in 32 bytes (`log.rs`) and appends it to the calling thread's chunk (`writer.rs`, `chunk.rs`). A
+//! full chunk goes to the device's tape (`tape.rs`), which drops the oldest ones. A snapshot cuts the tape at
+//! one time without stopping the threads and puts the events in order (`log.rs`).
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -18,7 +51,7 @@ mod writer;
 mod log;
 mod tally;
 mod ring;
-mod track;
+pub(crate) mod track;
 mod ledger;
 
 use std::sync::{
@@ -30,21 +63,17 @@ pub use history::{Context, Enabled, History, StackKind};
 pub use ledger::Ledger;
 pub use sample::sample_weight;
 pub use scope::Scope;
-pub use track::Track;
-
-#[doc(hidden)]
-pub use crate::stack::name_addresses;
-pub use crate::stack::{FrameSource, SourceFrame, StackMethod, stack_method};
 
 pub(crate) use context::ContextId;
 pub(crate) use history::CapturePoint;
-pub(crate) use log::{Cut, Entry, Key, Log};
+pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use scope::{Annotation, ScopeId};
 pub(crate) use tally::Tally;
+pub(crate) use track::Track;
 
 use crate::{
     event::{DeviceId, StackId},
-    stack::{StackInterner, StackParts},
+    stack::{FrameSource, StackInterner, StackParts},
     sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;
@@ -55,7 +84,7 @@ use ring::Ring;
 use scope::ScopeNames;
 use tape::Tape;
 
-/// Records what allocators report. Clones are the same recorder.
+/// Records what allocators report. Clones share one recorder.
 ///
 /// ```
 /// use memreel::recorder::{History, Recorder};
@@ -74,22 +103,42 @@ pub struct Recorder {
     shared: Arc<Shared>,
 }
 
+/// Counts of captured stacks, from [`Recorder::stack_counts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct StackCounts {
+    /// Distinct stacks in the recorder's table.
+    pub n_stacks: usize,
+    /// Captures that found the table full. Their events show one frame that says so.
+    pub n_refused: u64,
+}
+
 /// What the clones of a recorder and its tracks share.
 ///
-/// Lock order: the history, then the list of tapes, then a tape's books; each table
-/// here alone. Nothing here is ever
-/// locked while an allocator is asked for anything.
+/// # Lock order
+///
+/// A thread takes locks from left to right and may skip any:
+///
+/// ```text
+/// allocator's lock → history → tapes → one tape's state
+///                  → scopes | contexts | annotations     (one of them, and no other after it)
+/// ```
+///
+/// An allocator records events while it has its own lock. So the recorder never calls an allocator or an
+/// inventory while it has one of its locks; the opposite order could deadlock. The locks here are held
+/// briefly, without a call to the loader, to a symbol table or to code of the user. They do allocate: see
+/// `guard.rs` for a recorder inside the process's own allocator.
 #[derive(Debug)]
 struct Shared {
-    /// Tells this recorder's scopes from another's on the same thread.
+    /// Unique among recorders; distinguishes their scopes on one thread.
     number: u64,
     mode: AtomicMode,
-    /// What the mode's filters ask for; read only where it has any.
+    /// Filters; read only if the mode says that there are any.
     min_size_bytes: SyncU64,
     sample_bytes: SyncU64,
     clock: Clock,
     history: Mutex<History>,
-    /// What every track writes on. Not the tracks: they keep what is here alive.
+    /// The tapes, not the tracks: a track keeps this struct alive, so a list of tracks would be a cycle.
     tapes: Mutex<Vec<(DeviceId, Arc<Tape>)>>,
     stacks: StackInterner,
     scopes: Mutex<ScopeNames>,
@@ -104,7 +153,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that is off.
+    /// Creates a recorder that is off.
     #[must_use]
     pub fn new() -> Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -127,18 +176,18 @@ impl Recorder {
         }
     }
 
-    /// Switches recording on, off, or to other options (snapshot-format.md 2.2, 2.6).
+    /// Switches recording on, off, or to other options (docs/snapshot-format.md 2.2, 2.6).
     ///
-    /// Off erases what was recorded: take the snapshot first. On again keeps
-    /// it, unless [`History::clear_history`] asks otherwise.
+    /// Switching off erases what was recorded, so take the snapshot first. Switching to other options keeps
+    /// it, unless [`History::clear_history`] is set.
     pub fn record_history(&self, history: &History) {
-        // The lock makes one switch at a time; recording does not take it.
+        // The lock serialises switches; recording an event does not take it.
         let mut current = lock(&self.shared.history);
         let capacity = history.capacity();
         let erase = history.erases();
         let mode = history.mode();
-        // Off before the rings are erased, on after they have their room: an
-        // event between the two steps is neither left behind nor squeezed out.
+        // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an
+        // event between the two steps neither survives the erasing nor is dropped for lack of capacity.
         if mode.is_off() {
             self.shared.mode.store(mode);
         }
@@ -160,17 +209,18 @@ impl Recorder {
         }
     }
 
-    /// The options in force.
+    /// Returns the current options.
     #[must_use]
     pub fn history(&self) -> History {
         lock(&self.shared.history).clone()
     }
 
-    /// The track of a device, on which its allocator records.
+    /// Returns the track of a device, on which its allocator records events; see
+    /// [`Track`] for what the allocator must do.
     #[must_use]
     pub fn track(&self, device: DeviceId) -> Track {
-        // Held to the end: a switch in between would miss the new track, whose
-        // ring would keep the old capacity.
+        // Locked until the tape is in the list: a switch in between would miss
+        // the new tape, which would keep the old capacity.
         let history = lock(&self.shared.history);
         let mut tapes = lock(&self.shared.tapes);
         let known = tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone());
@@ -182,18 +232,18 @@ impl Recorder {
         Track::new(self.shared.clone(), device, tape)
     }
 
-    /// Records for an allocator that keeps no inventory of its own.
+    /// Returns a ledger for a device's allocator that is not memreel's.
     #[must_use]
     pub fn ledger(&self, device: DeviceId) -> Ledger {
         Ledger::new(self.track(device))
     }
 
-    /// Opens a scope on this thread: what is allocated until the returned
-    /// guard goes away carries its name.
+    /// Opens a scope on this thread: events of this thread carry its name until the returned value is dropped.
     ///
-    /// Scopes nest: inside `step`, `forward` is recorded as `step/forward`.
-    /// The recorder keeps each name for its life, so number no names. A scope
-    /// that is open while nothing is recorded leaves no annotation.
+    /// Scopes nest: inside `step`, `forward` is recorded as `step/forward`. Scope names are interned for the
+    /// lifetime of the recorder; avoid unbounded names such as `step 17`. The start and the end of the scope
+    /// are annotations of device 0 in a snapshot ([`Recorder::scope_on`] for another device); while recording
+    /// is off they are not recorded.
     ///
     /// ```
     /// # let recorder = memreel::recorder::Recorder::new();
@@ -207,78 +257,70 @@ impl Recorder {
         Scope::open(self.shared.clone(), name, DeviceId::default())
     }
 
-    /// As [`Recorder::scope`], its annotation on another device than 0.
+    /// Opens a scope whose annotations belong to `device`. Otherwise like [`Recorder::scope`].
     #[must_use = "the scope ends when this is dropped"]
     pub fn scope_on(&self, device: DeviceId, name: &str) -> Scope {
         Scope::open(self.shared.clone(), name, device)
     }
 
-    /// How many events each ring can hold.
+    /// Returns how many events are kept for each device.
     #[must_use]
     pub fn max_entries(&self) -> usize {
         lock(&self.shared.history).capacity()
     }
 
-    /// How many events a device's ring holds.
+    /// Returns how many events of a device are recorded now.
     #[must_use]
     pub fn n_events(&self, device: DeviceId) -> usize {
         self.track(device).cut().count().n_kept
     }
 
-    /// How many events fell out of a device's ring since it was last erased.
+    /// Returns how many events of a device were dropped since its events were last erased.
     #[must_use]
     pub fn n_lost(&self, device: DeviceId) -> u64 {
         self.track(device).cut().count().n_lost
     }
 
-    /// Asks for further frames at each capture from now on, such as those of
-    /// an interpreter. Whether it was the first: a recorder has one source.
+    /// Adds a source of further frames, such as those of an interpreter, to every stack captured from now on.
+    ///
+    /// Returns `false`, and changes nothing, if the recorder already has a source.
     pub fn set_frame_source(&self, source: Arc<dyn FrameSource>) -> bool {
         self.shared.stacks.set_source(source)
     }
 
-    /// How full the recorder's table of stacks is.
+    /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.
     #[must_use]
-    pub fn n_stacks(&self) -> StackCounts {
-        StackCounts { n_distinct: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
+    pub fn stack_counts(&self) -> StackCounts {
+        StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 
-    /// The words of a stack, to be named.
+    /// Returns what the recorder has of a stack: the words of the frame source, and the return addresses.
     pub(crate) fn stack_parts(&self, stack: StackId) -> StackParts {
         self.shared.stacks.parts(stack)
     }
 
-    /// Who names the source's words.
+    /// Returns the source of further frames.
     pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.shared.stacks.source()
     }
 
-    /// The scopes' beginnings and ends with their times, oldest first.
+    /// Returns the starts and ends of scopes with their times in microseconds, oldest first.
     pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
         let scale = self.shared.clock.scale();
         let annotations = lock(&self.shared.annotations);
         annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
     }
 
-    /// What the numbers in logs that were cut before stand for.
-    pub(crate) fn key(&self) -> Key {
+    /// Returns the tables that decode logs which were cut before this call.
+    pub(crate) fn log_tables(&self) -> LogTables {
         let _guard = Guard::enter();
-        Key { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
+        LogTables { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
     }
 
-    /// Every scope path by its number.
+    /// Returns all scope paths by number.
     pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
         lock(&self.shared.scopes).all()
     }
-}
-
-/// How full a recorder's table of stacks is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StackCounts {
-    /// Distinct stacks in the table.
-    pub n_distinct: usize,
-    /// Captures that found the table full; each shows one frame that says so.
-    pub n_refused: u64,
 }
 
 impl Shared {
@@ -287,16 +329,16 @@ impl Shared {
         self.mode.load()
     }
 
-    /// Whether the filters leave out an allocation of that size.
-    fn leaves_out(&self, bytes: u64) -> bool {
+    /// Decides whether the filters exclude an allocation of `bytes` bytes.
+    fn filters_out(&self, bytes: u64) -> bool {
         let sample_bytes = self.sample_bytes.load(Ordering::Relaxed);
         bytes < self.min_size_bytes.load(Ordering::Relaxed)
             || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
     }
 }
 
-/// A lock that a panicking thread let go is as good as any: every critical
-/// section here leaves its data whole.
+/// Locks a mutex, also if a thread panicked while it had the lock: every critical section here leaves its
+/// data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -305,16 +347,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Tracks keep their recorder, so the recorder must not keep its tracks.
+    /// Tracks keep their recorder alive, so the recorder must not keep its tracks alive.
     #[test]
-    fn a_recorder_goes_with_its_last_track() {
+    fn a_recorder_is_dropped_with_its_last_track() {
         let recorder = Recorder::new();
         recorder.record_history(&History::all());
         let track = recorder.track(DeviceId(0));
         let shared = Arc::downgrade(&recorder.shared);
         drop(recorder);
-        assert!(shared.upgrade().is_some(), "a track records on");
+        assert!(shared.upgrade().is_some(), "the track still records");
         drop(track);
-        assert!(shared.upgrade().is_none(), "nobody is left");
+        assert!(shared.upgrade().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Named stretches of a thread's work.
+//! Scopes: named parts of a thread's work, which events carry as `user_metadata`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,11 +12,11 @@ use rustc_hash::FxBuildHasher;
 use super::{Shared, clock::Ticks, lock};
 use crate::{event::DeviceId, sync::thread_local};
 
-/// The number of a scope's path; 0 is outside any.
+/// The number of a scope's path in its recorder; 0 is outside any scope.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct ScopeId(pub(crate) u32);
 
-/// The beginning or the end of a scope.
+/// The start or the end of a scope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Annotation {
     pub(crate) is_start: bool,
@@ -31,18 +31,18 @@ thread_local! {
 }
 
 thread_local! {
-    /// The innermost of them: what an event asks for, and most threads have one recorder.
+    /// The innermost of them. An event needs only this one, because most threads use one recorder.
     static INNERMOST: Cell<Open> = const { Cell::new(Open { recorder: 0, scope: ScopeId(0) }) };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
-    /// 0 is none's.
+    /// [`Shared::number`]; 0 if no scope is open.
     recorder: u64,
     scope: ScopeId,
 }
 
-/// The innermost open scope of a recorder on this thread.
+/// Returns the innermost open scope of a recorder on this thread.
 #[inline]
 pub(super) fn current(recorder: u64) -> ScopeId {
     match INNERMOST.try_with(Cell::get) {
@@ -51,7 +51,7 @@ pub(super) fn current(recorder: u64) -> ScopeId {
     }
 }
 
-/// The innermost scope is another recorder's.
+/// Finds the innermost scope of a recorder when the thread's innermost scope is another recorder's.
 #[cold]
 fn current_of_several(recorder: u64) -> ScopeId {
     let innermost = |open: &RefCell<Vec<Open>>| {
@@ -60,7 +60,7 @@ fn current_of_several(recorder: u64) -> ScopeId {
     OPEN.try_with(innermost).ok().flatten().unwrap_or_default()
 }
 
-/// Changes the open scopes of this thread.
+/// Changes the list of this thread's open scopes and updates the innermost one.
 fn change(change: impl FnOnce(&mut Vec<Open>)) {
     let _ = OPEN.try_with(|all| {
         let mut all = all.borrow_mut();
@@ -70,7 +70,7 @@ fn change(change: impl FnOnce(&mut Vec<Open>)) {
     });
 }
 
-/// Every path of scopes seen, by number.
+/// A recorder's table of scope paths, by number.
 #[derive(Debug)]
 pub(super) struct ScopeNames(IndexSet<Arc<str>, FxBuildHasher>);
 
@@ -81,7 +81,7 @@ impl Default for ScopeNames {
 }
 
 impl ScopeNames {
-    /// The number of a name inside a parent.
+    /// Returns the number of the path of `name` inside `parent`, adding it if it is new.
     fn intern(&mut self, parent: ScopeId, name: &str) -> ScopeId {
         let path: Arc<str> = match self.0.get_index(parent.0 as usize) {
             Some(parent) if !parent.is_empty() => format!("{parent}/{name}").into(),
@@ -91,19 +91,20 @@ impl ScopeNames {
         ScopeId(u32::try_from(index).unwrap_or_default())
     }
 
+    /// Returns all paths by number.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
         self.0.iter().cloned().collect()
     }
 }
 
-/// An open scope; dropping it ends the scope.
+/// An open scope, from [`Recorder::scope`](super::Recorder::scope); dropping it ends the scope.
 ///
-/// It belongs to its thread. Scopes may end in any order.
+/// A scope belongs to the thread that opened it. Scopes may end in any order.
 pub struct Scope {
     shared: Arc<Shared>,
     open: Open,
     device: DeviceId,
-    /// A scope sent elsewhere would end on a thread that never opened it.
+    /// Not `Send`: the list of open scopes is a thread-local of the opening thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -124,12 +125,14 @@ impl Scope {
         scope
     }
 
+    /// Records the start or the end of the scope, unless recording is off.
     fn annotate(&self, is_start: bool) {
         if self.shared.mode().is_off() {
             return;
         }
         let mut annotations = lock(&self.shared.annotations);
-        // Asked again under the lock, as a track does: nothing slips in behind the erasing.
+        // Checked again under the lock: switching off stores the mode before it erases, so no annotation is
+        // added after the annotations were erased.
         if self.shared.mode().is_off() {
             return;
         }

@@ -1,25 +1,25 @@
-//! What the events of logs have in common, counted: actions, stacks, and contexts with what decides an entry's keys.
+//! Counts of the actions, stacks and contexts of events, which the writer of a file needs beforehand.
 
 use super::ContextId;
 use crate::event::{Action, StackId};
 
-/// Counts over events. A file that is written wants them before its first
-/// event, and this takes one look at 32 bytes each.
+/// Counts over the events of logs. The writer of a file needs them before it writes the first event; to
+/// count, 32 bytes of each event are read once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// By [`Action`].
     pub(crate) actions: [u32; Action::ALL.len()],
-    /// By the stack's number.
+    /// By [`StackId`].
     pub(crate) stacks: Vec<u32>,
-    /// By the context's number.
+    /// By [`ContextId`].
     pub(crate) contexts: Vec<Kinds>,
 }
 
-/// The events of one context: by being an `oom`, twice, and by having a stack.
+/// Counts of the four kinds of events in one context; see [`Tally::kind`].
 pub(crate) type Kinds = [u32; 4];
 
 impl Tally {
-    /// Where [`Kinds`] count such an event.
+    /// Returns the index into [`Kinds`] of an event. The kind decides which keys its entry has in a file.
     #[inline(always)]
     pub(crate) fn kind(is_oom: bool, has_stack: bool) -> usize {
         usize::from(is_oom) * 2 + usize::from(has_stack)
@@ -48,7 +48,7 @@ fn count<T: Clone + Default>(counts: &mut Vec<T>, number: u32, of: impl Fn(&mut 
     *n = n.saturating_add(1);
 }
 
-/// Numbers are given from 0 upward, so this gets as long as their table.
+/// Makes room for `number`. Numbers are consecutive from 0, so `counts` becomes as long as their table.
 #[cold]
 fn grow<T: Clone + Default>(counts: &mut Vec<T>, number: usize) {
     counts.resize(number + 1, T::default());

@@ -1,4 +1,4 @@
-//! The events of one device.
+//! A recorder's interface for the allocator of one device.
 
 use std::sync::Arc;
 
@@ -15,7 +15,40 @@ use crate::{
     sync::settle_loads,
 };
 
-/// Where one device's allocator records. Clones are the same track.
+/// Records the events of one device's allocator. Clones record on the same tape.
+///
+/// An allocator of your own uses a track like this: it captures the stack before it takes its lock, and
+/// records the event while it has the lock, so that the lock's order is the order of the trace.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use memreel::{Action, Address, DeviceId, PoolId, StreamId};
+/// use memreel::integrate::{Event, StackId, Track};
+/// use memreel::recorder::{History, Recorder};
+///
+/// struct Bump {
+///     next: Mutex<u64>,
+///     track: Track,
+/// }
+///
+/// impl Bump {
+///     fn alloc(&self, bytes: u64) -> (Address, StackId) {
+///         let stack = self.track.stack_of_alloc(bytes);
+///         let mut next = self.next.lock().unwrap();
+///         let address = Address(*next);
+///         *next += bytes;
+///         let (stream, pool) = (StreamId::DEFAULT, PoolId::DEFAULT);
+///         self.track.record(Event { action: Action::Alloc, address, size_bytes: bytes, stream, pool, stack });
+///         (address, stack) // kept with the block, for `Track::stack_of_free`
+///     }
+/// }
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let bump = Bump { next: Mutex::new(0x1000), track: recorder.track(DeviceId(0)) };
+/// bump.alloc(64);
+/// assert_eq!(recorder.n_events(DeviceId(0)), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Track {
     shared: Arc<Shared>,
@@ -28,32 +61,35 @@ impl Track {
         Track { shared, device, tape }
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// The stack at the start of an allocation, if the context asks for one.
-    /// Here it is decided, too, whether the filters leave the allocation out.
+    /// Captures the calling thread's stack for an allocation of `bytes` bytes, if
+    /// [`History::context`](super::History::context) includes allocations.
     ///
-    /// Call it before taking the allocator's lock: walking a stack may take
-    /// longer than most allocations. Hand the answer to [`Track::record`], and
-    /// keep it with the block for [`Track::stack_of_free`].
+    /// The result also records whether the filters ([`History::min_size`](super::History::min_size),
+    /// [`History::sample_every`](super::History::sample_every)) exclude this allocation. Call it before taking
+    /// the allocator's lock: walking a stack may take longer than most allocations. Pass the result to
+    /// [`Track::record`], and keep it with the block for [`Track::stack_of_free`].
     #[inline]
     #[must_use]
     pub fn stack_of_alloc(&self, bytes: u64) -> StackId {
         let mode = self.shared.mode();
-        if mode.filters() && self.shared.leaves_out(bytes) {
+        if mode.filters() && self.shared.filters_out(bytes) {
             return StackId::FILTERED;
         }
         self.capture_if(mode, CapturePoint::Alloc)
     }
 
-    /// The stack at the start of a free, if the context asks for one;
-    /// `allocated` is what [`Track::stack_of_alloc`] gave for the block, or
-    /// [`StackId::NONE`] when that is not known yet. What the event then
-    /// carries is [`StackId::of_free`].
+    /// Captures the calling thread's stack for a free, if
+    /// [`History::context`](super::History::context) includes frees.
+    ///
+    /// `allocated` is the result of [`Track::stack_of_alloc`] for the block, or [`StackId::NONE`] if it is not
+    /// known before the allocator's lock is taken. The free's events get
+    /// [`stack_of_free(…).of_free(allocated)`](StackId::of_free).
     #[inline]
     #[must_use]
     pub fn stack_of_free(&self, allocated: StackId) -> StackId {
@@ -64,7 +100,8 @@ impl Track {
         }
     }
 
-    /// The stack of a segment or of a failure, which no filter leaves out.
+    /// Captures the calling thread's stack for the event of a segment or of a failed request. The filters do
+    /// not apply to these.
     #[inline]
     #[must_use]
     pub fn stack_of_segment(&self) -> StackId {
@@ -82,20 +119,20 @@ impl Track {
         stack::capture(&self.shared.stacks)
     }
 
-    /// Records one event, in the order of the calls.
+    /// Records an event; the order of the calls is the order of the trace.
     ///
-    /// An allocator calls this while it holds its own lock, which is what
-    /// gives its events their order. It never fails, and in all but one call in
-    /// a thousand it takes no lock.
+    /// The caller must have its allocator's lock, or otherwise ensure that calls for one device do not
+    /// overlap; for sources without a lock there is [`Track::record_unlocked`]. The call cannot fail, and only
+    /// about one call in a thousand takes a lock of the recorder.
     #[inline]
     pub fn record(&self, event: Event) {
         self.record_at::<ByLock>(event);
     }
 
-    /// Records that a block came back and is free at once: [`Action::FreeRequested`],
-    /// as `requested` is, and the same as [`Action::FreeCompleted`] behind it.
+    /// Records a free that completes at once: `requested` as [`Action::FreeRequested`], followed by the same
+    /// event as [`Action::FreeCompleted`].
     ///
-    /// As two calls of [`Track::record`], but the time is asked for once.
+    /// Like two calls of [`Track::record`], but the clock is read only once.
     #[inline]
     pub fn record_free(&self, requested: Event) {
         let mode = self.shared.mode();
@@ -117,12 +154,10 @@ impl Track {
         }
     }
 
-    /// As [`Track::record`], for sources that hold no lock: their events are
-    /// put in order by time.
+    /// Records an event of a source without a lock; events are ordered by time.
     ///
-    /// Record an allocation before its address is given to anyone, and a free
-    /// before the memory can be handed out again: then no free comes before
-    /// its allocation.
+    /// Record an allocation before its address is passed to another thread, and a free before the memory can
+    /// be allocated again. Then no free precedes its allocation in the trace.
     #[inline]
     pub fn record_unlocked(&self, event: Event) {
         self.record_at::<ByTime>(event);
@@ -141,7 +176,7 @@ impl Track {
         if !mode.keeps(event.action) || Guard::is_held() {
             return;
         }
-        if event.stack.is_filtered() && !self.brings_in(mode, event) {
+        if event.stack.is_filtered() && !self.keeps_filtered(mode, event) {
             return;
         }
         if !mode.keeps_stacks() {
@@ -150,11 +185,11 @@ impl Track {
         writer::write::<T>(&self.shared, &self.tape, event);
     }
 
-    /// Whether the filters leave in what a left-out allocation brought about:
-    /// a segment, or a failure, which then gets a stack of its own.
+    /// Returns whether an event of a filtered-out allocation is recorded nevertheless: a segment or a failure
+    /// that the allocation caused is, and gets a stack captured now.
     #[cold]
     #[inline(never)]
-    fn brings_in(&self, mode: Mode, event: &mut Event) -> bool {
+    fn keeps_filtered(&self, mode: Mode, event: &mut Event) -> bool {
         if matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted) {
             return false;
         }
@@ -162,10 +197,10 @@ impl Track {
         true
     }
 
-    /// What is recorded, at this moment.
+    /// Returns what is recorded up to now.
     pub(crate) fn cut(&self) -> Cut {
         let now = self.shared.clock.now();
-        // Before any length is read: what is written later has a later time.
+        // The clock is read before any chunk's length: events written later have later times.
         settle_loads();
         self.tape.cut(now)
     }

@@ -129,7 +129,7 @@ impl Build for BlockFields {
             "requested_size" => unsigned(value, &mut block.requested_size, Field::RequestedSize),
             "state" => {
                 let name = value.as_text()?;
-                block.state = BlockState::ALL.into_iter().find(|state| state.name() == &**name);
+                block.state = BlockState::ALL.iter().copied().find(|state| state.name() == &**name);
                 block.state.map(|_| Field::State)
             }
             _ => None,

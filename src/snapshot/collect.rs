@@ -12,8 +12,8 @@ use super::{
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
-    recorder::{ContextId, Cut, Key, Log, Recorder, Tally, stack_method},
-    stack::{Symbol, Symbolizer},
+    recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
+    stack::{Symbol, Symbolizer, stack_method},
 };
 
 /// Which PyTorch's keys a snapshot carries.
@@ -56,7 +56,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
     let takes: Vec<Take> = inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
-    let key = recorder.key();
+    let key = recorder.log_tables();
     let mut tally = Tally::default();
     takes.iter().for_each(|take| take.log.count_into(&mut tally));
     let mut collector = Collector::new(recorder, &takes, &tally, dialect);
@@ -163,7 +163,7 @@ impl Collector {
     }
 
     /// The shapes of the entries that there are.
-    fn shapes(&mut self, tally: &Tally, key: &Key, shapes: &mut EntryShapes) {
+    fn shapes(&mut self, tally: &Tally, key: &LogTables, shapes: &mut EntryShapes) {
         for (context, kinds) in (0..).map(ContextId).zip(&tally.contexts) {
             for [is_oom, has_stack] in [[false, false], [false, true], [true, false], [true, true]] {
                 let kind = Tally::kind(is_oom, has_stack);
@@ -330,7 +330,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("trace_alloc_overflowed", Value::Bool(n_lost > 0)),
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
         ("memreel_stack_method", Value::text(stack_method().name())),
-        ("memreel_stacks_refused", Value::unsigned(recorder.n_stacks().n_refused)),
+        ("memreel_stacks_refused", Value::unsigned(recorder.stack_counts().n_refused)),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
         ("roundup_power2_divisions", Value::Dict(divisions.into())),

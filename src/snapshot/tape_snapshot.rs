@@ -3,7 +3,7 @@
 use super::{ShapeId, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, source::traces};
 use crate::{
     event::{Action, StackId},
-    recorder::{ContextId, Entry, Key, Log, Tally},
+    recorder::{ContextId, Entry, Log, LogTables, Tally},
 };
 
 /// What [`collect_lazily`](super::collect_lazily) gives: segments, names, and the events as 32 bytes each on their tapes.
@@ -27,7 +27,7 @@ pub struct TapeSnapshot {
     head: Snapshot,
     /// By device; inventories may share one.
     logs: Vec<Vec<Log>>,
-    key: Key,
+    key: LogTables,
     stacks: Named,
     shapes: EntryShapes,
     /// Of all logs.
@@ -38,7 +38,7 @@ impl TapeSnapshot {
     pub(super) fn new(
         head: Snapshot,
         logs: Vec<Vec<Log>>,
-        key: Key,
+        key: LogTables,
         stacks: Named,
         shapes: EntryShapes,
         tally: Tally,

@@ -75,7 +75,7 @@ impl UseCounts {
 
     /// Every action that is used, with its uses.
     pub fn actions(&self) -> impl Iterator<Item = (Action, u32)> {
-        Action::ALL.into_iter().zip(self.actions).filter(|(_, n_uses)| *n_uses > 0)
+        Action::ALL.iter().copied().zip(self.actions).filter(|(_, n_uses)| *n_uses > 0)
     }
 
     /// Every stack that is used, in the order of first use, with its uses.

@@ -19,24 +19,28 @@ static METHOD: AtomicU8 = AtomicU8::new(0);
 /// misspelt setting must not cost the recording.
 ///
 /// ```
-/// println!("stacks are captured by {}", memreel::recorder::stack_method().name());
+/// println!("stacks are captured by {}", memreel::integrate::stack_method().name());
 /// ```
 #[must_use]
 pub fn stack_method() -> StackMethod {
     in_force().unwrap_or_else(choose)
 }
 
-impl StackMethod {
-    /// Captures every stack of this process by this method from now on, for tests and measurements.
-    ///
-    /// Returns the method in force, which is [`StackMethod::Backtrace`] where memreel
-    /// cannot walk by itself.
-    #[doc(hidden)]
-    pub fn force(self) -> StackMethod {
-        let method = if unwind::prepare().is_some() { self } else { StackMethod::Backtrace };
-        METHOD.store(method as u8, Ordering::Relaxed);
-        method
-    }
+/// Captures every stack of this process by `method` from now on, and returns the method that is used.
+///
+/// That is [`StackMethod::Backtrace`] on systems where memreel has no stack walk of its own. A program whose
+/// stacks contain code of a JIT compiler chooses [`StackMethod::Backtrace`], which alone walks through it.
+///
+/// ```
+/// use memreel::integrate::{StackMethod, set_stack_method, stack_method};
+///
+/// let used = set_stack_method(StackMethod::Backtrace);
+/// assert_eq!(used, stack_method());
+/// ```
+pub fn set_stack_method(method: StackMethod) -> StackMethod {
+    let method = if unwind::prepare().is_some() { method } else { StackMethod::Backtrace };
+    METHOD.store(method as u8, Ordering::Relaxed);
+    method
 }
 
 #[inline(always)]

@@ -36,7 +36,7 @@ mod unwind;
 #[cfg(test)]
 mod tests;
 
-pub use choice::stack_method;
+pub use choice::{set_stack_method, stack_method};
 pub use method::StackMethod;
 pub use names::name_addresses;
 pub use source::{FrameSource, SourceFrame};

@@ -16,7 +16,10 @@ use std::{
 /// ```
 /// use std::sync::Arc;
 ///
-/// use memreel::recorder::{FrameSource, Recorder, SourceFrame};
+/// use memreel::{
+///     integrate::{FrameSource, SourceFrame},
+///     recorder::Recorder,
+/// };
 ///
 /// /// An interpreter whose one frame is at a line of `script.py`.
 /// struct Interpreter;

@@ -109,7 +109,7 @@ fn the_pairs_that_skip_actions_tore_apart_are_whole_again() {
             let count = |trace: &[TraceEntry], action| {
                 trace.iter().filter(|entry| entry.action == Some(action)).count()
             };
-            for action in Action::ALL {
+            for action in Action::ALL.iter().copied() {
                 assert_eq!(count(trace, action), count(original, action), "seed {seed}, {action:?}");
             }
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use memreel::{
-    Allocation, BlockState, InventorySegment, PoolKind,
+    Allocation, BlockState, PoolKind,
     allocator::{MemoryStats, PoolStat, Stat},
+    integrate::InventorySegment,
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
@@ -175,7 +176,7 @@ pub(crate) fn larger(a: Sums, b: Sums) -> Sums {
 
 /// A segment as the model sees it.
 pub(crate) fn stretch(segment: &InventorySegment) -> Stretch {
-    let block = |block: &memreel::InventoryBlock| {
+    let block = |block: &memreel::integrate::InventoryBlock| {
         // What a free block says of its last request depends on that order too.
         let requested = if block.state.is_active() { block.requested_bytes } else { 0 };
         (block.size_bytes, requested, block.state)

@@ -18,9 +18,10 @@ use std::{
 };
 
 use memreel::{
-    Action, Allocation, CachingAllocator, DeviceId, Inventory, PoolId, StreamId,
+    Action, Allocation, CachingAllocator, DeviceId, PoolId, StreamId,
     allocator::{MemoryStats, PoolOptions, Route, Settings},
     device::{Device, Simulated},
+    integrate::Inventory,
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, Snapshot, Value, collect},
     validate::{Severity, validate},

@@ -387,22 +387,22 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     assert_eq!(states, expected, "the gaps are blocks too");
     assert_eq!((snapshot.segments[1].total_size, snapshot.segments[1].device), (100, DeviceId(1)));
 
-    ledger.free_completed(at(0));
-    ledger.free(at(2048));
-    ledger.segment_free(at(0));
-    ledger.free(Address(0x9000_0000));
+    assert!(ledger.free_completed(at(0)));
+    assert!(ledger.free(at(2048)));
+    assert!(ledger.segment_free(at(0)));
+    assert!(ledger.free(Address(0x9000_0000)));
     assert_eq!(ledger.n_contradictions(), 0);
     assert!(memreel::snapshot::collect(&recorder, &[&ledger], Default::default()).segments.is_empty());
 }
 
 #[test]
-fn a_ledger_counts_what_contradicts_it() {
+fn a_ledger_refuses_and_counts_contradicting_reports() {
     let recorder = Recorder::new();
     recorder.record_history(&History::all());
     let ledger = recorder.ledger(DeviceId(0));
     ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT);
     ledger.alloc(Address(4096), 1024, StreamId::DEFAULT);
-    let contradictions: [&dyn Fn(); 10] = [
+    let contradictions: [&dyn Fn() -> bool; 10] = [
         &|| ledger.alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
         &|| ledger.segment_alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
         &|| ledger.segment_alloc(Address(6000), 10, StreamId::DEFAULT),
@@ -415,7 +415,7 @@ fn a_ledger_counts_what_contradicts_it() {
         &|| ledger.segment_free(Address(1)),
     ];
     for (index, report) in contradictions.iter().enumerate() {
-        report();
+        assert!(!report(), "report {index} was taken");
         assert_eq!(ledger.n_contradictions(), index as u64 + 1, "report {index}");
     }
     assert_eq!(recorder.n_events(DeviceId(0)), 2, "none was recorded");

@@ -3,8 +3,9 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use memreel::{
-    Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
+    Allocation, CachingAllocator, DeviceId, StreamId,
     device::{Device, Simulated},
+    integrate::Inventory,
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
 };

@@ -12,8 +12,9 @@ use std::{
 };
 
 use memreel::{
-    Allocation, CachingAllocator, DeviceId, Inventory, StreamId,
+    Allocation, CachingAllocator, DeviceId, StreamId,
     device::{Device, Simulated},
+    integrate::Inventory,
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
     validate::{Severity, validate},

@@ -11,9 +11,10 @@ use std::{
 };
 
 use memreel::{
-    Action, Address, DeviceId, Event, Inventory, PoolId, Reel, StackId, StreamId,
+    Action, Address, DeviceId, PoolId, Reel, StreamId,
     device::Simulated,
-    recorder::{Context, FrameSource, History, Recorder, SourceFrame, Track, sample_weight},
+    integrate::{Event, FrameSource, Inventory, SourceFrame, StackId, Track},
+    recorder::{Context, History, Recorder, sample_weight},
     snapshot::{Dialect, Snapshot, TraceEntry, Value, collect},
     validate::{Severity, validate},
 };

@@ -7,9 +7,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use memreel::{
-    Allocation, BlockState, CachingAllocator, DeviceId, Error, Inventory, PoolId, StreamId,
+    Allocation, BlockState, CachingAllocator, DeviceId, Error, PoolId, StreamId,
     allocator::{PoolOptions, Route},
     device::{Limit, Simulated},
+    integrate::Inventory,
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, Snapshot, collect},
 };

@@ -79,8 +79,8 @@ impl<'a> Census<'a> {
             kinds: [0; 2],
             next_id: 0,
         };
-        census.actions = Action::ALL.map(|action| census.text(action.name(), 0));
-        census.states = BlockState::ALL.map(|state| census.text(state.name(), 0));
+        census.actions = std::array::from_fn(|index| census.text(Action::ALL[index].name(), 0));
+        census.states = std::array::from_fn(|index| census.text(BlockState::ALL[index].name(), 0));
         census.kinds = [PoolKind::Small, PoolKind::Large].map(|kind| census.text(kind.name(), 0));
         census.count(document);
         census.assign_short_numbers();

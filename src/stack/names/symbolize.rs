@@ -9,6 +9,7 @@ use super::{
     super::{
         landmark,
         modules::{self, Generation},
+        source::SourceFrame,
     },
     symbol::Symbol,
     target::{self, Key, Named, Target},
@@ -41,16 +42,32 @@ pub(crate) struct Symbolizer {
     walker: Option<Arc<str>>,
 }
 
-/// Names addresses of the modules loaded now, with an empty memory; returns the number of their
-/// frames. For measurements.
-#[doc(hidden)]
-pub fn name_addresses(addresses: &[usize]) -> usize {
+/// Returns the frames behind return addresses of this process, as a snapshot names them: one list for each
+/// address, innermost first.
+///
+/// An address has several frames where calls were inlined, and one whose name is a number if no function is
+/// known there. Name many addresses in one call: the files of a module are read once for all its addresses.
+///
+/// ```
+/// fn caller() {}
+/// let within = caller as fn() as usize + 1;
+/// let frames = memreel::integrate::name_addresses(&[within]);
+/// assert!(!frames[0].is_empty());
+/// ```
+#[must_use]
+pub fn name_addresses(addresses: &[usize]) -> Vec<Vec<SourceFrame>> {
     let (mut symbolizer, now) = (Symbolizer::default(), modules::now());
     symbolizer.prepare([(addresses, now)].into_iter());
-    let n_calls = |address: &usize| -> usize {
-        symbolizer.named(&[*address], now).iter().map(|known| known.calls.len()).sum()
+    let frame = |call: &Call| SourceFrame {
+        name: (*call.symbol.name).into(),
+        filename: (*call.symbol.filename).into(),
+        line: call.symbol.line,
     };
-    addresses.iter().map(n_calls).sum()
+    let mut frames = |address: &usize| -> Vec<SourceFrame> {
+        let known = symbolizer.named(&[*address], now);
+        known.iter().flat_map(|known| known.calls.iter()).map(frame).collect()
+    };
+    addresses.iter().map(&mut frames).collect()
 }
 
 impl Symbolizer {

@@ -1,0 +1,85 @@
+//! For authors of allocators and interpreters: what connects them to a recorder.
+//!
+//! A program that uses memreel's own allocator, or a [`Ledger`](crate::recorder::Ledger), does not need this
+//! module. You need it if your allocator keeps a list of its blocks, runs where a ledger cannot (inside the
+//! process's own allocator), or if your interpreter has stacks that machine code does not show.
+//!
+//! | you have | you implement or call |
+//! |---|---|
+//! | an allocator with a lock and a list of its blocks | [`Track::record`] for each event, [`Inventory`] for snapshots |
+//! | a source of events without a lock | [`Track::record_unlocked`] |
+//! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
+//! | memory of a kind that memreel does not know | [`Device`](crate::device::Device) |
+//!
+//! # Duties of an allocator
+//!
+//! - Capture the stack ([`Track::stack_of_alloc`]) before you take your lock, and keep the [`StackId`] with the
+//!   block: its free needs it ([`StackId::of_free`]).
+//! - Record an event while you have your lock. The order of the calls is the order of the trace.
+//! - Record a free before the memory can be allocated again.
+//! - While [`Inventory::inspect`] runs, record no event from another thread: your lock, held during the call,
+//!   ensures that. This is why the trace and the segments of a snapshot agree.
+//!
+//! # Example
+//!
+//! A snapshot of an allocator with one segment of one block:
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use memreel::{Action, Address, BlockState, DeviceId, PoolId, PoolKind, StreamId};
+//! use memreel::integrate::{Event, Inventory, InventoryBlock, InventorySegment, Track};
+//! use memreel::recorder::{History, Recorder};
+//! use memreel::snapshot::{Dialect, collect};
+//!
+//! struct Arena {
+//!     track: Track,
+//!     segments: Mutex<Vec<InventorySegment>>,
+//! }
+//!
+//! impl Arena {
+//!     fn grow(&self, address: Address, size_bytes: u64) {
+//!         let stack = self.track.stack_of_segment();
+//!         let mut segments = self.segments.lock().unwrap();
+//!         let state = BlockState::Inactive;
+//!         let block = InventoryBlock { address, size_bytes, requested_bytes: 0, state, stack };
+//!         let (stream, pool) = (StreamId::DEFAULT, PoolId::DEFAULT);
+//!         segments.push(InventorySegment {
+//!             address,
+//!             size_bytes,
+//!             stream,
+//!             kind: PoolKind::Large,
+//!             pool,
+//!             is_expandable: false,
+//!             stack,
+//!             blocks: vec![block],
+//!         });
+//!         self.track.record(Event { action: Action::SegmentAlloc, address, size_bytes, stream, pool, stack });
+//!     }
+//! }
+//!
+//! impl Inventory for Arena {
+//!     fn device(&self) -> DeviceId {
+//!         self.track.device()
+//!     }
+//!
+//!     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+//!         look(&self.segments.lock().unwrap());
+//!     }
+//! }
+//!
+//! let recorder = Recorder::new();
+//! recorder.record_history(&History::all());
+//! let arena = Arena { track: recorder.track(DeviceId(0)), segments: Mutex::default() };
+//! arena.grow(Address(0x10_0000), 4 << 20);
+//! let snapshot = collect(&recorder, &[&arena], Dialect::default());
+//! assert_eq!(snapshot.segments[0].total_size, 4 << 20);
+//! ```
+#![forbid(unsafe_code)]
+
+#[doc(inline)]
+pub use crate::{
+    event::{Event, StackId},
+    inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
+    recorder::track::Track,
+    stack::{FrameSource, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method},
+};
