@@ -1,10 +1,38 @@
-//! memreel records what happens to memory, and writes what it recorded as
-//! PyTorch memory snapshots, which <https://pytorch.org/memory_viz> draws.
+//! memreel is a flight recorder for the memory of GPUs and hosts. It records what allocators do, with the
+//! stacks that caused it, and writes PyTorch memory snapshots, which <https://pytorch.org/memory_viz> shows.
 //!
-//! Use it in place of your allocator, or report to it from your own. It gives
-//! you a file that shows which allocation was live when, made by which line of
-//! your program, how segments are cut into blocks, and why a request failed
-//! although memory was reserved.
+//! **You give** it your allocations: use memreel's caching allocator instead of your own, or report to it what
+//! your allocator does.
+//!
+//! **You get** a snapshot, in memory or as a file:
+//!
+//! - which block was live when, and which line of your program allocated it,
+//! - how each segment is divided into blocks, and how much of it is unused,
+//! - why a request failed although memory was reserved,
+//! - answers as data: the stacks at the peak, leaks, a failed request explained, the same program under other
+//!   allocator settings.
+//!
+//! **Your duties** are few:
+//!
+//! - Build with line tables (`debug = "line-tables-only"` in the profile that you ship). Without them, frames
+//!   have no file and no line.
+//! - Switch recording on *before* the allocations that you want to see.
+//! - If you report for your own allocator, report a free before the memory can be allocated again.
+//! - Use a bounded set of scope names.
+//!
+//! **It is not for** watching `malloc`: only allocations through memreel's allocator, or reported to it, are
+//! recorded. It does not capture Python frames by itself (an interpreter can add its frames, see
+//! [`integrate::FrameSource`]). The host device needs Linux. An n-dimensional array type is included
+//! ([`Buffer`]), but memreel is not a tensor library.
+//!
+//! # Recipes
+//!
+//! Each of these is also a program in `examples/`, in the same order.
+//!
+//! ## Record and save
+//!
+//! The functions at the root use one [`Reel`] for the whole process, with the host as device 0. They have the
+//! names of `torch.cuda` and `torch.cuda.memory`.
 //!
 //! ```
 //! use memreel::{Buffer, recorder::History};
@@ -21,26 +49,123 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! The functions at the root work on one process-wide [`Reel`] with the host
-//! as device 0. [`Reel::builder`] makes others: several devices, limits,
-//! simulated memory. [`recorder::Recorder::ledger`] records for an allocator
-//! that is not memreel's.
+//! ## Wrap your allocator
 //!
-//! # From an allocation to a byte
+//! A [`Ledger`](recorder::Ledger) takes the reports of any allocator and keeps the list of its blocks.
 //!
-//! In the order of the walk: a [`device`] gives segments, the [`allocator`]
-//! cuts them into blocks and reports every change to the [`recorder`], a
-//! [`snapshot`](mod@snapshot) is collected from both, and [`pickle`] writes it.
-//! [`analysis`] answers questions about a snapshot, [`whatif`] runs what a snapshot recorded under other settings.
-//! [`validate`](mod@validate) checks a snapshot against the rules of the format, [`rewrite`] makes other snapshots
-//! of a snapshot, and [`export`] writes it in the formats of other tools.
-//! `ARCHITECTURE.md` tells the whole walk.
+//! ```
+//! use memreel::{Address, DeviceId, StreamId, recorder::{History, Recorder}, snapshot};
 //!
-//! # What it does not do
+//! let recorder = Recorder::new();
+//! recorder.record_history(&History::all());
+//! let ledger = recorder.ledger(DeviceId(0));
 //!
-//! It does not watch `malloc`, and it sees no Python frames. NVIDIA devices come
-//! with the feature `cuda`; a C interface is the package `memreel-capi`. The host device needs Linux. Stacks have files and lines
-//! only where the program has line tables: set `debug = "line-tables-only"` in the profile you ship.
+//! let block = vec![0_u8; 4096]; // from your allocator
+//! let address = Address(block.as_ptr().addr() as u64);
+//! ledger.alloc(address, 4096, StreamId::DEFAULT);
+//! let during = snapshot::collect(&recorder, &[&ledger], snapshot::Dialect::default());
+//! ledger.free(address); // before the memory can be allocated again
+//! drop(block);
+//!
+//! assert_eq!(during.segments.len(), 1);
+//! ```
+//!
+//! If your allocator already keeps such a list, or if it is the process's `GlobalAlloc`, use
+//! [`integrate::Track`] and implement [`integrate::Inventory`].
+//!
+//! ## Save a snapshot when memory runs out
+//!
+//! ```
+//! use memreel::{Reel, device::Simulated, recorder::History};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("oom.pickle");
+//! let reel = Reel::builder()
+//!     .device(Simulated::new(1 << 30))
+//!     .history(History::all())
+//!     .save_on_oom(&path)
+//!     .build()?;
+//! let error = reel.alloc(2 << 30).unwrap_err();
+//! assert!(error.is_out_of_memory());
+//! assert!(path.exists(), "the error's text names the file");
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! ## Read and analyse
+//!
+//! [`pickle::load`] reads snapshots of memreel and of PyTorch 2.0 to 2.15. The records are plain data;
+//! [`analysis`] answers questions about them.
+//!
+//! ```
+//! use memreel::{BlockState, Reel};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("snapshot.pickle");
+//! # let reel = Reel::builder().build()?;
+//! # let block = reel.alloc(1 << 20)?;
+//! # reel.save(&path)?;
+//! let snapshot = memreel::pickle::load(&path)?;
+//! for segment in &snapshot.segments {
+//!     let is_free = |block: &&memreel::snapshot::Block| block.state == Some(BlockState::Inactive);
+//!     let free: u64 = segment.blocks.iter().filter(is_free).map(|block| block.size).sum();
+//!     println!("{} of {} bytes are unused", free, segment.total_size);
+//! }
+//! # drop(block);
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! ## Gate in a test
+//!
+//! [`assert_peak!`] and [`assert_live!`] fail with a list of the stacks that have the memory.
+//!
+//! ```
+//! use memreel::{Reel, recorder::History};
+//!
+//! let reel = Reel::builder().history(History::all()).build()?;
+//! drop(reel.alloc(1 << 20)?); // the code under test
+//! memreel::assert_peak!(reel.snapshot(), 1 << 20); // at most 1 MiB in use at any time
+//! memreel::assert_live!(reel.snapshot(), 0); // nothing is left
+//! # Ok::<(), memreel::Error>(())
+//! ```
+//!
+//! ## Record a GPU
+//!
+//! With the feature `cuda`, `device::Cuda` is the memory of an NVIDIA GPU and `Reel::cuda` allocates typed
+//! memory for cudarc's streams; `examples/06_cuda.rs` launches a kernel on it.
+//!
+//! ```ignore
+//! let reel = Reel::builder().device(Cuda::new(0)?).history(History::all()).build()?;
+//! let x = reel.cuda(0)?.copy_from(&[1.0_f32; 1000], &stream)?;
+//! ```
+//!
+//! # Rooms
+//!
+//! The modules in the order in which an allocation passes through them. Each depends only on those above it;
+//! `ARCHITECTURE.md` in the repository follows one allocation from the request to the byte in the file.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`device`] | supplies memory: the host, a GPU, or a simulated device, with or without a limit |
+//! | [`recorder`] | records events with their times, stacks and scopes, for any allocator |
+//! | [`integrate`] | connects allocators and interpreters that are not memreel's to a recorder |
+//! | [`allocator`] | the caching allocator: PyTorch's rules for segments, blocks and streams |
+//! | [`snapshot`](mod@snapshot) | the records of a snapshot, and how they are collected |
+//! | [`history`] | what a trace means: final blocks, lives, scopes, and how far a file can be trusted |
+//! | [`pickle`] | reads and writes snapshot files |
+//! | [`validate`](mod@validate) | checks a file against the rules of the format |
+//! | [`analysis`] | answers questions: the peak, top stacks, leaks, fragmentation, a failed request |
+//! | [`rewrite`] | derives snapshots: smaller, repaired, merged |
+//! | [`export`] | writes the formats of other tools |
+//! | [`whatif`] | replays a recorded history under other allocator settings |
+//!
+//! # Cargo features
+//!
+//! | feature | what it adds | default |
+//! |---|---|---|
+//! | `cuda` | NVIDIA devices through cudarc, which loads the driver at run time | off |
+//! | `cuda-nvrtc` | cudarc's kernel compiler, for an example | off |
+//!
+//! The program `memreel` is the package `memreel-cli`, and the C interface is `memreel-capi`.
 
 mod sync;
 mod event;
@@ -51,6 +176,7 @@ mod torch;
 pub mod device;
 mod stack;
 pub mod recorder;
+pub mod integrate;
 pub mod allocator;
 mod buffer;
 pub mod snapshot;
@@ -63,7 +189,6 @@ pub mod export;
 pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-pub mod integrate;
 mod reel;
 mod process;
 #[cfg(test)]

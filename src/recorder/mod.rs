@@ -73,7 +73,7 @@ pub(crate) use track::Track;
 
 use crate::{
     event::{DeviceId, StackId},
-    stack::{FrameSource, StackInterner, StackParts},
+    stack::{FrameSource, StackInterner, StackParts, stack_method},
     sync::{AtomicU64 as SyncU64, Mutex, MutexGuard},
 };
 use clock::Clock;

@@ -17,6 +17,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("device", &["error", "event"]),
     ("stack", &["sync", "error", "event"]),
     ("recorder", &["sync", "error", "event", "inventory", "stack"]),
+    ("integrate", &["event", "inventory", "device", "stack", "recorder"]),
     ("allocator", &["sync", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "device", "allocator"]),
     ("cuda", &["error", "event", "device", "allocator"]),
