@@ -1,4 +1,5 @@
 //! Typed arrays in the caching allocator: views share the storage, copies allocate.
+#![forbid(unsafe_code)]
 
 mod layout;
 mod storage;

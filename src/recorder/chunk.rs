@@ -1,4 +1,5 @@
 //! A fixed-size run of one thread's events, written without a lock and readable while it is written.
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 

@@ -2,6 +2,7 @@
 //!
 //! Reading the counter takes a third of the time of reading the system's clock. The length of a tick is
 //! measured when a snapshot is taken, not when an event is recorded.
+#![forbid(unsafe_code)]
 
 use crate::sync;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

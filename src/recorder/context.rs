@@ -1,4 +1,5 @@
 //! What many events have in common (stream, pool, scope), as a number of four bytes.
+#![forbid(unsafe_code)]
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;

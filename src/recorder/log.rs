@@ -1,4 +1,5 @@
 //! The events of a tape at one time, in order.
+#![forbid(unsafe_code)]
 
 use std::{ops::Range, sync::Arc};
 

@@ -33,7 +33,7 @@
 //!
 //! # How an event is recorded
 //!
-//! [`Track::record`](crate::integrate::Track::record) reads the mode (off: one load and one branch), encodes
+//! [`Track::record`] reads the mode (off: one load and one branch), encodes
 //! the event in 32 bytes (`log.rs`) and appends it to the calling thread's chunk (`writer.rs`, `chunk.rs`). A
 //! full chunk goes to the device's tape (`tape.rs`), which drops the oldest ones. A snapshot cuts the tape at
 //! one time without stopping the threads and puts the events in order (`log.rs`).

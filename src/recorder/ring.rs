@@ -1,4 +1,5 @@
 //! A bounded queue of the newest entries, with a count of those it dropped.
+#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 

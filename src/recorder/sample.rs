@@ -1,4 +1,5 @@
 //! Sampling: which allocations are recorded when one in every N bytes is.
+#![forbid(unsafe_code)]
 
 use std::{
     cell::Cell,

@@ -1,4 +1,5 @@
 //! Scopes: named parts of a thread's work, which events carry as `user_metadata`.
+#![forbid(unsafe_code)]
 
 use std::{
     cell::{Cell, RefCell},

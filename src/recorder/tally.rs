@@ -1,4 +1,5 @@
 //! Counts of the actions, stacks and contexts of events, which the writer of a file needs beforehand.
+#![forbid(unsafe_code)]
 
 use super::ContextId;
 use crate::event::{Action, StackId};

@@ -11,6 +11,7 @@
 //!
 //! The oldest full chunk is dropped when the chunks that begin after it hold the capacity. So a tape uses
 //! the memory of its capacity and of two more chunks for each thread.
+#![forbid(unsafe_code)]
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,5 @@
 //! A recorder's interface for the allocator of one device.
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 

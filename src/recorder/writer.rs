@@ -2,6 +2,7 @@
 //!
 //! An event takes a few dozen instructions, so every rare case here is a separate function that is not
 //! inlined: a new context, a full chunk, another tape, missing thread-local storage.
+#![forbid(unsafe_code)]
 
 use std::{
     cell::RefCell,

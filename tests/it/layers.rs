@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("recorder", &["sync", "error", "event", "inventory", "stack"]),
     ("integrate", &["event", "inventory", "device", "stack", "recorder"]),
     ("allocator", &["sync", "error", "event", "inventory", "torch", "device", "recorder"]),
-    ("buffer", &["error", "event", "device", "allocator"]),
+    ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["error", "event", "device", "allocator"]),
     ("snapshot", &["error", "event", "inventory", "stack", "recorder"]),
     ("history", &["event", "inventory", "snapshot"]),
@@ -40,14 +40,13 @@ const ROOMS: &[(&str, &[&str])] = &[
             "device",
             "recorder",
             "allocator",
-            "buffer",
             "cuda",
             "inventory",
             "snapshot",
             "pickle",
         ],
     ),
-    ("process", &["error", "event", "device", "recorder", "allocator", "buffer", "snapshot", "reel"]),
+    ("process", &["error", "recorder", "allocator", "snapshot", "reel"]),
 ];
 
 fn src() -> &'static Path {
