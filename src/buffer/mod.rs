@@ -1,5 +1,4 @@
 //! Typed arrays in the caching allocator: views share the storage, copies allocate.
-#![forbid(unsafe_code)]
 
 mod layout;
 mod storage;

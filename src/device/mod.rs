@@ -26,7 +26,7 @@ pub struct Mark(pub u64);
 /// Gives memory in segments, and says when a stream has passed a mark.
 ///
 /// An allocator asks a device for nothing else. Every implementation passes
-/// the contract suite in `tests/it/device_contract.rs`.
+/// the contract suite in `tests/it/allocator/device_contract.rs`.
 ///
 /// # Safety
 /// Until [`Device::segment_free`], a range that [`Device::segment_alloc`]

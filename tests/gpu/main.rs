@@ -6,10 +6,10 @@
 //! `--repeat FILE…` runs the requests of snapshots again, without a GPU.
 //! Recordings come from the folder `MEMREEL_SCENARIOS`, by default from `fixtures`.
 
-#[path = "../it/device_contract.rs"]
+#[path = "../it/allocator/device_contract.rs"]
 #[allow(dead_code, unused_imports)]
 mod device_contract;
-#[path = "../it/replay.rs"]
+#[path = "../it/allocator/replay.rs"]
 #[allow(dead_code)]
 mod replay;
 
@@ -42,11 +42,13 @@ const TESTS: &[(&str, fn())] = &[
 ];
 
 fn contract() {
+    use device_contract::Ranges;
+
     let device = live::Live::new();
     let stream = device.streams(2)[1];
-    device_contract::keeps_the_contract_on(&device, stream);
+    device_contract::keeps_the_contract_on(&device, stream, Ranges::Supported);
     let limited = memreel::device::Limit::new(device, 100 << 20);
-    device_contract::keeps_the_contract_on(&limited, stream);
+    device_contract::keeps_the_contract_on(&limited, stream, Ranges::Supported);
 }
 
 fn main() {

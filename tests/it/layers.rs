@@ -34,17 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "reel",
-        &[
-            "error",
-            "event",
-            "device",
-            "recorder",
-            "allocator",
-            "cuda",
-            "inventory",
-            "snapshot",
-            "pickle",
-        ],
+        &["error", "event", "device", "recorder", "allocator", "cuda", "inventory", "snapshot", "pickle"],
     ),
     ("process", &["error", "recorder", "allocator", "snapshot", "reel"]),
 ];

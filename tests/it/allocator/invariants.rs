@@ -9,7 +9,7 @@ use memreel::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use crate::model::{Stretch, Sums, Told};
+use super::model::{Stretch, Sums, Told};
 
 pub(crate) type Checked = Result<(), TestCaseError>;
 

@@ -354,10 +354,10 @@ fn frames_have_full_paths_and_lines_innermost_first() {
     let stack = snapshot.device_traces[0][1].stack.unwrap();
     let frames: Vec<_> = snapshot.stacks.frames(stack).collect();
     let here = frames[0];
-    assert_eq!(&*here.name, "it::recorder::allocates_here", "without a hash");
-    assert!(here.filename.ends_with("tests/it/recorder.rs"), "{}", here.filename);
+    assert_eq!(&*here.name, "it::recorder::recording::allocates_here", "without a hash");
+    assert!(here.filename.ends_with("tests/it/recorder/recording.rs"), "{}", here.filename);
     assert!(std::path::Path::new(&*here.filename).is_absolute(), "{}", here.filename);
-    let source = include_str!("recorder.rs");
+    let source = include_str!("recording.rs");
     let line = source.lines().position(|line| line.contains("fn allocates_here")).unwrap() as u64 + 2;
     assert_eq!(here.line, line);
     assert!(frames[1].name.contains("frames_have_full_paths"), "{}", frames[1].name);

@@ -31,7 +31,7 @@ use proptest::{
     test_runner::{RngSeed, TestCaseError, TestError, TestRunner},
 };
 
-use crate::{
+use super::{
     invariants::{Checked, check_live, check_pairs, check_recounts, check_tiling, larger, of_pools, stretch},
     model::{Model, Refused, Stretch, Sums, Told},
     program::{Program, Request, program},

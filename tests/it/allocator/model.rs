@@ -15,7 +15,7 @@ use memreel::{
     device::{Device, Mark, Simulated},
 };
 
-use crate::invariants::sum;
+use super::invariants::sum;
 
 const MIB: u64 = 1 << 20;
 const DEFAULT: PoolId = PoolId::DEFAULT;

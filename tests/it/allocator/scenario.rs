@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::replay::{Recording, difference};
+use super::replay::{Recording, difference};
 
 fn folder() -> PathBuf {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/scenarios");

@@ -20,7 +20,9 @@ use memreel::{
     validate::{Severity, validate},
 };
 
-use crate::invariants::{check_live, check_recounts, check_tiling};
+use crate::random::Random;
+
+use super::invariants::{check_live, check_recounts, check_tiling};
 
 const MIB: u64 = 1 << 20;
 const N_THREADS: u64 = 2;
@@ -39,24 +41,13 @@ struct Stage {
     n_snapshots: AtomicU64,
 }
 
-/// Marsaglia's xorshift: the same numbers every time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn bytes(&mut self) -> u64 {
-        match self.below(100) {
-            0..60 => 1 + self.below(8192),
-            60..85 => 1 + self.below(2 * MIB),
-            85..98 => MIB + self.below(12 * MIB),
-            _ => 10 * MIB + self.below(60 * MIB),
-        }
+/// Returns a size in bytes: mostly small, sometimes large.
+fn bytes(random: &mut Random) -> u64 {
+    match random.below(100) {
+        0..60 => 1 + random.below(8192),
+        60..85 => 1 + random.below(2 * MIB),
+        85..98 => MIB + random.below(12 * MIB),
+        _ => 10 * MIB + random.below(60 * MIB),
     }
 }
 
@@ -77,8 +68,8 @@ impl Stage {
         }
     }
 
-    fn alloc(&self, dice: &mut Dice, live: &mut Vec<Allocation>) {
-        match self.allocator.alloc(dice.bytes(), StreamId::from_handle(dice.below(N_STREAMS))) {
+    fn alloc(&self, random: &mut Random, live: &mut Vec<Allocation>) {
+        match self.allocator.alloc(bytes(random), StreamId::from_handle(random.below(N_STREAMS))) {
             Ok(block) => {
                 self.n_allocs.fetch_add(1, Ordering::Relaxed);
                 live.push(block);
@@ -91,9 +82,9 @@ impl Stage {
         }
     }
 
-    fn free(&self, dice: &mut Dice, live: &mut Vec<Allocation>) {
+    fn free(&self, random: &mut Random, live: &mut Vec<Allocation>) {
         if !live.is_empty() {
-            let place = dice.below(live.len() as u64) as usize;
+            let place = random.below(live.len() as u64) as usize;
             drop(live.swap_remove(place));
         }
     }
@@ -108,9 +99,9 @@ impl Stage {
     }
 
     /// The rarer operations.
-    fn change(&self, dice: &mut Dice) {
-        let stream = StreamId::from_handle(dice.below(N_STREAMS));
-        match dice.below(40) {
+    fn change(&self, random: &mut Random) {
+        let stream = StreamId::from_handle(random.below(N_STREAMS));
+        match random.below(40) {
             0 => self.allocator.empty_cache().unwrap(),
             1 => self.allocator.update_settings("expandable_segments:True").unwrap(),
             2 => self.allocator.update_settings("expandable_segments:False,max_split_size_mb:25").unwrap(),
@@ -119,7 +110,7 @@ impl Stage {
                 self.allocator.inspect(&mut |segments| is_tiled = check_tiling(segments));
                 is_tiled.unwrap();
             }
-            4 if dice.below(20) == 0 => {
+            4 if random.below(20) == 0 => {
                 let snapshot =
                     collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
                 assert!(snapshot.device_traces[0].len() <= N_ENTRIES);
@@ -132,17 +123,17 @@ impl Stage {
 
     /// One thread's part. What it still holds at the end comes back.
     fn work(&self, thread: u64) -> Vec<Allocation> {
-        let (mut dice, mut live) = (Dice(0x9e37_79b9_7f4a_7c15 + thread), Vec::new());
+        let (mut random, mut live) = (Random::new(thread), Vec::new());
         for _ in 0..N_OPERATIONS / N_THREADS {
-            match dice.below(1000) {
-                0..430 if live.len() < 300 => self.alloc(&mut dice, &mut live),
-                0..850 => self.free(&mut dice, &mut live),
+            match random.below(1000) {
+                0..430 if live.len() < 300 => self.alloc(&mut random, &mut live),
+                0..850 => self.free(&mut random, &mut live),
                 850..960 if !live.is_empty() => {
-                    let block: &Allocation = &live[dice.below(live.len() as u64) as usize];
-                    block.record_stream(StreamId::from_handle(dice.below(N_STREAMS)));
+                    let block: &Allocation = &live[random.below(live.len() as u64) as usize];
+                    block.record_stream(StreamId::from_handle(random.below(N_STREAMS)));
                 }
                 850..990 => self.hand_over(&mut live),
-                _ => self.change(&mut dice),
+                _ => self.change(&mut random),
             }
         }
         live
