@@ -4,9 +4,9 @@
 //! reference counts. A device's own lock is always std's too: it is taken last and released before any other
 //! call.
 
-use std::cell::Cell;
 #[cfg(not(loom))]
 use std::thread::LocalKey;
+use std::{cell::Cell, sync::PoisonError};
 
 #[cfg(loom)]
 use loom::thread::LocalKey;
@@ -37,6 +37,12 @@ macro_rules! loom_thread_local {
 
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
+
+/// Locks a mutex, also if a thread panicked while it had the lock: every critical section of the callers
+/// leaves its data consistent.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Marks a piece of work on this thread that must not start again inside itself.
 ///

@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Result},
     event::{PoolId, StackId, StreamId},
     recorder::Track,
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, lock},
     torch,
 };
 
@@ -61,7 +61,7 @@ impl Shared {
     }
 
     pub(super) fn oom_observers(&self) -> MutexGuard<'_, Vec<Arc<OomObserver>>> {
-        self.oom_observers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.oom_observers)
     }
 
     #[cold]
@@ -79,7 +79,7 @@ impl Shared {
     pub(super) fn heap(&self) -> MutexGuard<'_, Heap> {
         // A panic below the lock would be a bug in the heap; what it leaves is
         // still better freed from than lost, so the poison is not passed on.
-        self.heap.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.heap)
     }
 
     pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {

@@ -4,7 +4,7 @@
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use super::ScopeId;
+use super::scope_names::ScopeId;
 use crate::event::{PoolId, StreamId};
 
 /// The stream, pool and scope of an event.

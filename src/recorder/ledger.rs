@@ -1,13 +1,13 @@
 //! Records for an allocator that does not keep an inventory of its blocks.
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, sync::PoisonError};
+use std::collections::BTreeMap;
 
-use super::Track;
+use super::track::Track;
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, lock},
 };
 
 /// Records the reports of an allocator that is not memreel's, and keeps the list of its blocks for snapshots.
@@ -212,7 +212,7 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, LedgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

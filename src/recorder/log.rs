@@ -4,14 +4,16 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    ScopeId,
     chunk::{Chunk, N_WORDS},
     clock::{Scale, Ticks},
     context::{ContextId, EventContext},
+    scope_names::ScopeId,
     tally::Tally,
-    tape::ACTION_BITS,
 };
 use crate::event::{Action, Address, Event, PoolId, StackId};
+
+/// Low bits of an event's order word that hold its action; the bits above hold its ticks.
+pub(super) const ACTION_BITS: u32 = 4;
 
 /// An event with the time and the scope that the recorder added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Counts of the actions, stacks and contexts of events, which the writer of a file needs beforehand.
 #![forbid(unsafe_code)]
 
-use super::ContextId;
+use super::context::ContextId;
 use crate::event::{Action, StackId};
 
 /// Counts over the events of logs. The writer of a file needs them before it writes the first event; to

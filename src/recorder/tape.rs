@@ -18,11 +18,13 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{chunk::Chunk, clock::Ticks, guard::Guard, lock, log::Cut};
-use crate::sync::{AtomicU64, Mutex, fence};
-
-/// Low bits of an event's order word that hold its action; the bits above hold its ticks.
-pub(super) const ACTION_BITS: u32 = 4;
+use super::{
+    chunk::Chunk,
+    clock::Ticks,
+    guard::Guard,
+    log::{ACTION_BITS, Cut},
+};
+use crate::sync::{AtomicU64, Mutex, fence, lock};
 
 /// The events of one device.
 #[derive(Debug)]

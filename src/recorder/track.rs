@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::{
-    CapturePoint, Cut, Shared,
     guard::Guard,
-    history::Mode,
+    history::{CapturePoint, Mode},
+    log::Cut,
+    shared::Shared,
     tape::Tape,
     writer::{self, ByLock, ByTime, TickSource, WithLast},
 };

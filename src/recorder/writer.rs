@@ -13,15 +13,18 @@ use std::{
 };
 
 use super::{
-    Shared,
     chunk::Chunk,
     clock::Ticks,
     context::{ContextId, EventContext, Recent},
     guard::Guard,
-    lock, log, scope,
+    log, scope,
+    shared::Shared,
     tape::{OpenChunk, Tape},
 };
-use crate::{event::Event, sync::thread_local};
+use crate::{
+    event::Event,
+    sync::{lock, thread_local},
+};
 
 /// Determines the ticks of an event; a type parameter, so that the choice is made at compile time.
 pub(super) trait TickSource {

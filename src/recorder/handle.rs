@@ -1,0 +1,227 @@
+//! The handle of a recorder: switches recording, opens scopes, and gives allocators their tracks.
+#![forbid(unsafe_code)]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    guard::Guard, history::History, ledger::Ledger, log::LogTables, scope::Scope, scope_names::Annotation,
+    shared::Shared, tape::Tape, track::Track,
+};
+use crate::{
+    event::{DeviceId, StackId},
+    stack::{FrameSource, StackParts, stack_method},
+    sync::lock,
+};
+
+/// Records what allocators report. Clones share one recorder.
+///
+/// ```
+/// use memreel::recorder::{History, Recorder};
+/// use memreel::{Address, DeviceId, StreamId};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let ledger = recorder.ledger(DeviceId(0));
+/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
+/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
+/// ledger.free(Address(0x10000));
+/// assert_eq!(recorder.n_events(DeviceId(0)), 4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+/// Counts of captured stacks, from [`Recorder::stack_counts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct StackCounts {
+    /// Distinct stacks in the recorder's table.
+    pub n_stacks: usize,
+    /// Captures that found the table full. Their events show one frame that says so.
+    pub n_refused: u64,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder::new()
+    }
+}
+
+impl Recorder {
+    /// Creates a recorder that is off.
+    #[must_use]
+    pub fn new() -> Recorder {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Not left to the first capture, which may be inside an allocator.
+        let _ = stack_method();
+        Recorder { shared: Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed))) }
+    }
+
+    /// Switches recording on, off, or to other options (docs/snapshot-format.md 2.2, 2.6).
+    ///
+    /// Switching off erases what was recorded, so take the snapshot first. Switching to other options keeps
+    /// it, unless [`History::clear_history`] is set.
+    pub fn record_history(&self, history: &History) {
+        // The lock serialises switches; recording an event does not take it.
+        let mut current = lock(&self.shared.history);
+        let capacity = history.capacity();
+        let erase = history.erases();
+        let mode = history.mode();
+        // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an
+        // event between the two steps neither survives the erasing nor is dropped for lack of capacity.
+        if mode.is_off() {
+            self.shared.mode.store(mode);
+        }
+        for (_, tape) in lock(&self.shared.tapes).iter() {
+            tape.reset(capacity, erase);
+        }
+        self.reset_annotations(capacity, erase);
+        self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
+        self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
+        self.shared.mode.store(mode);
+        *current = history.clone();
+    }
+
+    fn reset_annotations(&self, capacity: usize, erase: bool) {
+        let mut annotations = lock(&self.shared.annotations);
+        annotations.set_capacity(capacity);
+        if erase {
+            annotations.clear();
+        }
+    }
+
+    /// Returns the current options.
+    #[must_use]
+    pub fn history(&self) -> History {
+        lock(&self.shared.history).clone()
+    }
+
+    /// Returns the track of a device, on which its allocator records events; see
+    /// [`Track`] for what the allocator must do.
+    #[must_use]
+    pub fn track(&self, device: DeviceId) -> Track {
+        // Locked until the tape is in the list: a switch in between would miss
+        // the new tape, which would keep the old capacity.
+        let history = lock(&self.shared.history);
+        let mut tapes = lock(&self.shared.tapes);
+        let known = tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone());
+        let tape = known.unwrap_or_else(|| {
+            let tape = Arc::new(Tape::new(history.capacity()));
+            tapes.push((device, tape.clone()));
+            tape
+        });
+        Track::new(self.shared.clone(), device, tape)
+    }
+
+    /// Returns a ledger for a device's allocator that is not memreel's.
+    #[must_use]
+    pub fn ledger(&self, device: DeviceId) -> Ledger {
+        Ledger::new(self.track(device))
+    }
+
+    /// Opens a scope on this thread: events of this thread carry its name until the returned value is dropped.
+    ///
+    /// Scopes nest: inside `step`, `forward` is recorded as `step/forward`. Scope names are interned for the
+    /// lifetime of the recorder; avoid unbounded names such as `step 17`. The start and the end of the scope
+    /// are annotations of device 0 in a snapshot ([`Recorder::scope_on`] for another device); while recording
+    /// is off they are not recorded.
+    ///
+    /// ```
+    /// # let recorder = memreel::recorder::Recorder::new();
+    /// {
+    ///     let _forward = recorder.scope("forward");
+    ///     // allocations here are marked "forward"
+    /// }
+    /// ```
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope(&self, name: &str) -> Scope {
+        Scope::open(self.shared.clone(), name, DeviceId::default())
+    }
+
+    /// Opens a scope whose annotations belong to `device`. Otherwise like [`Recorder::scope`].
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope_on(&self, device: DeviceId, name: &str) -> Scope {
+        Scope::open(self.shared.clone(), name, device)
+    }
+
+    /// Returns how many events are kept for each device.
+    #[must_use]
+    pub fn max_entries(&self) -> usize {
+        lock(&self.shared.history).capacity()
+    }
+
+    /// Returns how many events of a device are recorded now.
+    #[must_use]
+    pub fn n_events(&self, device: DeviceId) -> usize {
+        self.track(device).cut().count().n_kept
+    }
+
+    /// Returns how many events of a device were dropped since its events were last erased.
+    #[must_use]
+    pub fn n_lost(&self, device: DeviceId) -> u64 {
+        self.track(device).cut().count().n_lost
+    }
+
+    /// Adds a source of further frames, such as those of an interpreter, to every stack captured from now on.
+    ///
+    /// Returns `false`, and changes nothing, if the recorder already has a source.
+    pub fn set_frame_source(&self, source: Arc<dyn FrameSource>) -> bool {
+        self.shared.stacks.set_source(source)
+    }
+
+    /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.
+    #[must_use]
+    pub fn stack_counts(&self) -> StackCounts {
+        StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
+    }
+
+    /// Returns what the recorder has of a stack: the words of the frame source, and the return addresses.
+    pub(crate) fn stack_parts(&self, stack: StackId) -> StackParts {
+        self.shared.stacks.parts(stack)
+    }
+
+    /// Returns the source of further frames.
+    pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
+        self.shared.stacks.source()
+    }
+
+    /// Returns the starts and ends of scopes with their times in microseconds, oldest first.
+    pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
+        let scale = self.shared.clock.scale();
+        let annotations = lock(&self.shared.annotations);
+        annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
+    }
+
+    /// Returns the tables that decode logs which were cut before this call.
+    pub(crate) fn log_tables(&self) -> LogTables {
+        let _guard = Guard::enter();
+        LogTables { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
+    }
+
+    /// Returns all scope paths by number.
+    pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
+        lock(&self.shared.scopes).all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tracks keep their recorder alive, so the recorder must not keep its tracks alive.
+    #[test]
+    fn a_recorder_is_dropped_with_its_last_track() {
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all());
+        let track = recorder.track(DeviceId(0));
+        let shared = Arc::downgrade(&recorder.shared);
+        drop(recorder);
+        assert!(shared.upgrade().is_some(), "the track still records");
+        drop(track);
+        assert!(shared.upgrade().is_none());
+    }
+}

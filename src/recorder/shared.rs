@@ -1,0 +1,83 @@
+//! What the clones of a recorder and its tracks share, and the order of its locks.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::{
+    clock::Clock,
+    context::Contexts,
+    history::{AtomicMode, History, Mode},
+    ring::Ring,
+    sample,
+    scope_names::{Annotation, ScopeNames},
+    tape::Tape,
+};
+use crate::{
+    event::DeviceId,
+    stack::StackInterner,
+    sync::{AtomicU64, Mutex},
+};
+
+/// What the clones of a recorder and its tracks share.
+///
+/// # Lock order
+///
+/// A thread takes locks from left to right and may skip any:
+///
+/// ```text
+/// allocator's lock → history → tapes → one tape's state
+///                  → scopes | contexts | annotations     (one of them, and no other after it)
+/// ```
+///
+/// An allocator records events while it has its own lock. So the recorder never calls an allocator or an
+/// inventory while it has one of its locks; the opposite order could deadlock. The locks here are held
+/// briefly, without a call to the loader, to a symbol table or to code of the user. They do allocate: see
+/// `guard.rs` for a recorder inside the process's own allocator.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Unique among recorders; distinguishes their scopes on one thread.
+    pub(super) number: u64,
+    pub(super) mode: AtomicMode,
+    /// Filters; read only if the mode says that there are any.
+    pub(super) min_size_bytes: AtomicU64,
+    pub(super) sample_bytes: AtomicU64,
+    pub(super) clock: Clock,
+    pub(super) history: Mutex<History>,
+    /// The tapes, not the tracks: a track keeps this struct alive, so a list of tracks would be a cycle.
+    pub(super) tapes: Mutex<Vec<(DeviceId, Arc<Tape>)>>,
+    pub(super) stacks: StackInterner,
+    pub(super) scopes: Mutex<ScopeNames>,
+    pub(super) contexts: Mutex<Contexts>,
+    pub(super) annotations: Mutex<Ring<Annotation>>,
+}
+
+impl Shared {
+    /// Creates the state of a recorder that is off.
+    pub(super) fn new(number: u64) -> Shared {
+        Shared {
+            number,
+            mode: AtomicMode::default(),
+            min_size_bytes: AtomicU64::new(0),
+            sample_bytes: AtomicU64::new(0),
+            clock: Clock::start(),
+            history: Mutex::new(History::off()),
+            tapes: Mutex::default(),
+            stacks: StackInterner::default(),
+            scopes: Mutex::default(),
+            contexts: Mutex::default(),
+            annotations: Mutex::new(Ring::new(1)),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn mode(&self) -> Mode {
+        self.mode.load()
+    }
+
+    /// Decides whether the filters exclude an allocation of `bytes` bytes.
+    pub(super) fn filters_out(&self, bytes: u64) -> bool {
+        let sample_bytes = self.sample_bytes.load(Ordering::Relaxed);
+        bytes < self.min_size_bytes.load(Ordering::Relaxed)
+            || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
+    }
+}
