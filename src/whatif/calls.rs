@@ -21,9 +21,8 @@
 use super::{
     live_blocks::{Checked, Freed, LiveBlocks},
     pools::Pools,
-    prior::Prior,
     recorded_run::RecordedRun,
-    requests::{EntryIndex, Request, SlotIndex, Step},
+    step::{EntryIndex, Prior, Request, SlotIndex, Step},
 };
 use crate::{
     error::{Error, Result},

@@ -1,6 +1,6 @@
 //! The blocks that are live while a trace is read; a trace that contradicts itself is refused.
 
-use super::requests::SlotIndex;
+use super::step::SlotIndex;
 use crate::{
     history::{Contradiction, Extent, Forward, Live, Places, Step},
     snapshot::TraceEntry,

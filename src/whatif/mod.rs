@@ -30,6 +30,7 @@ mod prior;
 mod replay;
 mod recorded_run;
 mod replayed;
+mod step;
 mod requests;
 mod run;
 mod sweep;

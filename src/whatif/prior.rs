@@ -1,23 +1,7 @@
 //! Blocks that were live before the history began, and how far an answer can be trusted with them.
 
-use super::{calls::Read, recorded_run::RecordedRun, requests::SlotIndex};
-use crate::{
-    event::StreamId,
-    history::Trust,
-    snapshot::{Snapshot, StackIndex},
-};
-
-/// A block that was live before the first entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Prior {
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-    pub(super) stream: StreamId,
-    pub(super) pool: u16,
-    pub(super) slot: SlotIndex,
-    /// The stack of the live block, where the snapshot still has it.
-    pub(super) stack: Option<StackIndex>,
-}
+use super::{calls::Read, recorded_run::RecordedRun};
+use crate::{history::Trust, snapshot::Snapshot};
 
 /// The facts that lower the confidence in an answer.
 pub(super) fn judge(snapshot: &Snapshot, n_entries: usize, read: &Read, recorded: &RecordedRun) -> Trust {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::requests::{Request, Requests, SlotIndex, Step};
+use super::{
+    requests::Requests,
+    step::{Request, SlotIndex, Step},
+};
 use crate::{
     allocator::{Allocation, CachingAllocator, PoolOptions, Route, Settings},
     device::Simulated,
