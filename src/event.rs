@@ -160,7 +160,7 @@ impl From<usize> for StreamId {
 /// The private pool that memory belongs to, as the pair that PyTorch writes to `segment_pool_id`.
 ///
 /// The pool of a CUDA graph is `(graph, 0)`, and a pool created by the program is `(0, user)`; both numbers
-/// start at 1. Memory outside private pools has [`PoolId::DEFAULT`] (docs/caching-allocator.md 8.1).
+/// start at 1. Memory outside private pools has [`PoolId::DEFAULT`] (docs/caching-allocator.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoolId {
     /// The number of the graph capture that created the pool, or 0.

@@ -1,8 +1,8 @@
-//! The worked scenarios of caching-allocator.md 10, written as it writes them.
+//! Runs the worked scenarios of docs/caching-allocator.md 10, in its notation.
 //!
 //! `a x 4M@1` allocates, `f x` frees, `r x 1` records a stream, `b 1` and
 //! `i 1` make a stream busy and idle, `E` empties the cache, `set …` changes
-//! settings at run time. One file, though long: its order is the specification's.
+//! settings at run time. Over 400 lines, because it follows the order of that page.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -163,7 +163,7 @@ impl Table {
         self.allocator.stats().flatten()[name]
     }
 
-    /// al aB rq sg rB ac acB is isB, as the specification abbreviates them.
+    /// al aB rq sg rB ac acB is isB, as the page abbreviates them.
     fn stats(&self, expected: &str) {
         for pair in expected.split(',') {
             let (short, value) = pair.trim().split_once(' ').unwrap();
@@ -185,7 +185,7 @@ impl Table {
     }
 }
 
-/// A size as the specification writes it, whole MiB and KiB with their unit.
+/// Formats a size as the page does: whole MiB and KiB with their unit.
 fn size(bytes: u64) -> String {
     match bytes {
         0 => "0".into(),
