@@ -3,17 +3,17 @@
 //! ```text
 //! cargo bench --bench cli                             a table
 //! cargo bench --bench cli -- --json                   one JSON object a line
-//! cargo bench --bench cli -- --ten-million [--json]   10,000,000 entries, memreel's own layout alone
-//! cargo bench --bench cli -- slim merge               the commands of these names alone
+//! cargo bench --bench cli -- --ten-million [--json]   10,000,000 entries, only memreel's own layout
+//! cargo bench --bench cli -- slim merge               only the commands of these names
 //! ```
 //!
-//! Each figure is the median of three runs of the program as its users start it. Answers are thrown
-//! away, and so is what `convert` writes; snapshots go to a temporary folder, flushed to its disk.
+//! Each figure is the median of three runs of the program as its users start it. Standard output is discarded;
+//! snapshots go to a temporary folder, flushed to its disk.
 //! `layout` is `shared` for the file that memreel writes (`shared10m` for the larger one) and `unshared`
-//! for the same snapshot as PyTorch lays it out. `cpu_seconds` is less moved by other work on the
-//! machine. `peak_rss_bytes` is all that was resident at once, the mapped file included.
-//! The unshared file and CPython's `pickle.load` need a python3; `_memory_viz.py`'s own figures need
-//! `MEMREEL_MEMORY_VIZ` to name it. On 2 cores of 4.5 GHz expect five minutes.
+//! for the same snapshot in PyTorch's layout. `cpu_seconds` varies less with other work on the machine.
+//! `peak_rss_bytes` is the most memory resident at once, including the mapped file.
+//! The unshared file and CPython's `pickle.load` need python3; the figures of `_memory_viz.py` need its path in
+//! `MEMREEL_MEMORY_VIZ`. On 2 cores of 4.5 GHz the bench takes about five minutes.
 
 use std::{
     path::Path,
@@ -29,11 +29,11 @@ mod million;
 
 const N_RUNS: usize = 3;
 
-/// Makes the unshared file when it is asked for no runs.
+/// Makes the unshared file if the number of runs is 0.
 const PYTHON: &str = include_str!("../../benches/pickle.py");
 
-/// Commands, after which the file follows, twice for those that compare or join. `OUT` is a file in the
-/// temporary folder, `FOLDER` that folder.
+/// The arguments before the file, and how often the file is given: twice to commands that compare or join. `OUT`
+/// stands for a file in the temporary folder, `FOLDER` for that folder.
 const COMMANDS: &[(&[&str], usize)] = &[
     (&["stats"], 1),
     (&["trace"], 1),
@@ -92,11 +92,11 @@ fn main() {
     make_shared(n_events, &shared);
     let mut files = vec![(if is_large { "shared10m" } else { "shared" }, shared.as_path())];
     if is_large {
-        // CPython would need 20 GB to make the other layout, and it is beyond what a file may have.
+        // CPython would need 20 GB to make the other layout, and the file would be larger than memreel reads.
     } else if make_unshared(&shared, &unshared) {
         files.push(("unshared", unshared.as_path()));
     } else {
-        eprintln!("skipped: there is no python3, so neither CPython's figures nor the unshared layout");
+        eprintln!("skipped CPython and the unshared layout: python3 is missing");
     }
     for (layout, file) in &files {
         for (words, n_files) in COMMANDS.iter().filter(|(words, _)| is_asked(words)) {
@@ -109,9 +109,9 @@ fn main() {
                 };
             }
             command.args(vec![file; *n_files]);
-            let told: Vec<&str> =
+            let shown: Vec<&str> =
                 words.iter().copied().filter(|word| !["-o", OUT, FOLDER].contains(word)).collect();
-            print(&told.join(" "), "memreel", layout, &mut command, is_json);
+            print(&shown.join(" "), "memreel", layout, &mut command, is_json);
         }
         if files.len() == 2 && names.is_empty() {
             python(layout, file, is_json);
@@ -119,10 +119,11 @@ fn main() {
     }
 }
 
-/// Tells this program to make the file and nothing else.
+/// The option with which this program only makes the file.
 const MAKE: &str = "--make";
 
-/// In a process of its own: what was resident in this one would count as its children's, who begin as copies of it.
+/// Makes the file in another process: memory resident in this one would count for its children too, which begin as
+/// copies of it.
 fn make_shared(n_events: usize, path: &Path) {
     let this = std::env::current_exe().expect("the program's own path");
     let made = Command::new(this).arg(MAKE).arg(n_events.to_string()).arg(path).status();
@@ -134,7 +135,7 @@ fn make_unshared(shared: &Path, unshared: &Path) -> bool {
     made.is_ok_and(|status| status.success())
 }
 
-/// CPython on the same file, and PyTorch's tool if it is named.
+/// Measures CPython on the same file, and PyTorch's tool if its path is known.
 fn python(layout: &str, file: &Path, is_json: bool) {
     let mut load = Command::new("python3");
     load.args(["-c", "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"]).arg(file);
@@ -174,22 +175,22 @@ fn print(question: &str, tool: &str, layout: &str, command: &mut Command, is_jso
     }
 }
 
-/// What a child used.
+/// The resources that a child used.
 struct Used {
     cpu_seconds: f64,
     peak_rss_bytes: u64,
 }
 
-/// Runs a child to its end.
-#[allow(clippy::zombie_processes)] // `wait4` waits for it, and tells what `wait` does not.
+/// Runs a child to its end and returns what it used.
+#[allow(clippy::zombie_processes)] // `wait4` waits for it, and returns its resource usage too.
 fn run(command: &mut Command) -> Used {
     let child = command.spawn().expect("the program starts");
     let id = libc::pid_t::try_from(child.id()).expect("a process number");
     let mut status = 0;
-    // SAFETY: `rusage` is plain numbers, for which zeroes are a value.
+    // SAFETY: `rusage` has only numbers, for which zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to locals that outlive the call, and the child is ours and not waited
-    // for elsewhere: `child` is dropped without it.
+    // SAFETY: both pointers are to locals that outlive the call. The child is waited for only here: dropping `child`
+    // does not wait.
     let waited = unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) };
     assert_eq!(waited, id, "the child was waited for");
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1, "{command:?} failed");

@@ -1,6 +1,6 @@
 //! Sizes as users write and read them.
 //!
-//! Text that copies PyTorch's tool has its own format of sizes, [`crate::pytorch::TorchSize`]; everything else
+//! Text that copies PyTorch's tool has its own format of sizes, `pytorch::TorchSize`; everything else
 //! that the program prints uses [`Bytes`].
 
 #![forbid(unsafe_code)]

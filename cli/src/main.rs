@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod folded;
 mod input;
+mod json;
 mod labels;
 mod lazy;
 mod moment;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     bytes::Bytes,
     colour::{bold, faint},
+    json::joined,
     names::short,
     text::{clean, percent},
 };
@@ -106,13 +107,11 @@ impl<'a> Sites<'a> {
         }
     }
 
+    /// Returns a group as JSON: its figures and its site.
     pub(crate) fn group_json(&self, group: &Group) -> Value {
-        let mut object =
+        let object =
             json!({"bytes": group.bytes, "blocks": group.n_blocks, "total_bytes": group.total_bytes});
-        if let (Value::Object(into), Value::Object(site)) = (&mut object, self.json(&group.site)) {
-            into.extend(site);
-        }
-        object
+        joined(object, self.json(&group.site))
     }
 }
 

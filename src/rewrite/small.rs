@@ -37,6 +37,10 @@ impl<'a> Large<'a> {
             let is_own = |segment: &&mut Segment| segment.device.index() == Some(device);
             lives.clear(head.segments.iter_mut().filter(is_own));
         }
+        // A device without a trace has no events, but its blocks have sizes all the same.
+        let has_no_trace =
+            |segment: &&mut Segment| segment.device.index().is_none_or(|index| index >= base.n_traces());
+        Lives::new(min_bytes).clear(head.segments.iter_mut().filter(has_no_trace));
         let mut lives = Lives::new(min_bytes);
         head.host_traces.retain(|entry| lives.keep(entry));
         lives.clear(head.host_segments.iter_mut());

@@ -18,6 +18,7 @@ use crate::{
     each::each_device,
     exit::Exit,
     failure::Failure,
+    json::joined,
     labels::stream,
     moment::{self, At},
     options::Input,
@@ -59,11 +60,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let history = DeviceHistory::new(&opened.snapshot, device);
         let moment = options.at.of(&history)?;
         if options.input.json {
-            let mut object = json!({"file": opened.name, "device": device.0});
-            if let (Value::Object(object), Value::Object(state)) = (&mut object, state(&history, moment)) {
-                object.extend(state);
-            }
-            writeln!(out, "{object}")?;
+            let object = json!({"file": opened.name, "device": device.0});
+            writeln!(out, "{}", joined(object, state(&history, moment)))?;
         } else {
             print(&history, moment, out)?;
         }

@@ -12,6 +12,7 @@ use crate::{
     each::each_device,
     exit::Exit,
     failure::Failure,
+    json::joined,
     options::{Input, Listing},
     sites::Sites,
     text::count,
@@ -75,14 +76,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 fn object(site: &ChurnSite, sites: &Sites<'_>) -> Value {
-    let mut object = json!({
+    let object = json!({
         "cycles": site.n_cycles,
         "size_bytes": site.size_bytes,
         "bytes": site.bytes,
         "mean_life_events": site.mean_life_entries,
     });
-    if let (Value::Object(into), Value::Object(site)) = (&mut object, sites.json(&site.site)) {
-        into.extend(site.into_iter().filter(|(key, _)| key != "size_bytes"));
-    }
-    object
+    joined(object, sites.json(&site.site))
 }

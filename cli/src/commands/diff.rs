@@ -19,6 +19,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{Opened, open_both},
+    json::joined,
     moment::{self, At},
     options::{Devices, device},
     sites::Sites,
@@ -183,14 +184,11 @@ fn object(change: &GroupChange, sites: &[Sites<'_>; 2]) -> Value {
     let group = change.after.as_ref().or(change.before.as_ref());
     let site = group.map(|group| sites[usize::from(change.after.is_some())].json(&group.site));
     let bytes = |group: &Option<memreel::analysis::Group>| group.as_ref().map_or(0, |group| group.bytes);
-    let mut object = json!({
+    let object = json!({
         "bytes": i64::try_from(change.bytes()).ok(),
         "blocks": change.n_blocks(),
         "before_bytes": bytes(&change.before),
         "after_bytes": bytes(&change.after),
     });
-    if let (Value::Object(into), Some(Value::Object(site))) = (&mut object, site) {
-        into.extend(site);
-    }
-    object
+    joined(object, site.unwrap_or_default())
 }

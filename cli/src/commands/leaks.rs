@@ -17,6 +17,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::Opened,
+    json::joined,
     options::{Input, Listing},
     sites::Sites,
     text::{clean, count, percent},
@@ -131,7 +132,7 @@ fn print_sites(
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
         let site = |site: &LeakSite| {
-            let mut object = json!({
+            let object = json!({
                 "bytes": site.bytes,
                 "live": site.n_live,
                 "allocated": site.n_allocated,
@@ -141,10 +142,7 @@ fn print_sites(
                 "bytes_after_each_quarter": site.quarters,
                 "is_growing": site.is_growing(),
             });
-            if let (Value::Object(into), Value::Object(site)) = (&mut object, sites.json(&site.site)) {
-                into.extend(site);
-            }
-            object
+            joined(object, sites.json(&site.site))
         };
         let all: Vec<Value> = found.iter().take(options.listing.n).map(site).collect();
         let object = json!({

@@ -87,10 +87,10 @@ fn unreadable_files_are_refused_with_advice() {
         ("number", b"\x80\x04K\x07.".to_vec(), "not a readable snapshot"),
     ];
     let folder = tempfile::tempdir().unwrap();
-    for (name, bytes, told) in rows {
+    for (name, bytes, message) in rows {
         let file = folder.path().join(name);
         fs::write(&file, bytes).unwrap();
-        refused(&file, told, &folder);
+        refused(&file, message, &folder);
     }
     let inner = folder.path().join("folder");
     fs::create_dir(&inner).unwrap();
@@ -126,10 +126,10 @@ fn a_failed_write_names_the_output_and_no_temporary_file() {
     for command in [&["slim", "--depth", "3"][..], &["fix"], &["merge"], &["convert"], &["split"]] {
         for output in ["/nonexistent/x.pickle", "/nonexistent/x.csv"] {
             let ran = run(&[command, &["-o", output]].concat(), &file);
-            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-            assert_eq!(ran.status.code(), Some(3), "{command:?}: {told}");
-            let is_plain = told.matches("/nonexistent").count() == 1 && !told.contains(".memreel-");
-            assert!(is_plain && told.contains("No such file"), "{command:?}: {told}");
+            let message = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(3), "{command:?}: {message}");
+            let is_plain = message.matches("/nonexistent").count() == 1 && !message.contains(".memreel-");
+            assert!(is_plain && message.contains("No such file"), "{command:?}: {message}");
         }
     }
 }
@@ -153,20 +153,20 @@ fn a_window_without_events_is_wrong_usage() {
     let file = path("synthetic/valid.pickle");
     for window in [["--time", "12s..10s"], ["--time", "1000s..2000s"], ["--events", "5000..6000"]] {
         let ran = run(&["slim", window[0], window[1]], &file);
-        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert_eq!(ran.status.code(), Some(2), "{window:?}: {told}");
-        assert!(told.contains("window"), "{window:?}: {told}");
+        let message = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{window:?}: {message}");
+        assert!(message.contains("window"), "{window:?}: {message}");
     }
 }
 
-fn refused_by(command: &[&str], file: &Path, told: &str) {
+fn refused_by(command: &[&str], file: &Path, message: &str) {
     let ran = run(command, file);
     let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(3), "{command:?}: {stderr}");
-    assert!(stderr.contains(told), "{command:?}: {stderr}");
+    assert!(stderr.contains(message), "{command:?}: {stderr}");
 }
 
-fn refused(file: &Path, told: &str, folder: &TempDir) {
+fn refused(file: &Path, message: &str, folder: &TempDir) {
     let n_files = fs::read_dir(folder).unwrap().count();
     for command in COMMANDS {
         let output = run(command, file);
@@ -174,8 +174,8 @@ fn refused(file: &Path, told: &str, folder: &TempDir) {
         let name = file.to_str().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command:?} {name}: {text}");
         // One line, which names the file once and has the reason once.
-        let counts = [text.lines().count(), text.matches(name).count(), text.matches(told).count()];
-        assert_eq!(counts, [1, 1, 1], "{command:?} {name}, {told}: {text}");
+        let counts = [text.lines().count(), text.matches(name).count(), text.matches(message).count()];
+        assert_eq!(counts, [1, 1, 1], "{command:?} {name}, {message}: {text}");
         assert_eq!(text.lines().filter(|line| line.contains("panicked")).count(), 0);
     }
     assert_eq!(fs::read_dir(folder).unwrap().count(), n_files, "nothing was written");
@@ -214,13 +214,13 @@ fn odd_files_are_read() {
         ),
     ];
     let folder = tempfile::tempdir().unwrap();
-    for (name, bytes, status, told) in rows {
+    for (name, bytes, status, message) in rows {
         let file = folder.path().join(name);
         fs::write(&file, bytes).unwrap();
         let output = run(&["validate"], &file);
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(*status), "{name}: {text}");
-        assert!(text.contains(told), "{name}: {text}");
+        assert!(text.contains(message), "{name}: {text}");
         for command in
             COMMANDS.iter().filter(|command| !["validate", "replay", "split"].contains(&command[0]))
         {

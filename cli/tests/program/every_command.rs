@@ -92,16 +92,16 @@ impl Row {
     /// Returns what the command prints when nothing is wrong.
     fn prints(&self, options: &[&str], files: &[&str]) -> String {
         let (Output { status, stdout, stderr }, _) = self.run(options, files);
-        let told = String::from_utf8_lossy(&stderr);
-        assert_eq!((status.code(), &*told), (Some(0), ""), "{} {options:?} {files:?}", self.name);
+        let message = String::from_utf8_lossy(&stderr);
+        assert_eq!((status.code(), &*message), (Some(0), ""), "{} {options:?} {files:?}", self.name);
         String::from_utf8(stdout).unwrap()
     }
 
-    fn refuses(&self, options: &[&str], files: &[&str], told: &str) {
+    fn refuses(&self, options: &[&str], files: &[&str], message: &str) {
         let (output, _) = self.run(options, files);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{} {options:?}: {stderr}", self.name);
-        assert!(stderr.contains(told), "{} {options:?}: {stderr}", self.name);
+        assert!(stderr.contains(message), "{} {options:?}: {stderr}", self.name);
     }
 
     /// Returns as many files as the command takes, at most two.
@@ -165,8 +165,8 @@ fn every_command_takes_two_files_and_standard_input() {
 #[test]
 fn every_command_answers_in_json() {
     for row in ROWS {
-        if let No(told) = row.json {
-            row.refuses(&["--json"], row.files(), told);
+        if let No(message) = row.json {
+            row.refuses(&["--json"], row.files(), message);
             continue;
         }
         let text = row.prints(&["--json"], row.files());
@@ -182,18 +182,18 @@ fn every_command_answers_in_json() {
 #[test]
 fn every_command_takes_a_device() {
     for row in ROWS {
-        if let No(told) = row.device {
+        if let No(message) = row.device {
             let (output, _) = row.run(&["--help"], &[]);
             let help = String::from_utf8(output.stdout).unwrap();
-            assert!(help.contains(told) || row.n_files == Some(0), "{help}");
+            assert!(help.contains(message) || row.n_files == Some(0), "{help}");
             row.refuses(&["--device", "0"], row.files(), "--device");
             continue;
         }
         let all = row.prints(&[], row.files());
         assert_eq!(row.prints(&["--device", "0"], row.files()), all, "{}: there is one device", row.name);
         let (output, _) = row.run(&["--device", "7"], row.files());
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{}: {told}", row.name);
-        assert!(told.contains("no device 7; devices with memory: 0"), "{}: {told}", row.name);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{}: {message}", row.name);
+        assert!(message.contains("no device 7; devices with memory: 0"), "{}: {message}", row.name);
     }
 }

@@ -281,3 +281,14 @@ fn every_layout_is_written_again_with_the_same_end() {
         layouts.has_the_end(&format!("out/{stem}.device0.pickle"), ALLOCATED_BYTES, ACTIVE_BYTES);
     }
 }
+
+#[test]
+fn small_blocks_are_removed_by_their_requested_size() {
+    let layouts = Layouts::new();
+    for file in Layouts::files() {
+        layouts.writes(&["slim", "--min-size", "1MiB", &file, "-o", "large.pickle"]);
+        layouts.has_the_end("large.pickle", 20 << 20, 20 << 20);
+        layouts.writes(&["slim", "--min-size", "600", &file, "-o", "large.pickle"]);
+        layouts.has_the_end("large.pickle", ALLOCATED_BYTES, ALLOCATED_BYTES);
+    }
+}

@@ -1,6 +1,6 @@
 //! Tests of the program `memreel`, which they start as its users do. What belongs where:
 //!
-//! - `every_command`: every command takes several files, `-`, `--device` and `--json`, or its help says why not.
+//! - `every_command`: every command takes several files, `-`, `--device` and `--json`, or its help explains why not.
 //! - `layouts`: every command reads every layout of PyTorch 2.0 to 2.15, and the answers agree.
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.

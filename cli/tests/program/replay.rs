@@ -132,8 +132,8 @@ fn the_output_is_valid_and_wrong_input_writes_nothing() {
         (&["missing.pickle"], 3, "missing.pickle"),
     ];
     for (arguments, status, what) in refusals {
-        let told = refused(&replay(&[&["-o", path], arguments].concat()), status);
-        assert!(told.contains(what), "{told}");
+        let message = refused(&replay(&[&["-o", path], arguments].concat()), status);
+        assert!(message.contains(what), "{message}");
         assert!(!out.exists(), "{arguments:?}");
     }
 }
@@ -147,8 +147,8 @@ fn a_double_alloc_is_reported_with_its_entry() {
     let trace = &mut broken.device_traces[0];
     trace[3].address = trace[1].address;
     pickle::save(&broken, &path).unwrap();
-    let told = refused(&replay(&[path.to_str().unwrap()]), 1);
-    assert!(told.contains("device 0, entry 3: a double alloc"), "{told}");
+    let message = refused(&replay(&[path.to_str().unwrap()]), 1);
+    assert!(message.contains("device 0, entry 3: a double alloc"), "{message}");
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn each_device_has_its_own_line() {
     reel.save(&path).unwrap();
     drop(blocks);
     let (path, out) = (path.to_str().unwrap(), folder.path().join("out.pickle"));
-    let told = lines(&replay(&["--json", "-o", out.to_str().unwrap(), path]));
+    let message = lines(&replay(&["--json", "-o", out.to_str().unwrap(), path]));
     let peaks: Vec<_> =
-        told.iter().map(|l| (l["device"].clone(), l["reserved_peak_bytes"].clone())).collect();
+        message.iter().map(|l| (l["device"].clone(), l["reserved_peak_bytes"].clone())).collect();
     assert_eq!(peaks, [(json!(0), json!(2 << 20)), (json!(1), json!(60 << 20))]);
-    assert_eq!(told[0]["waste_at_peak_bytes"], (2 << 20) - 1024);
+    assert_eq!(message[0]["waste_at_peak_bytes"], (2 << 20) - 1024);
     let one = lines(&replay(&["--json", "--device", "1", path]));
     assert_eq!((one.len(), &one[0]["requests"]), (1, &json!(2)));
     let written = pickle::load(&out).unwrap();

@@ -50,8 +50,8 @@ fn messages_show_the_right_order() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let told = refused(&[file]);
-    assert!(told.ends_with(&format!("for example: memreel top {file}\n")), "{told}");
+    let message = refused(&[file]);
+    assert!(message.ends_with(&format!("for example: memreel top {file}\n")), "{message}");
     assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
     assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
     assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
@@ -61,9 +61,9 @@ fn messages_show_the_right_order() {
     let folder = tempfile::tempdir().unwrap();
     let scoped = folder.path().join("scoped.pickle");
     memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
-    let told = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
-    assert!(told.contains("no scope \"a\" in the history of device 0; there are "), "{told}");
-    assert!(told.contains("forward") && told.contains("backward"), "{told}");
+    let message = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
+    assert!(message.contains("no scope \"a\" in the history of device 0; there are "), "{message}");
+    assert!(message.contains("forward") && message.contains("backward"), "{message}");
 }
 
 #[test]

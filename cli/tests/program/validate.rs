@@ -58,8 +58,8 @@ fn json_is_an_object_a_line_and_a_summary() {
 fn an_unreadable_file_makes_the_status_3() {
     let output = run(&["validate", BROKEN, "missing.pickle", CLEAN]);
     assert_eq!(output.status.code(), Some(3));
-    let told = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(told.starts_with("memreel: missing.pickle: cannot be read: No such file"), "{told}");
+    let message = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(message.starts_with("memreel: missing.pickle: cannot be read: No such file"), "{message}");
     assert!(!stdout(&output).contains("missing.pickle"), "{}", stdout(&output));
     let output = run(&["validate", "generate.py"]);
     assert_eq!(output.status.code(), Some(3));

@@ -80,9 +80,9 @@ fn a_device_is_chosen_and_an_unknown_one_refused() {
     assert_eq!(answer(&["top", "--device", "0", file]), answer(&["top", file]));
     assert_eq!(answer(&["top", "--device", "cuda:0", file]), answer(&["top", file]));
     let output = run(&["top", "--device", "9", file]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
-        (output.status.code(), told.as_str()),
+        (output.status.code(), message.as_str()),
         (Some(2), &*format!("memreel: {file}: no device 9; devices with memory: 0\n"))
     );
     let output = run(&["at", "31", file]);
@@ -100,8 +100,11 @@ fn an_unreadable_file_is_reported_and_the_next_one_answered() {
         for bad in ["missing.pickle", empty, "torch-2.11", "generate.py"] {
             let output = run(&[question, &[bad, fine][..]].concat());
             assert_eq!(output.status.code(), Some(3), "{question:?} {bad}");
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(told.starts_with(&format!("memreel: {bad}: ")) && told.lines().count() == 1, "{told}");
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                message.starts_with(&format!("memreel: {bad}: ")) && message.lines().count() == 1,
+                "{message}"
+            );
             assert!(!output.stdout.is_empty(), "{question:?}");
         }
     }
@@ -180,10 +183,11 @@ fn pictures_are_written() {
         assert_eq!(run(&[command, "--svg", "missing/folder.svg", file]).status.code(), Some(3));
     }
     let svg = folder.path().join("several.svg");
-    let said = answer(&["timeline", "--svg", svg.to_str().unwrap(), file, "torch-2.11/snapshots/oom.pickle"]);
+    let printed =
+        answer(&["timeline", "--svg", svg.to_str().unwrap(), file, "torch-2.11/snapshots/oom.pickle"]);
     let second = folder.path().join("several.1.svg");
     let line = format!("torch-2.11/snapshots/oom.pickle, device 0: written to {}", second.display());
-    assert_eq!((said.lines().count(), said.lines().last()), (2, Some(&*line)));
+    assert_eq!((printed.lines().count(), printed.lines().last()), (2, Some(&*line)));
     assert!(second.exists());
     let graph = fs::read_to_string(folder.path().join("memory.svg")).unwrap();
     assert!(graph.contains("sgd.py:455:_multi_tensor_sgd"));

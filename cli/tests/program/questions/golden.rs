@@ -1,4 +1,4 @@
-//! Answers as golden texts. `MEMREEL_BLESS=1 cargo test golden` writes them anew.
+//! Answers as golden texts. `MEMREEL_BLESS=1 cargo test golden` writes them again.
 
 #![forbid(unsafe_code)]
 

@@ -57,12 +57,13 @@ impl Folder {
 fn slim_writes_the_window_and_leaves_the_input() {
     let folder = Folder::with(&["a.pickle"]);
     let before = fs::read(folder.path("a.pickle")).unwrap();
-    let said = folder.prints(&["slim", "--events", "20..50", "--device", "0", "a.pickle", "-o", "b.pickle"]);
-    assert!(said.contains("written to b.pickle"), "{said}");
+    let printed =
+        folder.prints(&["slim", "--events", "20..50", "--device", "0", "a.pickle", "-o", "b.pickle"]);
+    assert!(printed.contains("written to b.pickle"), "{printed}");
     assert_eq!(folder.load("b.pickle").device_traces[0].len(), 30);
     assert_eq!(fs::read(folder.path("a.pickle")).unwrap(), before);
-    let said = folder.prints(&["slim", "--time", "0s..", "a.pickle"]);
-    assert!(said.ends_with("nothing is written without -o\n"), "{said}");
+    let printed = folder.prints(&["slim", "--time", "0s..", "a.pickle"]);
+    assert!(printed.ends_with("nothing is written without -o\n"), "{printed}");
     let line = folder.prints(&["slim", "--depth", "1", "--json", "a.pickle"]);
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["n_events"][0], line["n_events"][1]);
@@ -100,14 +101,17 @@ fn slim_takes_several_files_and_a_scope() {
 #[test]
 fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
     let folder = Folder::with(&["whole.pickle"]);
-    let said = folder.prints(&["split", "whole.pickle"]);
-    assert_eq!(said.lines().count(), 2, "{said}");
+    let printed = folder.prints(&["split", "whole.pickle"]);
+    assert_eq!(printed.lines().count(), 2, "{printed}");
     let one = folder.load("whole.device0.pickle");
     pickle::save(&one, folder.path("rank10.pickle")).unwrap();
     pickle::save(&one, folder.path("rank2.pickle")).unwrap();
     let merge = ["merge", "rank10.pickle", "rank2.pickle", "-o", "all.pickle"];
-    let said = folder.prints(&merge);
-    assert!(said.starts_with("2 files, ") && said.contains("devices 2, 10, written to all.pickle"), "{said}");
+    let printed = folder.prints(&merge);
+    assert!(
+        printed.starts_with("2 files, ") && printed.contains("devices 2, 10, written to all.pickle"),
+        "{printed}"
+    );
     let all = folder.load("all.pickle");
     assert_eq!(all.device_traces[10].len(), one.device_traces[0].len());
     let line = folder.prints(&["merge", "--in-order", "--json", "rank10.pickle", "rank2.pickle"]);
@@ -152,8 +156,8 @@ fn convert_goes_by_the_ending_and_back() {
 #[test]
 fn one_device_of_several_is_taken() {
     let folder = Folder::with(&["a.pickle"]);
-    let said = folder.prints(&["split", "--device", "1", "--json", "a.pickle"]);
-    let line: Value = serde_json::from_str(&said).unwrap();
+    let printed = folder.prints(&["split", "--device", "1", "--json", "a.pickle"]);
+    let line: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("a.device1.pickle")));
     assert!(!folder.path("a.device0.pickle").exists());
     for format in ["csv", "folded", "json", "perfetto"] {
@@ -162,8 +166,8 @@ fn one_device_of_several_is_taken() {
                 .map(|arguments| folder.prints(&[&["convert", "--to", format], arguments].concat()));
         assert!(part == of_part && part != whole, "{format}");
     }
-    let said = folder.prints(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
-    let line: Value = serde_json::from_str(&said).unwrap();
+    let printed = folder.prints(&["convert", "a.pickle", "-o", "a.csv", "--json", "--device", "0"]);
+    let line: Value = serde_json::from_str(&printed).unwrap();
     let n_events = folder.load("a.pickle").device_traces[0].len();
     assert_eq!((&line["format"], &line["n_events"]), (&json!("csv"), &json!(n_events)));
     assert!(folder.refuses(&["convert", "--json", "a.pickle"]).contains("--output"));
@@ -207,9 +211,9 @@ fn nothing_binary_is_written_to_a_terminal() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
         let output = command.args(*arguments).current_dir(&folder.0).stdout(far).stderr(Stdio::piped());
         let output = output.spawn().unwrap().wait_with_output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
-        assert!(told.contains("use -o FILE, or pipe it to another program"), "{arguments:?}: {told}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains("use -o FILE, or pipe it to another program"), "{arguments:?}: {message}");
         assert!(!folder.run(arguments).stdout.is_empty(), "a pipe takes it");
     }
 }

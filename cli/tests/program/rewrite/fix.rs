@@ -160,13 +160,13 @@ fn files_that_the_viewer_refuses_are_repaired() {
         ("rotated-ring", pickle::to_vec(&rotated_ring()), "in the order of their times"),
         ("without-unknown", without_unknown(), "without category \"unknown\""),
     ];
-    for (name, bytes, told) in files {
+    for (name, bytes, message) in files {
         let input = broken(name, bytes);
         let output = crate::written(&format!("fixed-{name}.pickle"));
         let done = memreel(&["fix", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
         let text = String::from_utf8(done.stdout).unwrap();
         assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]), "{name}: {text}");
-        assert!(text.contains(told), "{name}: {text}");
+        assert!(text.contains(message), "{name}: {text}");
         let is_smaller = fs::metadata(&output).unwrap().len() < bytes.len() as u64;
         assert_eq!(text.contains(" instead of "), is_smaller, "{name}: {text}");
         assert_eq!(fs::read(&input).unwrap(), *bytes, "{name}: the input stays as it was");
@@ -180,7 +180,7 @@ fn files_that_the_viewer_refuses_are_repaired() {
 
 #[test]
 fn without_o_nothing_is_written() {
-    let input = broken("told", &protocol_5());
+    let input = broken("message", &protocol_5());
     let done = memreel(&["fix", input.to_str().unwrap()]);
     assert!(String::from_utf8(done.stdout).unwrap().ends_with("nothing is written without -o\n"));
     assert_eq!(fs::read(&input).unwrap(), protocol_5());
