@@ -3,8 +3,8 @@
 use std::{ptr, sync::Arc};
 
 use memreel::{
-    Address, StreamId,
-    device::{Device, Host, Limit, Simulated},
+    Address, Result, StreamId,
+    device::{Device, Host, Limit, Mark, Simulated},
 };
 
 const MIB: u64 = 1 << 20;
@@ -139,6 +139,77 @@ fn maps_parts_of_ranges(device: &dyn Device) {
 #[test]
 fn host_keeps_the_contract() {
     keeps_the_contract(&Host::new(), Ranges::Supported);
+}
+
+/// A simulated device without ranges.
+#[derive(Debug)]
+struct WithoutRanges(Simulated);
+
+// SAFETY: each method is that of the simulated device, which keeps the contract; ranges are optional.
+unsafe impl Device for WithoutRanges {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.0.total_bytes()
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.0.free_bytes()
+    }
+
+    fn is_host_visible(&self) -> bool {
+        self.0.is_host_visible()
+    }
+
+    fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
+        self.0.segment_alloc(bytes)
+    }
+
+    unsafe fn segment_free(&self, address: Address, bytes: u64) {
+        // SAFETY: the caller guarantees the same.
+        unsafe { self.0.segment_free(address, bytes) }
+    }
+
+    fn range_reserve(&self, _: u64, _: u64) -> Result<Option<Address>> {
+        Ok(None)
+    }
+
+    unsafe fn range_release(&self, _: Address, _: u64) {
+        unreachable!("no range was reserved")
+    }
+
+    unsafe fn range_map(&self, _: Address, _: u64) -> Result<bool> {
+        unreachable!("no range was reserved")
+    }
+
+    unsafe fn range_unmap(&self, _: Address, _: u64) {
+        unreachable!("no range was reserved")
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<Mark> {
+        self.0.mark(stream)
+    }
+
+    fn is_passed(&self, mark: Mark) -> Result<bool> {
+        self.0.is_passed(mark)
+    }
+
+    fn wait(&self, mark: Mark) -> Result<()> {
+        self.0.wait(mark)
+    }
+
+    fn forget(&self, mark: Mark) {
+        self.0.forget(mark);
+    }
+}
+
+#[test]
+fn a_device_without_ranges_keeps_the_contract() {
+    keeps_the_contract(&WithoutRanges(Simulated::new(80 << 30)), Ranges::Unsupported);
+    let limited = Limit::new(WithoutRanges(Simulated::new(80 << 30)), 40 * MIB);
+    keeps_the_contract(&limited, Ranges::Unsupported);
 }
 
 #[test]
