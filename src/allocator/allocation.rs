@@ -1,4 +1,4 @@
-//! The handle of a block: it frees when dropped, and only once.
+//! The handle of a block, which frees it exactly once.
 #![forbid(unsafe_code)]
 
 use std::{fmt, sync::Arc};
@@ -9,10 +9,10 @@ use crate::{
     event::{Address, DeviceId, StackId, StreamId},
 };
 
-/// A block the program holds.
+/// An allocated block, which is freed when the handle is dropped.
 ///
-/// The handle knows its allocator and cannot be copied, so a block cannot be
-/// freed twice or into another allocator's cache:
+/// The handle belongs to its allocator and cannot be copied, so a block cannot
+/// be freed twice or to another allocator:
 ///
 /// ```compile_fail,E0382
 /// # let allocator = memreel::Reel::builder().build().unwrap().allocator(0).unwrap().clone();
@@ -21,7 +21,7 @@ use crate::{
 /// block.free().unwrap(); // use of moved value
 /// ```
 ///
-/// It keeps the allocator alive.
+/// The handle keeps the allocator alive.
 pub struct Allocation {
     shared: Arc<Shared>,
     /// Taken when the block is freed.
@@ -46,57 +46,57 @@ impl Allocation {
         Allocation { shared, id: Some(id), address, bytes, block_bytes, stream, stack }
     }
 
-    /// Where the block begins; a multiple of 512.
+    /// Returns the address of the block, a multiple of 512.
     #[must_use]
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// What was asked for.
+    /// Returns the requested size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What was given.
+    /// Returns the size of the block in bytes, which is at least [`Allocation::bytes`].
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    /// The stream it was allocated for.
+    /// Returns the stream that the block was allocated for.
     #[must_use]
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// The device it is on.
+    /// Returns the id of the block's device.
     #[must_use]
     pub fn device_id(&self) -> DeviceId {
         self.shared.track.device()
     }
 
-    /// The device it is on.
+    /// Returns the block's device.
     #[cfg(feature = "cuda")]
     pub(crate) fn device(&self) -> &dyn crate::device::Device {
         &*self.shared.device
     }
 
-    /// Whether this process can read and write it at its address.
+    /// Returns true if this process can read and write the block at its address.
     #[must_use]
     pub fn is_host_visible(&self) -> bool {
         self.shared.device.is_host_visible()
     }
 
-    /// Work queued on another stream uses the block: after it is freed, it is
-    /// not handed out before that stream has come so far.
+    /// Records that work on another stream uses the block. After the free, the
+    /// block is not reused before the work queued on that stream is done.
     pub fn record_stream(&self, stream: StreamId) {
         if let Some(id) = self.id {
             self.shared.heap().record_stream(id, stream);
         }
     }
 
-    /// Gives the block back, as dropping does, and says if that failed.
+    /// Frees the block like a drop, but returns the error if that fails.
     ///
     /// # Errors
     /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
@@ -108,8 +108,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // A drop has nobody to tell of a failure; the block is then out of use
-        // for good, which the statistics show as active.
+        // A drop cannot return an error. After a failure the block is never
+        // reused, and the statistics count it as active.
         let _ = self.id.take().map(|id| self.shared.free(id, self.stack));
     }
 }

@@ -1,4 +1,4 @@
-//! Free blocks of one size or of similar ones, in order; the first at hand.
+//! A bin: the free blocks of one size, or of similar sizes, in order.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::ids::BlockId;
 use crate::event::Address;
 
-/// A bin with more blocks is a tree: moving them up costs more than its walk.
+/// A bin with more blocks becomes a tree, because moving the list's blocks would cost more than a tree's walk.
 const MOST_IN_LIST: usize = 512;
 
-/// A free block; ordered by size, then address. Its number decides nothing:
-/// no two blocks have one address.
+/// A free block, ordered by size, then address. No two blocks have the same
+/// address, so the number does not matter for the order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Free {
     pub(super) bytes: u64,
@@ -18,7 +18,7 @@ pub(super) struct Free {
     pub(super) id: BlockId,
 }
 
-/// Size and address in one number: comparing two takes no branch.
+/// Size and address in one number, so that a comparison needs no branch.
 pub(super) type Key = u128;
 
 #[inline]
@@ -38,13 +38,13 @@ impl Free {
     }
 }
 
-/// Blocks of one size, or of similar ones.
+/// The free blocks of one size, or of similar sizes.
 #[derive(Debug)]
 pub(super) enum Bin {
-    /// The first at the end: that is where best fit takes, and puts back what
-    /// was taken last.
+    /// In falling order: the first block is at the end, where best fit takes a
+    /// block and usually puts it back.
     List(Vec<Free>),
-    /// So large that a list would be slow.
+    /// For bins with many blocks.
     Tree(BTreeMap<Key, BlockId>),
 }
 
@@ -54,7 +54,7 @@ impl Default for Bin {
     }
 }
 
-/// How many of a list are not before a key.
+/// Returns how many blocks of a list are at or after a key.
 #[inline]
 fn n_from(list: &[Free], key: Key) -> usize {
     match list.last() {
@@ -111,7 +111,7 @@ impl Bin {
         self.insert_behind(free.key(), free.id)
     }
 
-    /// Not as the first, or in a list that is full.
+    /// Inserts a block that is not the first, or into a full list.
     #[inline(never)]
     fn insert_behind(&mut self, key: Key, id: BlockId) -> bool {
         if let Bin::List(list) = self
@@ -138,7 +138,7 @@ impl Bin {
         }
     }
 
-    /// Not the first.
+    /// Removes a block that is not the first of a list.
     #[inline(never)]
     fn remove_behind(&mut self, key: Key) -> bool {
         match self {
@@ -152,7 +152,7 @@ impl Bin {
             }
             Bin::Tree(tree) => {
                 let was_there = tree.remove(&key).is_some();
-                // Far below the limit, so that it does not go back and forth.
+                // Far below the limit, so that a bin does not alternate between the two forms.
                 if tree.len() < MOST_IN_LIST / 4 {
                     *self = Bin::List(tree.iter().rev().map(Free::of).collect());
                 }

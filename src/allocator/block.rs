@@ -1,4 +1,4 @@
-//! The blocks, in an arena: neighbours are numbers, addresses are offsets, nothing is unsafe.
+//! The blocks of an allocator in an arena, where neighbours are linked by number.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -12,40 +12,39 @@ use crate::{
 
 /// A piece of a segment.
 ///
-/// Which object lives on when blocks split and merge is part of the rules:
-/// it decides the stale `requested_bytes` and segment stacks that snapshots
-/// show (caching-allocator.md 3.6, 4.3, 9.3).
+/// When blocks split and merge, the rules determine which object survives: that
+/// decides the stale `requested_bytes` and segment stacks in snapshots (`docs/caching-allocator.md` 3.6, 4.3, 9.3).
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) address: Address,
     pub(super) bytes: u64,
-    /// Of the last request served; stale while the block is free.
+    /// The size of the last request that the block served; stale while it is free.
     pub(super) requested_bytes: u64,
     pub(super) stream: StreamId,
     pub(super) pool: PoolIndex,
     pub(super) is_allocated: bool,
     /// False only for the parts of an expandable segment that have no memory.
     pub(super) is_mapped: bool,
-    /// The expandable segment it is a piece of.
+    /// The expandable segment that the block is a piece of.
     pub(super) range: Option<RangeIndex>,
-    /// How many searches its pool had seen when it became free.
+    /// The number of searches of its pool when the block became free.
     pub(super) freed_at: u64,
     /// The neighbours within the segment.
     pub(super) prev: Option<BlockId>,
     pub(super) next: Option<BlockId>,
-    /// Other streams that use it. Few blocks have any, and every block would be
-    /// half as large again with a table.
+    /// Other streams that use the block. Boxed, because few blocks have any and
+    /// an inline table would make every block half as large again.
     pub(super) stream_uses: Option<Box<StreamSet>>,
-    /// Marks that those streams have not passed yet.
+    /// The number of marks that those streams have not passed yet.
     pub(super) n_marks: u32,
-    /// Of the allocation, until its free is completed.
+    /// The stack of the allocation, until its free is completed.
     pub(super) stack: StackId,
-    /// Of the request that made the segment.
+    /// The stack of the request that made the segment.
     pub(super) segment_stack: StackId,
 }
 
 impl Block {
-    /// A whole segment.
+    /// Makes a block that is a whole segment.
     pub(super) fn segment(
         address: Address,
         bytes: u64,
@@ -56,7 +55,7 @@ impl Block {
         Block { segment_stack: stack, ..Block::piece(address, bytes, stream, pool) }
     }
 
-    /// The whole of an expandable segment's addresses, without memory.
+    /// Makes a block of all addresses of an expandable segment, without memory.
     pub(super) fn range(
         address: Address,
         bytes: u64,
@@ -67,7 +66,7 @@ impl Block {
         Block { is_mapped: false, range: Some(range), ..Block::piece(address, bytes, stream, pool) }
     }
 
-    /// A piece without a history.
+    /// Makes a block that was never allocated.
     fn piece(address: Address, bytes: u64, stream: StreamId, pool: PoolIndex) -> Block {
         Block {
             address,
@@ -88,18 +87,18 @@ impl Block {
         }
     }
 
+    /// Returns true if the block is only a part of its segment.
     #[inline]
-    /// Whether it is only a part of its segment.
     pub(super) fn is_split(&self) -> bool {
         self.prev.is_some() || self.next.is_some()
     }
 
-    /// Whether another stream uses it that has no mark yet.
+    /// Returns true if another stream uses the block and has no mark yet.
     pub(super) fn has_stream_uses(&self) -> bool {
         self.stream_uses.as_ref().is_some_and(|uses| !uses.is_empty())
     }
 
-    /// What happens to it, with the size that was asked for.
+    /// Makes an event of the block with its requested size.
     #[inline]
     pub(super) fn event(&self, action: Action, pool: PoolId, stack: StackId) -> Event {
         let Block { address, requested_bytes: size_bytes, stream, .. } = *self;
@@ -120,7 +119,7 @@ impl Block {
 /// All blocks of one allocator.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// By number; the first stays empty.
+    /// By number; the first slot stays empty.
     slots: Vec<Option<Block>>,
     vacant: Vec<BlockId>,
 }
@@ -148,14 +147,14 @@ impl Blocks {
         block
     }
 
-    /// Every block with its number.
+    /// Iterates over all blocks with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         let slots = self.slots.iter().enumerate();
-        // The empty first one has no number.
+        // The first slot is empty, so index 0 is never converted.
         slots.filter_map(|(index, slot)| slot.as_ref().map(|block| (BlockId::from_index(index), block)))
     }
 
-    /// Cuts a block: a new block takes the first `bytes`, the old one becomes the rest.
+    /// Splits a block: a new block takes the first `bytes`, the old one becomes the rest.
     pub(super) fn split(&mut self, id: BlockId, bytes: u64) -> BlockId {
         let rest = &mut self[id];
         let mut front = Block::piece(rest.address, bytes, rest.stream, rest.pool);
@@ -174,7 +173,7 @@ impl Blocks {
         front
     }
 
-    /// Cuts a block: it keeps the first `bytes`, a new block takes the rest.
+    /// Splits a block: it keeps the first `bytes`, a new block takes the rest.
     pub(super) fn split_tail(&mut self, id: BlockId, bytes: u64) -> BlockId {
         let front = &mut self[id];
         let address = front.address.offset(bytes);
@@ -193,9 +192,9 @@ impl Blocks {
         tail
     }
 
-    /// Merges a neighbour into a block, which lives on. A neighbour to the left
-    /// gives its segment stack, even an absent one (caching-allocator.md 4.3).
-    /// Says how large it was.
+    /// Merges a neighbour into a block, which survives, and returns the
+    /// neighbour's size in bytes. A left neighbour passes its segment stack on,
+    /// even an absent one (`docs/caching-allocator.md` 4.3).
     pub(super) fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
         let absorbed = &self[neighbour];
         let (address, bytes, segment_stack) = (absorbed.address, absorbed.bytes, absorbed.segment_stack);

@@ -1,11 +1,11 @@
-//! The caching allocator's handle: alloc, free, record_stream, empty_cache, settings and statistics.
+//! The handle of a caching allocator: requests, private pools, limits, settings and statistics.
 #![forbid(unsafe_code)]
 
 use std::{fmt, sync::Arc};
 
 use super::{
     allocation::Allocation,
-    private::{PoolOptions, Route},
+    private_pools::{PoolOptions, Route},
     settings::Settings,
     shared::Shared,
     stats::{MemInfo, MemoryStats},
@@ -19,7 +19,10 @@ use crate::{
     recorder::Track,
 };
 
-/// Memory of one device, cached and recorded. Clones are the same allocator.
+/// Allocates memory of one device, caches what is freed, and records events.
+///
+/// It behaves like PyTorch 2.11's CUDA allocator, event for event. Clones are
+/// handles of the same allocator.
 ///
 /// ```
 /// use memreel::{DeviceId, StreamId};
@@ -32,7 +35,7 @@ use crate::{
 /// assert_eq!(allocator.memory_allocated(), 1024);
 /// drop(block);
 /// assert_eq!(allocator.memory_allocated(), 0);
-/// assert_eq!(allocator.memory_reserved(), 2 << 20, "the segment stays, to be used again");
+/// assert_eq!(allocator.memory_reserved(), 2 << 20, "the segment stays cached");
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Clone)]
@@ -41,14 +44,15 @@ pub struct CachingAllocator {
 }
 
 impl CachingAllocator {
-    /// An allocator for a device, recording on a track. No two allocators
-    /// should share a track: their events would be taken for one's.
+    /// Creates an allocator for a device that records on a track, with default
+    /// settings. Give each allocator a track of its own: events on one track
+    /// are read as those of one allocator.
     #[must_use]
     pub fn new(device: impl Device + 'static, track: &Track) -> CachingAllocator {
         CachingAllocator::with_settings(device, track, Settings::default())
     }
 
-    /// As [`CachingAllocator::new`], with other settings than the default ones.
+    /// Creates an allocator with the given settings, like [`CachingAllocator::new`].
     #[must_use]
     pub fn with_settings(
         device: impl Device + 'static,
@@ -59,77 +63,82 @@ impl CachingAllocator {
         CachingAllocator { shared: Arc::new(Shared::new(device, track, settings)) }
     }
 
-    /// Changes settings at run time, as [`Settings::updated`] reads them.
+    /// Changes settings at run time; [`Settings::updated`] has the rules.
     ///
     /// # Errors
-    /// [`Error::is_invalid_option`]; nothing is changed.
+    /// [`Error::is_invalid_option`] for an invalid text; then nothing changes.
     pub fn update_settings(&self, text: &str) -> Result<()> {
         let mut heap = self.shared.heap();
         heap.settings = heap.settings.updated(text)?;
         Ok(())
     }
 
-    /// The settings in force.
+    /// Returns a copy of the settings in force.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.shared.heap().settings.clone()
     }
 
-    /// A block of at least that many bytes, for work on that stream. It
-    /// returns to the cache when the handle is dropped.
+    /// Allocates a block of at least `bytes` bytes for work on `stream`. The
+    /// block returns to the cache when the handle is dropped.
     ///
     /// # Errors
     /// [`Error::is_invalid_size`] for zero bytes or 2^60 and more;
     /// [`Error::is_out_of_memory`] when neither the cache nor the device has
-    /// room, even after everything cached was given back;
-    /// [`Error::is_device`] when the device fails otherwise.
+    /// room, even after all cached memory was given back;
+    /// [`Error::is_device`] when the device fails for another reason.
     pub fn alloc(&self, bytes: u64, stream: StreamId) -> Result<Allocation> {
         self.shared.serve(bytes, stream, |_, grant, stack| {
             Allocation::new(self.shared.clone(), grant, bytes, stream, stack)
         })
     }
 
-    /// Gives every segment that is not in use back to the device.
+    /// Waits for frees that are pending on streams, then gives every unused
+    /// segment back to the device.
     ///
     /// # Errors
-    /// [`Error::is_device`] when a stream cannot be waited for.
+    /// [`Error::is_device`] when waiting for a stream fails.
     pub fn empty_cache(&self) -> Result<()> {
         let stack = self.shared.track.stack_of_free(StackId::NONE);
         self.shared.heap().release_cached(PoolId::DEFAULT, stack)
     }
 
-    /// A new private pool, whose memory serves only requests that are routed
-    /// to it. It is held until [`CachingAllocator::release_pool`].
+    /// Creates a private pool, whose memory serves only requests that are
+    /// routed to it. The caller has one reference to it until
+    /// [`CachingAllocator::release_pool`].
     #[must_use]
     pub fn create_pool(&self, options: PoolOptions) -> PoolId {
         self.shared.heap().create_pool(false, options)
     }
 
-    /// As [`CachingAllocator::create_pool`], with the kind of id that graph captures have.
+    /// Creates a private pool with default options and an id of the kind that graph captures have.
     #[must_use]
     pub fn create_capture_pool(&self) -> PoolId {
         self.shared.heap().create_pool(true, PoolOptions::default())
     }
 
-    /// As [`CachingAllocator::create_pool`], with an id that the caller chose.
+    /// Creates a private pool with an id that the caller chooses.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for the default pool's id, or one that is in use.
+    /// [`Error::is_misuse`] for the default pool's id and for an id in use.
     pub fn create_pool_as(&self, pool: PoolId, options: PoolOptions) -> Result<()> {
         self.shared.heap().create_pool_as(pool, options)
     }
 
-    /// Routes requests to a private pool from now on, and holds it once more.
-    /// The last begun comes first. While any pool is routed to, frees that wait
-    /// for streams are put off, and the cache is not given up for a request.
+    /// Starts routing requests to a private pool and takes a reference to it.
+    ///
+    /// If several pools match a request, the most recently begun one serves it.
+    /// While any pool is begun, frees that wait for streams are deferred, and a
+    /// failing request does not release cached memory.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for an unknown pool or one that is begun already.
+    /// [`Error::is_misuse`] for an unknown pool and for one that is already begun.
     pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
         self.shared.heap().private.begin(pool, route)
     }
 
-    /// Ends what [`CachingAllocator::begin_pool`] began; the hold remains.
+    /// Stops routing requests to a private pool. The reference that
+    /// [`CachingAllocator::begin_pool`] took remains.
     ///
     /// # Errors
     /// [`Error::is_misuse`] for a pool that is not begun.
@@ -137,46 +146,60 @@ impl CachingAllocator {
         self.shared.heap().private.end(pool)
     }
 
-    /// One hold less on a private pool. At none its free memory goes with the
-    /// next [`CachingAllocator::empty_cache`].
+    /// Drops one reference to a private pool. Without references, its free
+    /// memory is released by the next [`CachingAllocator::empty_cache`].
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for a pool that nobody holds.
+    /// [`Error::is_misuse`] for an unknown pool and for one without references.
     pub fn release_pool(&self, pool: PoolId) -> Result<()> {
         self.shared.heap().private.release(pool)
     }
 
-    /// Gives back the free segments of one private pool that nobody holds.
+    /// Gives the free segments of one private pool without references back to the device.
     ///
     /// # Errors
-    /// As [`CachingAllocator::empty_cache`].
+    /// [`Error::is_device`] when waiting for a stream fails.
     pub fn empty_pool(&self, pool: PoolId) -> Result<()> {
         let stack = self.shared.track.stack_of_free(StackId::NONE);
         self.shared.heap().release_cached(pool, stack)
     }
 
-    /// Calls `observer` for every request that fails, after those before it.
+    /// Registers an observer that is called for every failed request. Observers
+    /// are called in the order of their registration.
     pub fn on_oom(&self, observer: impl Fn(&mut OutOfMemory) + Send + Sync + 'static) {
         self.shared.oom_observers().push(Arc::new(observer));
     }
 
-    /// The device's ordinal.
+    /// Returns the id under which the device's events are recorded.
     #[must_use]
     pub fn device_id(&self) -> DeviceId {
         self.shared.track.device()
     }
 
-    /// The device the memory comes from.
+    /// Returns the name of the device that the memory comes from.
     #[must_use]
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.shared.device
+    pub fn device_name(&self) -> String {
+        self.shared.device.name()
     }
 
-    /// Holds at most a fraction of the device's memory; 1 lifts the limit
-    /// (caching-allocator.md 2.7).
+    /// Returns true if this process can read and write the memory at its address.
+    #[must_use]
+    pub fn is_host_visible(&self) -> bool {
+        self.shared.device.is_host_visible()
+    }
+
+    /// Returns the device. It is not public: memory that is taken from or given
+    /// to the device directly would bypass the allocator.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device(&self) -> &dyn Device {
+        &*self.shared.device
+    }
+
+    /// Limits the allocator to a fraction of the device's memory; 1 removes the
+    /// limit (`docs/caching-allocator.md` 2.7).
     ///
     /// # Errors
-    /// [`Error::is_invalid_option`] outside 0 to 1.
+    /// [`Error::is_invalid_option`] for a fraction outside 0 to 1.
     pub fn set_memory_fraction(&self, fraction: f64) -> Result<()> {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(Error::invalid_option(
@@ -185,65 +208,66 @@ impl CachingAllocator {
                 "a number from 0.0 to 1.0",
             ));
         }
-        self.shared.heap().segments.set_allowed_fraction(fraction);
+        self.shared.heap().supply.set_allowed_fraction(fraction);
         Ok(())
     }
 
-    /// Holds at most that many bytes; `None` lifts the limit.
+    /// Limits the allocator to `bytes` bytes of segments; `None` removes the limit.
     pub fn set_memory_limit(&self, bytes: Option<u64>) {
-        self.shared.heap().segments.set_allowed_bytes(bytes);
+        self.shared.heap().supply.set_allowed_bytes(bytes);
     }
 
-    /// The limit in force.
+    /// Returns the limit in force, in bytes.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
-        self.shared.heap().segments.allowed_bytes()
+        self.shared.heap().supply.allowed_bytes()
     }
 
-    /// All statistics at once.
+    /// Returns all statistics, read at one instant.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         self.shared.heap().stats.stats()
     }
 
-    /// Completes the frees whose streams have come so far, as the next request would.
+    /// Completes the frees whose streams have passed their marks, as the next request would.
     pub(crate) fn complete_passed(&self) -> Result<()> {
         self.shared.heap().complete_passed(StackId::NONE)
     }
 
-    /// Bytes in segments and in blocks, now. [`CachingAllocator::stats`] copies
-    /// a kilobyte, too much to ask after every request.
+    /// Returns the present bytes in segments and in blocks. It is cheaper than
+    /// [`CachingAllocator::stats`], which copies a kilobyte, and can be called
+    /// after every request.
     pub(crate) fn held_bytes(&self) -> (u64, u64) {
         let stats = &self.shared.heap().stats;
         let current = |tally: &Tally| tally.current().cast_unsigned();
         (current(&stats.reserved_bytes), current(&stats.allocated_bytes))
     }
 
-    /// Bytes in blocks the program holds.
+    /// Returns the bytes in allocated blocks.
     #[must_use]
     pub fn memory_allocated(&self) -> u64 {
         self.stats().allocated_bytes.all.current.cast_unsigned()
     }
 
-    /// The most that [`CachingAllocator::memory_allocated`] has been.
+    /// Returns the peak of [`CachingAllocator::memory_allocated`], in bytes.
     #[must_use]
     pub fn max_memory_allocated(&self) -> u64 {
         self.stats().allocated_bytes.all.peak.cast_unsigned()
     }
 
-    /// Bytes in segments held from the device.
+    /// Returns the bytes in segments that were taken from the device.
     #[must_use]
     pub fn memory_reserved(&self) -> u64 {
         self.stats().reserved_bytes.all.current.cast_unsigned()
     }
 
-    /// The most that [`CachingAllocator::memory_reserved`] has been.
+    /// Returns the peak of [`CachingAllocator::memory_reserved`], in bytes.
     #[must_use]
     pub fn max_memory_reserved(&self) -> u64 {
         self.stats().reserved_bytes.all.peak.cast_unsigned()
     }
 
-    /// The largest free block: what can be had without asking the device.
+    /// Returns the size in bytes of the largest cached block.
     #[must_use]
     pub fn largest_free_block(&self) -> u64 {
         let heap = self.shared.heap();
@@ -251,24 +275,24 @@ impl CachingAllocator {
         free.max().unwrap_or(0)
     }
 
-    /// The free and the total memory of the device, as `cudaMemGetInfo` reports them.
+    /// Returns the free and the total memory of the device, as `cudaMemGetInfo` does.
     #[must_use]
     pub fn mem_get_info(&self) -> MemInfo {
         MemInfo { free_bytes: self.shared.device.free_bytes(), total_bytes: self.shared.device.total_bytes() }
     }
 
-    /// The statistics as a table.
+    /// Returns the statistics as the table that PyTorch's `memory_summary()` prints.
     #[must_use]
     pub fn memory_summary(&self) -> MemorySummary {
         MemorySummary::new(self.device_id(), self.stats())
     }
 
-    /// Lets every peak begin again at the present value.
+    /// Resets every peak to the present value.
     pub fn reset_peak_memory_stats(&self) {
         self.shared.heap().stats.reset_peak();
     }
 
-    /// Lets every sum begin again at zero.
+    /// Resets every accumulated sum and every counter to zero.
     pub fn reset_accumulated_memory_stats(&self) {
         self.shared.heap().stats.reset_accumulated();
     }

@@ -1,8 +1,8 @@
-//! Reads a settings text: `key:value,key:[1:8,>:4],…` (caching-allocator.md 8).
+//! Reads a settings text: `key:value,key:[1:8,>:4],…` (`docs/caching-allocator.md` 8).
 //!
-//! Keys, values and their limits are PyTorch 2.11's. Where its parser lets
-//! nonsense pass (a comma for a colon, `30;x` for 30, two options without a
-//! comma), this one refuses it and says where it stands.
+//! Keys, values and their limits are PyTorch 2.11's. Its parser accepts some
+//! malformed texts (a comma for a colon, `30;x` for 30, two options without a
+//! comma); this one rejects them and reports the position.
 #![forbid(unsafe_code)]
 
 use std::str::FromStr;
@@ -25,15 +25,15 @@ impl Settings {
     /// `PYTORCH_ALLOC_CONF` that is set; the others are ignored entirely.
     ///
     /// # Errors
-    /// [`is_invalid_option`](Error::is_invalid_option), naming the variable.
+    /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
     pub fn from_env() -> Result<Settings> {
         Settings::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// As [`Settings::from_env`], with another source of variables.
+    /// Reads the same variables as [`Settings::from_env`] from another source.
     ///
     /// # Errors
-    /// As [`Settings::from_env`].
+    /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let names = ["MEMREEL_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
         match names.into_iter().find_map(|name| Some((name, variable(name)?))) {
@@ -42,18 +42,20 @@ impl Settings {
         }
     }
 
-    /// These settings after a change at run time. As in PyTorch, every change
-    /// first resets splitting, rounding and garbage collection to their
-    /// defaults; what it does not name of the rest stays.
+    /// Returns these settings after a change at run time by `text`.
+    ///
+    /// As in PyTorch, every change first resets splitting, rounding and garbage
+    /// collection to their defaults; other options keep their values unless
+    /// `text` names them.
     ///
     /// # Errors
-    /// [`is_invalid_option`](Error::is_invalid_option) with the place in the text; nothing is changed.
+    /// [`is_invalid_option`](Error::is_invalid_option) with the position in the text.
     pub fn updated(&self, text: &str) -> Result<Settings> {
         parse("the allocator's settings", self, text)
     }
 }
 
-/// The settings that `text` makes of `before`. All or nothing.
+/// Returns the settings `before` after the changes in `text`; `origin` names the source in errors.
 fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings> {
     let mut reader = Reader { origin, text, tokens: tokens(text).into_iter().peekable() };
     let options = reader.options()?;
@@ -64,7 +66,7 @@ fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings
         garbage_collection_threshold: 0.0,
         ..before.clone()
     };
-    // The size of large segments bounds two other options, so it comes first wherever it stands.
+    // The size of large segments bounds two other options, so it is applied first.
     let first = |option: &&Parsed| option.key.text == "large_segment_size_mb";
     for option in options.iter().filter(first) {
         settings.large_segment_bytes = reader.mebibytes(option, |mb| mb > 10, "a number above 10")?;
@@ -76,7 +78,7 @@ fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings
     Ok(settings)
 }
 
-/// A word or a separator, with its place in the text.
+/// A word or a separator, with its byte position in the text.
 #[derive(Clone, Copy, Debug)]
 struct Token<'a> {
     at: usize,
@@ -93,11 +95,11 @@ struct Parsed<'a> {
 #[derive(Debug)]
 enum Value<'a> {
     Word(Token<'a>),
-    /// `[key:value,…]`, with the place of the bracket.
+    /// `[key:value,…]`, with the position of the bracket.
     List(usize, Vec<(Token<'a>, Token<'a>)>),
 }
 
-/// Separators alone, words between them without the white space around them.
+/// Splits a text into separators and the words between them, without white space.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut start = 0;
@@ -205,7 +207,7 @@ impl<'a> Reader<'a> {
             }
             "roundup_power2_divisions" => settings.roundup_power2_divisions = self.divisions(option)?,
             "backend" => self.one_of(option, &["native"])?,
-            // Of capture and of pinned memory, which memreel does not have: checked, and without effect.
+            // These concern graph capture and pinned memory, which memreel lacks: checked, without effect.
             "graph_capture_record_stream_reuse"
             | "pinned_use_cuda_host_register"
             | "pinned_use_background_threads" => self.one_of(option, &["True", "False"])?,
@@ -220,7 +222,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The value as a word.
+    /// Returns the value of an option that must be a word.
     fn value(&self, option: &Parsed<'a>, wanted: &str) -> Result<Token<'a>> {
         match option.value {
             Value::Word(word) => Ok(word),
@@ -254,14 +256,14 @@ impl<'a> Reader<'a> {
         self.number(option, fits, wanted)
     }
 
-    /// A number of MiB, in bytes.
+    /// Reads a number of MiB and returns it in bytes.
     fn mebibytes(&self, option: &Parsed<'a>, fits: impl Fn(u64) -> bool, wanted: &str) -> Result<u64> {
         let countable = |mb: u64| mb <= u64::MAX / MIB && fits(mb);
         Ok(self.number(option, countable, wanted)? * MIB)
     }
 
-    /// One number for all intervals, or a list of intervals: the first of it
-    /// also fills those below, `>` fills those above the last.
+    /// Reads one number for all intervals, or a list of intervals: its first
+    /// entry also fills the intervals below, `>` those above the last entry.
     fn divisions(&self, option: &Parsed<'a>) -> Result<[u32; 16]> {
         const WANTED: &str = "a power of two";
         let Value::List(_, pairs) = &option.value else {

@@ -1,4 +1,4 @@
-//! Segments that grow and shrink by pages (caching-allocator.md 6).
+//! Segments that grow and shrink by pages (`docs/caching-allocator.md` 6).
 
 use super::{
     block::Block,
@@ -13,9 +13,9 @@ use crate::{
 };
 
 impl Heap {
-    /// Room for a request in an expandable segment: the first place where free
-    /// pieces, mapped or not, stand in a row long enough. Pages that fail to
-    /// come leave what came before mapped and free.
+    /// Makes a block for a request in an expandable segment, at the first run
+    /// of adjacent free pieces, mapped or not, that is long enough. If the
+    /// device refuses pages, those that were mapped before stay mapped and free.
     pub(super) fn grow_expandable(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let Some(mut candidate) = self.find_room(request)? else { return Ok(None) };
         if !self.blocks[candidate].is_mapped {
@@ -26,12 +26,12 @@ impl Heap {
         }
         while self.blocks[candidate].bytes < request.rounded_bytes {
             let missing_bytes = request.rounded_bytes - self.blocks[candidate].bytes;
-            let next = self.blocks[candidate].next.expect("the row of free pieces is long enough");
+            let next = self.blocks[candidate].next.expect("the run of free pieces is long enough");
             let bytes = self.blocks[next].bytes.min(missing_bytes);
             if !self.map(next, bytes, request)? {
                 return Ok(None);
             }
-            // The new pages have absorbed what stood before them.
+            // The block of the new pages has absorbed the candidate.
             candidate = next;
         }
         self.pools[request.pool].remove(candidate, &self.blocks[candidate]);
@@ -42,19 +42,19 @@ impl Heap {
         let found = self.pools[request.pool]
             .unmapped(request.stream)
             .map(|id| self.blocks[id].prev.filter(|prev| self.is_free(*prev)).unwrap_or(id))
-            .find(|start| self.has_row(*start, request.rounded_bytes));
+            .find(|start| self.is_long_enough(*start, request.rounded_bytes));
         match found {
             Some(id) => Ok(Some(id)),
             None => self.reserve(request),
         }
     }
 
-    /// Whether free pieces from here on hold that much.
-    fn has_row(&self, start: BlockId, bytes: u64) -> bool {
-        let row =
+    /// Returns true if the run of free pieces from `start` on has at least `bytes` bytes.
+    fn is_long_enough(&self, start: BlockId, bytes: u64) -> bool {
+        let run =
             std::iter::successors(Some(start), |id| self.blocks[*id].next.filter(|next| self.is_free(*next)));
         let mut sum = 0;
-        row.map(|id| self.blocks[id].bytes).any(|piece| {
+        run.map(|id| self.blocks[id].bytes).any(|piece| {
             sum += piece;
             sum >= bytes
         })
@@ -64,32 +64,33 @@ impl Heap {
         self.blocks[id].state() == BlockState::Inactive
     }
 
-    /// A new expandable segment: addresses alone.
+    /// Reserves the addresses of a new expandable segment.
     fn reserve(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let kind = request.pool.kind();
         let page_bytes = size::page_bytes(kind, &self.settings);
-        let bytes = size::range_bytes(self.segments.device().total_bytes(), page_bytes);
+        let bytes = size::range_bytes(self.supply.device().total_bytes(), page_bytes);
         if bytes < request.rounded_bytes {
             return Ok(None);
         }
-        let Some(range) = self.segments.reserve(bytes, page_bytes)? else { return Ok(None) };
-        let base = self.segments.range(range).base;
+        let Some(range) = self.supply.reserve(bytes, page_bytes)? else { return Ok(None) };
+        let base = self.supply.range(range).base;
         let block = Block::range(base, bytes, request.stream, request.pool, range);
         let id = self.blocks.insert(block);
         self.pools[request.pool].insert(id, &mut self.blocks[id]);
         Ok(Some(id))
     }
 
-    /// Backs the pages of an unmapped block's first `bytes` with memory. The
-    /// block becomes what was mapped, merges with its neighbours, and is free.
+    /// Maps the pages of an unmapped block's first `bytes`. The block shrinks to
+    /// them, merges with its free neighbours, and is free itself. Returns false
+    /// when the device is full.
     fn map(&mut self, id: BlockId, bytes: u64, request: &Request) -> Result<bool> {
         let Block { address, range, .. } = self.blocks[id];
         let range = range.expect("only pieces of expandable segments are unmapped");
-        let bytes = bytes.next_multiple_of(self.segments.range(range).page_bytes);
+        let bytes = bytes.next_multiple_of(self.supply.range(range).page_bytes);
         // SAFETY: unmapped blocks begin and end at pages of their range (`map`
-        // and `unmap` cut nowhere else) and have no memory; the bytes do not
-        // exceed the block, which is whole pages.
-        if !unsafe { self.segments.map(address, bytes)? } {
+        // and `unmap` split nowhere else) and have no memory; the bytes do not
+        // exceed the block, which consists of whole pages.
+        if !unsafe { self.supply.map(address, bytes)? } {
             return Ok(false);
         }
         self.pools[request.pool].remove(id, &self.blocks[id]);
@@ -108,8 +109,7 @@ impl Heap {
         Ok(true)
     }
 
-    /// Leaves a block its first `bytes`; what is behind becomes a block of its
-    /// own, unmapped as the whole was.
+    /// Shrinks a block to its first `bytes`; the rest becomes a free block of its own.
     fn cut_tail(&mut self, id: BlockId, bytes: u64) {
         if self.blocks[id].bytes > bytes {
             let tail = self.blocks.split_tail(id, bytes);
@@ -118,12 +118,12 @@ impl Heap {
         }
     }
 
-    /// Takes the memory from the whole pages inside a free block. What is left
-    /// of it before and behind stays free; with no page inside nothing happens.
+    /// Unmaps the whole pages inside a free block. The parts before and after
+    /// them stay mapped and free. Does nothing if no whole page is inside.
     pub(super) fn unmap(&mut self, id: BlockId, stack: StackId) {
         let Block { address, bytes, pool, range, segment_stack, .. } = self.blocks[id];
         let range = range.expect("only pieces of expandable segments are unmapped");
-        let (start, unmapped_bytes) = self.segments.range(range).whole_pages(address, bytes);
+        let (start, unmapped_bytes) = self.supply.range(range).whole_pages(address, bytes);
         if unmapped_bytes == 0 {
             return;
         }
@@ -142,18 +142,18 @@ impl Heap {
         self.stats.num_device_free += 1;
         self.count_device_alloc(pool, -1);
         self.record_range(Action::SegmentUnmap, id, start, unmapped_bytes, stack.or(segment_stack));
-        // SAFETY: these are the whole pages inside a block that was free and
-        // mapped, so they have memory and nobody holds a block in them; the
-        // block has just become unmapped, so this is the only time.
-        unsafe { self.segments.unmap(start, unmapped_bytes) };
+        // SAFETY: these are whole pages inside a block that was free and mapped,
+        // so they have memory and no allocated block; the block was just marked
+        // unmapped, so they are unmapped only once.
+        unsafe { self.supply.unmap(start, unmapped_bytes) };
         if !self.blocks[id].is_split() {
             self.unreserve(id, pool, range);
         }
     }
 
-    /// Gives back the ranges of a pool that got no memory: the device refused
-    /// the first pages. Until then they stay, as PyTorch's do, for the next
-    /// request to try again.
+    /// Releases the ranges of a pool that never got memory, because the device
+    /// refused the first pages. Like PyTorch, the allocator keeps such a range
+    /// until then, so that the next request can try again.
     pub(super) fn unreserve_bare(&mut self, pool: PoolIndex) {
         let bare: Vec<BlockId> =
             self.pools[pool].all_unmapped().filter(|id| !self.blocks[*id].is_split()).collect();
@@ -163,15 +163,15 @@ impl Heap {
         }
     }
 
-    /// The block is all of its range and has no memory: the range goes.
+    /// Releases the range of a block that is all of it and has no memory.
     fn unreserve(&mut self, id: BlockId, pool: PoolIndex, range: RangeIndex) {
         self.pools[pool].remove(id, &self.blocks[id]);
         self.blocks.remove(id);
         // SAFETY: the only block of the range was unmapped, so no page has memory.
-        unsafe { self.segments.unreserve(range) };
+        unsafe { self.supply.unreserve(range) };
     }
 
-    /// Records what happened to pages; the block may have merged with others since.
+    /// Records an event of pages, whose block may be larger after a merge.
     fn record_range(&self, action: Action, id: BlockId, address: Address, size_bytes: u64, stack: StackId) {
         let Block { stream, pool, .. } = self.blocks[id];
         self.record_at(action, address, size_bytes, stream, pool, stack);

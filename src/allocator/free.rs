@@ -1,4 +1,4 @@
-//! How a block comes back: requested now, completed when no stream uses it (caching-allocator.md 4).
+//! Frees: requested by the program, completed when no stream uses the block (`docs/caching-allocator.md` 4).
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Heap {
-    /// Another stream uses the block: its memory waits for that stream.
+    /// Records that another stream uses the block; its free will wait for that stream.
     pub(super) fn record_stream(&mut self, id: BlockId, stream: StreamId) {
         let key = self.stream_key(stream);
         let block = &mut self.blocks[id];
@@ -29,7 +29,7 @@ impl Heap {
         }
     }
 
-    /// The program gives the block back.
+    /// Frees a block, at once or after the streams that use it.
     #[inline]
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
@@ -49,15 +49,15 @@ impl Heap {
             self.stats.oversize_allocations.change(-1);
         }
         if has_stream_uses {
-            return self.put_off(id);
+            return self.free_later(id);
         }
         self.complete(id, bytes, kind, event.size_bytes);
         Ok(())
     }
 
-    /// Other streams use the block.
+    /// Frees a block that other streams use.
     #[inline(never)]
-    fn put_off(&mut self, id: BlockId) -> Result<()> {
+    fn free_later(&mut self, id: BlockId) -> Result<()> {
         if self.private.is_routing() {
             self.deferred.push(id);
             return Ok(());
@@ -65,12 +65,12 @@ impl Heap {
         self.wait_for_streams(id)
     }
 
-    /// Takes up the frees that were put off while requests were routed to a
-    /// private pool. Streams that were recorded meanwhile do not count: their
-    /// work belongs to what was captured (caching-allocator.md 4.5). PyTorch
-    /// goes through them in the order of their pointers' hashes, which nobody
-    /// can reproduce; here it is the order of the frees.
-    fn take_up_deferred(&mut self, stack: StackId) -> Result<()> {
+    /// Processes the frees that were deferred while requests were routed to a
+    /// private pool. Streams that were recorded in that time are dropped: their
+    /// work belongs to the capture (`docs/caching-allocator.md` 4.5). PyTorch
+    /// iterates in the order of its pointers' hashes, which cannot be
+    /// reproduced; memreel uses the order of the frees.
+    fn process_deferred(&mut self, stack: StackId) -> Result<()> {
         let mut ids = std::mem::take(&mut self.deferred).into_iter();
         while let Some(id) = ids.next() {
             let meanwhile = self.uses_while_routing.remove(&id).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Heap {
             } else {
                 let waits = self.wait_for_streams(id);
                 if waits.is_err() {
-                    // That one is lost; the others are taken up the next time.
+                    // That block is lost; the others are processed the next time.
                     self.deferred = ids.collect();
                     return waits;
                 }
@@ -93,15 +93,15 @@ impl Heap {
         Ok(())
     }
 
-    /// Marks every other stream that uses the block. Until all marks are
-    /// passed the block is in use; if the device fails, for ever: better lost
-    /// than handed out too early.
+    /// Marks every other stream that uses the block. The block stays in use
+    /// until all marks are passed. If the device fails, it stays in use for
+    /// ever, because reuse might be too early.
     #[inline(never)]
     fn wait_for_streams(&mut self, id: BlockId) -> Result<()> {
         let streams: Vec<StreamKey> =
             self.blocks[id].stream_uses.iter().flat_map(|uses| uses.keys()).collect();
         for key in streams {
-            let mark = self.segments.mark(key.stream)?;
+            let mark = self.supply.mark(key.stream)?;
             self.blocks[id].n_marks += 1;
             self.waiting.entry(key, Default::default).push_back((mark, id));
         }
@@ -109,8 +109,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Completes the frees whose streams have passed their marks. Each stream
-    /// is asked from its oldest mark on, up to the first that is not passed.
+    /// Completes the frees whose streams have passed their marks. The marks of
+    /// a stream are queried from the oldest to the first that is not passed.
     #[inline]
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
         let nothing_waits = self.deferred.is_empty() && self.waiting.is_empty();
@@ -119,31 +119,31 @@ impl Heap {
 
     #[inline(never)]
     fn complete_some(&mut self, stack: StackId) -> Result<()> {
-        self.take_up_deferred(stack)?;
-        self.complete_while(stack, |heap, mark| heap.segments.device().is_passed(mark))
+        self.process_deferred(stack)?;
+        self.complete_while(stack, |heap, mark| heap.supply.device().is_passed(mark))
     }
 
     /// Waits for every stream that has marks, and completes all frees.
     pub(super) fn complete_all(&mut self, stack: StackId) -> Result<()> {
         self.stats.num_sync_all_streams += 1;
-        self.take_up_deferred(stack)?;
-        self.complete_while(stack, |heap, mark| heap.segments.device().wait(mark).map(|()| true))
+        self.process_deferred(stack)?;
+        self.complete_while(stack, |heap, mark| heap.supply.device().wait(mark).map(|()| true))
     }
 
-    /// As [`Heap::complete_all`], for the marks of some pools' blocks alone.
+    /// Waits for the marks of two pools' blocks only, and completes their frees.
     pub(super) fn complete_pools(&mut self, pools: [PoolIndex; 2], stack: StackId) -> Result<()> {
         self.stats.num_sync_all_streams += 1;
         if !self.private.is_routing() {
-            self.take_up_deferred(stack)?;
+            self.process_deferred(stack)?;
         }
         let streams: Vec<StreamKey> = self.waiting.keys().collect();
         for key in streams {
-            // Each leaves the queue when it is passed: if the device fails, the rest still waits.
+            // A mark leaves the queue after it is passed, so after a failure the rest still waits.
             while let Some((place, mark, id)) = self.first_of(key, pools) {
-                self.segments.device().wait(mark)?;
+                self.supply.device().wait(mark)?;
                 self.waiting.get_mut(key).and_then(|marks| marks.remove(place));
                 self.pass(id, stack);
-                self.segments.device().forget(mark);
+                self.supply.device().forget(mark);
             }
             if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
                 self.waiting.remove(key);
@@ -152,7 +152,7 @@ impl Heap {
         Ok(())
     }
 
-    /// The oldest mark on a stream for a block of these pools, and its place in the queue.
+    /// Returns the oldest mark on a stream for a block of these pools, with its position in the queue.
     fn first_of(&mut self, key: StreamKey, pools: [PoolIndex; 2]) -> Option<(usize, Mark, BlockId)> {
         let marks = self.waiting.get_mut(key)?;
         let place = marks.iter().position(|(_, id)| pools.contains(&self.blocks[*id].pool))?;
@@ -174,28 +174,28 @@ impl Heap {
                 }
                 self.waiting.get_mut(key).and_then(VecDeque::pop_front);
                 self.pass(id, stack);
-                self.segments.device().forget(mark);
+                self.supply.device().forget(mark);
             }
             if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
                 self.waiting.remove(key);
-                // What followed has moved up into this slot.
+                // The key after it may have moved up into this slot.
                 from = place;
             }
         }
         Ok(())
     }
 
-    /// One mark of a block is passed; the last one completes its free.
+    /// Counts a passed mark of a block; the last one completes its free.
     fn pass(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.n_marks -= 1;
-        // A stream that could not be marked keeps the block for good.
+        // If a stream could not be marked, the block is never completed.
         if block.n_marks == 0 && !block.has_stream_uses() {
             self.complete_late(id, stack);
         }
     }
 
-    /// Completes a free some time after it was requested.
+    /// Completes a free that waited, and records that.
     #[inline(never)]
     fn complete_late(&mut self, id: BlockId, stack: StackId) {
         let block = &self.blocks[id];
@@ -205,8 +205,8 @@ impl Heap {
         self.complete(id, bytes, kind, event.size_bytes);
     }
 
-    /// Nobody uses the block any more, which is recorded: it merges with free
-    /// neighbours and can be handed out again. The freed block is the one that lives on.
+    /// Completes a free whose event is recorded: the block merges with its free
+    /// neighbours, survives the merge, and can be handed out again.
     #[inline(always)]
     fn complete(&mut self, id: BlockId, bytes: u64, kind: PoolKind, requested_bytes: u64) {
         self.stats.active.subtract(kind, 1);
@@ -226,8 +226,8 @@ impl Heap {
         }
     }
 
-    /// Merges a block, which is in no pool, with the neighbours that are free
-    /// and mapped as it is. Says how many there were, and how large.
+    /// Merges a block, which is not in a pool, with its free neighbours that are
+    /// mapped or unmapped like it. Returns their number and their bytes.
     #[inline(always)]
     pub(super) fn merge_neighbours(&mut self, id: BlockId) -> (u64, u64) {
         let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
@@ -236,7 +236,7 @@ impl Heap {
         (u64::from(left_bytes > 0) + u64::from(right_bytes > 0), left_bytes + right_bytes)
     }
 
-    /// How many bytes a neighbour added: none when it is in use.
+    /// Merges one neighbour unless it is in use, and returns the bytes it added.
     #[inline]
     fn merge(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
         if self.blocks[neighbour].is_allocated { 0 } else { self.merge_unallocated(id, neighbour) }

@@ -1,9 +1,9 @@
-//! Free blocks in the order of stream, size and address, in bins by size: best fit looks at few of them.
+//! The free blocks of a pool, ordered by stream, size and address, in bins by size.
 //!
-//! One ordered tree for all takes three walks from its root for each pair of
-//! an allocation and a free. Most of what such a walk compares is the size,
-//! and a size's bin can be computed: what is left is a look at two words of
-//! bits and at the end of a short list.
+//! A single ordered tree would take three walks from its root for each pair of
+//! an allocation and a free. Such a walk mostly compares sizes, and the bin of a
+//! size can be computed instead: a search then reads two words of bits and the
+//! end of a short list.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use crate::{
     torch::BLOCK_BYTES,
 };
 
-/// Each doubling of sizes has that many bins; sizes below twice as many
-/// granules of 512 bytes have bins of their own.
+/// Bins per doubling of sizes. Sizes below twice as many granules of 512 bytes
+/// have a bin each.
 const BINS_A_ROW: u32 = 32;
-/// As many as `u64` has bits.
+/// One row per bit of `u64`.
 const N_ROWS: usize = 64;
 
 /// The free blocks of a pool.
@@ -31,7 +31,7 @@ pub(super) struct FreeSet {
     order: BTreeMap<StreamId, usize>,
     /// The stream that changed last. Most programs use one stream for long.
     last: usize,
-    /// How many streams there may be before those without a block are forgotten.
+    /// At this number of streams, those without a block are removed.
     n_tidy: usize,
 }
 
@@ -48,15 +48,15 @@ impl FreeSet {
         self.place(stream).map(|place| &self.streams[place].1)
     }
 
-    /// False when the block was there already.
+    /// Inserts a block; returns false if it was there already.
     #[inline(always)]
     pub(super) fn insert(&mut self, stream: StreamId, bytes: u64, address: Address, id: BlockId) -> bool {
         self.last = self.place(stream).unwrap_or_else(|| self.begin(stream));
         self.streams[self.last].1.insert(Free { bytes, address, id })
     }
 
-    /// Streams come and go with the program's handles; their bins stay for
-    /// their next block. Twice as many as were in use is the most.
+    /// Adds a stream. Bins of a stream without blocks are kept for its next
+    /// block, but removed when there are twice as many streams as were in use.
     #[cold]
     fn begin(&mut self, stream: StreamId) -> usize {
         if self.streams.len() >= self.n_tidy {
@@ -71,7 +71,7 @@ impl FreeSet {
         place
     }
 
-    /// False when the block was not there.
+    /// Removes a block; returns false if it was not there.
     #[inline]
     pub(super) fn remove(&mut self, stream: StreamId, bytes: u64, address: Address) -> bool {
         let Some(place) = self.place(stream) else { return false };
@@ -79,7 +79,7 @@ impl FreeSet {
         self.streams[place].1.remove(bytes, address)
     }
 
-    /// Takes the first of [`FreeSet::fitting`] out, if it `serves`.
+    /// Removes and returns the first block of [`FreeSet::fitting`] if `serves` accepts it.
     #[inline]
     pub(super) fn take_best_fit(
         &mut self,
@@ -91,17 +91,17 @@ impl FreeSet {
         self.streams[self.last].1.take_first_from(bytes, serves)
     }
 
-    /// A stream's blocks of at least that size, in order.
+    /// Iterates over a stream's blocks of at least `bytes` bytes, in order.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.rows(stream).into_iter().flat_map(move |rows| rows.from(bytes))
     }
 
-    /// A stream's smaller blocks, the last first.
+    /// Iterates over a stream's blocks below `bytes` bytes, in reverse order.
     pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.rows(stream).into_iter().flat_map(move |rows| rows.below(bytes))
     }
 
-    /// All blocks, in order.
+    /// Iterates over all blocks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockId> {
         self.order.values().flat_map(|place| self.streams[*place].1.from(0))
     }
@@ -112,8 +112,8 @@ impl FreeSet {
 struct Rows {
     /// A bit for each row that has a block.
     occupied: u64,
-    /// The first holds sizes below 32 granules, each next one a doubling.
-    /// 2^64 bytes end in row 50.
+    /// The first row has sizes below 32 granules, each further row one
+    /// doubling. The largest `u64` is in row 50.
     rows: [Option<Box<Row>>; N_ROWS],
 }
 
@@ -130,7 +130,7 @@ struct Row {
     bins: [Bin; BINS_A_ROW as usize],
 }
 
-/// Where blocks of a size are: row and bin. Larger sizes never come earlier.
+/// Returns the row and the bin of a size. Larger sizes are never in earlier bins.
 #[inline]
 fn place_of(bytes: u64) -> (usize, usize) {
     let granules = bytes / BLOCK_BYTES;
@@ -143,7 +143,7 @@ fn place_of(bytes: u64) -> (usize, usize) {
 }
 
 impl Row {
-    /// A bin is empty now. Returns the bit of the row if all of it is.
+    /// Marks a bin as empty. Returns the bit of the row at `place` if all its bins are empty, else 0.
     #[inline]
     fn vacate(&mut self, bin: usize, place: usize) -> u64 {
         self.occupied &= !(1 << bin);
@@ -180,12 +180,12 @@ impl Rows {
         was_there
     }
 
-    /// Takes the first block of at least that size out, if it `serves`.
+    /// Removes and returns the first block of at least `bytes` bytes if `serves` accepts it.
     #[inline]
     fn take_first_from(&mut self, bytes: u64, serves: impl FnOnce(BlockId) -> bool) -> Option<BlockId> {
         let (place, bin) = place_of(bytes);
         let (place, bin) = self.first_occupied(place, !0 << bin)?;
-        // Mostly the bin holds one size, or larger ones only.
+        // Usually all blocks of the bin are large enough, so the first is the best.
         if let Some(row) = &mut self.rows[place]
             && let Bin::List(list) = &mut row.bins[bin]
             && let Some(first) = list.last()
@@ -206,7 +206,7 @@ impl Rows {
         Some(first.id)
     }
 
-    /// The first bin that has a block: among some of a row, or behind it.
+    /// Returns the first occupied bin: among `bins` of a row, or in a later row.
     #[inline]
     fn first_occupied(&self, place: usize, bins: u32) -> Option<(usize, usize)> {
         let first_of = |bins: u32| bins.trailing_zeros() as usize % BINS_A_ROW as usize;
@@ -220,20 +220,20 @@ impl Rows {
         (behind != 0).then_some((place, first_of(row.occupied)))
     }
 
-    /// The blocks of at least that size, in order.
+    /// Iterates over the blocks of at least `bytes` bytes, in order.
     fn from(&self, bytes: u64) -> impl Iterator<Item = BlockId> {
         let first = self.first_from(bytes, Address(0));
         let next = |free: &Free| self.first_from(free.bytes, Address(free.address.0.checked_add(1)?));
         std::iter::successors(first, next).map(|free| free.id)
     }
 
-    /// The smaller blocks, the last first.
+    /// Iterates over the blocks below `bytes` bytes, in reverse order.
     fn below(&self, bytes: u64) -> impl Iterator<Item = BlockId> {
         let last = self.last_below(bytes, Address(0));
         std::iter::successors(last, |free| self.last_below(free.bytes, free.address)).map(|free| free.id)
     }
 
-    /// The first block that is not before that size and address.
+    /// Returns the first block at or after a size and address.
     #[inline(never)]
     fn first_from(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
@@ -244,7 +244,7 @@ impl Rows {
         })
     }
 
-    /// The last block before that size and address.
+    /// Returns the last block before a size and address.
     fn last_below(&self, bytes: u64, address: Address) -> Option<Free> {
         let (place, bin) = place_of(bytes);
         if let Some(row) = &self.rows[place] {
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// Sizes that meet in one bin, stand in neighbouring ones, and are far apart.
+    /// Sizes that share a bin, are in neighbouring bins, and are far apart.
     fn sizes() -> Vec<u64> {
         let near = (0..24).map(|n| 512 * (1 + n * 11));
         let far = (16..60).flat_map(|n| [1 << n, (1 << n) + 512, (1 << n) - 512]);
@@ -288,7 +288,7 @@ mod tests {
         let (sizes, mut draw) = (sizes(), draws());
         let (mut set, mut oracle) = (FreeSet::default(), BTreeMap::new());
         for step in 0..60_000 {
-            // In turns most blocks are of few sizes, so that bins become trees, and lists again.
+            // Phases with few and with many sizes alternate, so that bins become trees and lists again.
             let n_sizes = if step / 10_000 % 2 == 1 { 2 } else { sizes.len() };
             let (stream, bytes) = (StreamId([0, 7, -1][draw(3)]), sizes[draw(n_sizes)]);
             let address = Address(512 * (1 + draw(2_000) as u64));

@@ -1,4 +1,4 @@
-//! Gives old free segments back before the device is asked for more (caching-allocator.md 2.6).
+//! Garbage collection: old free segments go back before more memory is taken (`docs/caching-allocator.md` 2.6).
 #![forbid(unsafe_code)]
 
 use super::{
@@ -8,13 +8,13 @@ use super::{
 use crate::event::StackId;
 
 impl Heap {
-    /// While more than the threshold is held: gives back the whole segments of
-    /// the default large pool that are at least of average age, in passes.
+    /// While more memory than the threshold is reserved, gives back the free
+    /// segments of the default large pool that are at least of average age, in passes.
     pub(super) fn collect_garbage(&mut self, stack: StackId) {
-        let Some(allowed_bytes) = self.segments.allowed_bytes() else { return };
+        let Some(allowed_bytes) = self.supply.allowed_bytes() else { return };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let limit_bytes = (self.settings.garbage_collection_threshold * allowed_bytes as f64) as u64;
-        let reserved_bytes = self.segments.reserved_bytes();
+        let reserved_bytes = self.supply.reserved_bytes();
         if !self.ages_count() || reserved_bytes <= limit_bytes {
             return;
         }
@@ -31,14 +31,15 @@ impl Heap {
         }
     }
 
-    /// The whole free segments, in the pool's order, with how many searches ago they became free.
+    /// Returns the free segments in the pool's order, each with its age in searches.
     fn ages(&self) -> Vec<(BlockId, u64)> {
         let pool = &self.pools[LARGE];
         let whole = pool.iter().filter(|id| !self.blocks[*id].is_split());
         whole.map(|id| (id, pool.n_searches - self.blocks[id].freed_at)).collect()
     }
 
-    /// One pass; the average is that of its beginning. Says how much it gave back, and who is left.
+    /// Runs one pass with the average age at its beginning. Returns the bytes
+    /// given back and the segments that are left.
     fn release_older_than_average(
         &mut self,
         old: &[(BlockId, u64)],

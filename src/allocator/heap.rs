@@ -1,4 +1,5 @@
-//! What the allocator's lock protects, and how a request becomes a block (caching-allocator.md 3).
+//! The heap: the state under the allocator's lock, and how it serves a request (`docs/caching-allocator.md` 3).
+#![forbid(unsafe_code)]
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,11 +9,11 @@ use super::{
     block::{Block, Blocks},
     ids::{BlockId, PoolIndex},
     pool::Pools,
-    private::{PoolOptions, PrivatePools},
-    segments::Segments,
+    private_pools::{PoolOptions, PrivatePools},
     settings::Settings,
     size,
     stream_table::{StreamKey, StreamTable},
+    supply::Supply,
     tally::Tallies,
 };
 use crate::{
@@ -29,38 +30,38 @@ use crate::{
 pub(super) struct Heap {
     pub(super) settings: Settings,
     pub(super) track: Track,
-    pub(super) segments: Segments,
+    pub(super) supply: Supply,
     pub(super) blocks: Blocks,
     pub(super) pools: Pools,
     pub(super) stats: Tallies,
-    /// Frees that wait for other streams: for each stream its marks, first come first passed.
+    /// Frees that wait for other streams: the marks of each stream, the oldest first.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
     pub(super) private: PrivatePools,
-    /// Frees put off while requests are routed to a private pool.
+    /// Frees deferred while requests are routed to a private pool.
     pub(super) deferred: Vec<BlockId>,
-    /// Streams recorded on a block in that time.
+    /// Streams recorded on blocks while requests are routed to a private pool.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
-    /// Blocks that callers hold by their address alone.
-    pub(super) held: FxHashMap<Address, BlockId>,
+    /// Blocks without a handle, which callers free by address.
+    pub(super) raw: FxHashMap<Address, BlockId>,
 }
 
-/// The default pools, by their place in [`Heap::pools`].
+/// The default pools, by their numbers in [`Heap::pools`].
 pub(super) const SMALL: PoolIndex = PoolIndex(0);
 pub(super) const LARGE: PoolIndex = PoolIndex(1);
 
-/// A request with everything derived from it.
+/// A request with its derived values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) requested_bytes: u64,
     pub(super) rounded_bytes: u64,
     pub(super) stream: StreamId,
     pub(super) pool: PoolIndex,
-    /// Whether new memory for it comes as pages of an expandable segment.
+    /// Whether new memory for the request is mapped in an expandable segment.
     pub(super) is_expandable: bool,
     pub(super) stack: StackId,
 }
 
-/// What a request got.
+/// The block that a request got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) id: BlockId,
@@ -69,12 +70,12 @@ pub(super) struct Grant {
 }
 
 impl Request {
-    /// What the device is asked for when no free block serves.
+    /// Returns the size of the segment that the request takes from the device, in bytes.
     fn segment_bytes(&self, settings: &Settings) -> u64 {
         size::segment_bytes(self.rounded_bytes, settings)
     }
 
-    /// Whether a block that has so much more is cut.
+    /// Returns true if a block that is `remaining_bytes` larger than the request is split.
     #[inline]
     fn splits(&self, remaining_bytes: u64, settings: &Settings) -> bool {
         let Request { rounded_bytes, pool, is_expandable, .. } = *self;
@@ -84,27 +85,27 @@ impl Request {
 
 impl Heap {
     pub(super) fn new(device: Arc<dyn Device>, track: Track, settings: Settings) -> Heap {
-        let mut segments = Segments::new(device);
+        let mut supply = Supply::new(device);
         let mut pools = Pools::default();
         pools.add(PoolId::DEFAULT, false);
-        segments.set_allowed_fraction(settings.per_process_memory_fraction);
+        supply.set_allowed_fraction(settings.per_process_memory_fraction);
         Heap {
             stats: Tallies::new(settings.max_split_bytes),
             settings,
             track,
-            segments,
+            supply,
             blocks: Blocks::default(),
             pools,
             waiting: StreamTable::default(),
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),
-            held: FxHashMap::default(),
+            raw: FxHashMap::default(),
         }
     }
 
-    /// Serves a request, whatever it takes: a free block, more memory, or
-    /// everything cached given back first (caching-allocator.md 3).
+    /// Serves a request from a free block, from new memory, or from new memory
+    /// after all cached memory was given back (`docs/caching-allocator.md` 3).
     #[inline]
     pub(super) fn malloc(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Result<Grant> {
         if !self.private.is_routing() {
@@ -118,7 +119,7 @@ impl Heap {
         Ok(self.hand_out(id, &request))
     }
 
-    /// No free block serves the request. What is found may be another pool's.
+    /// Finds memory when no free block serves the request. The returned request names the pool of the block.
     #[inline(never)]
     fn find_more(&mut self, request: Request) -> Result<(BlockId, Request)> {
         self.collect_garbage(request.stack);
@@ -147,12 +148,12 @@ impl Heap {
         Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack }
     }
 
-    /// More memory for a request as one block, in no pool; `None` when the
-    /// limit or the device has no room.
+    /// Takes new memory for a request, as one block that is not in a pool;
+    /// `None` when the limit is reached or the device is full.
     fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        // With expandable segments, too, the limit is asked for a whole
-        // segment, whatever is to be mapped (caching-allocator.md 2.7).
-        if !self.segments.allows(request.segment_bytes(&self.settings)) {
+        // Even with expandable segments, the limit is checked for a whole
+        // segment, however many pages will be mapped (`docs/caching-allocator.md` 2.7).
+        if !self.supply.allows(request.segment_bytes(&self.settings)) {
             return Ok(None);
         }
         let block =
@@ -165,7 +166,7 @@ impl Heap {
 
     fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let bytes = request.segment_bytes(&self.settings);
-        let Some(address) = self.segments.take(bytes)? else { return Ok(None) };
+        let Some(address) = self.supply.take(bytes)? else { return Ok(None) };
         let kind = request.pool.kind();
         self.stats.segment.add(kind, 1);
         self.stats.reserved_bytes.add(kind, bytes);
@@ -179,8 +180,8 @@ impl Heap {
         Ok(Some(id))
     }
 
-    /// A free block of a private pool that lends when the device has no more.
-    /// Only requests of the default pools borrow.
+    /// Takes a free block of a private pool with `use_on_oom`. Only requests of
+    /// the default pools can use it.
     fn take_from_fallback(&mut self, request: &Request) -> Option<(BlockId, Request)> {
         if request.pool != SMALL && request.pool != LARGE {
             return None;
@@ -192,7 +193,7 @@ impl Heap {
         })
     }
 
-    /// The last resorts: oversize blocks go back, then everything cached.
+    /// Gives oversize blocks back and tries again, then all cached memory.
     fn release_and_retry(&mut self, request: &Request) -> Result<Option<BlockId>> {
         if self.release_available(request)
             && let Some(id) = self.grow(request)?
@@ -207,7 +208,7 @@ impl Heap {
         self.grow(request)
     }
 
-    /// Cuts the block to size and gives it to the program.
+    /// Splits a block to size and marks it as allocated.
     #[inline]
     fn hand_out(&mut self, mut id: BlockId, request: &Request) -> Grant {
         let (pool, kind) = (&self.pools[request.pool], request.pool.kind());
@@ -237,7 +238,7 @@ impl Heap {
         Grant { id, address, bytes }
     }
 
-    /// The front serves the request; the rest goes back to its pool.
+    /// Splits a block: the front serves the request, the rest goes back to its pool.
     fn split(&mut self, id: BlockId, request: &Request) -> BlockId {
         let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);
@@ -256,7 +257,7 @@ impl Heap {
         front
     }
 
-    /// A new private pool with one user.
+    /// Creates a private pool with one reference.
     pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
         let id = self.private.next_id(is_capture);
         let pools = self.pools.add(id, options.no_split);
@@ -264,7 +265,7 @@ impl Heap {
         id
     }
 
-    /// A new private pool under an id that is chosen elsewhere.
+    /// Creates a private pool with an id that the caller chooses.
     pub(super) fn create_pool_as(&mut self, id: PoolId, options: PoolOptions) -> Result<()> {
         self.private.take_id(id)?;
         let pools = self.pools.add(id, options.no_split);
@@ -272,21 +273,21 @@ impl Heap {
         Ok(())
     }
 
-    /// Keeps count of what a private pool has from the device.
+    /// Changes the number of device allocations of a private pool.
     pub(super) fn count_device_alloc(&mut self, pool: PoolIndex, by: i64) {
         let id = self.pools[pool].id;
         self.private.count_device_alloc(id, by);
     }
 
-    /// Free blocks of private pools, which the default pools cannot use.
+    /// Returns the bytes in free blocks of private pools, which the default pools cannot use.
     fn private_pool_bytes(&self) -> u64 {
         let private = self.pools.iter().filter(|pool| pool.id != PoolId::DEFAULT);
         private.flat_map(|pool| pool.iter().map(|id| self.blocks[id].bytes)).sum()
     }
 
-    /// The request has failed: the event, the count and the figures (caching-allocator.md 3.5).
+    /// Records and counts a failed request, and makes its error (`docs/caching-allocator.md` 3.5).
     fn out_of_memory(&mut self, request: &Request) -> Error {
-        let device = self.segments.device();
+        let device = self.supply.device();
         let figures = OutOfMemory {
             device: self.track.device(),
             requested_bytes: request.requested_bytes,
@@ -295,9 +296,9 @@ impl Heap {
             stream: request.stream,
             device_total_bytes: device.total_bytes(),
             device_free_bytes: device.free_bytes(),
-            allowed_bytes: self.segments.allowed_bytes(),
+            allowed_bytes: self.supply.allowed_bytes(),
             allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
-            reserved_bytes: self.segments.reserved_bytes(),
+            reserved_bytes: self.supply.reserved_bytes(),
             private_pool_bytes: self.private_pool_bytes(),
             snapshot: None,
             snapshot_failure: None,
@@ -314,7 +315,7 @@ impl Heap {
         Error::from_out_of_memory(figures)
     }
 
-    /// Records what happened to a block.
+    /// Records an event of a block.
     pub(super) fn record(&self, action: Action, id: BlockId, size_bytes: u64, stack: StackId) {
         let Block { address, stream, pool, .. } = self.blocks[id];
         self.record_at(action, address, size_bytes, stream, pool, stack);
@@ -333,9 +334,9 @@ impl Heap {
         self.track.record(Event { action, address, size_bytes, stream, pool, stack });
     }
 
-    /// A stream as the table of waiting frees knows it.
+    /// Returns the key of a stream in the table of waiting frees.
     pub(super) fn stream_key(&self, stream: StreamId) -> StreamKey {
         let device: DeviceId = self.track.device();
-        StreamKey::new(device, stream, self.segments.device().stream_number(stream))
+        StreamKey::new(device, stream, self.supply.device().stream_number(stream))
     }
 }

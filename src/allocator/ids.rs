@@ -1,16 +1,16 @@
-//! The numbers by which an allocator knows its blocks, pools and reserved ranges.
+//! The numbers of an allocator's blocks, pools and reserved ranges.
 #![forbid(unsafe_code)]
 
 use std::num::NonZeroU32;
 
 use crate::inventory::PoolKind;
 
-/// The number of a block in its arena. A number is used again after its block is gone.
+/// The number of a block in its arena. Numbers of removed blocks are reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Numbers begin at 1, so that a neighbour, there or not, takes four bytes.
+    /// Numbers begin at 1, so that an optional neighbour takes four bytes.
     pub(super) fn from_index(index: usize) -> BlockId {
         let number = u32::try_from(index).ok().and_then(NonZeroU32::new);
         BlockId(number.expect("blocks are numbered from 1, and fewer than 2^32"))
@@ -23,7 +23,7 @@ impl BlockId {
 }
 
 /// The number of a pool in its allocator. Pools come in pairs, the small one
-/// first, so a number says which kind it is.
+/// first, so an even number is a small pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct PoolIndex(pub(super) u32);
 

@@ -1,4 +1,4 @@
-//! The allocator as an inventory: its segments and blocks at one instant (caching-allocator.md 5.3).
+//! The allocator as an [`Inventory`]: its segments and blocks at one instant (`docs/caching-allocator.md` 5.3).
 #![forbid(unsafe_code)]
 
 use super::{block::Blocks, caching_allocator::CachingAllocator, heap::Heap, ids::BlockId};
@@ -23,8 +23,9 @@ impl Inventory for CachingAllocator {
 }
 
 impl Heap {
-    /// Every segment with its blocks, by address (caching-allocator.md 5.3).
-    /// Of an expandable segment, each stretch that has memory is one.
+    /// Returns all segments with their blocks, by address
+    /// (`docs/caching-allocator.md` 5.3). Each mapped stretch of an expandable
+    /// segment is a segment of its own.
     fn inventory(&self) -> Vec<InventorySegment> {
         let begins = |prev: BlockId| !self.blocks[prev].is_mapped;
         let heads = self.blocks.iter().filter(|(_, block)| block.is_mapped && block.prev.is_none_or(begins));
@@ -50,7 +51,7 @@ impl Heap {
     }
 }
 
-/// A segment's blocks, from its first on.
+/// Returns a segment's blocks from its first on.
 fn chain(blocks: &Blocks, head: BlockId) -> Vec<InventoryBlock> {
     let ids = std::iter::successors(Some(head), |id| blocks[*id].next.filter(|next| blocks[*next].is_mapped));
     ids.map(|id| {

@@ -1,8 +1,9 @@
-//! The caching allocator: alloc, free, record_stream, empty_cache; one lock; every change is an event.
+//! The caching allocator: it keeps freed memory for later requests and records every change as an event.
 //!
-//! It behaves as PyTorch 2.11's CUDA allocator does, event for event, under
-//! every setting (caching-allocator.md). It knows nothing of
-//! snapshots: it can be looked at as an [`Inventory`](crate::inventory::Inventory), and that is all.
+//! It behaves like PyTorch 2.11's CUDA allocator, event for event, under every
+//! setting (`docs/caching-allocator.md`). One lock protects all its state. It
+//! does not depend on snapshots: they inspect it through
+//! [`Inventory`](crate::inventory::Inventory).
 
 mod caching_allocator;
 mod shared;
@@ -20,12 +21,12 @@ mod free_set;
 mod release;
 mod oom;
 mod inspect;
-mod private;
+mod private_pools;
 mod pool;
 mod bin;
 mod block;
 mod ids;
-mod segments;
+mod supply;
 mod stats;
 mod summary;
 mod tally;
@@ -34,7 +35,7 @@ mod stream_table;
 pub use allocation::Allocation;
 pub use caching_allocator::CachingAllocator;
 pub use oom::OomObserver;
-pub use private::{PoolOptions, Route};
+pub use private_pools::{PoolOptions, Route};
 pub use settings::Settings;
 pub use stats::{MemInfo, MemoryStats, PoolStat, Stat};
 pub use summary::MemorySummary;

@@ -1,4 +1,4 @@
-//! The observers of failed requests (docs/caching-allocator.md 3.5).
+//! Observers of failed requests (`docs/caching-allocator.md` 3.5).
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -8,10 +8,10 @@ use crate::{
     sync::{ReentryGuard, thread_local},
 };
 
-/// A function that is called when a request has failed, before its error is returned.
+/// A function that is called when a request has failed, before the error is returned.
 ///
-/// It runs outside the allocator's lock and may allocate, free or take a snapshot. For requests that fail
-/// inside it, no observer is called.
+/// It runs outside the allocator's lock and may allocate, free or take a
+/// snapshot. Requests that fail inside it do not notify observers.
 pub type OomObserver = dyn Fn(&mut OutOfMemory) + Send + Sync;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Free blocks by stream and size; best fit.
+//! Pools of free blocks, searched by stream and size for the best fit.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::event::{Address, PoolId, StreamId};
 
-/// All pools of an allocator: the default ones, then the private ones.
+/// All pools of an allocator: the default pair, then the private pairs.
 #[derive(Debug, Default)]
 pub(super) struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// A new pair: small, then large.
+    /// Adds a pair of pools: small, then large.
     pub(super) fn add(&mut self, id: PoolId, never_splits: bool) -> [PoolIndex; 2] {
         let first = u32::try_from(self.0.len()).expect("fewer than 2^32 pools");
         self.0.extend([Pool::new(id, never_splits), Pool::new(id, never_splits)]);
@@ -50,17 +50,17 @@ impl IndexMut<PoolIndex> for Pools {
     }
 }
 
-/// The free blocks of one kind.
+/// One pool of free blocks.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) id: PoolId,
-    /// Each request gets a block of its own (a private pool's option).
+    /// Blocks are never split (an option of private pools).
     pub(super) never_splits: bool,
-    /// How many requests have searched here, while ages count.
+    /// The number of requests that searched the pool while garbage collection was on.
     pub(super) n_searches: u64,
-    /// By stream, size and address (caching-allocator.md 2.2).
+    /// By stream, size and address (`docs/caching-allocator.md` 2.2).
     free: FreeSet,
-    /// Parts of expandable segments without memory, by stream and address.
+    /// Unmapped pieces of expandable segments, by stream and address.
     unmapped: BTreeMap<(StreamId, Address), BlockId>,
 }
 
@@ -69,7 +69,7 @@ impl Pool {
         Pool { id, never_splits, n_searches: 0, free: FreeSet::default(), unmapped: BTreeMap::new() }
     }
 
-    /// Takes the first of [`Pool::fitting`] out, if it `serves`.
+    /// Removes and returns the first block of [`Pool::fitting`] if `serves` accepts it.
     #[inline]
     pub(super) fn take_best_fit(
         &mut self,
@@ -80,20 +80,20 @@ impl Pool {
         self.free.take_best_fit(stream, bytes, serves)
     }
 
-    /// The free blocks of a stream that hold a request, the smallest first,
-    /// the lowest first among equals.
+    /// Iterates over a stream's free blocks of at least `bytes` bytes, the
+    /// smallest first, among equals the lowest.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.free.fitting(stream, bytes)
     }
 
-    /// The free blocks of a stream that are too small for a request, the
-    /// largest first, the highest first among equals.
+    /// Iterates over a stream's free blocks below `bytes` bytes, the largest
+    /// first, among equals the highest.
     pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.free.below(stream, bytes)
     }
 
-    /// Puts a block in, mapped or not, where it belongs.
-    // It ends every free, and a call would cost as much as what it does.
+    /// Inserts a block, mapped or not.
+    // Inlined, because it ends every free and a call would cost as much as its work.
     #[inline(always)]
     pub(super) fn insert(&mut self, id: BlockId, block: &mut Block) {
         block.freed_at = self.n_searches;
@@ -105,7 +105,7 @@ impl Pool {
         debug_assert!(is_new, "{id:?} was free already");
     }
 
-    /// Takes a block out; its fields are as they were when it went in.
+    /// Removes a block, whose fields have not changed since it was inserted.
     #[inline]
     pub(super) fn remove(&mut self, id: BlockId, block: &Block) {
         let was_there = if block.is_mapped {
@@ -116,18 +116,18 @@ impl Pool {
         debug_assert!(was_there, "{id:?} was not free");
     }
 
-    /// The free blocks, in order.
+    /// Iterates over the free mapped blocks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockId> {
         self.free.iter()
     }
 
-    /// A stream's parts without memory, by address.
+    /// Iterates over a stream's unmapped pieces, by address.
     pub(super) fn unmapped(&self, stream: StreamId) -> impl Iterator<Item = BlockId> {
         let from = (stream, Address(0));
         self.unmapped.range(from..).take_while(move |((on, _), _)| *on == stream).map(|(_, id)| *id)
     }
 
-    /// All parts without memory, in order.
+    /// Iterates over all unmapped pieces, by stream and address.
     pub(super) fn all_unmapped(&self) -> impl Iterator<Item = BlockId> {
         self.unmapped.values().copied()
     }

@@ -1,7 +1,7 @@
-//! Blocks without a handle: callers that know nothing but an address give it back.
+//! Raw blocks: blocks without a handle, which callers free by address.
 //!
-//! The map stands in the heap, so that a request takes one lock. A map of
-//! handles outside of it was tried: two locks more, and a reference count, for
+//! Their map is in the heap, so that a request takes one lock. A map of handles
+//! outside the heap was tried; it cost two more locks and a reference count for
 //! each request and each free.
 #![forbid(unsafe_code)]
 
@@ -12,29 +12,40 @@ use crate::{
 };
 
 impl CachingAllocator {
-    /// As [`CachingAllocator::alloc`]; the block is held until [`CachingAllocator::free_raw`].
+    /// Allocates a raw block of at least `bytes` bytes for work on `stream`. It
+    /// stays allocated until [`CachingAllocator::free_raw`], or until the
+    /// allocator is dropped.
+    ///
+    /// # Errors
+    /// The errors of [`CachingAllocator::alloc`].
     #[inline(always)]
     pub fn alloc_raw(&self, bytes: u64, stream: StreamId) -> Result<Address> {
         self.shared.serve(bytes, stream, |heap, grant, _| {
-            heap.held.insert(grant.address, grant.id);
+            heap.raw.insert(grant.address, grant.id);
             grant.address
         })
     }
 
-    /// Takes a held block back; `None` when the address is none.
+    /// Frees a raw block; `None` if the address is not one of a raw block.
+    ///
+    /// # Errors
+    /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
+    /// uses the block; the block is then never handed out again.
     #[inline(always)]
     pub fn free_raw(&self, address: Address) -> Option<Result<()>> {
-        // Whether the filters left the block out is known under the lock; its free then drops this stack.
+        // Only under the lock is it known whether the allocation was filtered out. If it was,
+        // the free drops this stack.
         let stack = self.shared.track.stack_of_free(StackId::NONE);
         let mut heap = self.shared.heap();
-        let id = heap.held.remove(&address)?;
+        let id = heap.raw.remove(&address)?;
         Some(heap.free(id, stack))
     }
 
-    /// Another stream uses a held block; false when the address is none.
+    /// Records that work on another stream uses a raw block. Returns false if
+    /// the address is not one of a raw block.
     pub fn record_stream_raw(&self, address: Address, stream: StreamId) -> bool {
         let mut heap = self.shared.heap();
-        let id = heap.held.get(&address).copied();
+        let id = heap.raw.get(&address).copied();
         id.map(|id| heap.record_stream(id, stream)).is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! How cached segments go back to the device (caching-allocator.md 3.3, 5).
+//! Releasing cached segments to the device (`docs/caching-allocator.md` 3.3, 5).
 
 use super::{
     block::Block,
@@ -11,10 +11,10 @@ use crate::{
 };
 
 impl Heap {
-    /// Gives back what no block in use needs: of the default pools, after
-    /// waiting for all streams, and of the private pools that nobody holds any
-    /// more. A private pool's id restricts it to that pool. While requests are
-    /// routed to a private pool, the default pools stay as they are.
+    /// Gives unused memory back: of the default pools, after waiting for all
+    /// streams, and of the private pools without references. If `only` is a
+    /// private pool, only that pool is released. While requests are routed to a
+    /// private pool, the default pools are not released.
     pub(super) fn release_cached(&mut self, only: PoolId, stack: StackId) -> Result<()> {
         let is_default = only == PoolId::DEFAULT;
         if is_default && !self.private.is_routing() {
@@ -40,9 +40,9 @@ impl Heap {
             self.complete_pools(pools, stack)?;
         }
         pools.into_iter().for_each(|pool| self.release_pool(pool, stack));
-        // PyTorch goes by its count of device allocations alone. One growth
-        // may go back in two parts, so the count can be zero while blocks
-        // live; a pool that was erased then could never give them back.
+        // PyTorch checks only its count of device allocations. One growth can
+        // be given back in two parts, so the count can be zero while blocks
+        // live; if the pool were erased then, they could not be given back.
         let has_memory = |block: &Block| block.is_mapped && pools.contains(&block.pool);
         if self.private.is_spent(id) && !self.blocks.iter().any(|(_, block)| has_memory(block)) {
             pools.into_iter().for_each(|pool| self.unreserve_bare(pool));
@@ -51,8 +51,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Gives back the whole free segments of a pool, in its order, then the
-    /// whole free pages of its expandable segments.
+    /// Gives back the free segments of a pool, in its order, then the whole free
+    /// pages of its expandable segments.
     fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
         let (pages, segments): (Vec<BlockId>, Vec<BlockId>) =
             self.pools[pool].iter().partition(|id| self.blocks[*id].range.is_some());
@@ -64,9 +64,9 @@ impl Heap {
         pages.into_iter().for_each(|id| self.unmap(id, stack));
     }
 
-    /// With a split limit set: gives back enough oversize blocks for a
-    /// request, one that is large enough or several from the largest down.
-    /// Says whether that much went back.
+    /// If `max_split_bytes` is set, gives back enough oversize blocks for a
+    /// request: one that is large enough, or several from the largest down.
+    /// Returns true if enough was given back.
     pub(super) fn release_available(&mut self, request: &Request) -> bool {
         let Some(max_split_bytes) = self.settings.max_split_bytes else { return false };
         let key_bytes = request.rounded_bytes.max(max_split_bytes);
@@ -93,16 +93,18 @@ impl Heap {
         released_bytes >= key_bytes
     }
 
-    /// PyTorch asks only whether the block is expandable, and can so release
-    /// the head of a split segment when settings change at run time
-    /// (caching-allocator.md 6.6). Its memory would be gone under the tail.
+    /// Returns true if the block is a whole segment that is not expandable.
+    ///
+    /// PyTorch checks only whether the block is expandable, so after a change of
+    /// settings at run time it can release the head of a split segment, and with
+    /// it the memory of the tail (`docs/caching-allocator.md` 6.6).
     fn is_whole_segment(&self, id: BlockId) -> bool {
         self.blocks[id].range.is_none() && !self.blocks[id].is_split()
     }
 
-    /// Gives back the segment of a free block that is all of it. The event
-    /// comes first: once the device has the memory, another thread's segment
-    /// may stand at its address.
+    /// Gives back the segment of a free block that is all of it. The event is
+    /// recorded first: as soon as the device has the memory, another thread can
+    /// get a segment at the same address.
     pub(super) fn release_segment(&mut self, id: BlockId, stack: StackId) {
         assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];
@@ -118,10 +120,10 @@ impl Heap {
         }
         self.count_device_alloc(pool, -1);
         let block = self.blocks.remove(id);
-        // SAFETY: a block without neighbours is a whole segment, with the
-        // address and bytes it came with (asserted above); it was in its
-        // pool's free set, so nobody holds it; and it has just left the arena,
-        // so this is the only time.
-        unsafe { self.segments.give_back(block.address, block.bytes) }
+        // SAFETY: a block without neighbours is a whole segment with its
+        // original address and bytes (asserted above); it was in its pool's free
+        // set, so it is not allocated; and it was just removed from the arena, so
+        // it is given back only once.
+        unsafe { self.supply.give_back(block.address, block.bytes) }
     }
 }

@@ -1,4 +1,4 @@
-//! Which free block serves a request (caching-allocator.md 2.3).
+//! The search for the free block that serves a request (`docs/caching-allocator.md` 2.3).
 #![forbid(unsafe_code)]
 
 use super::{
@@ -8,13 +8,13 @@ use super::{
 };
 
 impl Heap {
-    /// Takes the best free block out of its pool.
+    /// Removes the best free block for a request from its pool and returns it.
     #[inline]
     pub(super) fn take_best_fit(&mut self, request: &Request) -> Option<BlockId> {
         if self.ages_count() {
             self.pools[request.pool].n_searches += 1;
         }
-        // Only beside expandable segments does the next one matter.
+        // Later blocks matter only if the first is a piece of an expandable segment.
         let (blocks, settings) = (&self.blocks, &self.settings);
         let serves = |id: BlockId| {
             let block = &blocks[id];
@@ -25,7 +25,7 @@ impl Heap {
             .or_else(|| self.take_best_fit_beyond(request))
     }
 
-    /// There is none, or the first is expandable or may not serve.
+    /// The slow path: no block fits, or the first one is expandable or may not serve.
     #[inline(never)]
     fn take_best_fit_beyond(&mut self, request: &Request) -> Option<BlockId> {
         let id = self.best_fit(request)?;
@@ -41,8 +41,8 @@ impl Heap {
         if !request.is_expandable {
             return fitting.find(|id| self.blocks[*id].range.is_none());
         }
-        // An expandable block gives way to the next one while that is the
-        // smaller together with the room behind it: large room is kept.
+        // Skip an expandable block if the next one, counted with the unmapped
+        // space after it, is smaller: that keeps large space together.
         let mut best = fitting.next()?;
         for next in fitting {
             if self.blocks[best].range.is_none() || self.extended_bytes(next) >= self.extended_bytes(best) {
@@ -53,21 +53,22 @@ impl Heap {
         Some(best)
     }
 
-    /// Its size with that of the unmapped neighbour it could grow into.
+    /// Returns a block's size plus that of the unmapped neighbour it could grow into.
     fn extended_bytes(&self, id: BlockId) -> u64 {
         let block = &self.blocks[id];
         let room = block.next.map(|next| &self.blocks[next]).filter(|next| !next.is_mapped);
         block.bytes + room.map_or(0, |next| next.bytes)
     }
 
-    /// Whether free blocks grow old: only then are they given back for it.
+    /// Returns true if garbage collection is on, which needs the ages of free blocks.
     pub(super) fn ages_count(&self) -> bool {
-        self.settings.garbage_collection_threshold > 0.0 && self.segments.allowed_bytes().is_some()
+        self.settings.garbage_collection_threshold > 0.0 && self.supply.allowed_bytes().is_some()
     }
 }
 
-/// Oversize blocks serve only oversize requests that nearly fill them.
-/// One refusal ends the search: no other candidate is looked at.
+/// Returns true if a block may serve a request: oversize blocks serve only
+/// oversize requests that nearly fill them. If the best block may not, the
+/// search ends without trying others.
 #[inline]
 fn may_serve(bytes: u64, request: &Request, settings: &Settings) -> bool {
     if settings.is_splittable(request.rounded_bytes) {

@@ -1,4 +1,4 @@
-//! What the handles of an allocator and its blocks share: the device, the track, and the heap behind one lock.
+//! The state that an allocator's handles and its allocations share: device, track, and the locked heap.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, PoisonError};
@@ -18,7 +18,7 @@ use crate::{
     torch,
 };
 
-/// One allocator's state. The last handle of it, an allocator or an allocation, drops it.
+/// The state of one allocator. The last handle, an allocator or an allocation, drops it.
 pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) track: Track,
@@ -36,7 +36,7 @@ impl Shared {
         }
     }
 
-    /// Serves a request, and hands the block over under the lock.
+    /// Serves a request and passes the block to `hand` under the lock.
     #[inline(always)]
     pub(super) fn serve<T>(
         &self,
@@ -77,8 +77,8 @@ impl Shared {
     }
 
     pub(super) fn heap(&self) -> MutexGuard<'_, Heap> {
-        // A panic below the lock would be a bug in the heap; what it leaves is
-        // still better freed from than lost, so the poison is not passed on.
+        // A panic under the lock would be a bug in the heap. Its blocks should
+        // still be freed, so a poisoned lock is not an error.
         lock(&self.heap)
     }
 
@@ -89,8 +89,8 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// The last handle is gone, so every block is free: the device gets all of
-    /// it back. What waits for a stream that cannot be waited for stays.
+    /// Gives all memory back to the device: without handles every block is
+    /// free. Blocks whose streams cannot be waited for are leaked.
     fn drop(&mut self) {
         let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
         heap.release_everything();
@@ -98,11 +98,11 @@ impl Drop for Shared {
 }
 
 impl Heap {
-    /// Gives everything back that no block in use needs, whoever holds its pool.
+    /// Gives back all memory that no block uses, whether its pool has references or not.
     fn release_everything(&mut self) {
         self.private.release_all();
-        // A stream that cannot be waited for keeps its blocks, and the segments
-        // they are in; all else goes. Nobody is left to tell.
+        // If waiting for a stream fails, its blocks keep their segments; the
+        // rest is given back. No caller is left to receive the error.
         let _ = self.complete_all(StackId::NONE);
         self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::DEFAULT, StackId::NONE);

@@ -1,4 +1,5 @@
 //! Rounding, pools and segment sizes under given settings, as pure functions (`docs/caching-allocator.md` 1).
+#![forbid(unsafe_code)]
 
 use super::settings::Settings;
 use crate::{
@@ -6,7 +7,7 @@ use crate::{
     torch::{self, BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES},
 };
 
-/// The size of the block that serves a request.
+/// Returns the rounded size of a request in bytes.
 pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
     if requested_bytes < BLOCK_BYTES {
         return BLOCK_BYTES;
@@ -24,20 +25,23 @@ pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
     }
 }
 
-/// Up to the next step of its doubling, which is cut into that many (caching-allocator.md 1.2).
+/// Rounds up to a step of the size's doubling, which has `divisions` equal
+/// steps (`docs/caching-allocator.md` 1.2).
 fn round_to_division(bytes: u64, divisions: u64) -> u64 {
     let below = 1 << bytes.ilog2();
     if bytes == below { bytes } else { bytes.next_multiple_of(below / divisions) }
 }
 
-/// What the device is asked for when no free block fits.
+/// Returns the size of the segment that a request takes from the device, in bytes.
 pub(super) fn segment_bytes(rounded_bytes: u64, settings: &Settings) -> u64 {
     torch::segment_bytes(rounded_bytes, settings.large_segment_bytes)
 }
 
-/// The pages of an expandable segment: a device has none smaller than 2 MiB
-/// and no parts of one ([`Device::range_map`](crate::device::Device::range_map)),
-/// so an odd `large_segment_size_mb` makes larger pages. PyTorch's fail there.
+/// Returns the page size of an expandable segment in bytes.
+///
+/// Devices map whole pages of a multiple of 2 MiB
+/// ([`Device::range_map`](crate::device::Device::range_map)), so an odd
+/// `large_segment_size_mb` is rounded up. PyTorch fails in that case.
 pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     match kind {
         PoolKind::Small => SMALL_SEGMENT_BYTES,
@@ -45,13 +49,14 @@ pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     }
 }
 
-/// The addresses an expandable segment reserves: an eighth more than the
-/// device has, so that holes do not end it (caching-allocator.md 6.1).
+/// Returns the number of addresses that an expandable segment reserves, in
+/// bytes: an eighth more than the device's memory, which leaves space for
+/// unmapped holes (`docs/caching-allocator.md` 6.1).
 pub(super) fn range_bytes(total_bytes: u64, page_bytes: u64) -> u64 {
     (total_bytes + total_bytes / 8).next_multiple_of(page_bytes)
 }
 
-/// Whether what is left of a block is worth a block of its own (caching-allocator.md 2.4).
+/// Returns true if the remainder of a block becomes a block of its own (`docs/caching-allocator.md` 2.4).
 pub(super) fn splits(
     kind: PoolKind,
     is_expandable: bool,
@@ -155,6 +160,6 @@ mod tests {
         assert!(!large(false, 2 * MIB, MIB), "exactly 1 MiB is handed out with the block");
         assert!(large(false, 2 * MIB, MIB + 512));
         assert!(!large(false, 64 * MIB, 2 * MIB), "oversize blocks are not split");
-        assert!(large(true, 64 * MIB, 512), "in expandable mode all are");
+        assert!(large(true, 64 * MIB, 512), "in expandable mode all blocks are split");
     }
 }

@@ -1,4 +1,4 @@
-//! The 122 statistics of PyTorch 2.11 (caching-allocator.md 7).
+//! The 122 statistics of PyTorch 2.11 (`docs/caching-allocator.md` 7).
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ pub struct MemInfo {
     pub total_bytes: u64,
 }
 
-/// One counted quantity.
+/// One statistic: its present value, its peak, and the sums of its changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stat {
-    /// Now.
+    /// The present value.
     pub current: i64,
-    /// The most since the peaks were last reset.
+    /// The largest value since the peaks were last reset.
     pub peak: i64,
     /// The sum of all increases since the sums were last reset.
     pub allocated: i64,
@@ -28,12 +28,12 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// A net change; zero leaves no trace in the sums.
+    /// Applies a net change.
     #[inline]
     pub(super) fn change(&mut self, by: i64) {
         self.current += by;
         self.peak = self.peak.max(self.current);
-        // The sums only grow, for as long as a program runs.
+        // Saturating, because the sums grow as long as the program runs.
         if by > 0 {
             self.allocated = self.allocated.saturating_add(by);
         } else {
@@ -47,7 +47,7 @@ impl Stat {
     }
 }
 
-/// A quantity in all, and in the small and the large pools apart.
+/// One statistic of all pools, and of the small and the large pools separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolStat {
@@ -59,43 +59,44 @@ pub struct PoolStat {
     pub large_pool: Stat,
 }
 
-/// What an allocator counts. Fields are PyTorch's; `_bytes` says bytes, the rest are counts.
+/// The statistics of an allocator, under PyTorch's names. Fields with `_bytes`
+/// are in bytes, as is `max_split_size`; the rest are counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Blocks the program holds.
+    /// Allocated blocks.
     pub allocation: PoolStat,
-    /// Segments held from the device.
+    /// Segments taken from the device and not given back.
     pub segment: PoolStat,
-    /// Blocks in use, those that wait for a stream included.
+    /// Blocks in use: allocated, or freed and waiting for a stream.
     pub active: PoolStat,
-    /// Free blocks that are a part of a segment and keep it from going back.
+    /// Free blocks that are a part of a segment, which cannot be given back while other parts are in use.
     pub inactive_split: PoolStat,
-    /// In blocks the program holds.
+    /// Bytes in allocated blocks.
     pub allocated_bytes: PoolStat,
-    /// In segments held from the device.
+    /// Bytes in segments taken from the device and not given back.
     pub reserved_bytes: PoolStat,
-    /// In blocks in use.
+    /// Bytes in blocks in use.
     pub active_bytes: PoolStat,
-    /// In free blocks that are a part of a segment.
+    /// Bytes in free blocks that are a part of a segment.
     pub inactive_split_bytes: PoolStat,
-    /// Asked for, by blocks in use.
+    /// Requested bytes of blocks in use.
     pub requested_bytes: PoolStat,
     /// Allocations of at least `max_split_size`.
     pub oversize_allocations: Stat,
     /// Segments of at least `max_split_size`.
     pub oversize_segments: Stat,
-    /// Requests that succeeded or failed after everything cached was released.
+    /// Requests that were retried after all cached memory was released.
     pub num_alloc_retries: i64,
     /// Requests that failed.
     pub num_ooms: i64,
-    /// Times that every stream was waited for.
+    /// Waits for all streams.
     pub num_sync_all_streams: i64,
-    /// Segments taken from the device.
+    /// Calls that took a segment or pages from the device.
     pub num_device_alloc: i64,
-    /// Segments given back to it.
+    /// Calls that gave a segment or pages back to the device.
     pub num_device_free: i64,
-    /// The largest block that may be split when the allocator was made; -1 is any.
+    /// The setting `max_split_bytes` when the allocator was created, in bytes; -1 if it was not set.
     pub max_split_size: i64,
 }
 
@@ -125,7 +126,7 @@ impl MemoryStats {
         ]
     }
 
-    /// Every number under the name that `torch.cuda.memory_stats()` gives it.
+    /// Returns every number under its name in `torch.cuda.memory_stats()`.
     ///
     /// ```
     /// let stats = memreel::Reel::builder().build()?.allocator(0)?.stats().flatten();
@@ -154,7 +155,7 @@ impl MemoryStats {
     }
 }
 
-/// A size as the statistics count it.
+/// Converts a size for the statistics.
 #[inline]
 pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)

@@ -1,11 +1,11 @@
-//! A table of streams or pools whose order of iteration is PyTorch's.
+//! A hash table of streams or pools with PyTorch's order of iteration.
 //!
-//! When several streams have freed blocks outstanding, the order in which the
-//! frees complete is the order of a hash table's slots, and with it the whole
-//! trace after them; the same goes for private pools when the cache is
-//! emptied. So the table is part of the rules (caching-allocator.md 4.4, 5.1):
-//! open addressing, robin-hood displacement, Fibonacci hashing, at most
-//! half full, overflow slots behind the last, no shrinking.
+//! When frees wait for several streams, they complete in the order of a hash
+//! table's slots, and the rest of the trace depends on that order; so do
+//! private pools when the cache is emptied. The table is therefore part of the
+//! rules (`docs/caching-allocator.md` 4.4, 5.1): open addressing, robin-hood
+//! displacement, Fibonacci hashing, at most half full, overflow slots after the
+//! last, no shrinking.
 #![forbid(unsafe_code)]
 
 use crate::event::{DeviceId, PoolId, StreamId};
@@ -14,7 +14,7 @@ use crate::event::{DeviceId, PoolId, StreamId};
 const FIBONACCI: u64 = 11_400_714_819_323_198_485;
 const LEAST_SLOTS: usize = 4;
 
-/// What PyTorch hashes: a device kind (CUDA is 1), the device, and the stream's number.
+/// A stream with the value that PyTorch hashes: device kind (CUDA is 1), device, and stream number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StreamKey {
     pub(super) stream: StreamId,
@@ -28,7 +28,7 @@ impl StreamKey {
     }
 }
 
-/// What a table hashes a key to, before it spreads the bits.
+/// A key of a table, with its hash before the bits are spread.
 pub(super) trait Hashed: Copy + PartialEq {
     fn hash(self) -> u64;
 }
@@ -50,15 +50,15 @@ impl Hashed for PoolId {
 struct Slot<K, V> {
     key: K,
     value: V,
-    /// How far behind the slot its hash names.
+    /// The distance from the slot of its hash.
     distance: usize,
 }
 
-/// A map that is iterated in the order of its slots.
+/// A map that iterates in the order of its slots.
 #[derive(Clone, Debug)]
 pub(super) struct Table<K, V> {
     slots: Vec<Option<Slot<K, V>>>,
-    /// Slots without the overflow; 0 or a power of two.
+    /// The number of slots without the overflow; 0 or a power of two.
     n_main: usize,
     len: usize,
 }
@@ -80,12 +80,12 @@ impl<K: Hashed, V> Table<K, V> {
         self.len == 0
     }
 
-    /// The keys, in the order of their slots.
+    /// Iterates over the keys in the order of their slots.
     pub(super) fn keys(&self) -> impl Iterator<Item = K> {
         self.slots.iter().flatten().map(|slot| slot.key)
     }
 
-    /// The first key at or behind a slot, with that slot.
+    /// Returns the first key at or after a slot, with its slot.
     pub(super) fn at_or_after(&self, from: usize) -> Option<(usize, K)> {
         let rest = self.slots.get(from..)?;
         rest.iter().enumerate().find_map(|(i, slot)| Some((from + i, slot.as_ref()?.key)))
@@ -96,7 +96,7 @@ impl<K: Hashed, V> Table<K, V> {
         self.slots[place].as_mut().map(|slot| &mut slot.value)
     }
 
-    /// The value of a key, made if it is new.
+    /// Returns the value of a key, which is inserted if it is new.
     pub(super) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if self.find(key).is_err() {
             self.insert_new(Slot { key, value: make(), distance: 0 });
@@ -104,7 +104,7 @@ impl<K: Hashed, V> Table<K, V> {
         self.get_mut(key).expect("it was found or inserted")
     }
 
-    /// Takes a key out; those behind it move up by one while they can.
+    /// Removes a key; displaced keys after it move up by one slot.
     pub(super) fn remove(&mut self, key: K) -> Option<V> {
         let place = self.find(key).ok()?;
         let removed = self.slots[place].take();
@@ -120,7 +120,7 @@ impl<K: Hashed, V> Table<K, V> {
         removed.map(|slot| slot.value)
     }
 
-    /// The slot of a key, or where and how far out its search ended.
+    /// Returns the slot of a key, or the slot and the distance at which the search ended.
     fn find(&self, key: K) -> Result<usize, (usize, usize)> {
         if self.n_main == 0 {
             return Err((0, 0));
@@ -145,13 +145,13 @@ impl<K: Hashed, V> Table<K, V> {
         usize::try_from(slot).expect("a slot's number is small")
     }
 
-    /// How far out a key may stand: behind the last slot there are that many more.
+    /// Returns the largest distance of a key, which is also the number of overflow slots.
     fn max_distance(n_main: usize) -> usize {
         LEAST_SLOTS.max(n_main.trailing_zeros() as usize)
     }
 
-    /// Inserts a key that is not in the table, displacing those that stand
-    /// nearer to their own slot.
+    /// Inserts a key that is not in the table, displacing keys that are nearer
+    /// to their own slot.
     fn insert_new(&mut self, new: Slot<K, V>) {
         let mut carried = new;
         loop {
@@ -165,7 +165,7 @@ impl<K: Hashed, V> Table<K, V> {
         }
     }
 
-    /// One try; what could not be placed comes back, and the table must grow.
+    /// Tries to insert a key. If the table must grow first, returns the entry that was not placed.
     fn place(&mut self, mut carried: Slot<K, V>) -> Option<Slot<K, V>> {
         let limit = Self::max_distance(self.n_main.max(1));
         let (mut place, distance) = self.find(carried.key).err()?;
@@ -187,14 +187,14 @@ impl<K: Hashed, V> Table<K, V> {
             place += 1;
             carried.distance += 1;
             if carried.distance == limit {
-                // The new key gives its place to the one left over: it is
-                // the one that comes last after the table has grown.
+                // The entry that is left over takes the new key's slot, and the
+                // new key is inserted last after the table has grown.
                 return self.slots[own_place].replace(carried);
             }
         }
     }
 
-    /// Doubles the slots and enters everything again, in the old order.
+    /// Doubles the slots and inserts all entries again, in the old order.
     fn grow(&mut self) {
         let n_main = LEAST_SLOTS.max(self.n_main * 2);
         let n_slots = n_main + Self::max_distance(n_main);

@@ -1,4 +1,4 @@
-//! The statistics as the table PyTorch prints (caching-allocator.md 7.5).
+//! The statistics as the table that PyTorch prints (`docs/caching-allocator.md` 7.5).
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -9,9 +9,8 @@ use crate::event::DeviceId;
 /// The width between the bars.
 const WIDTH: usize = 75;
 
-/// A table of an allocator's statistics; print it with `{}`.
-///
-/// Every line begins and ends with a bar, as PyTorch's `memory_summary()` does.
+/// A table of an allocator's statistics, as PyTorch's `memory_summary()`
+/// returns it. Print it with `{}`.
 #[derive(Clone, Debug)]
 pub struct MemorySummary {
     device: DeviceId,
@@ -19,7 +18,7 @@ pub struct MemorySummary {
     is_abbreviated: bool,
 }
 
-/// How the numbers of a group are written.
+/// The unit of the numbers of a group.
 #[derive(Clone, Copy)]
 enum Unit {
     Bytes,
@@ -31,7 +30,7 @@ impl MemorySummary {
         MemorySummary { device, stats, is_abbreviated: false }
     }
 
-    /// Leaves out the rows of the single pools.
+    /// Omits the rows of the small and the large pool.
     #[must_use]
     pub fn abbreviated(self) -> MemorySummary {
         MemorySummary { is_abbreviated: true, ..self }
@@ -85,7 +84,7 @@ impl fmt::Display for MemorySummary {
     }
 }
 
-/// One line; the unit of a column is that of its number in all pools.
+/// Writes one line. The number of all pools decides the unit of each column.
 fn row(f: &mut fmt::Formatter<'_>, label: &str, unit: Unit, stat: &Stat, all: &Stat) -> fmt::Result {
     let cells = [
         (stat.current, all.current),

@@ -1,8 +1,8 @@
-//! The statistics as they are kept while they change: few numbers for each change.
+//! Tallies: the internal form of the statistics, in which changes are cheap.
 //!
-//! An allocation and its free make a dozen changes. Sums over both kinds of
-//! pool are made when somebody asks; only the peak of a sum is not the sum of
-//! the peaks, and is kept.
+//! An allocation and its free change a dozen statistics. Sums over both kinds
+//! of pool are computed when they are read; only the peak of a sum is kept,
+//! because it is not the sum of the peaks.
 #![forbid(unsafe_code)]
 
 use super::stats::{MemoryStats, PoolStat, Stat, signed};
@@ -16,8 +16,8 @@ pub(super) struct Tally {
     all: Level,
 }
 
-/// What there is now, as its distance from the peak: that an increase makes a
-/// new peak is then seen from its sign.
+/// A present value, stored as its distance below the peak: an increase makes a
+/// new peak exactly when the distance becomes negative.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     peak: i64,
@@ -40,7 +40,7 @@ impl Level {
         self.peak - self.below_peak
     }
 
-    /// What is now above the peak is the peak.
+    /// Raises the peak to the present value if that is higher.
     fn settle(&mut self) {
         if self.below_peak < 0 {
             self.reset();
@@ -52,13 +52,13 @@ impl Level {
     }
 }
 
-/// A [`Stat`] whose decreases are not counted: what was there and what came
-/// says with what is left how much went.
+/// A [`Stat`] whose decreases are not counted: they follow from the value at
+/// the last reset, the increases since, and the present value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
-    /// The sum of all increases. It would take 2^64 bytes to begin at zero again.
+    /// The sum of all increases; it wraps only after 2^64 bytes.
     allocated: u64,
-    /// What there was when the sums were last reset.
+    /// The value when the sums were last reset.
     at_reset: i64,
     level: Level,
 }
@@ -73,8 +73,7 @@ impl Part {
 }
 
 impl Tally {
-    /// Counts what is `more` and what is `less` as one net change; none leaves
-    /// no trace in the sums.
+    /// Counts `more` and `less` as one net change; a net change of zero does not change the sums.
     #[inline]
     pub(super) fn change(&mut self, kind: PoolKind, more: u64, less: u64) {
         if more > less {
@@ -94,21 +93,21 @@ impl Tally {
         }
     }
 
-    /// Some peak is passed, which is seldom.
+    /// Raises the peaks. Out of line, because new peaks are rare.
     #[cold]
     fn settle(&mut self) {
         self.kinds.iter_mut().for_each(|part| part.level.settle());
         self.all.settle();
     }
 
-    /// No peak needs to know of it.
+    /// Subtracts from the value, which cannot change a peak.
     #[inline]
     pub(super) fn subtract(&mut self, kind: PoolKind, by: u64) {
         self.kinds[kind as usize].level.fall(by);
         self.all.fall(by);
     }
 
-    /// In all pools, now.
+    /// Returns the present value in all pools.
     pub(super) fn current(&self) -> i64 {
         self.all.current()
     }
@@ -134,7 +133,7 @@ impl Tally {
     }
 }
 
-/// What [`MemoryStats`] shows, under the same names.
+/// The tallies of [`MemoryStats`], under the same names.
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
     pub(super) allocation: Tally,
@@ -197,7 +196,7 @@ impl Tallies {
         ]
     }
 
-    /// Peaks begin again at what is now (caching-allocator.md 7.3).
+    /// Resets every peak to the present value (`docs/caching-allocator.md` 7.3).
     pub(super) fn reset_peak(&mut self) {
         self.tallies().into_iter().for_each(Tally::reset_peak);
         for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
@@ -205,7 +204,7 @@ impl Tallies {
         }
     }
 
-    /// Sums begin again at zero (caching-allocator.md 7.3).
+    /// Resets every sum and counter to zero (`docs/caching-allocator.md` 7.3).
     pub(super) fn reset_accumulated(&mut self) {
         self.tallies().into_iter().for_each(Tally::reset_accumulated);
         for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
@@ -223,9 +222,9 @@ impl Tallies {
 mod tests {
     use super::*;
 
-    /// The small pools' peak is not at the large pools' time.
+    /// The small and the large pools have their peaks at different times.
     #[test]
-    fn the_peak_of_all_is_no_sum_of_peaks() {
+    fn the_peak_of_all_is_not_the_sum_of_peaks() {
         let mut tally = Tally::default();
         for (kind, more, less) in [
             (PoolKind::Small, 5, 0),
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!(stats.active, PoolStat { all: rest(7), small_pool: rest(2), large_pool: rest(5) });
         assert_eq!(stats.oversize_segments, rest(2));
         assert_eq!((stats.num_ooms, stats.max_split_size), (0, 7));
-        // What was there before the reset is freed after it: more goes than comes.
+        // Blocks from before the reset are freed after it, so `freed` exceeds `allocated`.
         tallies.active.subtract(PoolKind::Large, 4);
         assert_eq!(tallies.stats().active.all, Stat { current: 3, peak: 7, allocated: 0, freed: 4 });
     }

@@ -43,8 +43,8 @@ pub(super) struct Storage<T> {
 impl<T: Element> Storage<T> {
     /// Allocates a block of `bytes` bytes, a multiple of the element's size.
     pub(super) fn new(allocator: &CachingAllocator, bytes: u64) -> Result<Storage<T>> {
-        if !allocator.device().is_host_visible() {
-            let device = allocator.device().name();
+        if !allocator.is_host_visible() {
+            let device = allocator.device_name();
             let what = format!("device {device}: a buffer needs memory that the host can read and write");
             return Err(Error::misuse(what));
         }

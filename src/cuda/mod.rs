@@ -69,7 +69,7 @@ impl Memory {
     pub fn new(allocator: &CachingAllocator) -> Result<Memory> {
         let ordinal = Cuda::behind(allocator.device()).map(Cuda::ordinal);
         let ordinal = ordinal
-            .ok_or_else(|| Error::misuse(format!("device {} is not a GPU", allocator.device().name())))?;
+            .ok_or_else(|| Error::misuse(format!("device {} is not a GPU", allocator.device_name())))?;
         Ok(Memory { allocator: allocator.clone(), ordinal, recent: AtomicU64::new(u64::MAX) })
     }
 
@@ -158,7 +158,7 @@ impl Memory {
 
     #[cold]
     fn failed(&self, what: &str, error: DriverError) -> Error {
-        Error::device(&self.allocator.device().name(), format!("{what}: {error}"))
+        Error::device(&self.allocator.device_name(), format!("{what}: {error}"))
     }
 }
 

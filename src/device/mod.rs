@@ -1,4 +1,4 @@
-//! Where segments come from: a device gives memory in large pieces and orders work on streams.
+//! Devices: sources of memory in large segments, with streams of queued work.
 
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -19,113 +19,116 @@ use crate::{
     event::{Address, StreamId},
 };
 
-/// A mark on a stream: done when all work queued before it is done.
+/// A mark on a stream; the stream passes it when all work queued before it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mark(pub u64);
 
-/// Gives memory in segments, and says when a stream has passed a mark.
+/// A source of memory in segments, whose streams can be marked.
 ///
-/// An allocator asks a device for nothing else. Every implementation passes
-/// the contract suite in `tests/it/allocator/device_contract.rs`.
+/// These methods are all that an allocator needs. Every implementation of
+/// memreel passes the contract suite in `tests/it/allocator/device_contract.rs`.
 ///
 /// # Safety
-/// Until [`Device::segment_free`], a range that [`Device::segment_alloc`]
-/// returned overlaps no other that the device gave and not took back. If
-/// [`Device::is_host_visible`], each byte of it is initialised, may be read
-/// and written by this process through a pointer made from the address (its
-/// provenance is exposed), and the range is aligned to 512 bytes. Callers turn
-/// addresses into slices on the strength of this.
+/// From [`Device::segment_alloc`] to [`Device::segment_free`], a segment
+/// overlaps no other memory that the device has handed out. If
+/// [`Device::is_host_visible`] returns true, the segment is aligned to 512
+/// bytes, each of its bytes is initialised, and this process may read and write
+/// it through a pointer made from the address (its provenance is exposed).
+/// Callers rely on this when they make slices from addresses.
 pub unsafe trait Device: Send + Sync + fmt::Debug {
-    /// What to call it in messages.
+    /// Returns the name of the device in messages.
     fn name(&self) -> String;
 
-    /// All its memory, in bytes. It does not change.
+    /// Returns the size of the device's memory in bytes, which never changes.
     fn total_bytes(&self) -> u64;
 
-    /// What it could still give, in bytes, as far as it knows.
+    /// Returns the bytes that the device could still hand out, as far as it knows.
     fn free_bytes(&self) -> u64;
 
-    /// Whether the process can read and write the memory at its address.
+    /// Returns true if this process can read and write the memory at its address.
     fn is_host_visible(&self) -> bool;
 
-    /// A new segment, or `None` when the device is full.
+    /// Allocates a segment of `bytes` bytes; `None` when the device is full.
     ///
     /// # Errors
-    /// If the device failed in another way.
+    /// If the device fails for another reason.
     fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>>;
 
-    /// Takes a segment back.
+    /// Frees a segment.
     ///
     /// # Safety
-    /// The segment came from this device's `segment_alloc` with these bytes,
-    /// was not given back, and nothing uses its memory any more.
+    /// The segment came from this device's `segment_alloc` with the same
+    /// `bytes`, was not freed before, and nothing uses its memory any more.
     unsafe fn segment_free(&self, address: Address, bytes: u64);
 
-    /// Addresses without memory, or `None` when there are none left or the
-    /// device has no such thing. They overlap nothing the device has given.
-    /// Parts of the range are mapped and unmapped in whole pages of
-    /// `page_bytes`, a multiple of 2 MiB.
+    /// Reserves a range of `bytes` addresses without memory; `None` when no
+    /// addresses are left or the device does not support ranges.
+    ///
+    /// The range overlaps nothing that the device has handed out. Parts of it
+    /// are mapped and unmapped in whole pages of `page_bytes`, a multiple of 2 MiB.
     ///
     /// # Errors
-    /// If the device failed in another way.
+    /// If the device fails for another reason.
     fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>>;
 
-    /// Takes reserved addresses back.
+    /// Releases a range of reserved addresses.
     ///
     /// # Safety
-    /// The range came from [`Device::range_reserve`] with these bytes, was not
-    /// given back, and none of it has memory.
+    /// The range came from [`Device::range_reserve`] with the same `bytes`, was
+    /// not released before, and no part of it has memory.
     unsafe fn range_release(&self, address: Address, bytes: u64);
 
-    /// Backs a part of a range with memory; false when the device is full, and
-    /// nothing has changed. From then on the part is as a segment is: on a
-    /// host-visible device it may be read and written.
+    /// Backs a part of a range with memory. Returns false when the device is
+    /// full; then nothing has changed.
+    ///
+    /// A mapped part is like a segment: on a host-visible device it may be read
+    /// and written.
     ///
     /// # Errors
-    /// If the device failed in another way.
+    /// If the device fails for another reason.
     ///
     /// # Safety
-    /// The part is whole pages of a reserved range, and has no memory.
+    /// The part consists of whole pages of a reserved range, and has no memory.
     unsafe fn range_map(&self, address: Address, bytes: u64) -> Result<bool>;
 
-    /// Takes the memory of a part away.
+    /// Unmaps a part of a range and frees its memory.
     ///
     /// # Safety
-    /// The part is whole pages, each of which was mapped, and nothing uses its memory any more.
+    /// The part consists of whole pages that are mapped, and nothing uses their memory any more.
     unsafe fn range_unmap(&self, address: Address, bytes: u64);
 
-    /// Marks the work queued on a stream so far.
+    /// Makes a mark after the work that is queued on a stream so far.
     ///
     /// # Errors
-    /// If the device cannot.
+    /// If the device does not know the stream or fails.
     fn mark(&self, stream: StreamId) -> Result<Mark>;
 
-    /// Whether the stream has passed the mark; asking does not wait.
+    /// Returns true if the stream has passed the mark. It does not wait.
     ///
     /// # Errors
-    /// If the device cannot say.
+    /// If the device does not know the mark or fails.
     fn is_passed(&self, mark: Mark) -> Result<bool>;
 
     /// Waits until the stream has passed the mark.
     ///
     /// # Errors
-    /// If the device cannot.
+    /// If the device does not know the mark or fails.
     fn wait(&self, mark: Mark) -> Result<()>;
 
-    /// Forgets a mark that nobody will ask about again.
+    /// Forgets a mark, which the caller does not use again.
     fn forget(&self, mark: Mark);
 
-    /// The number that orders this stream among others.
+    /// Returns the number by which a stream is hashed in PyTorch's tables. Default: its handle.
     ///
-    /// PyTorch gives its own streams small numbers and takes the handle of
-    /// foreign ones; the order in which frees complete on several streams
-    /// depends on it (caching-allocator.md 4.4).
+    /// PyTorch gives its own streams small numbers and uses the handles of
+    /// foreign ones. The order in which frees complete on several streams
+    /// depends on the numbers (`docs/caching-allocator.md` 4.4).
     fn stream_number(&self, stream: StreamId) -> u64 {
         stream.handle()
     }
 
-    /// The device itself, for callers that need more of it than this trait, such as
-    /// `Cuda`'s streams; `None` for devices that offer no more. A wrapper answers for the
+    /// Returns the device itself, for callers that need more than this trait, such as the
+    /// streams of `Cuda`; `None` for devices that offer no more. A wrapper returns the
     /// device that it wraps.
     fn as_any(&self) -> Option<&dyn Any> {
         None

@@ -81,7 +81,7 @@ fn request(taste: Taste) -> impl Strategy<Value = Request> {
     ];
     let limit = prop::option::weighted(0.8, (0..200_u64).prop_map(|mb| mb * MIB));
     let options = (any::<bool>(), any::<bool>())
-        .prop_map(|(use_on_oom, no_split)| PoolOptions { use_on_oom, no_split });
+        .prop_map(|(use_on_oom, no_split)| PoolOptions::default().use_on_oom(use_on_oom).no_split(no_split));
     prop_oneof![
         200 => (bytes, 0..3_u64).prop_map(|(bytes, stream)| Request::Alloc { bytes, stream }),
         130 => any::<usize>().prop_map(Request::Free),

@@ -724,7 +724,7 @@ fn s10_38_while_a_pool_is_begun_frees_wait_and_the_cache_stays() {
 #[test]
 fn s10_39_a_pool_that_lends_when_there_is_no_more() {
     let mut t = Table::of(200 << 20);
-    let pool = t.allocator.create_pool(PoolOptions { use_on_oom: true, ..PoolOptions::default() });
+    let pool = t.allocator.create_pool(PoolOptions::default().use_on_oom(true));
     t.allocator.begin_pool(pool, Route::Thread).unwrap();
     t.run("a p 80M; f p");
     t.allocator.end_pool(pool).unwrap();
@@ -743,7 +743,7 @@ fn s10_39_a_pool_that_lends_when_there_is_no_more() {
 #[test]
 fn s10_40_a_pool_that_never_splits() {
     let mut t = Table::new();
-    let pool = t.allocator.create_pool(PoolOptions { no_split: true, ..PoolOptions::default() });
+    let pool = t.allocator.create_pool(PoolOptions::default().no_split(true));
     t.allocator.begin_pool(pool, Route::Thread).unwrap();
     assert_eq!(t.run("a a 1K; a b 1K"), "SA S0+0 2M; AL S0+0 1K; SA S1+0 2M; AL S1+0 1K");
     t.stats("aB 4M, is 0");

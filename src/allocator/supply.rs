@@ -1,4 +1,4 @@
-//! Takes memory from the device and gives it back: the one place that maps and unmaps.
+//! The allocator's supply of memory: takes segments and pages from the device and gives them back.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The whole pages inside a piece of the range, as start and size; none is size 0.
+    /// Returns the start and the size of the whole pages inside a piece of the range; size 0 if there is none.
     pub(super) fn whole_pages(&self, address: Address, bytes: u64) -> (Address, u64) {
         let offset = address.0 - self.base.0;
         let start = offset.next_multiple_of(self.page_bytes);
@@ -27,26 +27,26 @@ impl Range {
     }
 }
 
-/// The device, with what it has given and may give.
+/// The device, the memory taken from it, and the limit.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(super) struct Supply {
     device: Arc<dyn Device>,
     reserved_bytes: u64,
     allowed_bytes: Option<u64>,
     ranges: Vec<Option<Range>>,
 }
 
-impl Segments {
-    pub(super) fn new(device: Arc<dyn Device>) -> Segments {
-        Segments { device, reserved_bytes: 0, allowed_bytes: None, ranges: Vec::new() }
+impl Supply {
+    pub(super) fn new(device: Arc<dyn Device>) -> Supply {
+        Supply { device, reserved_bytes: 0, allowed_bytes: None, ranges: Vec::new() }
     }
 
-    /// Whether the limit has room for that much more.
+    /// Returns true if the limit allows `bytes` more bytes.
     pub(super) fn allows(&self, bytes: u64) -> bool {
         self.allowed_bytes.is_none_or(|allowed| self.reserved_bytes.saturating_add(bytes) <= allowed)
     }
 
-    /// A new segment; `None` when the device is full.
+    /// Takes a segment; `None` when the device is full.
     pub(super) fn take(&mut self, bytes: u64) -> Result<Option<Address>> {
         let segment = self.device.segment_alloc(bytes)?;
         if segment.is_some() {
@@ -58,11 +58,11 @@ impl Segments {
     /// Gives a segment back.
     ///
     /// # Safety
-    /// It came from [`Segments::take`] with these bytes, was not given back,
-    /// and nobody holds a block in it.
+    /// It came from [`Supply::take`] with the same `bytes`, was not given back
+    /// before, and no block in it is allocated.
     pub(super) unsafe fn give_back(&mut self, address: Address, bytes: u64) {
         self.reserved_bytes -= bytes;
-        // SAFETY: the caller's promise is the device's condition.
+        // SAFETY: the caller guarantees the device's conditions.
         unsafe { self.device.segment_free(address, bytes) }
     }
 
@@ -80,24 +80,24 @@ impl Segments {
         self.ranges[index.0 as usize].expect("a range's number is used only while it is reserved")
     }
 
-    /// Gives reserved addresses back.
+    /// Releases reserved addresses.
     ///
     /// # Safety
-    /// None of the range's pages has memory.
+    /// No page of the range has memory.
     pub(super) unsafe fn unreserve(&mut self, index: RangeIndex) {
         let Range { base, bytes, .. } = self.range(index);
         self.ranges[index.0 as usize] = None;
-        // SAFETY: the range came from `reserve`, and leaves the table here, so
-        // this is the only time; the caller says that it has no memory.
+        // SAFETY: the range came from `reserve` and was just removed from the
+        // table, so it is released once; the caller guarantees it has no memory.
         unsafe { self.device.range_release(base, bytes) }
     }
 
-    /// Backs pages with memory; false when the device is full, and nothing has changed.
+    /// Maps pages. Returns false when the device is full; then nothing has changed.
     ///
     /// # Safety
     /// The pages are whole pages of a reserved range and have no memory.
     pub(super) unsafe fn map(&mut self, address: Address, bytes: u64) -> Result<bool> {
-        // SAFETY: the caller's promise is the device's condition.
+        // SAFETY: the caller guarantees the device's conditions.
         let is_mapped = unsafe { self.device.range_map(address, bytes)? };
         if is_mapped {
             self.reserved_bytes += bytes;
@@ -105,25 +105,25 @@ impl Segments {
         Ok(is_mapped)
     }
 
-    /// Takes the memory of pages away.
+    /// Unmaps pages and frees their memory.
     ///
     /// # Safety
-    /// The pages are whole pages of a reserved range, have memory, and nobody
-    /// holds a block in them.
+    /// The pages are whole pages of a reserved range, have memory, and no block
+    /// in them is allocated.
     pub(super) unsafe fn unmap(&mut self, address: Address, bytes: u64) {
         self.reserved_bytes -= bytes;
-        // SAFETY: the caller's promise is the device's condition.
+        // SAFETY: the caller guarantees the device's conditions.
         unsafe { self.device.range_unmap(address, bytes) }
     }
 
-    /// A part of the device's memory, rounded down; 1 is no limit.
+    /// Sets the limit to a fraction of the device's memory, rounded down; 1 removes it.
     pub(super) fn set_allowed_fraction(&mut self, fraction: f64) {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let allowed_bytes = (fraction * self.device.total_bytes() as f64) as u64;
         self.allowed_bytes = (fraction < 1.0).then_some(allowed_bytes);
     }
 
-    /// How much may be held at once; `None` is all there is.
+    /// Sets the limit in bytes; `None` removes it.
     pub(super) fn set_allowed_bytes(&mut self, allowed_bytes: Option<u64>) {
         self.allowed_bytes = allowed_bytes;
     }

@@ -1,4 +1,4 @@
-//! Private pools: memory apart, for those who ask for it (caching-allocator.md 2.5).
+//! Private pools: separate memory for routed requests, as of graph captures (`docs/caching-allocator.md` 2.5).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,20 +12,42 @@ use crate::{
     event::{PoolId, StreamId},
 };
 
-/// What a private pool does differently.
+/// The options of a private pool. Default: both false.
+///
+/// ```
+/// use memreel::allocator::PoolOptions;
+///
+/// let options = PoolOptions::default().use_on_oom(true);
+/// assert!(options.use_on_oom && !options.no_split);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub struct PoolOptions {
-    /// Serves requests of the default pools when the device has no more.
+    /// Whether free blocks of the pool serve requests of the default pools when the device is full.
     pub use_on_oom: bool,
-    /// Never splits a block: each request has a segment to itself.
+    /// Whether blocks are never split, so that each request gets a segment of its own.
     pub no_split: bool,
 }
 
-/// Which requests go to a pool.
+impl PoolOptions {
+    /// Sets whether free blocks of the pool serve requests of the default pools when the device is full.
+    #[must_use]
+    pub fn use_on_oom(self, use_on_oom: bool) -> PoolOptions {
+        PoolOptions { use_on_oom, ..self }
+    }
+
+    /// Sets whether blocks are never split, so that each request gets a segment of its own.
+    #[must_use]
+    pub fn no_split(self, no_split: bool) -> PoolOptions {
+        PoolOptions { no_split, ..self }
+    }
+}
+
+/// Selects the requests that go to a private pool.
 pub enum Route {
-    /// Those of the thread that began it.
+    /// All requests of the thread that calls [`CachingAllocator::begin_pool`](super::CachingAllocator::begin_pool).
     Thread,
-    /// Those on streams that the filter accepts, as a graph capture has them.
+    /// Requests on streams that the filter accepts, for graph captures.
     Streams(Box<dyn Fn(StreamId) -> bool + Send>),
 }
 
@@ -45,18 +67,18 @@ pub(super) struct PrivatePool {
     /// The small pool, then the large one: the order in which they are released.
     pub(super) pools: [PoolIndex; 2],
     n_users: u32,
-    /// Segments, and growths of expandable ones, that it has had from the
-    /// device and not given back.
+    /// The number of segments, and of growths of expandable segments, that the
+    /// pool took from the device and did not give back.
     n_device_allocs: i64,
 }
 
-/// All private pools, and where requests go now.
+/// All private pools, and the routes to them.
 #[derive(Debug, Default)]
 pub(super) struct PrivatePools {
     pools: Table<PoolId, PrivatePool>,
-    /// By creation.
+    /// In the order of creation.
     ids: Vec<PoolId>,
-    /// Last begun last.
+    /// In the order in which they were begun.
     routes: Vec<(PoolId, Filter)>,
     n_user: u64,
     n_capture: u64,
@@ -79,14 +101,14 @@ impl Filter {
 }
 
 impl PrivatePools {
-    /// An id nobody has: `(0, n)`, or `(n, 0)` for a capture.
+    /// Returns an unused id: `(0, n)`, or `(n, 0)` for a capture.
     pub(super) fn next_id(&mut self, is_capture: bool) -> PoolId {
         let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
         *n += 1;
         if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) }
     }
 
-    /// Claims an id that nobody has; [`PrivatePools::next_id`] will not give it.
+    /// Claims an unused id, so that [`PrivatePools::next_id`] does not return it.
     pub(super) fn take_id(&mut self, id: PoolId) -> Result<()> {
         if id == PoolId::DEFAULT || self.pools.get_mut(id).is_some() {
             return Err(Error::misuse(format!("pool {id} exists already")));
@@ -107,7 +129,7 @@ impl PrivatePools {
         self.pools.get_mut(id)
     }
 
-    /// By creation, those that serve when the device has no more.
+    /// Returns the pools that serve other requests when the device is full, in the order of creation.
     pub(super) fn fallbacks(&mut self) -> Vec<PoolId> {
         let ids = self.ids.clone();
         ids.into_iter()
@@ -115,7 +137,7 @@ impl PrivatePools {
             .collect()
     }
 
-    /// Those that nobody holds any more, in the order in which they go.
+    /// Returns the pools without references, in the order in which they are released.
     pub(super) fn freeable(&mut self) -> Vec<PoolId> {
         let ids: Vec<PoolId> = self.pools.keys().collect();
         ids.into_iter().filter(|id| self.pools.get_mut(*id).is_some_and(|pool| pool.n_users == 0)).collect()
@@ -125,7 +147,7 @@ impl PrivatePools {
         !self.routes.is_empty()
     }
 
-    /// Where a request goes, if not to the default pools: the last begun first.
+    /// Returns the most recently begun pool that accepts a request; `None` for the default pools.
     pub(super) fn route(&self, stream: StreamId) -> Option<PoolId> {
         self.routes.iter().rev().find(|(_, filter)| filter.accepts(stream)).map(|(id, _)| *id)
     }
@@ -151,7 +173,7 @@ impl PrivatePools {
         Ok(())
     }
 
-    /// One user less; at none the pool's free memory may go.
+    /// Drops one reference; without references the pool's free memory may be released.
     pub(super) fn release(&mut self, id: PoolId) -> Result<()> {
         let pool = self.pools.get_mut(id).filter(|pool| pool.n_users > 0).ok_or_else(|| unknown(id))?;
         pool.n_users -= 1;
@@ -164,7 +186,7 @@ impl PrivatePools {
         }
     }
 
-    /// Nobody holds or routes to any pool any more.
+    /// Drops all references and routes of all pools.
     pub(super) fn release_all(&mut self) {
         self.routes.clear();
         for id in self.ids.clone() {
@@ -174,8 +196,8 @@ impl PrivatePools {
         }
     }
 
-    /// Whether nobody holds or routes to a pool that has, by its count,
-    /// nothing from the device.
+    /// Returns true if a pool has no references, no route and, by its count, no
+    /// memory from the device.
     pub(super) fn is_spent(&mut self, id: PoolId) -> bool {
         let is_begun = self.routes.iter().any(|(begun, _)| *begun == id);
         let is_empty = |pool: &mut PrivatePool| pool.n_users == 0 && pool.n_device_allocs == 0;
