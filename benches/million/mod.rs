@@ -2,7 +2,10 @@
 
 use memreel::{
     Action, BlockState, PoolKind, StreamId,
-    snapshot::{Block, Field, Frame, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, TraceEntry, Value},
+    snapshot::{
+        Block, Frame, Segment, Snapshot, StackIndex, TraceEntry, Value,
+        raw::{Field, Shape, ShapeId, Slot},
+    },
 };
 
 /// The number of entries of [`synthetic`].

@@ -6,7 +6,10 @@ use std::fmt::{self, Write};
 
 use memreel::{
     Snapshot,
-    snapshot::{Field, Frame, Slot, TraceEntry, Value},
+    snapshot::{
+        TraceEntry, Value,
+        raw::{FieldRef, Record, Slot},
+    },
 };
 
 /// Prints a size with one decimal, as PyTorch's tool does (docs/snapshot-format.md 4.1).
@@ -41,54 +44,53 @@ impl fmt::Display for TorchSize {
 
 /// Returns an entry as Python prints its dictionary.
 pub(crate) fn repr_entry(snapshot: &Snapshot, entry: &TraceEntry) -> String {
-    let mut text = String::from("{");
-    for (at, (key, slot)) in snapshot.shapes.get(entry.shape).slots.iter().enumerate() {
-        text.push_str(if at == 0 { "" } else { ", " });
-        repr_text(key, &mut text);
-        text.push_str(": ");
-        match slot {
-            Slot::Value(value) => repr(value, &mut text),
-            Slot::Field(Field::Action) => {
-                repr_text(entry.action.map_or("", |action| action.name()), &mut text)
-            }
-            Slot::Field(Field::Addr | Field::DeviceFree) => put(&mut text, entry.address),
-            Slot::Field(Field::Size) => put(&mut text, entry.size),
-            Slot::Field(Field::Stream) => put(&mut text, entry.stream),
-            Slot::Field(Field::TimeUs) => put(&mut text, entry.time_us),
-            Slot::Field(_) => repr_frames(snapshot, entry, &mut text),
-        }
-    }
-    text.push('}');
+    let mut text = String::new();
+    repr_record(snapshot, entry, &mut text);
     text
 }
 
-fn put(text: &mut String, what: impl fmt::Display) {
-    // Writing to a string cannot fail.
-    let _ = write!(text, "{what}");
-}
-
-fn repr_frames(snapshot: &Snapshot, entry: &TraceEntry, text: &mut String) {
-    text.push('[');
-    for (at, frame) in snapshot.frames(entry.stack).enumerate() {
-        text.push_str(if at == 0 { "{" } else { ", {" });
-        repr_frame(snapshot, frame, text);
-        text.push('}');
-    }
-    text.push(']');
-}
-
-fn repr_frame(snapshot: &Snapshot, frame: &Frame, text: &mut String) {
-    for (at, (key, slot)) in snapshot.shapes.get(frame.shape).slots.iter().enumerate() {
+/// Prints a record as Python prints its dictionary, in the order of its file.
+fn repr_record(snapshot: &Snapshot, record: &impl Record, text: &mut String) {
+    text.push('{');
+    for (at, (key, slot)) in snapshot.shapes.get(record.shape()).slots.iter().enumerate() {
         text.push_str(if at == 0 { "" } else { ", " });
         repr_text(key, text);
         text.push_str(": ");
         match slot {
             Slot::Value(value) => repr(value, text),
-            Slot::Field(Field::Name) => repr_text(&frame.name, text),
-            Slot::Field(Field::Filename) => repr_text(&frame.filename, text),
-            Slot::Field(_) => put(text, frame.line),
+            Slot::Field(field) => repr_field(snapshot, record.field(*field), text),
         }
     }
+    text.push('}');
+}
+
+fn repr_field(snapshot: &Snapshot, field: FieldRef<'_>, text: &mut String) {
+    match field {
+        FieldRef::Uint(int) => put(text, int),
+        FieldRef::Int(int) => put(text, int),
+        FieldRef::Bool(bool) => put(text, if bool { "True" } else { "False" }),
+        FieldRef::Word(word) => repr_text(word.name(), text),
+        FieldRef::Pool(pool) => put(text, format_args!("({}, {})", pool.graph, pool.user)),
+        FieldRef::Text(string) => repr_text(string, text),
+        FieldRef::Stack(stack) => repr_list(snapshot, snapshot.frames(stack), text),
+        FieldRef::Blocks(blocks) => repr_list(snapshot, blocks.iter(), text),
+        // A field of a kind that this release does not have.
+        _ => text.push_str("None"),
+    }
+}
+
+fn repr_list<'a, R: Record + 'a>(snapshot: &Snapshot, all: impl Iterator<Item = &'a R>, text: &mut String) {
+    text.push('[');
+    for (at, record) in all.enumerate() {
+        text.push_str(if at == 0 { "" } else { ", " });
+        repr_record(snapshot, record, text);
+    }
+    text.push(']');
+}
+
+fn put(text: &mut String, what: impl fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{what}");
 }
 
 /// Recursion is bounded, because the reader bounds the nesting of values.

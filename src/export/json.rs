@@ -2,8 +2,8 @@
 //!
 //! A million entries have a few thousand stacks, of some kilobytes each, and a
 //! handful of shapes. Both become texts before they are written; an entry is
-//! then five numbers between texts. A serializer of serde's has no way to be
-//! given a text that is JSON already.
+//! then five numbers between texts. serde_json has a type for such texts
+//! (`RawValue`), but the library does not depend on serde_json.
 
 use std::{
     fmt::Write as _,
@@ -13,8 +13,7 @@ use std::{
 
 use super::text::{Out, quoted};
 use crate::snapshot::{
-    Annotation, Block, Field, Frame, Hex, Segment, ShapeId, Slot, Snapshot, StackIndex, TopLevel, TraceEntry,
-    Value,
+    Field, FieldRef, Frame, Hex, Record, ShapeId, Slot, Snapshot, StackIndex, Text, TopLevel, Value,
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
@@ -26,7 +25,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     };
     match snapshot.top_level {
         TopLevel::Dictionary => writer.top(),
-        TopLevel::SegmentList => writer.list(&snapshot.segments, Writer::segment),
+        TopLevel::SegmentList => writer.list(&snapshot.segments, Writer::record),
     }
     writer.out.finish()
 }
@@ -45,14 +44,14 @@ impl<'a, W: Write> Writer<'a, W> {
     fn top(&mut self) {
         let snapshot = self.snapshot;
         let template = self.template_of(&snapshot.shape.slots);
-        self.record(&template, |writer, field| match field {
-            Field::Segments => writer.list(&snapshot.segments, Self::segment),
-            Field::HostSegments => writer.list(&snapshot.host_segments, Self::segment),
+        self.dictionary(&template, |writer, field| match field {
+            Field::Segments => writer.list(&snapshot.segments, Self::record),
+            Field::HostSegments => writer.list(&snapshot.host_segments, Self::record),
             Field::DeviceTraces => {
-                writer.list(&snapshot.device_traces, |writer, trace| writer.list(trace, Self::entry));
+                writer.list(&snapshot.device_traces, |writer, trace| writer.list(trace, Self::record));
             }
-            Field::HostTraces => writer.list(&snapshot.host_traces, Self::entry),
-            _ => writer.list(&snapshot.external_annotations, Self::annotation),
+            Field::HostTraces => writer.list(&snapshot.host_traces, Self::record),
+            _ => writer.list(&snapshot.external_annotations, Self::record),
         });
     }
 
@@ -69,7 +68,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.text(if all.is_empty() { "[]" } else { "]" });
     }
 
-    fn record(&mut self, template: &Template, field: impl Fn(&mut Self, Field)) {
+    fn dictionary(&mut self, template: &Template, field: impl Fn(&mut Self, Field)) {
         for (text, name) in template {
             self.out.text(text);
             if let Some(name) = name {
@@ -87,7 +86,7 @@ impl<'a, W: Write> Writer<'a, W> {
         template
     }
 
-    fn template_of(&mut self, slots: &[(crate::snapshot::Text, Slot)]) -> Vec<(String, Option<Field>)> {
+    fn template_of(&mut self, slots: &[(Text, Slot)]) -> Vec<(String, Option<Field>)> {
         let mut template = Vec::new();
         let mut text = "{".to_owned();
         for (nth, (key, slot)) in slots.iter().enumerate() {
@@ -110,79 +109,30 @@ impl<'a, W: Write> Writer<'a, W> {
         template
     }
 
-    fn entry(&mut self, entry: &TraceEntry) {
-        let template = self.template(entry.shape);
-        self.record(&template, |writer, field| match field {
-            Field::Action => writer.name(entry.action.map(|action| action.name())),
-            Field::Addr | Field::DeviceFree => writer.unsigned(entry.address),
-            Field::Size => writer.unsigned(entry.size),
-            Field::Stream => {
-                writer.out.int(entry.stream.0);
-            }
-            Field::TimeUs => {
-                writer.out.int(entry.time_us);
-            }
-            _ => writer.stack(entry.stack),
-        });
+    /// A record's dictionary.
+    fn record(&mut self, record: &impl Record) {
+        let template = self.template(record.shape());
+        self.dictionary(&template, |writer, field| writer.field(record.field(field)));
     }
 
-    fn block(&mut self, block: &Block) {
-        let template = self.template(block.shape);
-        self.record(&template, |writer, field| match field {
-            Field::Address => writer.unsigned(block.address),
-            Field::Size => writer.unsigned(block.size),
-            Field::RequestedSize => writer.unsigned(block.requested_size),
-            Field::State => writer.name(block.state.map(|state| state.name())),
-            _ => writer.stack(block.stack),
-        });
-    }
-
-    fn segment(&mut self, segment: &Segment) {
-        let template = self.template(segment.shape);
-        self.record(&template, |writer, field| match field {
-            Field::Device => {
-                writer.out.int(segment.device.0);
+    fn field(&mut self, field: FieldRef<'_>) {
+        match field {
+            FieldRef::Uint(int) => self.unsigned(int),
+            FieldRef::Int(int) => drop(self.out.int(int)),
+            FieldRef::Bool(bool) => drop(self.out.text(if bool { "true" } else { "false" })),
+            // Nothing in a word of the format needs escaping.
+            FieldRef::Word(word) => drop(self.out.text("\"").text(word.name()).text("\"")),
+            FieldRef::Text(text) => drop(self.out.text(&quoted(text))),
+            FieldRef::Pool(pool) => {
+                self.out.text("[");
+                self.unsigned(pool.graph);
+                self.out.text(",");
+                self.unsigned(pool.user);
+                self.out.text("]");
             }
-            Field::Address => writer.unsigned(segment.address),
-            Field::TotalSize => writer.unsigned(segment.total_size),
-            Field::AllocatedSize => writer.unsigned(segment.allocated_size),
-            Field::ActiveSize => writer.unsigned(segment.active_size),
-            Field::RequestedSize => writer.unsigned(segment.requested_size),
-            Field::Stream => {
-                writer.out.int(segment.stream.0);
-            }
-            Field::SegmentType => writer.name(segment.kind.map(|kind| kind.name())),
-            Field::SegmentPoolId => {
-                writer.out.text("[");
-                writer.unsigned(segment.pool.graph);
-                writer.out.text(",");
-                writer.unsigned(segment.pool.user);
-                writer.out.text("]");
-            }
-            Field::IsExpandable => {
-                writer.out.text(if segment.is_expandable { "true" } else { "false" });
-            }
-            Field::Blocks => writer.list(&segment.blocks, Self::block),
-            _ => writer.stack(segment.stack),
-        });
-    }
-
-    fn annotation(&mut self, annotation: &Annotation) {
-        let template = self.template(annotation.shape);
-        self.record(&template, |writer, field| match field {
-            Field::Stage => {
-                writer.out.text(&quoted(&annotation.stage));
-            }
-            Field::Name => {
-                writer.out.text(&quoted(&annotation.name));
-            }
-            Field::Device => {
-                writer.out.int(annotation.device.0);
-            }
-            _ => {
-                writer.out.int(annotation.time_us);
-            }
-        });
+            FieldRef::Stack(stack) => self.stack(stack),
+            FieldRef::Blocks(blocks) => self.list(blocks, Self::record),
+        }
     }
 
     /// A number that is a text where it needs the 64th bit, as serde has it.
@@ -191,11 +141,6 @@ impl<'a, W: Write> Writer<'a, W> {
             Ok(int) => self.out.int(int),
             Err(_) => self.out.text("\"0x00").text(&format!("{int:016x}")).text("\""),
         };
-    }
-
-    /// A word of the format, in which nothing needs escaping.
-    fn name(&mut self, name: Option<&str>) {
-        self.out.text("\"").text(name.unwrap_or_default()).text("\"");
     }
 
     fn stack(&mut self, stack: Option<StackIndex>) {
@@ -222,11 +167,10 @@ impl<'a, W: Write> Writer<'a, W> {
         let mut all = String::new();
         for (text, field) in &*self.template(frame.shape) {
             all += text;
-            match field {
-                Some(Field::Name) => all += &quoted(&frame.name),
-                Some(Field::Filename) => all += &quoted(&frame.filename),
-                Some(_) => all += itoa::Buffer::new().format(frame.line),
-                None => {}
+            match field.map(|field| frame.field(field)) {
+                Some(FieldRef::Text(text)) => all += &quoted(text),
+                Some(FieldRef::Uint(line)) => all += itoa::Buffer::new().format(line),
+                _ => {}
             }
         }
         all

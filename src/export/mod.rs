@@ -13,8 +13,8 @@ mod text;
 use std::io;
 
 use crate::{
-    inventory::BlockState,
-    snapshot::{Field, Snapshot, StackIndex},
+    history::active_blocks,
+    snapshot::{Snapshot, StackIndex},
 };
 
 /// A format that another tool reads.
@@ -63,12 +63,8 @@ pub fn convert(snapshot: &Snapshot, format: Format, sink: &mut impl io::Write) -
     }
 }
 
-/// Every block in use at the end: its stack and what was asked for.
+/// Every block in use at the end: its stack and its requested bytes.
 fn in_use(snapshot: &Snapshot) -> impl Iterator<Item = (Option<StackIndex>, u64)> {
-    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
-    let active = blocks.filter(|block| block.state.is_some_and(BlockState::is_active));
-    active.map(|block| {
-        let has_request = snapshot.shapes.get(block.shape).has(Field::RequestedSize);
-        (block.stack, if has_request { block.requested_size } else { block.size })
-    })
+    let blocks = snapshot.segments.iter().flat_map(active_blocks);
+    blocks.map(|block| (block.block.stack, block.block.requested_size))
 }

@@ -15,9 +15,9 @@ use rustc_hash::FxHashMap;
 use super::text::{Out, quoted};
 use crate::{
     event::{Action, DeviceId},
-    inventory::BlockState,
+    history::active_blocks,
     rewrite::{at::segments_at, trace::Trace},
-    snapshot::{Segment, Snapshot, StackIndex, StackTable, TraceEntry},
+    snapshot::{Block, Segment, Snapshot, StackIndex, StackTable, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
@@ -101,7 +101,9 @@ impl<'a, W: Write> Writer<'a, W> {
         self.end_event();
         let mut open = self.open_before(device, &start);
         let mut reserved: i128 = start.iter().map(|segment| i128::from(segment.total_size)).sum();
-        let mut active: i128 = start.iter().map(|segment| i128::from(segment.requested_size)).sum();
+        // Files of PyTorch 2.0 have no sum of requested bytes; the blocks have them.
+        let blocks = start.iter().flat_map(active_blocks);
+        let mut active: i128 = blocks.map(|block| i128::from(block.block.requested_size)).sum();
         self.counter(device, self.begin_us, active, reserved);
         for entry in trace {
             let size = i128::from(entry.size);
@@ -134,15 +136,10 @@ impl<'a, W: Write> Writer<'a, W> {
     /// The slices of what lives already.
     fn open_before(&mut self, device: usize, segments: &[Segment]) -> FxHashMap<u64, Open> {
         let mut open = FxHashMap::default();
-        for segment in segments {
-            let mut address = segment.address;
-            for block in &segment.blocks {
-                if block.state.is_some_and(BlockState::is_active) {
-                    let slice = self.begin(device, self.begin_us, address, block.requested_size, block.stack);
-                    open.insert(address, slice);
-                }
-                address = address.saturating_add(block.size);
-            }
+        for block in segments.iter().flat_map(active_blocks) {
+            let Block { address, requested_size, stack, .. } = block.block;
+            let slice = self.begin(device, self.begin_us, address, requested_size, stack);
+            open.insert(address, slice);
         }
         open
     }

@@ -13,25 +13,17 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    finals::Finals,
-    ranges::{Origin, Ranges, Span},
-    trace::Trace,
-};
+use super::trace::Trace;
 use crate::{
-    event::{Action, DeviceId, PoolId},
+    event::{Action, DeviceId},
+    history::{
+        DeviceRange, FinalBlock, FinalState, Joining, Origin, Ranges, active_blocks, insert_free, pool_id,
+        undo_segment_event,
+    },
     inventory::{BlockState, PoolKind},
-    snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackTable, TraceEntry, Value},
+    snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackTable, TraceEntry},
+    torch::{BLOCK_BYTES, LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
-
-/// What PyTorch rounds requests to (caching-allocator.md 2.1).
-const ROUNDING_BYTES: u64 = 512;
-
-/// The size of a segment of the small pool, and of the pages of an expandable one.
-const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-
-/// The size of the pages of an expandable segment of the large pool.
-const LARGE_PAGE_BYTES: u64 = 20 << 20;
 
 /// The segments of one device after its first `n_events` events.
 ///
@@ -48,7 +40,7 @@ pub(crate) fn segments_at(
         return own().map(|(_, segment)| segment.clone()).collect();
     }
     let shape = shapes.intern(Shape::block());
-    let mut undone = Undone::new(&Finals::of(own()), own(), shape);
+    let mut undone = Undone::new(&FinalState::new(own()), shape);
     undone.undo(trace, n_events);
     undone.find_births(trace, n_events);
     undone.segments(segments, device, shapes)
@@ -94,7 +86,7 @@ impl Before {
 }
 
 struct Undone {
-    ranges: Ranges,
+    ranges: Ranges<DeviceRange>,
     held: BTreeMap<u64, Held>,
     /// The segment events that were undone; ranges have their numbers.
     of_segments: Vec<TraceEntry>,
@@ -104,26 +96,20 @@ struct Undone {
 }
 
 impl Undone {
-    fn new<'a>(
-        finals: &Finals,
-        segments: impl Iterator<Item = (usize, &'a Segment)>,
-        block_shape: ShapeId,
-    ) -> Undone {
-        let held = finals
-            .blocks
-            .iter()
-            .map(|block| (block.block.address, Held { block: block.block, is_rounded: true }));
+    fn new(state: &FinalState<'_>, block_shape: ShapeId) -> Undone {
+        let held =
+            |block: &FinalBlock<'_>| (block.block.address, Held { block: block.block, is_rounded: true });
         let mut ranges = Ranges::default();
-        for (number, segment) in segments {
-            let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
-            let (stream, is_expandable) = (segment.stream, segment.is_expandable);
-            let span = Span { end, stream, is_expandable, origin: Origin::Segment(number) };
-            if end > start && ranges.overlapping(start, end).is_none() {
-                ranges.insert_apart(start, span);
-            }
+        for (number, segment) in state.segments() {
+            let value = DeviceRange {
+                stream: segment.stream,
+                is_expandable: segment.is_expandable,
+                origin: Origin::Segment(number),
+            };
+            insert_free(&mut ranges, segment.address, segment.total_size, value, Joining::Apart);
         }
         let (of_segments, births) = (Vec::new(), FxHashMap::default());
-        Undone { ranges, held: held.collect(), of_segments, births, block_shape }
+        Undone { ranges, held: state.blocks().iter().map(held).collect(), of_segments, births, block_shape }
     }
 
     fn undo(&mut self, trace: Trace<'_>, n_events: usize) {
@@ -154,23 +140,13 @@ impl Undone {
 
     fn undo_segment(&mut self, index: usize) {
         let entry = &self.of_segments[index];
-        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
-        match entry.action {
-            Some(Action::SegmentAlloc) if self.ranges.get(start).is_some_and(|span| span.end == end) => {
-                self.ranges.remove(start);
-            }
-            Some(Action::SegmentMap) => {
-                self.ranges.carve(start, end);
-            }
-            Some(Action::SegmentFree | Action::SegmentUnmap)
-                if end > start && self.ranges.overlapping(start, end).is_none() =>
-            {
-                let is_expandable = entry.action == Some(Action::SegmentUnmap);
-                let (stream, origin) = (entry.stream, Origin::Entry(index));
-                self.ranges.insert(start, Span { end, stream, is_expandable, origin });
-            }
-            _ => {}
-        }
+        let given_back = DeviceRange {
+            stream: entry.stream,
+            is_expandable: entry.action == Some(Action::SegmentUnmap),
+            origin: Origin::Entry(index),
+        };
+        // What the later entries rule out stays as it is.
+        let _ = undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined);
     }
 
     fn hold(&mut self, entry: &TraceEntry, state: BlockState) {
@@ -189,7 +165,7 @@ impl Undone {
     fn find_births(&mut self, trace: Trace<'_>, n_events: usize) {
         let blocks = self.held.values().filter(|held| !held.is_rounded);
         self.births = blocks.map(|held| ((false, held.block.address), None)).collect();
-        let ranges = self.ranges.iter().filter(|(_, span)| matches!(span.origin, Origin::Entry(_)));
+        let ranges = self.ranges.iter().filter(|(_, span)| matches!(span.value.origin, Origin::Entry(_)));
         self.births.extend(ranges.map(|(start, _)| ((true, start), None)));
         if self.births.is_empty() {
             return;
@@ -210,7 +186,7 @@ impl Undone {
         let mut out = Vec::new();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {
             let blocks = self.blocks(start, span.end);
-            if let Origin::Segment(number) = span.origin {
+            if let Origin::Segment(number) = span.value.origin {
                 let original = &segments[number];
                 if original.address == start
                     && original.total_size == span.end - start
@@ -220,7 +196,7 @@ impl Undone {
                     continue;
                 }
             }
-            let pattern = match span.origin {
+            let pattern = match span.value.origin {
                 Origin::Segment(number) => segments[number].clone(),
                 Origin::Entry(index) => {
                     let birth = self.births.get(&(true, start)).copied().flatten();
@@ -243,7 +219,7 @@ impl Undone {
             let mut block = held.block;
             let room = inside.get(nth + 1).map_or(end, |next| next.block.address) - block.address;
             if !held.is_rounded {
-                let rounded = block.size.max(1).checked_next_multiple_of(ROUNDING_BYTES);
+                let rounded = block.size.max(1).checked_next_multiple_of(BLOCK_BYTES);
                 block.size = rounded.unwrap_or(block.size);
                 let birth = self.births.get(&(false, block.address)).copied().flatten();
                 block.stack = birth.and_then(|birth| birth.stack).or(block.stack);
@@ -283,13 +259,7 @@ impl Undone {
 
 /// Whether exactly these of a segment's blocks are in use.
 fn holds(segment: &Segment, blocks: &[Block]) -> bool {
-    let mut address = segment.address;
-    let placed = segment.blocks.iter().map(|block| {
-        let placed = Block { address, ..*block };
-        address = address.saturating_add(block.size);
-        placed
-    });
-    placed.filter(|block| block.state.is_some_and(BlockState::is_active)).eq(blocks.iter().copied())
+    active_blocks(segment).map(|block| block.block).eq(blocks.iter().copied())
 }
 
 /// Puts a segment's sums right (snapshot-format.md 1.2).
@@ -309,9 +279,9 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
     let is_expandable = freed.action == Some(Action::SegmentUnmap);
     let is_small = match is_expandable {
         false => freed.size == SMALL_SEGMENT_BYTES,
-        true => !freed.size.is_multiple_of(LARGE_PAGE_BYTES),
+        true => !freed.size.is_multiple_of(LARGE_SEGMENT_BYTES),
     };
-    let pool = pool(shapes.get(freed.shape)).unwrap_or_default();
+    let pool = pool_id(shapes.get(freed.shape)).unwrap_or_default();
     let stack = birth.and_then(|birth| birth.stack).or(Some(StackTable::EMPTY));
     Segment {
         stream: freed.stream,
@@ -322,10 +292,4 @@ fn new_segment(freed: &TraceEntry, birth: Option<&TraceEntry>, shapes: &mut Shap
         shape: shapes.intern(Shape::segment(stack != Some(StackTable::EMPTY))),
         ..Segment::default()
     }
-}
-
-/// The pool that entries name from PyTorch 2.12 on.
-fn pool(entry: &Shape) -> Option<PoolId> {
-    let [Value::Int(first), Value::Int(second)] = entry.value("pool_id")?.as_elements()? else { return None };
-    Some(PoolId { graph: u64::try_from(*first).ok()?, user: u64::try_from(*second).ok()? })
 }

@@ -3,11 +3,10 @@
 use super::{
     category,
     change::{Change, Changes},
-    entries,
-    finals::Finals,
-    lifecycle,
+    entries, lifecycle,
     mold::Mold,
     order, rewind, structure,
+    trace_end::TraceEnd,
 };
 use crate::{history::Places, snapshot::Snapshot};
 
@@ -60,16 +59,15 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
     let trace = &mut snapshot.device_traces[device];
     entries::fix(trace, &mut snapshot.shapes, &place, changes);
     let of_device = snapshot.segments.iter().enumerate();
-    let finals = Finals::of(of_device.filter(|(_, segment)| segment.device.index() == Some(device)));
-    order::fix(trace, &finals, &snapshot.shapes, &place, changes);
+    let end = TraceEnd::new(of_device.filter(|(_, segment)| segment.device.index() == Some(device)));
+    order::fix(trace, &end, &snapshot.shapes, &place, changes);
     let mut mold = Mold::new(&mut snapshot.shapes);
     // What is put in and taken away is at addresses of the trace or of the segments.
     let addresses = trace.iter().map(|entry| entry.address);
-    let places = Places::new(addresses.chain(finals.blocks.iter().map(|block| block.block.address)));
+    let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
-        let is_completed =
-            lifecycle::complete(trace, &places, &finals, &mut mold).apply(trace, &place, changes);
-        let is_rewound = rewind::check(trace, &places, &finals, &mut mold).apply(trace, &place, changes);
+        let is_completed = lifecycle::complete(trace, &places, &end, &mut mold).apply(trace, &place, changes);
+        let is_rewound = rewind::check(trace, &places, &end, &mut mold).apply(trace, &place, changes);
         if !is_completed && !is_rewound {
             return;
         }

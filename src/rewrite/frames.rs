@@ -2,14 +2,14 @@
 
 use std::{io, ops::Range};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::slim::Slim;
 use crate::{
     analysis::{is_shown, mark},
     snapshot::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
-        Text, TraceEntry, UseCounts, Value,
+        Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value,
     },
 };
 
@@ -37,12 +37,19 @@ impl<'a> Reframed<'a> {
         host_traces.iter_mut().for_each(|entry| rewriting.replace(&mut entry.stack, shapes));
         for segment in segments.iter_mut().chain(host_segments) {
             rewriting.replace(&mut segment.stack, shapes);
-            segment.blocks.iter_mut().for_each(|block| rewriting.replace(&mut block.stack, shapes));
+            for block in &mut segment.blocks {
+                rewriting.replace(&mut block.stack, shapes);
+                block.shape = rewriting.block_shape(block.shape, shapes);
+            }
         }
-        let Rewriting { new, mut names, stacks, .. } = rewriting;
+        let Rewriting { new, mut names, stacks, block_shapes, .. } = rewriting;
         head.stacks = new;
-        let shapes =
-            if slim.anonymise { anonymise_texts(&mut head, &of_base, &mut names) } else { Vec::new() };
+        let shapes = if slim.anonymise {
+            let with_history: FxHashSet<ShapeId> = block_shapes.into_values().flatten().collect();
+            anonymise_texts(&mut head, &of_base, &mut names, &with_history)
+        } else {
+            Vec::new()
+        };
         let mut reframed = Reframed { base, head, stacks, shapes, uses: UseCounts::default() };
         let mut uses = UseCounts::default();
         uses.extend(&of_base, |stack| reframed.stack(stack), |shape| reframed.shape(shape));
@@ -105,6 +112,10 @@ struct Rewriting<'a> {
     stacks: Vec<Option<StackIndex>>,
     names: Names,
     members: Vec<FrameIndex>,
+    /// By the old shape of a block: the new one, if it has a `history` of uses.
+    block_shapes: FxHashMap<ShapeId, Option<ShapeId>>,
+    /// The lists of frames that a `history` holds, by the new stack.
+    frame_lists: FxHashMap<StackIndex, Value>,
 }
 
 impl Rewriting<'_> {
@@ -119,6 +130,8 @@ impl Rewriting<'_> {
             new: StackTable::default(),
             names: Names::default(),
             members: Vec::new(),
+            block_shapes: FxHashMap::default(),
+            frame_lists: FxHashMap::default(),
         }
     }
 
@@ -166,6 +179,60 @@ impl Rewriting<'_> {
         });
         self.frames[old.index()] = Some(new);
         new
+    }
+}
+
+/// The `history` of a block, in which PyTorch 2.0 wrote its uses with their sizes and stacks.
+impl Rewriting<'_> {
+    /// The shape of a block, with other stacks in its `history`.
+    fn block_shape(&mut self, old: ShapeId, shapes: &mut Shapes) -> ShapeId {
+        if let Some(new) = self.block_shapes.get(&old) {
+            return new.unwrap_or(old);
+        }
+        let uses = match shapes.get(old).value("history") {
+            Some(Value::List(uses)) => Some(uses.clone()),
+            _ => None,
+        };
+        let new = uses.map(|uses| {
+            let uses = uses.iter().filter_map(|one| self.one_use(one, shapes)).collect();
+            let mut shape = shapes.get(old).clone();
+            shape.set("history".into(), Slot::Value(Value::List(uses)));
+            shapes.intern(shape)
+        });
+        self.block_shapes.insert(old, new);
+        new.unwrap_or(old)
+    }
+
+    /// One use; `None` if it is to be hidden and is not a dictionary.
+    fn one_use(&mut self, one: &Value, shapes: &mut Shapes) -> Option<Value> {
+        let Value::Dict(pairs) = one else { return (!self.slim.anonymise).then(|| one.clone()) };
+        let pairs = pairs.iter().filter_map(|(key, value)| {
+            let stack = match key.as_text() {
+                Some(name) if &**name == "frames" => stack_from_value(value, &mut self.old, shapes),
+                _ => None,
+            };
+            if let Some(stack) = stack {
+                return Some((key.clone(), self.frame_list(stack, shapes)));
+            }
+            if !self.slim.anonymise {
+                return Some((key.clone(), value.clone()));
+            }
+            Some((key.clone(), hide_value(key.as_text()?, value, &mut self.names)?))
+        });
+        Some(Value::Dict(pairs.collect()))
+    }
+
+    /// The frames of an old stack, rewritten, as a list of dictionaries.
+    fn frame_list(&mut self, old: StackIndex, shapes: &mut Shapes) -> Value {
+        // Stacks that only a `history` has are new among the old ones.
+        self.stacks.resize(self.old.len(), None);
+        self.frames.resize(self.old.all_frames().len(), None);
+        let n_known = self.counts.len();
+        self.counts.extend(self.old.all_frames().skip(n_known).map(|f| is_shown(&f.name, &f.filename)));
+        let new = self.stack(old, shapes);
+        let frames = &self.new;
+        let list = || Value::List(frames.frames(new).map(|frame| frame_value(frame, shapes)).collect());
+        self.frame_lists.entry(new).or_insert_with(list).clone()
     }
 }
 
@@ -235,6 +302,7 @@ fn anonymise_texts(
     snapshot: &mut Snapshot,
     of_entries: &UseCounts,
     names: &mut Names,
+    with_history: &FxHashSet<ShapeId>,
 ) -> Vec<Option<ShapeId>> {
     for annotation in &mut snapshot.external_annotations {
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
@@ -246,9 +314,13 @@ fn anonymise_texts(
         let new = match hidden[id.index()] {
             Some(new) => new,
             None => {
-                let shape =
-                    shapes.get(*id).slots.iter().filter_map(|(key, slot)| hide_slot(key, slot, names));
-                let shape = Shape { slots: shape.collect() };
+                // These are hidden already.
+                let is_done = |key: &str| key == "history" && with_history.contains(id);
+                let hide = |(key, slot): &(Text, Slot)| match is_done(key) {
+                    true => Some((key.clone(), slot.clone())),
+                    false => hide_slot(key, slot, names),
+                };
+                let shape = Shape { slots: shapes.get(*id).slots.iter().filter_map(hide).collect() };
                 shapes.intern(shape)
             }
         };
@@ -267,15 +339,18 @@ fn anonymise_texts(
     hidden
 }
 
-/// A key without what it says: texts become numbers, containers of anything go.
+/// A key with its value hidden: texts become numbers, containers of unknown content go.
 fn hide_slot(key: &Text, slot: &Slot, names: &mut Names) -> Option<(Text, Slot)> {
     let Slot::Value(value) = slot else { return Some((key.clone(), slot.clone())) };
-    let hidden = match value {
-        Value::Text(text) if EMPTY_TEXTS.contains(&&**text) => value.clone(),
-        Value::Text(text) => Value::Text(number(&mut names.texts, text, "scope")),
-        Value::Tuple(_) if key.ends_with("pool_id") => value.clone(),
-        Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => value.clone(),
-        _ => return None,
-    };
-    Some((key.clone(), Slot::Value(hidden)))
+    Some((key.clone(), Slot::Value(hide_value(key, value, names)?)))
+}
+
+fn hide_value(key: &str, value: &Value, names: &mut Names) -> Option<Value> {
+    match value {
+        Value::Text(text) if EMPTY_TEXTS.contains(&&**text) => Some(value.clone()),
+        Value::Text(text) => Some(Value::Text(number(&mut names.texts, text, "scope"))),
+        Value::Tuple(_) if key.ends_with("pool_id") => Some(value.clone()),
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => Some(value.clone()),
+        _ => None,
+    }
 }

@@ -7,15 +7,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    edits::Edits,
-    finals::{FinalBlock, Finals},
-    mold::Mold,
-    ranges::{Origin, Ranges, Span},
-};
+use super::{edits::Edits, mold::Mold, trace_end::TraceEnd};
 use crate::{
     event::Action,
-    history::{Live, Places},
+    history::{DeviceRange, FinalBlock, Live, Origin, Places, Ranges, Span},
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
 };
@@ -40,7 +35,12 @@ struct Open {
 }
 
 /// Puts in what must have happened between the entries of a trace and after them.
-pub(super) fn complete(trace: &[TraceEntry], places: &Places, finals: &Finals, mold: &mut Mold<'_>) -> Edits {
+pub(super) fn complete(
+    trace: &[TraceEntry],
+    places: &Places,
+    end: &TraceEnd<'_>,
+    mold: &mut Mold<'_>,
+) -> Edits {
     let mut forward = Forward {
         trace,
         mold,
@@ -50,8 +50,8 @@ pub(super) fn complete(trace: &[TraceEntry], places: &Places, finals: &Finals, m
         ranges: Ranges::default(),
     };
     (0..trace.len()).for_each(|index| forward.step(index));
-    forward.end_blocks(finals);
-    forward.end_ranges(finals);
+    forward.end_blocks(end);
+    forward.end_ranges(end);
     forward.edits
 }
 
@@ -63,7 +63,7 @@ struct Forward<'a, 'b> {
     /// The last entry of every address.
     last: FxHashMap<u64, usize>,
     /// What the trace itself got from the device.
-    ranges: Ranges,
+    ranges: Ranges<DeviceRange>,
 }
 
 impl Forward<'_, '_> {
@@ -172,13 +172,13 @@ impl Forward<'_, '_> {
     }
 
     /// Brings every address to the state that the segments say it ends in.
-    fn end_blocks(&mut self, finals: &Finals) {
+    fn end_blocks(&mut self, end: &TraceEnd<'_>) {
         let open: Vec<(u64, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
         for (address, open) in open.iter().copied() {
-            match (open.requested, finals.state(address)) {
+            match (open.requested, end.state.state(address)) {
                 (None, Some(BlockState::ActiveAllocated))
                 | (Some(_), Some(BlockState::ActivePendingFree)) => {
-                    let size = finals.block(address).map_or(0, |block| block.block.requested_size);
+                    let size = end.state.block(address).map_or(0, |block| block.block.requested_size);
                     if size > 0 {
                         [Some(open.first), open.requested].into_iter().flatten().for_each(|index| {
                             self.resize(index, size);
@@ -192,11 +192,11 @@ impl Forward<'_, '_> {
                 (_, None) => self.close(address, open, None),
                 (Some(_), Some(_)) => {
                     self.close(address, open, None);
-                    finals.block(address).into_iter().for_each(|block| self.append(block, open.first));
+                    end.state.block(address).into_iter().for_each(|block| self.append(block, open.first));
                 }
             }
         }
-        for block in &finals.blocks {
+        for block in end.state.blocks() {
             let address = block.block.address;
             if let Some(last) = self.last.get(&address).filter(|_| self.open.get(address).is_none()) {
                 self.append(block, *last);
@@ -209,8 +209,8 @@ impl Forward<'_, '_> {
     }
 
     /// The alloc of a block that is in use at the end and free before.
-    fn append(&mut self, block: &FinalBlock, pattern: usize) {
-        let FinalBlock { block, stream } = *block;
+    fn append(&mut self, block: &FinalBlock<'_>, pattern: usize) {
+        let (block, stream) = (block.block, block.segment.stream);
         let pattern =
             TraceEntry { address: block.address, size: block.requested_size, stream, ..self.trace[pattern] };
         self.push(Action::Alloc, &pattern, block.stack);
@@ -229,28 +229,29 @@ impl Forward<'_, '_> {
         let entry = self.trace[index];
         let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
         while let Some((from, span)) = self.ranges.overlapping(start, end) {
-            let (from, until) =
-                if span.is_expandable { (from.max(start), span.end.min(end)) } else { (from, span.end) };
+            let (from, until) = if span.value.is_expandable {
+                (from.max(start), span.end.min(end))
+            } else {
+                (from, span.end)
+            };
             self.ranges.carve(from, until);
             self.unmap(from, until, span, index);
         }
         let is_expandable = entry.action == Some(Action::SegmentMap);
         if end > start {
-            let span = Span { end, stream: entry.stream, is_expandable, origin: Origin::Entry(index) };
-            self.ranges.insert(start, span);
+            let value = DeviceRange { stream: entry.stream, is_expandable, origin: Origin::Entry(index) };
+            self.ranges.insert(start, Span { end, value });
         }
     }
 
     fn range_ends(&mut self, start: u64, end: u64) {
-        while let Some((from, span)) = self.ranges.overlapping(start, end) {
-            self.ranges.carve(from.max(start), span.end.min(end));
-        }
+        self.ranges.carve(start, end);
     }
 
     /// The end of a range in front of an entry.
-    fn unmap(&mut self, start: u64, end: u64, span: Span, index: usize) {
-        let Origin::Entry(first) = span.origin else { return };
-        let action = if span.is_expandable { Action::SegmentUnmap } else { Action::SegmentFree };
+    fn unmap(&mut self, start: u64, end: u64, span: Span<DeviceRange>, index: usize) {
+        let Origin::Entry(first) = span.value.origin else { return };
+        let action = if span.value.is_expandable { Action::SegmentUnmap } else { Action::SegmentFree };
         self.close_all(start, end, index);
         let entry = self.mold.entry(&self.trace[first], action, start, end - start, None);
         self.edits.before(index, entry);
@@ -258,11 +259,11 @@ impl Forward<'_, '_> {
     }
 
     /// What the trace got and the segments no longer have went back.
-    fn end_ranges(&mut self, finals: &Finals) {
+    fn end_ranges(&mut self, end: &TraceEnd<'_>) {
         let behind = self.trace.len();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {
-            if !span.is_expandable {
-                let is_there = finals.ranges.get(start).is_some_and(|other| other.end == span.end);
+            if !span.value.is_expandable {
+                let is_there = end.ranges.get(start).is_some_and(|other| other.end == span.end);
                 if !is_there {
                     self.unmap(start, span.end, span, behind);
                 }
@@ -270,7 +271,7 @@ impl Forward<'_, '_> {
             }
             let mut until = span.end;
             while until > start {
-                let (from, to) = match finals.ranges.overlapping(start, until) {
+                let (from, to) = match end.ranges.overlapping(start, until) {
                     Some((other, there)) => (other.max(start), there.end.min(until)),
                     None => (start, start),
                 };

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{change::Changes, finals::Finals};
+use super::{change::Changes, trace_end::TraceEnd};
 use crate::{
     event::Action,
     inventory::BlockState,
@@ -13,7 +13,7 @@ use crate::{
 /// the times does so less often. Entries of one time keep their order.
 pub(super) fn fix(
     trace: &mut Vec<TraceEntry>,
-    finals: &Finals,
+    end: &TraceEnd<'_>,
     shapes: &Shapes,
     place: &str,
     changes: &mut Changes,
@@ -22,13 +22,13 @@ pub(super) fn fix(
     if is_sorted || !trace.iter().all(|entry| shapes.get(entry.shape).has(Field::TimeUs)) {
         return;
     }
-    let n_before = n_contradictions(trace, finals);
+    let n_before = n_contradictions(trace, end);
     if n_before == 0 {
         return;
     }
     let mut sorted = trace.clone();
     sorted.sort_by_key(|entry| entry.time_us);
-    if n_contradictions(&sorted, finals) < n_before {
+    if n_contradictions(&sorted, end) < n_before {
         let n_moved = trace.iter().zip(&sorted).filter(|(one, other)| one != other).count();
         changes.add(
             place,
@@ -40,7 +40,7 @@ pub(super) fn fix(
 }
 
 /// How many steps of the addresses are impossible (invariants 21, 23 and 26).
-fn n_contradictions(trace: &[TraceEntry], finals: &Finals) -> usize {
+fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
     let mut last: FxHashMap<(bool, u64), &TraceEntry> = FxHashMap::default();
     let mut n = 0;
     for entry in trace {
@@ -58,17 +58,17 @@ fn n_contradictions(trace: &[TraceEntry], finals: &Finals) -> usize {
             Some(_) => !matches!(action, Action::Alloc | Action::SegmentAlloc),
         });
     }
-    n + last.into_values().filter(|entry| !ends_as(entry, finals)).count()
+    n + last.into_values().filter(|entry| !ends_as(entry, end)).count()
 }
 
 /// Whether an address can end with this event, as the segments are.
-fn ends_as(last: &TraceEntry, finals: &Finals) -> bool {
-    let state = finals.state(last.address);
+fn ends_as(last: &TraceEntry, end: &TraceEnd<'_>) -> bool {
+    let state = end.state.state(last.address);
     match last.action {
         Some(Action::Alloc) => state == Some(BlockState::ActiveAllocated),
         Some(Action::FreeRequested) => state == Some(BlockState::ActivePendingFree),
         Some(Action::FreeCompleted) => state.is_none(),
-        Some(Action::SegmentAlloc) => finals.ranges.get(last.address).is_some(),
-        _ => finals.ranges.get(last.address).is_none(),
+        Some(Action::SegmentAlloc) => end.ranges.get(last.address).is_some(),
+        _ => end.ranges.get(last.address).is_none(),
     }
 }

@@ -8,13 +8,12 @@ use rustc_hash::FxHashMap;
 
 use super::{
     edits::{Edits, InsertionId},
-    finals::Finals,
     mold::Mold,
-    ranges::{Origin, Ranges, Span},
+    trace_end::TraceEnd,
 };
 use crate::{
     event::Action,
-    history::{Live, Places},
+    history::{DeviceRange, Live, Origin, Places, Ranges, Span},
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
 };
@@ -52,10 +51,10 @@ struct Life {
 }
 
 /// Undoes a trace whose addresses contradict nothing (see `lifecycle`).
-pub(super) fn check(trace: &[TraceEntry], places: &Places, finals: &Finals, mold: &mut Mold<'_>) -> Edits {
+pub(super) fn check(trace: &[TraceEntry], places: &Places, end: &TraceEnd<'_>, mold: &mut Mold<'_>) -> Edits {
     let births = Births::of(trace);
     let mut held = Live::new(places);
-    for block in &finals.blocks {
+    for block in end.state.blocks() {
         let block = &block.block;
         let Life { born, requested } = births.open.get(&block.address).copied().unwrap_or_default();
         let end = block.address.saturating_add(block.size.max(1));
@@ -65,7 +64,7 @@ pub(super) fn check(trace: &[TraceEntry], places: &Places, finals: &Finals, mold
     }
     let edits = Edits::new(trace.len());
     let synthetic = FxHashMap::default();
-    let mut rewind = Rewind { trace, mold, edits, births, ranges: finals.ranges.clone(), held, synthetic };
+    let mut rewind = Rewind { trace, mold, edits, births, ranges: end.ranges.clone(), held, synthetic };
     (0..trace.len()).rev().for_each(|index| rewind.undo(index));
     rewind.edits
 }
@@ -117,7 +116,7 @@ struct Rewind<'a, 'b> {
     mold: &'a mut Mold<'b>,
     edits: Edits,
     births: Births,
-    ranges: Ranges,
+    ranges: Ranges<DeviceRange>,
     held: Live<'a, Held>,
     /// The segments made here, by where they begin.
     synthetic: FxHashMap<u64, InsertionId>,
@@ -203,7 +202,7 @@ impl Rewind<'_, '_> {
         while let Some((other, span)) = self.ranges.overlapping(from, until) {
             match self.synthetic.get(&other) {
                 // One that was made here before grows: it has no end of its own yet.
-                Some(id) if span.origin == Origin::Entry(usize::MAX) => {
+                Some(id) if span.value.origin == Origin::Entry(usize::MAX) => {
                     return self.grow(other, span, *id, start, end);
                 }
                 _ if span.end <= start => from = span.end,
@@ -216,11 +215,12 @@ impl Rewind<'_, '_> {
         self.edits.tell(SEGMENT_FREED);
         self.synthetic.insert(from, id);
         let (stream, origin) = (self.trace[index].stream, Origin::Entry(usize::MAX));
-        self.ranges.insert(from, Span { end: until, stream, is_expandable: false, origin });
+        let value = DeviceRange { stream, is_expandable: false, origin };
+        self.ranges.insert(from, Span { end: until, value });
         true
     }
 
-    fn grow(&mut self, at: u64, span: Span, id: InsertionId, start: u64, end: u64) -> bool {
+    fn grow(&mut self, at: u64, span: Span<DeviceRange>, id: InsertionId, start: u64, end: u64) -> bool {
         let (from, until) = (at.min(start), span.end.max(end));
         self.ranges.remove(at);
         if self.ranges.overlapping(from, until).is_some() {
@@ -271,23 +271,23 @@ impl Rewind<'_, '_> {
         }
         if end > start {
             let (stream, origin) = (self.trace[index].stream, Origin::Entry(index));
-            self.ranges.insert(start, Span { end, stream, is_expandable, origin });
+            self.ranges.insert(start, Span { end, value: DeviceRange { stream, is_expandable, origin } });
         } else {
             self.drop_segment(index);
         }
     }
 
     /// A segment whose beginning the trace does not have begins right behind an entry.
-    fn begin_segment(&mut self, start: u64, span: Span, index: usize) -> bool {
-        let is_born = match span.origin {
+    fn begin_segment(&mut self, start: u64, span: Span<DeviceRange>, index: usize) -> bool {
+        let is_born = match span.value.origin {
             Origin::Segment(_) => self.births.segments.contains_key(&start),
             Origin::Entry(entry) => self.births.segment_of_free.contains_key(&entry),
         };
-        if is_born || span.is_expandable || !self.clear(start, span.end, index) {
+        if is_born || span.value.is_expandable || !self.clear(start, span.end, index) {
             return false;
         }
         let size = span.end - start;
-        let pattern = TraceEntry { stream: span.stream, ..self.trace[index] };
+        let pattern = TraceEntry { stream: span.value.stream, ..self.trace[index] };
         let segment = self.mold.entry(&pattern, Action::SegmentAlloc, start, size, None);
         // In front of the allocs that `clear` has put there.
         self.edits.first_after(index, segment);

@@ -10,9 +10,11 @@ use serde::{
 
 use super::{
     Snapshot, TopLevel,
-    build::{self, AnnotationFields, BlockFields, Build, Builder, EntryFields, SegmentFields},
+    build::{self, Builder},
+    field::{Field, FieldRef},
+    fields::{Fill, Record},
     records::{Annotation, Block, Segment, TraceEntry},
-    shape::{Field, ShapeId, Slot},
+    shape::{ShapeId, Slot},
     stack_table::StackIndex,
     value::{Text, Value},
 };
@@ -67,15 +69,15 @@ impl<I: Iterator + Clone, F: Fn(I::Item) -> Value> Serialize for Each<I, F> {
 
 impl<'a> Writer<'a> {
     fn segments(&'a self, segments: &'a [Segment]) -> impl Serialize + 'a {
-        Each(segments.iter(), |segment| self.segment(segment))
+        Each(segments.iter(), |segment| self.record(segment))
     }
 
     fn entries(&'a self, entries: &'a [TraceEntry]) -> impl Serialize + 'a {
-        Each(entries.iter(), |entry| self.entry(entry))
+        Each(entries.iter(), |entry| self.record(entry))
     }
 
     fn annotations(&'a self) -> impl Serialize + 'a {
-        Each(self.snapshot.external_annotations.iter(), |annotation| self.annotation(annotation))
+        Each(self.snapshot.external_annotations.iter(), |annotation| self.record(annotation))
     }
 
     /// A dictionary in the order of its shape, the fields' values from `field`.
@@ -90,68 +92,27 @@ impl<'a> Writer<'a> {
         Value::Dict(self.snapshot.shapes.get(shape).slots.iter().map(pair).collect())
     }
 
+    /// The dictionary of a record.
+    fn record(&self, record: &impl Record) -> Value {
+        self.dict(record.shape(), |field| match record.field(field) {
+            FieldRef::Uint(int) => Value::unsigned(int),
+            FieldRef::Int(int) => Value::Int(int),
+            FieldRef::Bool(bool) => Value::Bool(bool),
+            FieldRef::Word(word) => Value::text(word.name()),
+            FieldRef::Pool(pool) => {
+                Value::Tuple([pool.graph, pool.user].map(Value::unsigned).into_iter().collect())
+            }
+            FieldRef::Text(text) => Value::Text(text.clone()),
+            FieldRef::Stack(stack) => self.stack(stack),
+            FieldRef::Blocks(blocks) => Value::List(blocks.iter().map(|block| self.record(block)).collect()),
+        })
+    }
+
     fn stack(&self, stack: Option<StackIndex>) -> Value {
         let Some(index) = stack else { return Value::None };
-        let build = || {
-            let frame = |frame: &super::stack_table::Frame| {
-                self.dict(frame.shape, |field| match field {
-                    Field::Name => Value::Text(frame.name.clone()),
-                    Field::Filename => Value::Text(frame.filename.clone()),
-                    _ => Value::unsigned(frame.line),
-                })
-            };
-            Value::List(self.snapshot.stacks.frames(index).map(frame).collect())
-        };
+        let build =
+            || Value::List(self.snapshot.stacks.frames(index).map(|frame| self.record(frame)).collect());
         self.stacks[index.index()].get_or_init(build).clone()
-    }
-
-    fn entry(&self, entry: &TraceEntry) -> Value {
-        self.dict(entry.shape, |field| match field {
-            Field::Action => Value::text(entry.action.map_or("", |action| action.name())),
-            Field::Addr | Field::DeviceFree => Value::unsigned(entry.address),
-            Field::Size => Value::unsigned(entry.size),
-            Field::Stream => Value::Int(entry.stream.0),
-            Field::TimeUs => Value::Int(entry.time_us),
-            _ => self.stack(entry.stack),
-        })
-    }
-
-    fn block(&self, block: &Block) -> Value {
-        self.dict(block.shape, |field| match field {
-            Field::Address => Value::unsigned(block.address),
-            Field::Size => Value::unsigned(block.size),
-            Field::RequestedSize => Value::unsigned(block.requested_size),
-            Field::State => Value::text(block.state.map_or("", |state| state.name())),
-            _ => self.stack(block.stack),
-        })
-    }
-
-    fn segment(&self, segment: &Segment) -> Value {
-        self.dict(segment.shape, |field| match field {
-            Field::Device => Value::Int(segment.device.0),
-            Field::Address => Value::unsigned(segment.address),
-            Field::TotalSize => Value::unsigned(segment.total_size),
-            Field::AllocatedSize => Value::unsigned(segment.allocated_size),
-            Field::ActiveSize => Value::unsigned(segment.active_size),
-            Field::RequestedSize => Value::unsigned(segment.requested_size),
-            Field::Stream => Value::Int(segment.stream.0),
-            Field::SegmentType => Value::text(segment.kind.map_or("", |kind| kind.name())),
-            Field::SegmentPoolId => Value::Tuple(
-                [segment.pool.graph, segment.pool.user].map(Value::unsigned).into_iter().collect(),
-            ),
-            Field::IsExpandable => Value::Bool(segment.is_expandable),
-            Field::Blocks => Value::List(segment.blocks.iter().map(|block| self.block(block)).collect()),
-            _ => self.stack(segment.stack),
-        })
-    }
-
-    fn annotation(&self, annotation: &Annotation) -> Value {
-        self.dict(annotation.shape, |field| match field {
-            Field::Stage => Value::Text(annotation.stage.clone()),
-            Field::Name => Value::Text(annotation.name.clone()),
-            Field::Device => Value::Int(annotation.device.0),
-            _ => Value::Int(annotation.time_us),
-        })
     }
 }
 
@@ -214,7 +175,7 @@ impl Snapshot {
                 Field::HostTraces
             }
             "external_annotations" => {
-                let build = |value| self.record::<AnnotationFields>(value, |_, _, _, _| false);
+                let build = |value| self.record::<Annotation>(value, |_, _, _, _| false);
                 self.external_annotations = list.iter().map(build).collect::<Result<_, _>>()?;
                 Field::ExternalAnnotations
             }
@@ -225,7 +186,7 @@ impl Snapshot {
     fn segments_from(&mut self, list: &[Value]) -> Result<Vec<Segment>, String> {
         list.iter()
             .map(|value| {
-                self.record::<SegmentFields>(value, |snapshot, builder, key, value| match (&**key, value) {
+                self.record::<Segment>(value, |snapshot, builder, key, value| match (&**key, value) {
                     ("blocks", Value::List(blocks)) => match snapshot.blocks_from(blocks) {
                         Ok(blocks) => {
                             builder.set_blocks(key, blocks);
@@ -251,7 +212,7 @@ impl Snapshot {
     fn blocks_from(&mut self, list: &[Value]) -> Result<Vec<Block>, String> {
         list.iter()
             .map(|value| {
-                self.record::<BlockFields>(value, |snapshot, builder, key, value| {
+                self.record::<Block>(value, |snapshot, builder, key, value| {
                     let stack = (&**key == "frames")
                         .then(|| build::stack(value, &mut snapshot.stacks, &mut snapshot.shapes))
                         .flatten();
@@ -264,7 +225,7 @@ impl Snapshot {
     fn entries_from(&mut self, list: &[Value]) -> Result<Vec<TraceEntry>, String> {
         list.iter()
             .map(|value| {
-                self.record::<EntryFields>(value, |snapshot, builder, key, value| {
+                self.record::<TraceEntry>(value, |snapshot, builder, key, value| {
                     let stack = (&**key == "frames")
                         .then(|| build::stack(value, &mut snapshot.stacks, &mut snapshot.shapes))
                         .flatten();
@@ -275,17 +236,14 @@ impl Snapshot {
     }
 
     /// One record; `special` takes the keys that need the snapshot's tables.
-    fn record<B: Build>(
+    fn record<R: Fill>(
         &mut self,
         value: &Value,
-        special: impl Fn(&mut Snapshot, &mut Builder<B>, &Text, &Value) -> bool,
-    ) -> Result<B::Record, String>
-    where
-        Builder<B>: Default,
-    {
+        special: impl Fn(&mut Snapshot, &mut Builder<R>, &Text, &Value) -> bool,
+    ) -> Result<R, String> {
         let pairs = build::text_pairs(value)
             .ok_or_else(|| format!("{} stands where a record should be", value.kind()))?;
-        let mut builder = Builder::<B>::default();
+        let mut builder = Builder::<R>::default();
         for (key, value) in pairs {
             if !special(self, &mut builder, key, value) {
                 builder.set(key, with_tuples(key, value));

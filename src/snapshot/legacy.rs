@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use super::{
     Snapshot,
     build::stack,
-    shape::{Field, Shape, ShapeId, Shapes},
+    field::Field,
+    shape::{Shape, ShapeId, Shapes},
     stack_table::{StackIndex, StackTable},
     value::Value,
 };

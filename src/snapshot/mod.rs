@@ -7,28 +7,34 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod field;
+mod fields;
 mod collect;
 mod source;
 mod foreign;
 mod json;
 mod legacy;
 mod tape_snapshot;
+pub mod raw;
 mod records;
+pub(crate) mod schema;
 mod shape;
 mod stack_table;
 mod use_counts;
 mod value;
 
-pub(crate) use build::{AnnotationFields, BlockFields, Builder, EntryFields, FrameFields, SegmentFields};
+pub(crate) use build::{Builder, stack as stack_from_value};
 pub use collect::{Dialect, collect, collect_lazily};
+pub(crate) use field::{Field, FieldRef, Word};
+pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::block_uses;
 pub use records::{Annotation, Block, Segment, TraceEntry};
-pub use shape::{Field, Shape, ShapeId, Shapes, Slot};
+pub(crate) use shape::{Shape, ShapeId, Shapes, Slot};
 pub use source::SnapshotSource;
 pub(crate) use source::{collected, counted};
 pub use stack_table::{Frame, FrameIndex, StackIndex, StackTable};
 pub use tape_snapshot::TapeSnapshot;
-pub use use_counts::UseCounts;
+pub(crate) use use_counts::UseCounts;
 pub(crate) use value::Hex;
 pub use value::{Text, Value};
 

@@ -91,7 +91,7 @@ pub struct Block {
 }
 
 /// A scope's beginning or end (snapshot-format.md 1.7).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Annotation {
     /// `"START"` or `"END"`.
     pub stage: Text,

@@ -3,40 +3,11 @@
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use super::value::{Text, Value};
-
-/// A key whose value lives in a field of the record itself.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum Field {
-    Action,
-    Addr,
-    DeviceFree,
-    Size,
-    Stream,
-    TimeUs,
-    Frames,
-    Address,
-    RequestedSize,
-    State,
-    Device,
-    TotalSize,
-    AllocatedSize,
-    ActiveSize,
-    SegmentType,
-    SegmentPoolId,
-    IsExpandable,
-    Blocks,
-    Name,
-    Filename,
-    Line,
-    Stage,
-    Segments,
-    DeviceTraces,
-    HostSegments,
-    HostTraces,
-    ExternalAnnotations,
-}
+use super::{
+    field::Field,
+    schema,
+    value::{Text, Value},
+};
 
 /// Where the value of a key is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -67,38 +38,20 @@ impl Shape {
     }
 
     /// The keys of a segment in PyTorch's order; `frames` come last where there is a stack
-    /// (snapshot-format.md 1.2).
+    /// (`docs/snapshot-format.md` 1.2).
     #[must_use]
     pub fn segment(has_stack: bool) -> Shape {
-        let frames = ("frames", Field::Frames);
-        let blocks = ("blocks", Field::Blocks);
-        let [second_last, last] = if has_stack { [blocks, frames] } else { [frames, blocks] };
-        Shape::of(&[
-            ("device", Field::Device),
-            ("address", Field::Address),
-            ("total_size", Field::TotalSize),
-            ("allocated_size", Field::AllocatedSize),
-            ("active_size", Field::ActiveSize),
-            ("requested_size", Field::RequestedSize),
-            ("stream", Field::Stream),
-            ("segment_type", Field::SegmentType),
-            ("segment_pool_id", Field::SegmentPoolId),
-            ("is_expandable", Field::IsExpandable),
-            second_last,
-            last,
-        ])
+        let mut fields: Vec<_> = schema::fields(schema::SEGMENT).collect();
+        if has_stack {
+            fields.sort_by_key(|(_, field)| *field == Field::Frames);
+        }
+        Shape::of(&fields)
     }
 
-    /// The keys of a block in PyTorch's order (snapshot-format.md 1.3).
+    /// The keys of a block in PyTorch's order (`docs/snapshot-format.md` 1.3).
     #[must_use]
     pub fn block() -> Shape {
-        Shape::of(&[
-            ("address", Field::Address),
-            ("size", Field::Size),
-            ("requested_size", Field::RequestedSize),
-            ("state", Field::State),
-            ("frames", Field::Frames),
-        ])
+        Shape::of(&schema::fields(schema::BLOCK).collect::<Vec<_>>())
     }
 
     /// Whether the file had this key with a value of the right type.

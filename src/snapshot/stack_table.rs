@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 use super::{shape::ShapeId, value::Text};
 
 /// One call in a stack (snapshot-format.md 1.4).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Frame {
     /// The function.
     pub name: Text,

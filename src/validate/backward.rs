@@ -9,12 +9,13 @@ use super::{
     forward::{Change, Forward, Life},
     memory::DeviceMemory,
     place::EntryPlace,
-    ranges::{Ranges, Span},
-    report::Report,
 };
 use crate::{
     event::Action,
-    history::{Live, Places},
+    finding::{Report, Rule},
+    history::{
+        DeviceRange, Joining, Live, Obstacle, Origin, Places, Ranges, insert_free, undo_segment_event,
+    },
     snapshot::TraceEntry,
 };
 
@@ -42,7 +43,7 @@ pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut R
 struct Replay<'a> {
     forward: &'a Forward<'a>,
     report: &'a mut Report,
-    ranges: Ranges,
+    ranges: Ranges<DeviceRange>,
     held: Live<'a, Held>,
     held_bytes: u128,
     n_unrounded: u64,
@@ -65,12 +66,15 @@ impl<'a> Replay<'a> {
             n_unrounded: 0,
             is_outside: false,
         };
-        for range in &memory.ranges {
+        for (number, range) in memory.ranges.iter().enumerate() {
+            let value = DeviceRange {
+                stream: range.stream,
+                is_expandable: range.is_expandable,
+                origin: Origin::Segment(number),
+            };
+            let bytes = range.end.saturating_sub(range.start);
             // Overlaps of the final segments are rule 11's.
-            if range.end > range.start && replay.ranges.overlapping(range.start, range.end).is_none() {
-                let span = Span { end: range.end, stream: range.stream, is_expandable: range.is_expandable };
-                replay.ranges.insert(range.start, span);
-            }
+            insert_free(&mut replay.ranges, range.start, bytes, value, Joining::Joined);
         }
         for block in &memory.active {
             let end = block.address.saturating_add(block.size);
@@ -91,10 +95,9 @@ impl<'a> Replay<'a> {
                     self.revive(self.forward.lives[life as usize], at);
                 }
             }
-            Some(Action::SegmentAlloc) => self.undo_segment_alloc(entry, at),
-            Some(Action::SegmentFree) => self.give_back(entry, at, false),
-            Some(Action::SegmentMap) => self.undo_segment_map(entry, at),
-            Some(Action::SegmentUnmap) => self.give_back(entry, at, true),
+            Some(Action::SegmentAlloc | Action::SegmentFree | Action::SegmentMap | Action::SegmentUnmap) => {
+                self.undo_segment(index, entry, at);
+            }
             Some(Action::Snapshot) => self.snapshot(entry, at),
             _ => {}
         }
@@ -130,7 +133,7 @@ impl<'a> Replay<'a> {
                 let address = life.address;
                 let what =
                     format_args!("{address:#x} overlaps the block at {other:#x}, live at the same time");
-                self.report.error(25, told, what);
+                self.report.error(Rule::BlockOverlap, told, what);
             }
             None => {}
         }
@@ -139,17 +142,17 @@ impl<'a> Replay<'a> {
     }
 
     fn check_inside(&mut self, life: Life, end: u64, at: EntryPlace) {
-        match self.ranges.at(life.address).filter(|(_, span)| span.end >= end) {
+        match self.ranges.covering(life.address, end) {
             None => {
                 self.is_outside = true;
                 let address = life.address;
                 let what = "is in no segment at that time; the viewer's state history throws";
-                self.report.error(27, at, format_args!("the block at {address:#x} {what}"));
+                self.report.error(Rule::BlockInSegment, at, format_args!("the block at {address:#x} {what}"));
             }
-            Some((_, span)) if span.stream != life.stream => {
-                let (segment, block) = (span.stream, life.stream);
+            Some((_, span)) if span.value.stream != life.stream => {
+                let (segment, block) = (span.value.stream, life.stream);
                 let what = format_args!("on stream {block}, in a segment of stream {segment}");
-                self.report.warning(27, at, what);
+                self.report.warning(Rule::BlockInSegment, at, what);
             }
             Some(_) => {}
         }
@@ -166,46 +169,49 @@ impl<'a> Replay<'a> {
         if let Some((address, _)) = self.held_in(start, end) {
             self.is_outside = true;
             let what = "is live before this segment is there; the viewer's state history throws";
-            self.report.error(27, at, format_args!("the block at {address:#x} {what}"));
+            self.report.error(Rule::BlockInSegment, at, format_args!("the block at {address:#x} {what}"));
         }
     }
 
-    fn undo_segment_alloc(&mut self, entry: &TraceEntry, at: EntryPlace) {
-        let (start, end) = range(entry);
-        match self.ranges.remove(start, end) {
-            Ok(()) => self.check_empty(start, end, at),
-            Err(Some(span)) => {
-                let (size, other) = (entry.size, span.end - start);
-                let what = format_args!("a segment of {size} bytes at {start:#x}, but later it has {other}");
-                self.report.error(26, at, what);
-                let _ = self.ranges.remove(start, span.end);
+    fn undo_segment(&mut self, index: usize, entry: &TraceEntry, at: EntryPlace) {
+        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        let given_back = DeviceRange {
+            stream: entry.stream,
+            is_expandable: entry.action == Some(Action::SegmentUnmap),
+            origin: Origin::Entry(index),
+        };
+        match undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined) {
+            Ok(()) if matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) => {
+                self.check_empty(start, end, at);
             }
-            Err(None) => {
-                let what = "but there is none later and no segment_free: the viewer removes another instead";
-                self.report.error(26, at, format_args!("a segment at {start:#x}, {what}"));
+            Ok(()) => {}
+            Err(obstacle) => self.report_obstacle(obstacle, entry, at),
+        }
+    }
+
+    /// Rule 26: the later entries rule this one out.
+    fn report_obstacle(&mut self, obstacle: Obstacle, entry: &TraceEntry, at: EntryPlace) {
+        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        let what = match obstacle {
+            Obstacle::SegmentMissing => format!(
+                "a segment at {start:#x}, but there is none later and no segment_free: the viewer removes \
+                 another instead"
+            ),
+            Obstacle::SegmentResized { end: later } => {
+                // The segment was not there before, whatever its size.
+                self.ranges.remove(start);
+                format!("a segment of {} bytes at {start:#x}, but later it has {}", entry.size, later - start)
             }
-        }
-    }
-
-    fn undo_segment_map(&mut self, entry: &TraceEntry, at: EntryPlace) {
-        let (start, end) = range(entry);
-        if self.ranges.carve(start, end) {
-            self.check_empty(start, end, at);
-        } else {
-            let what = "is not inside one segment later, and no segment_unmap took it: the viewer throws";
-            self.report.error(26, at, format_args!("the range {start:#x} to {end:#x} {what}"));
-        }
-    }
-
-    /// Undoes `segment_free` and `segment_unmap`: the range was there before.
-    fn give_back(&mut self, entry: &TraceEntry, at: EntryPlace, is_expandable: bool) {
-        let (start, end) = range(entry);
-        if let Some((other, _)) = self.ranges.overlapping(start, end) {
-            let what = format_args!("the range {start:#x} to {end:#x} overlaps the segment at {other:#x}");
-            self.report.error(26, at, what);
-        } else if end > start {
-            self.ranges.insert(start, Span { end, stream: entry.stream, is_expandable });
-        }
+            Obstacle::RangeMissing => format!(
+                "the range {start:#x} to {end:#x} is not inside one segment later, and no segment_unmap took \
+                 it: the viewer throws"
+            ),
+            Obstacle::Overlapped { by } => {
+                format!("the range {start:#x} to {end:#x} overlaps the segment at {by:#x}")
+            }
+            Obstacle::Empty => return,
+        };
+        self.report.error(Rule::SegmentEvents, at, what);
     }
 
     /// Rule 28's warning.
@@ -215,11 +221,7 @@ impl<'a> Replay<'a> {
         if is_wrong {
             let least = if self.n_unrounded == 0 { "" } else { "at least " };
             let what = format_args!("says {said} active bytes, the replay has {least}{known} here");
-            self.report.warning(28, at, what);
+            self.report.warning(Rule::SnapshotEntries, at, what);
         }
     }
-}
-
-fn range(entry: &TraceEntry) -> (u64, u64) {
-    (entry.address, entry.address.saturating_add(entry.size))
 }

@@ -8,12 +8,12 @@ use super::{
     keys::{self, Table},
     memory::ActiveBlock,
     place::{BlockPlace, SegmentPlace},
-    report::Report,
     values::MAX_EXACT,
 };
 use crate::{
+    finding::{Report, Rule},
     inventory::BlockState,
-    snapshot::{Block, Field, Segment, Snapshot},
+    snapshot::{Block, Field, Segment, Snapshot, schema},
 };
 
 /// The default rounding of requests.
@@ -42,7 +42,7 @@ pub(super) struct Check<'a> {
 
 impl<'a> Check<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Check<'a> {
-        Check { snapshot, table: Table::new(snapshot, keys::BLOCK) }
+        Check { snapshot, table: Table::new(snapshot, schema::BLOCK) }
     }
 
     pub(super) fn check(
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
             let total = segment.total_size;
             let what = "the tool `stats` asserts that they are equal, the viewer draws past the end";
             report.error(
-                9,
+                Rule::BlockSizes,
                 place,
                 format_args!("its blocks make {sum} bytes, its total_size is {total}; {what}"),
             );
@@ -82,21 +82,29 @@ impl<'a> Check<'a> {
             report.add(issue.rule, issue.severity, place, &issue.what);
         }
         if facts.lacks(Field::Size) {
-            report.error(9, place, "no `size`: viewers and tools need it");
+            report.error(Rule::BlockSizes, place, "no `size`: viewers and tools need it");
         }
         if facts.lacks(Field::State) {
-            report.error(12, place, "no `state`: viewers and tools need it");
+            report.error(Rule::BlockState, place, "no `state`: viewers and tools need it");
         }
-        if let Some(missing) = keys::missing(keys::BLOCK, facts, &CUSTOMARY) {
-            report.pytorch(8, place, format_args!("no {missing}; PyTorch since 2.1 writes it"));
+        if let Some(missing) = keys::missing(schema::BLOCK, facts, &CUSTOMARY) {
+            report.pytorch(
+                Rule::SegmentKeys,
+                place,
+                format_args!("no {missing}; PyTorch since 2.1 writes it"),
+            );
         }
         if facts.lacks(Field::RequestedSize) && facts.has(Field::Frames) {
             let what = "`frames` without `requested_size`: the viewer's totals become NaN";
-            report.error(13, place, what);
+            report.error(Rule::RequestedSize, place, what);
         }
         let shape = keys::shape_of(self.snapshot, block.shape);
-        if shape.is_some_and(|shape| !keys::is_ordered(shape, keys::names(keys::BLOCK))) {
-            report.pytorch(8, place, "PyTorch's order is address, size, requested_size, state, frames");
+        if shape.is_some_and(|shape| !keys::is_ordered(shape, schema::names(schema::BLOCK))) {
+            report.pytorch(
+                Rule::SegmentKeys,
+                place,
+                "PyTorch's order is address, size, requested_size, state, frames",
+            );
         }
     }
 
@@ -110,8 +118,12 @@ impl<'a> Check<'a> {
         ];
         for (field, count) in counts {
             if facts.has(field) && count > MAX_EXACT {
-                let name = keys::name_of(keys::BLOCK, field);
-                report.error(4, place, format_args!("`{name}` is {count}, beyond 2^53: viewers round it"));
+                let name = schema::name_of(schema::BLOCK, field);
+                report.error(
+                    Rule::Integers,
+                    place,
+                    format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
+                );
             }
         }
         if !facts.has(Field::Size) {
@@ -119,13 +131,21 @@ impl<'a> Check<'a> {
         }
         let (size, requested) = (block.size, block.requested_size);
         if size == 0 {
-            report.error(9, place, "a block of 0 bytes");
+            report.error(Rule::BlockSizes, place, "a block of 0 bytes");
         } else if is_paged && !size.is_multiple_of(ROUNDING_BYTES) {
-            report.pytorch(15, place, format_args!("{size} bytes; PyTorch's blocks are multiples of 512"));
+            report.pytorch(
+                Rule::Granularity,
+                place,
+                format_args!("{size} bytes; PyTorch's blocks are multiples of 512"),
+            );
         }
         let is_active = block.state.is_some_and(BlockState::is_active);
         if is_active && facts.has(Field::RequestedSize) && requested > size {
-            report.error(13, place, format_args!("requested {requested} bytes of a block of {size}"));
+            report.error(
+                Rule::RequestedSize,
+                place,
+                format_args!("requested {requested} bytes of a block of {size}"),
+            );
         }
     }
 
@@ -151,7 +171,11 @@ impl<'a> Check<'a> {
                 let address = block.address;
                 let what = "the segment's address and the sizes before it make";
                 let place = place.block(index);
-                report.error(10, place, format_args!("at {address:#x}, but {what} {expected:#x}"));
+                report.error(
+                    Rule::BlockAddresses,
+                    place,
+                    format_args!("at {address:#x}, but {what} {expected:#x}"),
+                );
                 return;
             }
             expected = expected.saturating_add(block.size);
@@ -164,7 +188,7 @@ impl<'a> Check<'a> {
         for (index, pair) in segment.blocks.windows(2).enumerate() {
             if is_free(&pair[0]) && is_free(&pair[1]) {
                 let what = "inactive like the block before it; PyTorch merges the two";
-                report.pytorch(15, place.block(index + 1), what);
+                report.pytorch(Rule::Granularity, place.block(index + 1), what);
             }
         }
     }

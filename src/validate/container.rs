@@ -1,22 +1,14 @@
 //! The outermost keys and the size of the whole: rules 1, 2 (its first half) and 7 (its count of entries).
 //!
-//! Rule 1 is a warning for a bare list of segments: `memory_snapshot()`
-//! returns one and the tools take it, only the viewer does not. Keys that no
-//! viewer reads (`host_*`, `external_annotations`) may break rule 1 only as a
-//! difference from PyTorch. The size of the file is not in the model.
+//! A bare list of segments breaks rule 1 (`E1`): `memory_snapshot()` returns one and PyTorch's tools take it, but
+//! the viewer does not. Keys that no viewer reads (`host_*`, `external_annotations`) can break rule 1 only as a
+//! difference from PyTorch (`P1`). The size of the file is not in the model.
 
-use super::{report::Report, values::Walk};
-use crate::snapshot::{Field, Shape, Slot, Snapshot, TopLevel, Value};
-
-/// PyTorch's order (snapshot-format.md 1.1).
-const ORDER: [&str; 6] = [
-    "segments",
-    "device_traces",
-    "allocator_settings",
-    "external_annotations",
-    "host_segments",
-    "host_traces",
-];
+use super::values::Walk;
+use crate::{
+    finding::{Report, Rule},
+    snapshot::{Field, Shape, Slot, Snapshot, TopLevel, Value, schema},
+};
 
 /// Beyond this many entries a browser's list of events becomes unusable (snapshot-format.md 3.6).
 const MANY_ENTRIES: usize = 500_000;
@@ -24,7 +16,7 @@ const MANY_ENTRIES: usize = 500_000;
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
     if snapshot.top_level == TopLevel::SegmentList {
         let what = "a bare list of segments: PyTorch's tools take it, the viewer does not; save a dict";
-        report.error(1, "snapshot", what);
+        report.error(Rule::TopLevelKeys, "snapshot", what);
         return;
     }
     check_list(&snapshot.shape, "segments", Field::Segments, report);
@@ -33,8 +25,10 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
         check_other_key(key, slot, report);
     }
     check_values(snapshot, report);
-    if !super::keys::is_ordered(&snapshot.shape, ORDER.into_iter()) {
-        report.pytorch(1, "snapshot", format_args!("PyTorch writes the keys in the order {ORDER:?}"));
+    if !super::keys::is_ordered(&snapshot.shape, schema::names(schema::SNAPSHOT)) {
+        let order: Vec<_> = schema::names(schema::SNAPSHOT).collect();
+        let what = format_args!("PyTorch writes the keys in the order {order:?}");
+        report.pytorch(Rule::TopLevelKeys, "snapshot", what);
     }
     check_traces(snapshot, report);
 }
@@ -46,13 +40,17 @@ fn check_list(shape: &Shape, key: &str, field: Field, report: &mut Report) {
         Some(Slot::Value(value)) => format!("is {}, not a list", value.kind()),
         _ => "is missing: viewers throw \"not iterable\"".to_owned(),
     };
-    report.error(1, key, what);
+    report.error(Rule::TopLevelKeys, key, what);
 }
 
 fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
     let Slot::Value(value) = slot else { return };
     if matches!(key, "host_segments" | "host_traces" | "external_annotations") {
-        report.pytorch(1, key, format_args!("is {} that is not a list of records", value.kind()));
+        report.pytorch(
+            Rule::TopLevelKeys,
+            key,
+            format_args!("is {} that is not a list of records", value.kind()),
+        );
     }
 }
 
@@ -61,7 +59,7 @@ fn check_values(snapshot: &Snapshot, report: &mut Report) {
     let (mut walk, mut issues) = (Walk::default(), Vec::new());
     for (key, slot) in &snapshot.shape.slots {
         if let Some(fault) = super::values::key_fault(key) {
-            report.error(6, "snapshot", format_args!("{key:?} {fault}"));
+            report.error(Rule::Texts, "snapshot", format_args!("{key:?} {fault}"));
         }
         if let Slot::Value(value) = slot {
             walk.check(key, value, &mut issues);
@@ -75,13 +73,13 @@ fn check_values(snapshot: &Snapshot, report: &mut Report) {
 fn check_traces(snapshot: &Snapshot, report: &mut Report) {
     if snapshot.shape.has(Field::DeviceTraces) && snapshot.device_traces.is_empty() {
         let what = "is empty: the viewer offers no device and throws; write at least one (empty) list";
-        report.error(2, "device_traces", what);
+        report.error(Rule::TraceForEveryDevice, "device_traces", what);
     }
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
         if trace.len() > MANY_ENTRIES {
             let what = "browsers cannot list more than about 600 000; bound the trace with max_entries";
             let place = super::place::TracePlace::Device(device);
-            report.warning(7, place, format_args!("{} entries: {what}", trace.len()));
+            report.warning(Rule::FileSize, place, format_args!("{} entries: {what}", trace.len()));
         }
     }
 }

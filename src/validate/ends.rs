@@ -10,9 +10,12 @@ use rustc_hash::FxHashMap;
 use super::{
     forward::{Forward, Spot, State},
     memory::{ActiveBlock, DeviceMemory},
-    report::Report,
 };
-use crate::{event::Action, inventory::BlockState};
+use crate::{
+    event::Action,
+    finding::{Report, Rule},
+    inventory::BlockState,
+};
 
 /// Rules 23 and 24.
 pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) {
@@ -35,7 +38,7 @@ pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut R
             "they were allocated before recording began, or the ring lost their alloc"
         };
         let what = format_args!("{n_unnamed} active blocks ({unnamed_bytes} bytes) have no event: {why}");
-        report.warning(23, forward.place, what);
+        report.warning(Rule::FinalState, forward.place, what);
     }
     check_missing(forward, &active, report);
 }
@@ -47,29 +50,41 @@ fn check_block(forward: &Forward<'_>, block: &ActiveBlock, spot: Spot, report: &
         State::Pending => BlockState::ActivePendingFree,
         State::Free => {
             let what = format_args!("is active, but {trace} ends with {address:#x} free");
-            report.error(23, place, what);
+            report.error(Rule::FinalState, place, what);
             return;
         }
     };
     if block.state != expected {
         let (is, should) = (block.state.name(), expected.name());
-        report.error(23, place, format_args!("is {is}, but after {trace} it is {should}"));
+        report.error(Rule::FinalState, place, format_args!("is {is}, but after {trace} it is {should}"));
     }
     let life = &forward.lives[spot.life as usize];
     let size = life.size;
     match block.requested_size {
         Some(requested) if requested != size => {
-            report.error(24, place, format_args!("requested_size {requested}, but {trace} says {size}"));
+            report.error(
+                Rule::FinalRequestedSize,
+                place,
+                format_args!("requested_size {requested}, but {trace} says {size}"),
+            );
         }
         // With the key rule 13 holds the two sizes of the block together.
         None if block.size < size => {
-            report.error(24, place, format_args!("{} bytes, but {trace} asked for {size}", block.size));
+            report.error(
+                Rule::FinalRequestedSize,
+                place,
+                format_args!("{} bytes, but {trace} asked for {size}", block.size),
+            );
         }
         _ => {}
     }
     if life.stream != block.stream {
         let (block, life) = (block.stream, life.stream);
-        report.warning(27, place, format_args!("in a segment of stream {block}, allocated on stream {life}"));
+        report.warning(
+            Rule::BlockInSegment,
+            place,
+            format_args!("in a segment of stream {block}, allocated on stream {life}"),
+        );
     }
 }
 
@@ -84,8 +99,8 @@ fn check_missing(forward: &Forward<'_>, active: &FxHashMap<u64, BlockState>, rep
         let state = if spot.state == State::Live { "live" } else { "waiting to be freed" };
         let what = format_args!("the trace ends with {address:#x} {state}, but no active block begins there");
         match life.born {
-            Some(born) => report.error(23, forward.place.entry(born), what),
-            None => report.error(23, forward.place, what),
+            Some(born) => report.error(Rule::FinalState, forward.place.entry(born), what),
+            None => report.error(Rule::FinalState, forward.place, what),
         }
     }
 }
@@ -108,7 +123,7 @@ pub(super) fn check_kinds(forward: &Forward<'_>, outside: bool, report: &mut Rep
     ];
     for (kind, _) in missing.iter().filter(|(_, is_missing)| *is_missing) {
         let what = "looks like skip_actions; the viewer's state history throws without them";
-        report.warning(29, forward.place, format_args!("no {kind} at all: {what}"));
+        report.warning(Rule::MissingEvents, forward.place, format_args!("no {kind} at all: {what}"));
     }
 }
 
@@ -117,14 +132,14 @@ pub(super) fn check_overflow(forward: &Forward<'_>, report: &mut Report) {
     let n_entries = forward.entries.len();
     if n_entries == 1 {
         let what = "a single entry, as recorded with enabled=\"state\": there is no history to show";
-        report.warning(33, forward.place, what);
+        report.warning(Rule::FullRing, forward.place, what);
     } else if is_common_cap(n_entries) {
         let what = "a usual max_entries: the ring may be full, and older entries lost";
-        report.warning(33, forward.place, format_args!("{n_entries} entries, {what}"));
+        report.warning(Rule::FullRing, forward.place, format_args!("{n_entries} entries, {what}"));
     } else if forward.tally.unknown.2.is_some_and(|first| forward.tally.first_free == Some(first)) {
         let what = "its first free is of a block without alloc: older entries may be lost, or recording \
                     began late";
-        report.warning(33, forward.place, what);
+        report.warning(Rule::FullRing, forward.place, what);
     }
 }
 

@@ -5,19 +5,19 @@
 //! an event it cannot date (snapshot-format.md 2.4).
 
 use super::{
-    Severity, backward, ends,
+    backward, ends,
     forward::Forward,
     frames::Frames,
     keys::{self, Facts, Table},
     memory::{DeviceMemory, Memory},
     place::{EntryPlace, TracePlace},
-    report::Report,
     timeline,
     values::{MAX_EXACT, is_exact},
 };
 use crate::{
     event::Action,
-    snapshot::{Field, Shape, Snapshot, TraceEntry},
+    finding::{Report, Rule, Severity},
+    snapshot::{Field, Shape, Snapshot, TraceEntry, schema},
 };
 
 /// What PyTorch's C++ writer does otherwise than its Python writer: the time comes later.
@@ -40,7 +40,7 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory, report: &mut Report) {
     let mut check = Check {
         snapshot,
         report,
-        table: Table::new(snapshot, keys::ENTRY),
+        table: Table::new(snapshot, schema::ENTRY),
         frames: Frames::new(snapshot),
         writers: vec![None; snapshot.shapes.len()],
         writer: Writers::EITHER,
@@ -72,7 +72,7 @@ impl Writers {
 
     fn of(shape: &Shape) -> Writers {
         Writers {
-            python: keys::is_ordered(shape, keys::names(keys::ENTRY)),
+            python: keys::is_ordered(shape, schema::names(schema::ENTRY)),
             cpp: keys::is_ordered(shape, CPP_ORDER.into_iter()),
         }
     }
@@ -123,7 +123,7 @@ impl Check<'_> {
         if with_frames > 0 && without > 0 {
             let what = "the context was changed while recording, or other threads recorded none";
             let what = format_args!("{with_frames} entries with `frames` and {without} without: {what}");
-            self.report.warning(30, place, what);
+            self.report.warning(Rule::MixedStacks, place, what);
         }
         is_readable
     }
@@ -134,12 +134,12 @@ impl Check<'_> {
         let slot = &mut self.writers[entry.shape.0 as usize];
         let writers = *slot.get_or_insert_with(|| Writers::of(shape));
         if !writers.any() {
-            self.report.pytorch(31, at, "the keys are in neither order that PyTorch writes");
+            self.report.pytorch(Rule::KeyOrder, at, "the keys are in neither order that PyTorch writes");
         } else if self.writer.and(writers).any() {
             self.writer = self.writer.and(writers);
         } else {
             let what = "the keys are in the order of PyTorch's other writer than those before";
-            self.report.pytorch(31, at, what);
+            self.report.pytorch(Rule::KeyOrder, at, what);
         }
     }
 
@@ -147,7 +147,7 @@ impl Check<'_> {
     fn annotate(&mut self, entry: &TraceEntry, at: EntryPlace) {
         let shape = keys::shape_of(self.snapshot, entry.shape);
         if shape.and_then(|shape| shape.text("user_metadata")).is_none_or(str::is_empty) {
-            self.report.warning(32, at, "annotates with no text in `user_metadata`");
+            self.report.warning(Rule::Annotate, at, "annotates with no text in `user_metadata`");
         }
     }
 
@@ -167,12 +167,16 @@ impl Check<'_> {
         }
         if n_undated > 0 {
             let what = "the viewer shows \"Invalid Date\"; PyTorch since 2.2 writes it";
-            self.report.warning(20, place, format_args!("{n_undated} entries without `time_us`: {what}"));
+            self.report.warning(
+                Rule::Times,
+                place,
+                format_args!("{n_undated} entries without `time_us`: {what}"),
+            );
         }
         if let (n, Some(first)) = backwards {
             let what = "viewers go by the order of the list";
             self.report.warning(
-                20,
+                Rule::Times,
                 first,
                 format_args!("{n} entries are older than one before them; {what}"),
             );
@@ -191,18 +195,20 @@ impl Check<'_> {
     ) {
         if !is_readable {
             let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
-            self.report.warning(21, place, what);
+            self.report.warning(Rule::Lifecycle, place, what);
             return;
         }
-        let n_before = self.report.count(21, Severity::Error);
+        let n_before = self.report.count(Rule::Lifecycle, Severity::Error);
         let forward = Forward::run(entries, 0..entries.len(), place, self.report);
-        if let Some(first) = unordered.filter(|_| self.report.count(21, Severity::Error) > n_before) {
+        if let Some(first) =
+            unordered.filter(|_| self.report.count(Rule::Lifecycle, Severity::Error) > n_before)
+        {
             self.misordered(entries, first, place);
         }
         ends::check_overflow(&forward, self.report);
         if memory.is_unreadable {
             let what = "not held against the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
-            self.report.warning(23, place, what);
+            self.report.warning(Rule::FinalState, place, what);
         } else {
             ends::check(&forward, memory, self.report);
             let is_outside = backward::check(&forward, memory, self.report);
@@ -219,12 +225,16 @@ impl Check<'_> {
         order.sort_by_key(|index| entries[*index].time_us);
         let mut sorted = Report::default();
         Forward::run(entries, order.into_iter(), place, &mut sorted);
-        let what = if sorted.count(21, Severity::Error) == 0 {
+        let what = if sorted.count(Rule::Lifecycle, Severity::Error) == 0 {
             "replayed by time the entries make sense: sort them by `time_us`"
         } else {
             "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
         };
-        self.report.error(20, first, format_args!("entries are not in the order of their times; {what}"));
+        self.report.error(
+            Rule::Times,
+            first,
+            format_args!("entries are not in the order of their times; {what}"),
+        );
     }
 
     /// Rule 19: a viewer that meets categories wants one to be "unknown".
@@ -243,7 +253,7 @@ impl Check<'_> {
         if any {
             let what =
                 "entries have a `category` and none is \"unknown\": the viewer throws; give one entry that";
-            self.report.error(19, "device_traces", what);
+            self.report.error(Rule::Categories, "device_traces", what);
         }
     }
 }
@@ -251,23 +261,23 @@ impl Check<'_> {
 /// Rules 17, 18 and 28: the keys an action needs; whether the entry can be replayed.
 fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) -> bool {
     if facts.lacks(Field::Action) {
-        report.error(17, at, "no `action`: viewers throw");
+        report.error(Rule::Action, at, "no `action`: viewers throw");
     }
     let is_oom = entry.action == Some(Action::Oom);
     let (address, name) = if is_oom { (Field::DeviceFree, "device_free") } else { (Field::Addr, "addr") };
     if is_oom && facts.has_key(Field::Addr) {
-        report.error(18, at, "an `oom` with `addr`; it has `device_free` alone");
+        report.error(Rule::EntryKeys, at, "an `oom` with `addr`; it has `device_free` alone");
     } else if !is_oom && facts.has_key(Field::DeviceFree) {
-        report.pytorch(18, at, "`device_free` belongs to `oom` alone");
+        report.pytorch(Rule::EntryKeys, at, "`device_free` belongs to `oom` alone");
     }
     if facts.lacks(address) {
-        report.error(18, at, format_args!("no `{name}`: viewers throw or print NaN"));
+        report.error(Rule::EntryKeys, at, format_args!("no `{name}`: viewers throw or print NaN"));
     }
     if facts.lacks(Field::Size) {
-        report.error(18, at, "no `size`: totals become NaN");
+        report.error(Rule::EntryKeys, at, "no `size`: totals become NaN");
     }
     if facts.lacks(Field::Stream) {
-        report.warning(18, at, "no `stream`");
+        report.warning(Rule::EntryKeys, at, "no `stream`");
     }
     let Some(action) = entry.action else { return facts.is_unknown_action() };
     let is_readable = facts.has(address) && facts.has(Field::Size);
@@ -282,18 +292,22 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
     if action == Action::Snapshot {
         if entry.address != 0 {
             let address = entry.address;
-            report.error(28, at, format_args!("a `snapshot` at {address:#x}; its address is 0"));
+            report.error(
+                Rule::SnapshotEntries,
+                at,
+                format_args!("a `snapshot` at {address:#x}; its address is 0"),
+            );
         }
         if facts.has(Field::Frames) {
-            report.pytorch(28, at, "a `snapshot` with `frames`; PyTorch's has none");
+            report.pytorch(Rule::SnapshotEntries, at, "a `snapshot` with `frames`; PyTorch's has none");
         }
         return;
     }
     if entry.address == 0 && action != Action::Oom {
-        report.warning(18, at, format_args!("`{}` at address 0", action.name()));
+        report.warning(Rule::EntryKeys, at, format_args!("`{}` at address 0", action.name()));
     }
     if entry.size == 0 {
-        report.warning(18, at, format_args!("`{}` of 0 bytes", action.name()));
+        report.warning(Rule::EntryKeys, at, format_args!("`{}` of 0 bytes", action.name()));
     }
 }
 
@@ -302,12 +316,20 @@ fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut
     let address = if facts.has(Field::DeviceFree) { "device_free" } else { "addr" };
     for (name, count) in [(address, entry.address), ("size", entry.size)] {
         if count > MAX_EXACT && (facts.has(Field::Addr) || facts.has(Field::DeviceFree) || name == "size") {
-            report.error(4, at, format_args!("`{name}` is {count}, beyond 2^53: viewers round it"));
+            report.error(
+                Rule::Integers,
+                at,
+                format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
+            );
         }
     }
     for (name, int) in [("stream", entry.stream.0), ("time_us", entry.time_us)] {
         if !is_exact(int) {
-            report.error(4, at, format_args!("`{name}` is {int}, beyond 2^53: viewers round it"));
+            report.error(
+                Rule::Integers,
+                at,
+                format_args!("`{name}` is {int}, beyond 2^53: viewers round it"),
+            );
         }
     }
 }

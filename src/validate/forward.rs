@@ -11,11 +11,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    place::{EntryPlace, TracePlace},
-    report::Report,
+use super::place::{EntryPlace, TracePlace};
+use crate::{
+    event::{Action, StreamId},
+    finding::{Report, Rule},
+    snapshot::TraceEntry,
 };
-use crate::{event::Action, event::StreamId, snapshot::TraceEntry};
 
 /// One use of an address, from its alloc to its free.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +140,11 @@ impl<'a> Forward<'a> {
                 _ => "waiting for its free_completed",
             };
             let address = self.entries[index].address;
-            report.error(21, self.at(index), format_args!("alloc at {address:#x}, which is {state}"));
+            report.error(
+                Rule::Lifecycle,
+                self.at(index),
+                format_args!("alloc at {address:#x}, which is {state}"),
+            );
             let count =
                 if spot.state == State::Live { &mut self.tally.doubled } else { &mut self.tally.unfinished };
             *count += 1;
@@ -162,7 +167,11 @@ impl<'a> Forward<'a> {
             }
             Some(Spot { state: State::Pending, .. }) => {
                 self.tally.repeated += 1;
-                report.error(21, self.at(index), "free_requested a second time, before its free_completed");
+                report.error(
+                    Rule::Lifecycle,
+                    self.at(index),
+                    "free_requested a second time, before its free_completed",
+                );
             }
             Some(Spot { state: State::Free, .. }) => self.free_of_free(index, report),
         }
@@ -175,7 +184,7 @@ impl<'a> Forward<'a> {
             Some(Spot { state, life, size }) => {
                 if state == State::Live {
                     self.tally.unrequested += 1;
-                    report.warning(21, self.at(index), "free_completed without free_requested");
+                    report.warning(Rule::Lifecycle, self.at(index), "free_completed without free_requested");
                 }
                 self.same_size(index, size, report);
                 (life, size)
@@ -189,12 +198,16 @@ impl<'a> Forward<'a> {
         self.tally.repeated += 1;
         let entry = &self.entries[index];
         let (action, address) = (entry.action.map_or("", Action::name), entry.address);
-        report.error(21, self.at(index), format_args!("{action} at {address:#x}, which is free already"));
+        report.error(
+            Rule::Lifecycle,
+            self.at(index),
+            format_args!("{action} at {address:#x}, which is free already"),
+        );
     }
 
     fn annotate(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
         if spot.is_some_and(|spot| spot.state != State::Live) {
-            report.warning(32, self.at(index), "annotates a block that is not live");
+            report.warning(Rule::Annotate, self.at(index), "annotates a block that is not live");
         }
     }
 
@@ -205,7 +218,7 @@ impl<'a> Forward<'a> {
             let now = entry.size;
             let action = entry.action.map_or("", Action::name);
             report.error(
-                22,
+                Rule::LifeSizes,
                 self.at(index),
                 format_args!("{action} of {now} bytes, but it began with {then}"),
             );
@@ -237,6 +250,6 @@ impl<'a> Forward<'a> {
         let what = "they were allocated before recording began, or the ring lost their alloc";
         let what =
             format_args!("{count} frees ({bytes} bytes) without their alloc, the first at {first}: {what}");
-        report.warning(21, self.place, what);
+        report.warning(Rule::Lifecycle, self.place, what);
     }
 }

@@ -7,12 +7,14 @@ use std::fmt::Display;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
-    Severity,
-    keys::{self, Issue, Table},
-    report::Report,
+    issue::Issue,
+    keys::{self, Table},
     values::text_fault,
 };
-use crate::snapshot::{Field, Frame, Snapshot, StackIndex};
+use crate::{
+    finding::{Report, Rule, Severity},
+    snapshot::{Field, Frame, Snapshot, StackIndex, schema},
+};
 
 /// The frames that have something wrong; usually none.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(super) struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Frames<'a> {
-        let mut table = Table::new(snapshot, keys::FRAME);
+        let mut table = Table::new(snapshot, schema::FRAME);
         let mut faults = FxHashMap::default();
         for (index, frame) in snapshot.stacks.all_frames().enumerate() {
             let issues = frame_issues(snapshot, frame, &mut table);
@@ -39,7 +41,7 @@ impl<'a> Frames<'a> {
     pub(super) fn check(&mut self, stack: Option<StackIndex>, place: impl Display, report: &mut Report) {
         let Some(stack) = stack else { return };
         if stack.index() >= self.snapshot.stacks.len() {
-            report.error(16, place, "its stack is not in this snapshot");
+            report.error(Rule::Frames, place, "its stack is not in this snapshot");
         } else if !self.faults.is_empty() && self.told.insert(stack) {
             self.tell(stack, place, report);
         }
@@ -61,18 +63,18 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
     for (field, name) in [(Field::Name, "name"), (Field::Filename, "filename"), (Field::Line, "line")] {
         if facts.lacks(field) {
             let what = format!("no `{name}`: viewers throw when the stack is shown");
-            issues.push(Issue::new(16, Severity::Error, what));
+            issues.push(Issue::new(Rule::Frames, Severity::Error, what));
         }
     }
     for (name, text) in [("name", &frame.name), ("filename", &frame.filename)] {
         let fault = text_fault(text).map(|fault| format!("`{name}` {fault}"));
-        issues.extend(fault.map(|what| Issue::new(6, Severity::Error, what)));
+        issues.extend(fault.map(|what| Issue::new(Rule::Texts, Severity::Error, what)));
     }
     let ordered = keys::shape_of(snapshot, frame.shape)
-        .is_none_or(|shape| keys::is_ordered(shape, keys::names(keys::FRAME)));
+        .is_none_or(|shape| keys::is_ordered(shape, schema::names(schema::FRAME)));
     if !ordered {
         let what = "PyTorch writes the keys in the order name, filename, line".to_owned();
-        issues.push(Issue::new(16, Severity::Pytorch, what));
+        issues.push(Issue::new(Rule::Frames, Severity::Pytorch, what));
     }
     issues
 }

@@ -13,26 +13,25 @@ mod ends;
 mod entries;
 mod forward;
 mod frames;
+mod issue;
 mod keys;
 mod memory;
 mod other;
 mod place;
-mod ranges;
-mod report;
 mod segments;
 mod timeline;
 mod values;
 
 use std::path::Path;
 
-use self::report::Report;
 use crate::{
     error::Result,
+    finding::Report,
     pickle::{self, Inspection},
     snapshot::{Snapshot, TopLevel},
 };
 
-pub use crate::finding::{Finding, Severity};
+pub use crate::finding::{Finding, Rule, Severity};
 
 /// Checks what a snapshot says (invariants 1, 2, 4 and 6 to 36).
 ///
@@ -43,10 +42,10 @@ pub use crate::finding::{Finding, Severity};
 /// segments alone.
 ///
 /// ```
-/// use memreel::{snapshot::Snapshot, validate::validate};
+/// use memreel::{snapshot::Snapshot, validate::{Rule, validate}};
 /// let snapshot: Snapshot = serde_json::from_str(r#"{"segments": [], "device_traces": []}"#)?;
 /// let findings = validate(&snapshot);
-/// assert_eq!(findings[0].rule, 2);
+/// assert_eq!(findings[0].rule, Rule::TraceForEveryDevice);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use]
@@ -58,7 +57,7 @@ pub fn validate(snapshot: &Snapshot) -> Vec<Finding> {
         entries::check(snapshot, &memory, &mut report);
         other::check(snapshot, &mut report);
     }
-    report.finish()
+    report.by_rule("snapshot")
 }
 
 /// Checks a file: first its bytes, then the snapshot that they contain.

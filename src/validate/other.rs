@@ -7,12 +7,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    keys::{self, Table},
-    report::Report,
-    values::text_fault,
+use super::{keys::Table, values::text_fault};
+use crate::{
+    finding::{Report, Rule},
+    snapshot::{Annotation, Field, Snapshot, Value, schema},
 };
-use crate::snapshot::{Annotation, Field, Snapshot, Value};
 
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
     annotations(snapshot, report);
@@ -22,7 +21,7 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
 }
 
 fn annotations(snapshot: &Snapshot, report: &mut Report) {
-    let mut table = Table::new(snapshot, keys::ANNOTATION);
+    let mut table = Table::new(snapshot, schema::ANNOTATION);
     let mut open: FxHashMap<&str, i64> = FxHashMap::default();
     let mut lone_ends = 0u64;
     for (index, annotation) in snapshot.external_annotations.iter().enumerate() {
@@ -38,7 +37,7 @@ fn annotations(snapshot: &Snapshot, report: &mut Report) {
     let lone_starts: i64 = open.values().sum();
     if lone_starts != 0 || lone_ends != 0 {
         let what = format_args!("{lone_starts} START without END, {lone_ends} END without START");
-        report.pytorch(34, "external_annotations", what);
+        report.pytorch(Rule::Annotations, "external_annotations", what);
     }
 }
 
@@ -56,36 +55,50 @@ fn check_annotation(
     }
     for (field, name) in [(Field::Stage, "stage"), (Field::Name, "name"), (Field::Device, "device")] {
         if facts.lacks(field) {
-            report.pytorch(34, place, format_args!("no `{name}`"));
+            report.pytorch(Rule::Annotations, place, format_args!("no `{name}`"));
         }
     }
     if facts.has(Field::Stage) && !matches!(&*annotation.stage, "START" | "END") {
-        report.pytorch(34, place, format_args!("stage {:?} is neither START nor END", &*annotation.stage));
+        report.pytorch(
+            Rule::Annotations,
+            place,
+            format_args!("stage {:?} is neither START nor END", &*annotation.stage),
+        );
     }
     let n_traces = snapshot.device_traces.len();
     let is_known = annotation.device.index().is_some_and(|device| device < n_traces);
     if facts.has(Field::Device) && n_traces > 0 && !is_known {
-        report.pytorch(34, place, format_args!("device {}, but {n_traces} device_traces", annotation.device));
+        report.pytorch(
+            Rule::Annotations,
+            place,
+            format_args!("device {}, but {n_traces} device_traces", annotation.device),
+        );
     }
     for text in [&annotation.stage, &annotation.name] {
         if let Some(fault) = text_fault(text) {
-            report.error(6, place, format_args!("{text:?} {fault}"));
+            report.error(Rule::Texts, place, format_args!("{text:?} {fault}"));
         }
     }
 }
 
 fn check_settings(settings: &Value, report: &mut Report) {
     let Value::Dict(pairs) = settings else {
-        report.pytorch(35, "allocator_settings", format_args!("is {}, not a dict", settings.kind()));
+        report.pytorch(
+            Rule::Settings,
+            "allocator_settings",
+            format_args!("is {}, not a dict", settings.kind()),
+        );
         return;
     };
     for (key, value) in pairs.iter() {
         match value {
             Value::Float(float) if !float.is_finite() => {
                 let what = format_args!("{key:?} is {float}, which JSON cannot say");
-                report.pytorch(35, "allocator_settings", what);
+                report.pytorch(Rule::Settings, "allocator_settings", what);
             }
-            Value::Bytes(_) => report.pytorch(35, "allocator_settings", format_args!("{key:?} is bytes")),
+            Value::Bytes(_) => {
+                report.pytorch(Rule::Settings, "allocator_settings", format_args!("{key:?} is bytes"))
+            }
             _ => {}
         }
     }
@@ -93,6 +106,6 @@ fn check_settings(settings: &Value, report: &mut Report) {
         |(key, _): &(Value, Value)| key.as_text().is_some_and(|key| &**key == "roundup_power2_divisions");
     if pairs.iter().position(is_divisions).is_some_and(|at| at + 1 != pairs.len()) {
         let what = "`roundup_power2_divisions` is not last, as PyTorch has it";
-        report.pytorch(35, "allocator_settings", what);
+        report.pytorch(Rule::Settings, "allocator_settings", what);
     }
 }

@@ -11,12 +11,12 @@ use super::{
     keys::{self, Table},
     memory::{Memory, Range},
     place::SegmentPlace,
-    report::Report,
     values::{MAX_EXACT, is_exact},
 };
 use crate::{
+    finding::{Report, Rule},
     inventory::PoolKind,
-    snapshot::{Field, Segment, Snapshot, StackTable, TopLevel},
+    snapshot::{Field, Segment, Snapshot, StackTable, TopLevel, schema},
 };
 
 /// Segments come in multiples of this; the small pool's have just this size.
@@ -40,7 +40,7 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
     let mut check = Check {
         snapshot,
         report,
-        table: Table::new(snapshot, keys::SEGMENT),
+        table: Table::new(snapshot, schema::SEGMENT),
         blocks: blocks::Check::new(snapshot),
         frames: Frames::new(snapshot),
         memory: Memory::new(snapshot.device_traces.len()),
@@ -95,14 +95,22 @@ impl Check<'_> {
         for issue in &facts.issues {
             self.report.add(issue.rule, issue.severity, place, &issue.what);
         }
-        if let Some(missing) = keys::missing(keys::SEGMENT, facts, &NEEDED) {
-            self.report.error(8, place, format_args!("no {missing}: viewers and tools need it"));
+        if let Some(missing) = keys::missing(schema::SEGMENT, facts, &NEEDED) {
+            self.report.error(
+                Rule::SegmentKeys,
+                place,
+                format_args!("no {missing}: viewers and tools need it"),
+            );
         }
         if facts.lacks(Field::AllocatedSize) {
-            self.report.error(14, place, "no `allocated_size`: the tool `trace` needs it");
+            self.report.error(Rule::SegmentSums, place, "no `allocated_size`: the tool `trace` needs it");
         }
-        if let Some(missing) = keys::missing(keys::SEGMENT, facts, &CUSTOMARY) {
-            self.report.pytorch(8, place, format_args!("no {missing}; PyTorch since 2.1 writes it"));
+        if let Some(missing) = keys::missing(schema::SEGMENT, facts, &CUSTOMARY) {
+            self.report.pytorch(
+                Rule::SegmentKeys,
+                place,
+                format_args!("no {missing}; PyTorch since 2.1 writes it"),
+            );
         }
         let is_readable = NEEDED.iter().all(|field| facts.has(*field));
         self.key_order(segment, place);
@@ -119,13 +127,13 @@ impl Check<'_> {
     fn key_order(&mut self, segment: &Segment, place: SegmentPlace) {
         let Some(shape) = keys::shape_of(self.snapshot, segment.shape) else { return };
         let is_frames = |name: &&str| *name == "frames" || *name == "forward_frames";
-        let body = keys::names(keys::SEGMENT).filter(|name| !is_frames(name));
+        let body = schema::names(schema::SEGMENT).filter(|name| !is_frames(name));
         let frames_last = keys::is_ordered(shape, body.chain(["frames", "forward_frames"]));
         let is_empty = segment.stack == Some(StackTable::EMPTY);
-        let frames_before = is_empty && keys::is_ordered(shape, keys::names(keys::SEGMENT));
+        let frames_before = is_empty && keys::is_ordered(shape, schema::names(schema::SEGMENT));
         if !frames_last && !frames_before {
             let what = "the keys are not in PyTorch's order (frames last, or before blocks if empty)";
-            self.report.pytorch(8, place, what);
+            self.report.pytorch(Rule::SegmentKeys, place, what);
         }
     }
 
@@ -143,7 +151,7 @@ impl Check<'_> {
             if facts.has(field) && count > MAX_EXACT {
                 let name = name(field);
                 self.report.error(
-                    4,
+                    Rule::Integers,
                     place,
                     format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
                 );
@@ -151,7 +159,11 @@ impl Check<'_> {
         }
         if facts.has(Field::Stream) && !is_exact(segment.stream.0) {
             let stream = segment.stream;
-            self.report.error(4, place, format_args!("`stream` is {stream}, beyond 2^53: viewers round it"));
+            self.report.error(
+                Rule::Integers,
+                place,
+                format_args!("`stream` is {stream}, beyond 2^53: viewers round it"),
+            );
         }
     }
 
@@ -162,11 +174,15 @@ impl Check<'_> {
         }
         let (device, n_traces) = (segment.device.0, self.snapshot.device_traces.len());
         if device < 0 {
-            self.report.error(2, place, format_args!("device {device}: ordinals begin at 0"));
+            self.report.error(
+                Rule::TraceForEveryDevice,
+                place,
+                format_args!("device {device}: ordinals begin at 0"),
+            );
         } else if self.has_traces() && usize::try_from(device).map_or(true, |device| device >= n_traces) {
             let what = "the viewer cannot show it; add an (empty) list for each device";
             self.report.error(
-                2,
+                Rule::TraceForEveryDevice,
                 place,
                 format_args!("device {device}, but {n_traces} device_traces: {what}"),
             );
@@ -188,7 +204,11 @@ impl Check<'_> {
         for (field, said, sum) in sums {
             let Some(sum) = sum.filter(|sum| facts.has(field) && *sum != said) else { continue };
             let name = name(field);
-            self.report.warning(14, place, format_args!("`{name}` is {said}, its blocks make {sum}"));
+            self.report.warning(
+                Rule::SegmentSums,
+                place,
+                format_args!("`{name}` is {said}, its blocks make {sum}"),
+            );
         }
     }
 
@@ -196,14 +216,22 @@ impl Check<'_> {
     fn habits(&mut self, segment: &Segment, place: SegmentPlace) {
         let size = segment.total_size;
         if size == 0 || !size.is_multiple_of(SMALL_SEGMENT_BYTES) {
-            self.report.pytorch(15, place, format_args!("{size} bytes; PyTorch takes multiples of 2 MiB"));
+            self.report.pytorch(
+                Rule::Granularity,
+                place,
+                format_args!("{size} bytes; PyTorch takes multiples of 2 MiB"),
+            );
         }
         let Some(kind) = segment.kind else { return };
         let is_small = kind == PoolKind::Small;
         if !segment.is_expandable && is_small != (size == SMALL_SEGMENT_BYTES) {
             let kind = kind.name();
             let what = "PyTorch's small segments are of 2 MiB, its large ones are not";
-            self.report.pytorch(15, place, format_args!("a {kind} segment of {size} bytes; {what}"));
+            self.report.pytorch(
+                Rule::Granularity,
+                place,
+                format_args!("a {kind} segment of {size} bytes; {what}"),
+            );
         }
     }
 
@@ -223,7 +251,7 @@ impl Check<'_> {
         let key = |(device, range): &(i64, Range)| (*device, range.start);
         if let Some(pair) = ranges.windows(2).find(|pair| key(&pair[0]) > key(&pair[1])) {
             let what = "comes before the segment ahead of it; PyTorch sorts by device, then by address";
-            self.report.pytorch(11, pair[1].1.place, what);
+            self.report.pytorch(Rule::SegmentOverlap, pair[1].1.place, what);
         }
     }
 
@@ -237,7 +265,11 @@ impl Check<'_> {
                 last.filter(|(_, last)| last.end > range.start && range.end > range.start)
             {
                 let (start, end, other) = (last.start, last.end, last.place);
-                self.report.error(11, range.place, format_args!("overlaps {other} ({start:#x} to {end:#x})"));
+                self.report.error(
+                    Rule::SegmentOverlap,
+                    range.place,
+                    format_args!("overlaps {other} ({start:#x} to {end:#x})"),
+                );
             }
             if last.is_none_or(|(_, last)| last.end < range.end) {
                 furthest = Some((device, range));
@@ -258,5 +290,5 @@ fn range(segment: &Segment, place: SegmentPlace) -> Range {
 
 /// A field's key.
 fn name(field: Field) -> &'static str {
-    keys::name_of(keys::SEGMENT, field)
+    schema::name_of(schema::SEGMENT, field)
 }

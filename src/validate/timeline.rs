@@ -4,7 +4,8 @@
 //! (snapshot-format.md 3.6). The viewer draws the 15 000 largest elements
 //! unless its slider is moved, so only those are counted.
 
-use super::{forward::Forward, report::Report};
+use super::forward::Forward;
+use crate::finding::{Report, Rule};
 
 /// The slider's place when the page opens.
 const DRAWN: usize = 15_000;
@@ -19,7 +20,7 @@ pub(super) fn check(forward: &Forward<'_>, report: &mut Report) {
             "blocks freed in the order they came are the dearest; trim the trace, or draw fewer elements";
         let millions = points / 1_000_000;
         report.warning(
-            36,
+            Rule::TimelineCost,
             forward.place,
             format_args!("the timeline needs {millions} million points: {what}"),
         );

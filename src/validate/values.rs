@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::{Severity, keys::Issue};
-use crate::snapshot::Value;
+use super::issue::Issue;
+use crate::{
+    finding::{Rule, Severity},
+    snapshot::Value,
+};
 
 /// The largest number up to which JavaScript holds every integer exactly.
 pub(super) const MAX_EXACT: u64 = 1 << 53;
@@ -67,21 +70,23 @@ fn check_inner_key(key: &str, inner: &Value, issues: &mut Vec<Issue>) {
         Value::Text(inner) => key_fault(inner).map(|fault| format!("{inner:?} in `{key}` {fault}")),
         other => Some(format!("a key in `{key}` is {}; keys are str", other.kind())),
     };
-    issues.extend(fault.map(|what| Issue::new(6, Severity::Error, what)));
+    issues.extend(fault.map(|what| Issue::new(Rule::Texts, Severity::Error, what)));
 }
 
 fn check_leaf(key: &str, leaf: &Value, issues: &mut Vec<Issue>) {
     let issue = match leaf {
-        Value::Int(int) if !is_exact(*int) => {
-            Issue::new(4, Severity::Error, format!("`{key}` holds {int}, beyond 2^53: viewers round it"))
-        }
+        Value::Int(int) if !is_exact(*int) => Issue::new(
+            Rule::Integers,
+            Severity::Error,
+            format!("`{key}` holds {int}, beyond 2^53: viewers round it"),
+        ),
         Value::Big(_) => Issue::new(
-            4,
+            Rule::Integers,
             Severity::Error,
             format!("`{key}` holds an int beyond 64 bits: viewers make a BigInt of it and throw"),
         ),
         Value::Text(text) => match text_fault(text) {
-            Some(fault) => Issue::new(6, Severity::Error, format!("a str in `{key}` {fault}")),
+            Some(fault) => Issue::new(Rule::Texts, Severity::Error, format!("a str in `{key}` {fault}")),
             None => return,
         },
         _ => return,

@@ -269,3 +269,24 @@ fn pprof_read_again_has_every_stack_with_its_bytes() {
         assert_eq!(read, expected);
     }
 }
+
+/// PyTorch 2.0 has neither `requested_size` nor `frames` of a block, but a `history` of its uses.
+#[test]
+fn files_of_torch_2_0_have_the_sizes_and_stacks_of_their_history() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/synthetic/torch-2.0.pickle");
+    let snapshot = memreel::pickle::load(path).unwrap();
+    let folded = text(&snapshot, Format::Folded);
+    assert_eq!(folded, "(no stack) 20971520\nmain.py:7:main;forward.py:40:forward 700\n");
+    let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let last = events.iter().rfind(|event| event["ph"] == "C").unwrap();
+    assert_eq!(last["args"]["active"], 20_971_520 + 600 + 100);
+    let sizes = events.iter().filter(|event| event["cat"] == "block" && event["ph"] == "b");
+    assert!(sizes.clone().any(|event| event["args"]["bytes"] == 20_971_520));
+    assert!(sizes.clone().all(|event| event["args"]["bytes"] != 0));
+    let bytes = converted(&snapshot, Format::Pprof);
+    let samples = fields(&bytes).into_iter().filter(|(field, ..)| *field == 2).map(|(.., inside)| inside);
+    let values = |sample: &[u8]| packed(fields(sample).iter().find(|(field, ..)| *field == 2).unwrap().2);
+    let in_use: u64 = samples.map(|sample| values(sample)[3]).sum();
+    assert_eq!(in_use, 20_971_520 + 600 + 100);
+}

@@ -20,7 +20,7 @@ const REPAIRED: &[u8] = &[1, 2, 8, 9, 12, 13, 16, 18, 19, 21, 22, 23, 24, 25, 26
 fn errors(snapshot: &Snapshot) -> Vec<String> {
     let all = validate(snapshot);
     let errors = all.iter().filter(|finding| finding.severity == Severity::Error);
-    errors.filter(|finding| REPAIRED.contains(&finding.rule)).map(ToString::to_string).collect()
+    errors.filter(|finding| REPAIRED.contains(&finding.rule.number())).map(ToString::to_string).collect()
 }
 
 /// Fixes what is broken, and then finds nothing left to do.

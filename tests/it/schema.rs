@@ -1,12 +1,12 @@
 //! `schema/snapshot.schema.json` takes what is right and refuses what is wrong.
 
-use std::{fs, path::Path};
+use std::{fmt::Write, fs, path::Path};
 
 use jsonschema::Validator;
 use memreel::{
     pickle,
     snapshot::Snapshot,
-    validate::{Severity, validate},
+    validate::{Rule, Severity, validate},
 };
 use serde_json::{Value, json};
 
@@ -116,11 +116,58 @@ fn a_key_that_vanishes_does_not_fit() {
     assert!(!schema().is_valid(&json));
 }
 
+/// The headings of the page, by the rule that each stands before.
+const HEADINGS: [(u8, &str); 4] =
+    [(1, "The container"), (8, "Segments and blocks"), (17, "Entries, for each device"), (34, "The rest")];
+
+const RULES_BEGIN: &str = "<!-- Made from `enum Rule`: MEMREEL_BLESS=1 cargo test --test it schema -->\n";
+const RULES_END: &str = "\n<!-- End of the rules -->";
+
+/// The page's list of rules, as the code documents them.
+fn list_of_rules() -> String {
+    let mut list = String::new();
+    for rule in Rule::ALL {
+        if let Some((_, heading)) = HEADINGS.iter().find(|(first, _)| *first == rule.number()) {
+            writeln!(list, "\n{heading}\n").unwrap();
+        }
+        writeln!(list, "{}. {}", rule.number(), rule.text()).unwrap();
+    }
+    list
+}
+
 #[test]
-fn the_page_names_every_rule_and_every_key() {
+fn the_page_lists_the_rules_as_the_code_documents_them() {
+    let path = root().join("schema/snapshot.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let from = page.find(RULES_BEGIN).unwrap() + RULES_BEGIN.len();
+    let to = page.find(RULES_END).unwrap();
+    let list = list_of_rules();
+    if std::env::var_os("MEMREEL_BLESS").is_some() {
+        fs::write(path, [&page[..from], &list, &page[to..]].concat()).unwrap();
+    } else {
+        assert_eq!(page[from..to], list, "make the page anew with MEMREEL_BLESS=1");
+    }
+}
+
+#[test]
+fn every_rule_documents_its_cases() {
+    let numbers: Vec<u8> = Rule::ALL.iter().map(|rule| rule.number()).collect();
+    assert_eq!(numbers, (1..=36).collect::<Vec<_>>());
+    for rule in Rule::ALL {
+        for severity in [Severity::Error, Severity::Warning, Severity::Pytorch] {
+            let case = format!("`{}{}`: ", severity.letter(), rule.number());
+            assert_eq!(
+                rule.text().contains(&case),
+                rule.severities().contains(&severity),
+                "{rule:?}: {case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_names_every_key() {
     let page = fs::read_to_string(root().join("schema/snapshot.md")).unwrap();
-    let rules: Vec<u32> = page.lines().filter_map(|line| line.split_once(". ")?.0.parse().ok()).collect();
-    assert_eq!(rules, (1..=36).collect::<Vec<_>>());
     let schema = fs::read_to_string(root().join("schema/snapshot.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     for (kind, definition) in schema["$defs"].as_object().unwrap() {

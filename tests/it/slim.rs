@@ -6,7 +6,7 @@ use std::{
 };
 
 use memreel::{
-    Action, BlockState, DeviceId, Snapshot,
+    Action, DeviceId, Snapshot,
     analysis::{ShownFrames, is_shown},
     pickle,
     recorder::{Context, History},
@@ -62,15 +62,26 @@ impl State {
         }
     }
 
-    /// After the last event of a file.
+    /// After the last event of a file: from its dictionaries, as a reader of the file sees them.
+    ///
+    /// A block is where the sizes before it put it; what was requested is in `requested_size`, or in the
+    /// first use that its `history` lists.
     fn end(snapshot: &Snapshot, device: usize) -> State {
+        let json = serde_json::to_value(snapshot).unwrap();
+        let int = |value: &serde_json::Value| value.as_u64().unwrap();
         let mut state = State::default();
-        for segment in snapshot.segments.iter().filter(|segment| segment.device == device.into()) {
-            state.pages.extend(segment.address / PAGE..(segment.address + segment.total_size) / PAGE);
-            let active = segment.blocks.iter().filter(|block| block.state.unwrap().is_active());
-            state.blocks.extend(active.map(|block| {
-                (block.address, (block.requested_size, block.state == Some(BlockState::ActiveAllocated)))
-            }));
+        for segment in json["segments"].as_array().unwrap().iter().filter(|s| s["device"] == device) {
+            let start = int(&segment["address"]);
+            state.pages.extend(start / PAGE..(start + int(&segment["total_size"])) / PAGE);
+            let mut address = start;
+            for block in segment["blocks"].as_array().unwrap() {
+                let requested = block.get("requested_size").or(block.pointer("/history/0/real_size"));
+                if block["state"] != "inactive" {
+                    let is_held = block["state"] == "active_allocated";
+                    state.blocks.insert(address, (int(requested.unwrap()), is_held));
+                }
+                address += int(&block["size"]);
+            }
         }
         state
     }
@@ -319,4 +330,51 @@ fn what_is_not_asked_for_stays() {
     let whole = with_frames();
     let same = Slim::default().apply(whole.clone()).unwrap();
     assert_eq!(serde_json::to_value(&same).unwrap(), serde_json::to_value(&whole).unwrap());
+}
+
+/// A file of PyTorch 2.0, whose blocks have `history` in place of `requested_size` and `frames`, after slimming.
+fn of_torch_2_0(change: impl FnOnce(&mut Slim)) -> Vec<serde_json::Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/synthetic/torch-2.0.pickle");
+    let mut slim = Slim::default();
+    change(&mut slim);
+    let slimmed = slim.apply(pickle::load(path).unwrap()).unwrap();
+    let written = pickle::from_slice(&pickle::to_vec(&slimmed)).unwrap();
+    let json = serde_json::to_value(&written).unwrap();
+    let segments = json["segments"].as_array().unwrap();
+    segments.iter().flat_map(|segment| segment["blocks"].as_array().unwrap().clone()).collect()
+}
+
+#[test]
+fn blocks_of_torch_2_0_have_the_size_of_their_history() {
+    let blocks = of_torch_2_0(|slim| slim.min_bytes = 1 << 20);
+    let active: Vec<_> = blocks.iter().filter(|block| block["state"] != "inactive").collect();
+    assert_eq!(active.len(), 1, "{blocks:?}");
+    assert_eq!(active[0]["history"][0]["real_size"], 20 << 20);
+}
+
+#[test]
+fn stacks_in_the_history_of_torch_2_0_are_slimmed_too() {
+    let names = |blocks: &[serde_json::Value]| -> Vec<String> {
+        let uses = blocks.iter().flat_map(|block| block["history"].as_array().into_iter().flatten());
+        let frames = uses.flat_map(|one| one["frames"].as_array().unwrap());
+        frames.map(|frame| format!("{}:{}", frame["filename"], frame["name"]).replace('"', "")).collect()
+    };
+    let sizes = |blocks: &[serde_json::Value]| -> Vec<serde_json::Value> {
+        blocks.iter().filter_map(|block| block.pointer("/history/0/real_size").cloned()).collect()
+    };
+    let whole = of_torch_2_0(|_| {});
+    let of_main = |name: &&String| name.contains("/app/main.py");
+    assert_eq!(names(&whole).iter().filter(of_main).count(), 2, "{:?}", names(&whole));
+    let short = of_torch_2_0(|slim| slim.depth = Some(1));
+    assert_eq!(names(&short), ["/app/forward.py:forward"; 2]);
+    let dropped = of_torch_2_0(|slim| slim.drop_paths = vec!["forward".into()]);
+    assert_eq!(names(&dropped), ["/app/main.py:main"; 2]);
+    let stripped = of_torch_2_0(|slim| slim.strip_prefixes = vec!["/app".into()]);
+    assert_eq!(names(&stripped)[0], "forward.py:forward");
+    let hidden = of_torch_2_0(|slim| slim.anonymise = true);
+    assert_eq!(names(&hidden).len(), names(&whole).len());
+    assert!(names(&hidden).iter().all(|name| !name.contains("main") && !name.contains("forward")));
+    for blocks in [&short, &dropped, &stripped, &hidden] {
+        assert_eq!(sizes(blocks), [600, 100, 20 << 20], "the sizes stay");
+    }
 }

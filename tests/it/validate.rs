@@ -35,7 +35,7 @@ fn findings(json: &Value) -> Vec<Finding> {
 
 /// `E21 W23` and so on, each once.
 fn kinds(findings: &[Finding]) -> String {
-    let set: BTreeSet<_> = findings.iter().map(|f| (f.rule, f.severity.letter())).collect();
+    let set: BTreeSet<_> = findings.iter().map(|f| (f.rule.number(), f.severity.letter())).collect();
     set.iter().map(|(rule, letter)| format!("{letter}{rule}")).collect::<Vec<_>>().join(" ")
 }
 

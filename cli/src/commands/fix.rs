@@ -11,7 +11,7 @@ use std::{
 
 use memreel::{
     rewrite::{Change, fix},
-    validate::{Finding, Severity, validate},
+    validate::{Finding, Rule, Severity, validate},
 };
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
         (written, left.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     bytes.retain(|finding| {
-        matches!(finding.rule, 3 | 5) || finding.rule == 6 && finding.place.starts_with("byte")
+        matches!(finding.rule, Rule::PickleOpcodes | Rule::Integers | Rule::SharedRecords | Rule::Texts)
     });
     let report = Report { bytes, changes: fixed.changes, left, written: written? };
     let exit = if report.left.is_empty() { Exit::Fine } else { Exit::Broken };

@@ -108,7 +108,8 @@ fn print(finding: &Finding, file: &str, json: bool, out: &mut impl Write) -> io:
         return writeln!(out, "{file}: {finding}");
     }
     let severity = severity.letter().to_string();
-    let line = json!({"file": file, "rule": rule, "severity": severity, "place": place, "what": what});
+    let line =
+        json!({"file": file, "rule": rule.number(), "severity": severity, "place": place, "what": what});
     writeln!(out, "{line}")
 }
 

@@ -15,10 +15,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    snapshot::{
-        Annotation, AnnotationFields, Block, BlockFields, Builder, Field, Segment, SegmentFields, Slot,
-        Snapshot, TopLevel, TraceEntry,
-    },
+    snapshot::{Annotation, Block, Builder, Field, Segment, Slot, Snapshot, TopLevel, TraceEntry},
 };
 
 /// The weight of a record that the file uses more than once, in values.
@@ -140,7 +137,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
 
     fn segment(&mut self, item: Item, list: NodeId, place: &str) -> Attempt<Segment> {
         let id = self.record(item, list, &|| place.to_owned())?;
-        let mut builder = Builder::<SegmentFields>::default();
+        let mut builder = Builder::<Segment>::default();
         for (key, item) in pairs_of(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             if &*name == "blocks"
@@ -164,7 +161,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
 
     fn block(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Block> {
         let id = self.record(item, list, place)?;
-        let mut builder = Builder::<BlockFields>::default();
+        let mut builder = Builder::<Block>::default();
         for (key, item) in pairs_of(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             match self.interner.stack_field(&name, item, self.parser) {
@@ -261,7 +258,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
 
     fn annotation(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Annotation> {
         let id = self.dict(item, list, place)?;
-        let mut builder = Builder::<AnnotationFields>::default();
+        let mut builder = Builder::<Annotation>::default();
         for (key, item) in pairs_of(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             builder.set(&name, self.interner.value(item, self.parser)?);

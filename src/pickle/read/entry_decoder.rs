@@ -261,7 +261,7 @@ impl<'a> EntryDecoder<'a> {
             Key::Stream => entry.stream = StreamId(c.int()?),
             Key::TimeUs => entry.time_us = c.int()?,
             Key::Frames => entry.stack = Some(self.lists.field(c, parser, interner)?),
-            Key::Proto | Key::Other => return None,
+            Key::Other => return None,
         }
         Some(())
     }
@@ -343,6 +343,6 @@ fn field(key: Key) -> Option<Field> {
         Key::Stream => Field::Stream,
         Key::TimeUs => Field::TimeUs,
         Key::Frames => Field::Frames,
-        Key::Proto | Key::Other => return None,
+        Key::Other => return None,
     })
 }

@@ -12,10 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    snapshot::{
-        Builder, EntryFields, FrameFields, FrameIndex, Shapes, StackIndex, StackTable, Text, TraceEntry,
-        Value,
-    },
+    snapshot::{Builder, Frame, FrameIndex, Shapes, StackIndex, StackTable, Text, TraceEntry, Value},
 };
 
 /// The most keys of one record; PyTorch writes 12 at most. Each is compared with each.
@@ -69,7 +66,7 @@ impl Interner {
         if parser.nodes.get(dict).kind != Kind::Dict {
             return None;
         }
-        let mut builder = Builder::<FrameFields>::default();
+        let mut builder = Builder::<Frame>::default();
         for (key, item) in pairs_of(dict, parser).ok()? {
             let name = parser.words.get(key).text.clone();
             builder.set(&name, self.value(item, parser).ok()?);
@@ -79,7 +76,7 @@ impl Interner {
 
     /// Returns the entry that a dictionary is.
     pub(super) fn entry(&mut self, id: NodeId, parser: &mut Parser<'_>) -> Attempt<TraceEntry> {
-        let mut builder = Builder::<EntryFields>::default();
+        let mut builder = Builder::<TraceEntry>::default();
         for (key, item) in pairs_of(id, parser)? {
             let name = parser.words.get(key).text.clone();
             match self.stack_field(&name, item, parser) {

@@ -83,10 +83,7 @@ impl Literals<'_, '_> {
                 self.findings.long(n_bytes, int, start);
                 Item::Int(int)
             }
-            None => {
-                self.findings.big(n_bytes, start);
-                Item::Big(self.nodes.add_span(from, from + n_bytes))
-            }
+            None => Item::Big(self.nodes.add_span(from, from + n_bytes)),
         })
     }
 

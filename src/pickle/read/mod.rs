@@ -24,7 +24,6 @@ mod entry_decoder;
 mod lazy_trace;
 mod assembler;
 mod reader;
-mod integers;
 mod whole;
 mod lazy;
 

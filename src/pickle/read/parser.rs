@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    finding::Severity,
+    finding::{Rule, Severity},
     pickle::opcode,
 };
 
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         let n_left = self.operands.len();
         if n_left > 0 {
             let what = format!("{n_left} more values are on the stack below the one that the file ends with");
-            self.findings.at_byte(3, Severity::Error, start, what);
+            self.findings.at_byte(Rule::PickleOpcodes, Severity::Error, start, what);
         }
         Ok(top)
     }
@@ -239,12 +239,11 @@ impl<'a> Parser<'a> {
         }
         for pair in pairs.chunks_exact(2) {
             match pair[0] {
-                Item::Text(id) => self.findings.key(self.words.get(id), start),
-                Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => self.findings.odd_key(start),
+                Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => {}
                 Item::Node(_) | Item::Entry(_) | Item::Stack(_) => {
                     return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
                 }
-                _ => self.findings.odd_key(start),
+                _ => {}
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    snapshot::{Field, Frame, Shapes, Slot, StackIndex, StackTable, Text, Value},
+    snapshot::{Frame, Shapes, Slot, StackIndex, StackTable, Value, frame_value},
 };
 
 /// The values made so far.
@@ -125,20 +125,6 @@ impl Values {
 fn bytes_of<'a>(span: u32, parser: &Parser<'a>) -> &'a [u8] {
     let (from, to) = parser.nodes.span(span);
     &parser.input.bytes()[from..to]
-}
-
-/// Returns the dictionary that a frame was in the file.
-fn frame_value(frame: &Frame, shapes: &Shapes) -> Value {
-    let pair = |(key, slot): &(Text, Slot)| {
-        let value = match slot {
-            Slot::Value(value) => value.clone(),
-            Slot::Field(Field::Name) => Value::Text(frame.name.clone()),
-            Slot::Field(Field::Filename) => Value::Text(frame.filename.clone()),
-            Slot::Field(_) => Value::unsigned(frame.line),
-        };
-        (Value::Text(key.clone()), value)
-    };
-    Value::Dict(shapes.get(frame.shape).slots.iter().map(pair).collect())
 }
 
 /// Returns a dictionary's pairs: of a repeated key, the last value at the first place.

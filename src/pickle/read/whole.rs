@@ -5,12 +5,12 @@
 use super::{
     failure::{Attempt, Failure},
     findings::Findings,
-    foreign, integers,
+    foreign,
     reader::{Path, Reader},
 };
 use crate::{
     error::{Error, Result},
-    finding::{Finding, Severity},
+    finding::{Finding, Rule, Severity},
     snapshot::Snapshot,
 };
 
@@ -21,13 +21,10 @@ const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
     let (snapshot, mut findings) = read_on_either_path(bytes);
     findings.file_size(bytes.len());
-    if let Ok(snapshot) = &snapshot {
-        integers::check(snapshot, &mut findings);
-    }
     let mut findings = findings.into_list();
     if let Err(error) = &snapshot {
         let place = format!("byte {}", error.offset().unwrap_or_default());
-        findings.push(Finding::new(3, Severity::Error, place, error.to_string()));
+        findings.push(Finding::new(Rule::PickleOpcodes, Severity::Error, place, error.to_string()));
     }
     (snapshot, findings)
 }

@@ -17,8 +17,6 @@ pub(super) enum Key {
     Stream,
     TimeUs,
     Frames,
-    /// `__proto__`, which disappears in the viewer.
-    Proto,
     /// A key without a field.
     Other,
 }
@@ -67,7 +65,6 @@ fn key(text: &str) -> Key {
         "stream" => Key::Stream,
         "time_us" => Key::TimeUs,
         "frames" => Key::Frames,
-        "__proto__" => Key::Proto,
         _ => Key::Other,
     }
 }

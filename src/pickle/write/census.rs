@@ -10,7 +10,7 @@ use crate::{
     inventory::{BlockState, PoolKind},
     snapshot::{
         Block, Field, Segment, Shape, Slot, Snapshot, SnapshotSource, StackIndex, StackTable, TraceEntry,
-        Value,
+        Value, Word,
     },
 };
 
@@ -64,6 +64,16 @@ pub(super) struct Census<'a> {
 }
 
 impl<'a> Census<'a> {
+    /// The place of one of the format's words among the texts.
+    #[inline(always)]
+    pub(super) fn place_of_word(&self, word: Word) -> Option<usize> {
+        match word {
+            Word::Action(action) => action.map(|action| self.actions[action as usize]),
+            Word::State(state) => state.map(|state| self.states[state as usize]),
+            Word::Kind(kind) => kind.map(|kind| self.kinds[kind as usize]),
+        }
+    }
+
     /// Counts the uses in a snapshot and assigns the short numbers.
     pub(super) fn new(document: &'a dyn SnapshotSource) -> Self {
         let snapshot = document.head();

@@ -30,8 +30,8 @@ use super::{
 use crate::{
     pickle::opcode,
     snapshot::{
-        Annotation, Block, Field, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, SnapshotSource,
-        StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
+        Annotation, Block, Field, FieldRef, FrameIndex, Record, Segment, Shape, ShapeId, Slot, Snapshot,
+        SnapshotSource, StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
     },
 };
 
@@ -142,60 +142,50 @@ impl<'a, W: Write> Writer<'a, W> {
         {
             return;
         }
-        self.record(entry.shape, |writer, field| match field {
-            Field::Action => writer.name(entry.action.map(|action| writer.census.actions[action as usize])),
-            Field::Addr | Field::DeviceFree => writer.out.unsigned(entry.address),
-            Field::Size => writer.out.unsigned(entry.size),
-            Field::Stream => writer.out.int(entry.stream.0),
-            Field::TimeUs => writer.out.int(entry.time_us),
-            _ => writer.frames(entry.stack),
-        });
-    }
-
-    fn block(&mut self, block: &'a Block) {
-        self.record(block.shape, |writer, field| match field {
-            Field::Address => writer.out.unsigned(block.address),
-            Field::Size => writer.out.unsigned(block.size),
-            Field::RequestedSize => writer.out.unsigned(block.requested_size),
-            Field::State => writer.name(block.state.map(|state| writer.census.states[state as usize])),
-            _ => writer.frames(block.stack),
-        });
+        self.record(entry);
     }
 
     fn segment(&mut self, segment: &'a Segment) {
-        self.record(segment.shape, |writer, field| match field {
-            Field::Device => writer.out.int(segment.device.0),
-            Field::Address => writer.out.unsigned(segment.address),
-            Field::TotalSize => writer.out.unsigned(segment.total_size),
-            Field::AllocatedSize => writer.out.unsigned(segment.allocated_size),
-            Field::ActiveSize => writer.out.unsigned(segment.active_size),
-            Field::RequestedSize => writer.out.unsigned(segment.requested_size),
-            Field::Stream => writer.out.int(segment.stream.0),
-            Field::SegmentType => writer.name(segment.kind.map(|kind| writer.census.kinds[kind as usize])),
-            Field::SegmentPoolId => {
-                writer.out.unsigned(segment.pool.graph);
-                writer.out.unsigned(segment.pool.user);
-                writer.out.op(opcode::TUPLE2);
-            }
-            Field::IsExpandable => writer.bool(segment.is_expandable),
-            Field::Blocks => writer.list(&segment.blocks, Self::block),
-            _ => writer.frames(segment.stack),
-        });
+        self.record(segment);
     }
 
     fn annotation(&mut self, annotation: &'a Annotation) {
-        self.record(annotation.shape, |writer, field| match field {
-            Field::Stage => writer.text(&annotation.stage),
-            Field::Name => writer.text(&annotation.name),
-            Field::Device => writer.out.int(annotation.device.0),
-            _ => writer.out.int(annotation.time_us),
-        });
+        self.record(annotation);
+    }
+
+    /// A record's dictionary.
+    #[inline(always)]
+    fn record(&mut self, record: &impl Record) {
+        self.dictionary(record.shape(), |writer, field| writer.field(record.field(field)));
+    }
+
+    #[inline(always)]
+    fn field(&mut self, field: FieldRef<'_>) {
+        match field {
+            FieldRef::Uint(int) => self.out.unsigned(int),
+            FieldRef::Int(int) => self.out.int(int),
+            FieldRef::Stack(stack) => self.frames(stack),
+            FieldRef::Word(word) => self.name(self.census.place_of_word(word)),
+            FieldRef::Text(text) => self.text(text),
+            FieldRef::Bool(bool) => self.bool(bool),
+            FieldRef::Pool(pool) => {
+                self.out.unsigned(pool.graph);
+                self.out.unsigned(pool.user);
+                self.out.op(opcode::TUPLE2);
+            }
+            FieldRef::Blocks(blocks) => self.blocks(blocks),
+        }
+    }
+
+    #[inline(never)]
+    fn blocks(&mut self, blocks: &[Block]) {
+        self.list(blocks, |writer, block| writer.record(block));
     }
 
     /// Writes a dictionary in the order of its shape. From the second of a shape
     /// on, it is a copy of a template with the fields in between.
     #[inline(always)]
-    fn record(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
+    fn dictionary(&mut self, shape: ShapeId, field: impl Fn(&mut Self, Field)) {
         let Some(template) = self.templates[shape.index()].clone() else {
             return self.first_record(shape, &field);
         };
@@ -286,11 +276,7 @@ impl<'a, W: Write> Writer<'a, W> {
             return self.out.get(id);
         }
         let frame = self.snapshot.stacks.frame(index);
-        self.record(frame.shape, |writer, field| match field {
-            Field::Name => writer.text(&frame.name),
-            Field::Filename => writer.text(&frame.filename),
-            _ => writer.out.unsigned(frame.line),
-        });
+        self.record(frame);
         number(&mut self.census.frames[index.index()], &mut self.census.next_id, |id| self.out.put(id));
     }
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use memreel::{
     Snapshot, pickle,
     rewrite::{Merged, Part, Slim, Window, merge},
-    snapshot::{SnapshotSource, UseCounts},
+    snapshot::{SnapshotSource, raw::UseCounts},
 };
 
 use crate::recorded::{Random, recorded};

@@ -1,0 +1,113 @@
+//! The keys whose values are fields of a record, and those values as one type.
+
+use super::{records::Block, stack_table::StackIndex, value::Text};
+use crate::{
+    event::{Action, PoolId},
+    inventory::{BlockState, PoolKind},
+};
+
+/// A key whose value is a field of the record itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Field {
+    /// `action` of an entry.
+    Action,
+    /// `addr` of an entry.
+    Addr,
+    /// `device_free` of an `oom` entry; it is in the field of the address.
+    DeviceFree,
+    /// `size` of an entry or a block, in bytes.
+    Size,
+    /// `stream` of an entry or a segment.
+    Stream,
+    /// `time_us` of an entry or an annotation.
+    TimeUs,
+    /// `frames` of an entry, a block or a segment.
+    Frames,
+    /// `address` of a block or a segment.
+    Address,
+    /// `requested_size` of a block or a segment, in bytes.
+    RequestedSize,
+    /// `state` of a block.
+    State,
+    /// `device` of a segment or an annotation.
+    Device,
+    /// `total_size` of a segment, in bytes.
+    TotalSize,
+    /// `allocated_size` of a segment, in bytes.
+    AllocatedSize,
+    /// `active_size` of a segment, in bytes.
+    ActiveSize,
+    /// `segment_type`.
+    SegmentType,
+    /// `segment_pool_id`.
+    SegmentPoolId,
+    /// `is_expandable` of a segment.
+    IsExpandable,
+    /// `blocks` of a segment.
+    Blocks,
+    /// `name` of a frame or an annotation.
+    Name,
+    /// `filename` of a frame.
+    Filename,
+    /// `line` of a frame.
+    Line,
+    /// `stage` of an annotation.
+    Stage,
+    /// `segments` of the snapshot.
+    Segments,
+    /// `device_traces` of the snapshot.
+    DeviceTraces,
+    /// `host_segments` of the snapshot.
+    HostSegments,
+    /// `host_traces` of the snapshot.
+    HostTraces,
+    /// `external_annotations` of the snapshot.
+    ExternalAnnotations,
+}
+
+/// The value of a record's field.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum FieldRef<'a> {
+    /// An address, a size or a line.
+    Uint(u64),
+    /// A stream, a device or a time.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+    /// One of the format's own words.
+    Word(Word),
+    /// A private pool: a tuple of two integers.
+    Pool(PoolId),
+    /// A text.
+    Text(&'a Text),
+    /// A list of frames.
+    Stack(Option<StackIndex>),
+    /// The blocks of a segment.
+    Blocks(&'a [Block]),
+}
+
+/// A word of the format; `None` is a text that is none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Word {
+    /// What an entry records.
+    Action(Option<Action>),
+    /// The state of a block.
+    State(Option<BlockState>),
+    /// `"small"` or `"large"`.
+    Kind(Option<PoolKind>),
+}
+
+impl Word {
+    /// Returns the text that files have; empty if it is none of the format's words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Word::Action(action) => action.map_or("", Action::name),
+            Word::State(state) => state.map_or("", BlockState::name),
+            Word::Kind(kind) => kind.map_or("", PoolKind::name),
+        }
+    }
+}
