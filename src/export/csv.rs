@@ -38,7 +38,7 @@ struct Cells<'a> {
     /// By shape: actions that PyTorch does not know, and scopes.
     actions: Vec<Option<Rc<str>>>,
     scopes: Vec<Option<Rc<str>>>,
-    /// By stack, all that is told of it.
+    /// By stack, the cells of its lines.
     stacks: Vec<Option<Rc<str>>>,
     known: [Rc<str>; Action::ALL.len()],
     none: Rc<str>,

@@ -30,7 +30,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     writer.out.finish()
 }
 
-/// A dictionary of a shape: what stands before each field, and the field; the last has none.
+/// A dictionary of a shape: the text before each field, and the field; the last part has none.
 type Template = [(String, Option<Field>)];
 
 struct Writer<'a, W> {
@@ -177,7 +177,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 }
 
-/// Adds a value, or says why JSON has none like it.
+/// Adds a value, or returns why JSON cannot represent it.
 fn add(text: &mut String, value: &Value) -> Result<(), &'static str> {
     match value {
         Value::None => text.push_str("null"),

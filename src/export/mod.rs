@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Format {
-    /// A line for each event, under a heading: with the call that asked for the memory, as
+    /// A line for each event, under a heading: with the call that requested the memory, as
     /// [`ShownFrames::telling`](crate::analysis::ShownFrames::telling) has it first, and the number of
     /// the stack.
     Csv,

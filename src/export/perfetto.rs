@@ -2,8 +2,8 @@
 //!
 //! A block is an asynchronous slice from its alloc to its `free_completed`,
 //! named by the function that asked for it. What lived before the history or
-//! after it begins or ends with it. Bytes in use are those asked for, as
-//! events tell them.
+//! after it begins or ends with it. Bytes in use are the requested bytes of
+//! the events.
 
 use std::{
     io::{self, Write},

@@ -42,7 +42,7 @@ impl Message {
     }
 }
 
-/// Seven bits a byte, the lowest first; the eighth says that more follow.
+/// Seven bits a byte, the lowest first; the eighth is set if more follow.
 fn varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push((value & 0x7f) as u8 | 0x80);

@@ -53,12 +53,12 @@ struct Held {
     is_rounded: bool,
 }
 
-/// What the first entries that come to an address tell of what it held before them.
+/// What an address held before the first entries that concern it.
 #[derive(Clone, Copy, Debug)]
 enum Before {
-    /// A block in use, which later entries will tell more of; here is the last request to free it.
+    /// A block in use, of which later entries show more; this is the last request to free it.
     Asked(TraceEntry),
-    /// A block whose freeing was under way, or was still to be asked for.
+    /// A block whose free was pending, or not requested yet.
     Held(TraceEntry, BlockState),
     /// Nothing.
     Free,
@@ -262,7 +262,7 @@ fn holds(segment: &Segment, blocks: &[Block]) -> bool {
     active_blocks(segment).map(|block| block.block).eq(blocks.iter().copied())
 }
 
-/// Puts a segment's sums right (snapshot-format.md 1.2).
+/// Puts a segment's sums right (docs/snapshot-format.md 1.2).
 pub(super) fn count(segment: &mut Segment) {
     let sum = |of: fn(&Block) -> u64, is: fn(BlockState) -> bool| {
         let counted = segment.blocks.iter().filter(|block| block.state.is_some_and(is));

@@ -1,4 +1,4 @@
-//! Categories: as soon as one entry has one, the viewer looks for `"unknown"` and throws without it (snapshot-format.md 3.5).
+//! Categories: as soon as one entry has one, the viewer looks for `"unknown"` and throws without it (docs/snapshot-format.md 3.5).
 
 use super::change::Changes;
 use crate::{

@@ -75,7 +75,7 @@ impl Edits {
         }
     }
 
-    /// Carries the edits out, and says whether there were any. An insertion takes the time of the entry before it.
+    /// Applies the edits, and returns whether there were any. An insertion takes the time of the entry before it.
     pub(super) fn apply(mut self, trace: &mut Vec<TraceEntry>, place: &str, changes: &mut Changes) -> bool {
         for (what, count) in &self.told {
             changes.add(place, what, *count);

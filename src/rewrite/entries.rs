@@ -1,4 +1,4 @@
-//! Single entries that a reader cannot print, whatever stands around them.
+//! Repairs single entries that a reader cannot print.
 
 use super::change::Changes;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     snapshot::{Field, Shape, ShapeId, Shapes, Slot, TraceEntry},
 };
 
-/// Drops entries without the numbers they need, and puts right frames that are no list.
+/// Drops entries without the numbers they need, and repairs `frames` that is not a list.
 pub(super) fn fix(trace: &mut Vec<TraceEntry>, shapes: &mut Shapes, place: &str, changes: &mut Changes) {
     let n_before = trace.len();
     let verdicts: Vec<[bool; 2]> =

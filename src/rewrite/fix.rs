@@ -24,7 +24,7 @@ pub struct Fixed {
     pub changes: Vec<Change>,
 }
 
-/// Repairs what makes PyTorch's viewer throw or draw nothing (snapshot-format.md 3.5).
+/// Repairs what makes PyTorch's viewer throw or draw nothing (docs/snapshot-format.md 3.5).
 ///
 /// What is wrong with a file's bytes (the protocol, batches too long, records
 /// used twice, stacks written again and again) is gone as soon as a snapshot

@@ -262,7 +262,7 @@ fn number(names: &mut FxHashMap<Text, Text>, name: &Text, kind: &str) -> Text {
 
 impl Names {
     fn hide(&mut self, frame: &mut Frame, shapes: &mut Shapes) {
-        // What viewers leave out stays left out, and Python stays Python: that names nobody.
+        // Frames that viewers hide stay hidden, and Python stays Python: neither identifies the program.
         let mark = mark(frame);
         frame.name = number(&mut self.functions, &frame.name, "function");
         if !mark.is_empty() {
@@ -282,7 +282,7 @@ impl Names {
         Names::hide_rest(frame, shapes);
     }
 
-    /// What else a frame says (`fx_node_name`, …) names the model.
+    /// Drops the other values of a frame (`fx_node_name`, …), which name the model.
     fn hide_rest(frame: &mut Frame, shapes: &mut Shapes) {
         let shape = shapes.get(frame.shape);
         if shape.slots.iter().any(|(_, slot)| matches!(slot, Slot::Value(_))) {
@@ -293,7 +293,7 @@ impl Names {
     }
 }
 
-/// Texts that say nothing.
+/// Texts without information.
 const EMPTY_TEXTS: &[&str] = &["", "N/A", "unknown"];
 
 /// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields. Gives

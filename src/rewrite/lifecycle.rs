@@ -22,7 +22,7 @@ const ALLOCATED: &str = "added the alloc that was left out, of a block in use at
 const RESIZED: &str = "gave an event the size that its block has elsewhere";
 const UNMAPPED: &str = "added the segment_free or segment_unmap that was left out";
 
-/// A block in use, as the trace tells.
+/// A block in use, as the trace records it.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     end: u64,
@@ -128,7 +128,7 @@ impl Forward<'_, '_> {
         self.last.insert(address, index);
     }
 
-    /// An event tells the size that its block began with.
+    /// Gives an event the size that its block began with.
     fn resize(&mut self, index: usize, size: u64) {
         if self.trace[index].size != size {
             self.edits.resize(index, size);
@@ -171,7 +171,7 @@ impl Forward<'_, '_> {
         self.edits.tell(FREED);
     }
 
-    /// Brings every address to the state that the segments say it ends in.
+    /// Brings every address to its state in the segments.
     fn end_blocks(&mut self, end: &TraceEnd<'_>) {
         let open: Vec<(u64, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
         for (address, open) in open.iter().copied() {

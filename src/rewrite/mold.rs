@@ -7,7 +7,7 @@ use crate::{
     snapshot::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
 };
 
-/// Keys that say something of one event alone, which another must not repeat.
+/// Keys that belong to one event alone and must not be repeated in another.
 const OF_ONE_EVENT: &[&str] = &["frames", "forward_frames", "internal_metadata", "category"];
 
 /// Makes entries after the pattern of others.

@@ -1,4 +1,4 @@
-//! The order of a trace: a ring whose size was changed writes its parts in the wrong one (snapshot-format.md 2.5).
+//! The order of a trace: a ring whose size was changed writes its parts in the wrong one (docs/snapshot-format.md 2.5).
 
 use rustc_hash::FxHashMap;
 

@@ -24,7 +24,7 @@ const SEGMENT_FREED: &str = "added the segment_free that was left out, of a segm
 const LIFE: &str = "dropped events of blocks that contradict the segments";
 const SEGMENT: &str = "dropped segment events that contradict the segments";
 
-/// What the device gives at a time; a segment that nobody recorded is made so large.
+/// The size of a segment that was not recorded is a multiple of this.
 const SEGMENT_BYTES: u64 = 2 << 20;
 
 /// A block in use at one point.
@@ -39,7 +39,7 @@ struct Held {
     completed: Option<usize>,
     size: u64,
     stack: Option<StackIndex>,
-    /// Whether its freeing was asked for, by the entry above or unseen.
+    /// Whether its free was requested, by the entry above or before the trace begins.
     is_over: bool,
 }
 
@@ -192,7 +192,7 @@ impl Rewind<'_, '_> {
         }
     }
 
-    /// Whether a range is in a segment, or could be put into one that nobody recorded.
+    /// Whether a range is in a segment, or fits into one that was not recorded.
     fn is_inside(&mut self, start: u64, end: u64, index: usize) -> bool {
         if self.ranges.covering(start, end).is_some() {
             return true;

@@ -111,7 +111,7 @@ fn without_odd_frames(
 }
 
 /// PyTorch's documentation calls `active_pending_free` what its dumps do not
-/// (snapshot-format.md 1.9); the viewer ignores blocks of other states.
+/// (docs/snapshot-format.md 1.9); the viewer ignores blocks of other states.
 fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes) {
     let n_before = segment.blocks.len();
     segment.blocks.retain(|block| block.size > 0);

@@ -1,4 +1,4 @@
-//! What the segments of a device say is there when its trace ends: what `fix` completes a trace to.
+//! The end of one device's history as its segments describe it: `fix` completes a trace to it.
 
 use crate::{
     history::{DeviceRange, FinalState, Ranges, final_ranges},

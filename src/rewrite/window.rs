@@ -104,8 +104,6 @@ impl SnapshotSource for Cut<'_> {
     }
 }
 
-/// The device of pinned host memory (snapshot-format.md 1.8).
-
 /// The times of events, the last one's included.
 fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
     let last = range.end.checked_sub(1).filter(|last| range.contains(last))?;

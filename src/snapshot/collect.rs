@@ -1,4 +1,4 @@
-//! Recorder and inventories, read while each allocator stands still, become a `Snapshot`.
+//! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -41,7 +41,7 @@ struct Take {
 ///
 /// Both are read under the inventory's lock, so that they agree; then a
 /// `snapshot` event is recorded, which this snapshot does not contain and the
-/// next one does (snapshot-format.md 2.7). Names are looked up afterwards,
+/// next one does (docs/snapshot-format.md 2.7). Names are looked up afterwards,
 /// outside every lock. To write the snapshot and not to look at it,
 /// [`collect_lazily`] takes less memory.
 ///
@@ -279,7 +279,7 @@ fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
     segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
 }
 
-/// The keys of an entry (snapshot-format.md 1.5).
+/// The keys of an entry (docs/snapshot-format.md 1.5).
 fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, metadata: Text) -> Shape {
     let (address_key, address) =
         if is_oom { ("device_free", Field::DeviceFree) } else { ("addr", Field::Addr) };
@@ -302,7 +302,7 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
     shape
 }
 
-/// `allocator_settings` in PyTorch's order (snapshot-format.md 1.6). Before the
+/// `allocator_settings` in PyTorch's order (docs/snapshot-format.md 1.6). Before the
 /// divisions, which stay last, come memreel's own keys: who wrote the file and
 /// how stacks were captured, and what is not in it: events that the ring
 /// lost, stacks that found their table full, sizes that were left out, and

@@ -1,4 +1,4 @@
-//! Dictionaries and lists that are no snapshot: every limit would hold for them, and every answer be nothing.
+//! Rejects dictionaries and lists that are not snapshots: every gate would pass and every answer be empty.
 
 use super::{Field, Slot, Snapshot, TopLevel};
 
@@ -9,7 +9,7 @@ const N_KEYS: usize = 4;
 const KEY_WIDTH: usize = 30;
 
 impl Snapshot {
-    /// The snapshot, unless what was read is something else; then a text that says what.
+    /// Returns the snapshot, or a text that names what was read instead.
     ///
     /// One of the two lists is enough, so that what lacks the other can be validated and fixed.
     pub(crate) fn unless_foreign(self) -> Result<Snapshot, String> {
@@ -37,7 +37,7 @@ impl Snapshot {
         odd.unwrap_or_else(|| format!("neither segments nor device_traces; {}", self.guessed()))
     }
 
-    /// What the keys tell.
+    /// What the keys show.
     fn guessed(&self) -> String {
         let keys = || self.shape.slots.iter().map(|(key, _)| &**key);
         let has = |names: &[&str]| keys().any(|key| names.contains(&key));

@@ -128,7 +128,7 @@ impl Snapshot {
     /// tuples of two numbers, lists of two numbers count.
     ///
     /// # Errors
-    /// A text that names the first part that is no snapshot, or says what the
+    /// A text that names the first part that is not a snapshot, or what the
     /// value seems to be instead.
     pub fn from_value(value: &Value) -> Result<Snapshot, String> {
         let mut snapshot = Snapshot::without_keys();

@@ -40,7 +40,7 @@ pub use value::{Text, Value};
 
 use crate::event::DeviceId;
 
-/// A snapshot, whoever made it.
+/// A memory snapshot: segments, blocks and traces of every device.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Every device's segments, in the order of the file.

@@ -6,10 +6,10 @@ use crate::{
     inventory::{BlockState, PoolKind},
 };
 
-/// One event of a device's trace (snapshot-format.md 1.5).
+/// One event of a device's trace (docs/snapshot-format.md 1.5).
 ///
 /// A key that the file lacks, or has with a value of the wrong type, leaves
-/// its field at the default; the shape tells.
+/// its field at the default; [`Shape::has`](super::raw::Shape::has) distinguishes the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceEntry {
     /// Where, in bytes; for `oom` the device's free bytes.
@@ -42,7 +42,7 @@ impl Default for TraceEntry {
     }
 }
 
-/// Memory that came from the device in one piece (snapshot-format.md 1.2).
+/// Memory that came from the device in one piece (docs/snapshot-format.md 1.2).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// The device's ordinal; -1 for pinned host memory.
@@ -51,11 +51,11 @@ pub struct Segment {
     pub address: u64,
     /// Bytes in all.
     pub total_size: u64,
-    /// Bytes in blocks the program holds, as the file says.
+    /// Bytes in blocks that the program holds, as the file has it.
     pub allocated_size: u64,
-    /// Bytes in blocks in use, as the file says.
+    /// Bytes in blocks in use, as the file has it.
     pub active_size: u64,
-    /// Bytes asked for by blocks in use, as the file says.
+    /// Requested bytes of blocks in use, as the file has it.
     pub requested_size: u64,
     /// The stream whose requests it serves.
     pub stream: StreamId,
@@ -73,14 +73,14 @@ pub struct Segment {
     pub shape: ShapeId,
 }
 
-/// A piece of a segment (snapshot-format.md 1.3).
+/// A piece of a segment (docs/snapshot-format.md 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Block {
     /// Where it begins.
     pub address: u64,
     /// Its size after rounding.
     pub size: u64,
-    /// What was asked for; stale in an inactive block.
+    /// The requested bytes; stale in an inactive block.
     pub requested_size: u64,
     /// The frames of its allocation; `None` without the key.
     pub stack: Option<StackIndex>,
@@ -90,7 +90,7 @@ pub struct Block {
     pub state: Option<BlockState>,
 }
 
-/// A scope's beginning or end (snapshot-format.md 1.7).
+/// A scope's beginning or end (docs/snapshot-format.md 1.7).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Annotation {
     /// `"START"` or `"END"`.

@@ -5,7 +5,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::{shape::ShapeId, value::Text};
 
-/// One call in a stack (snapshot-format.md 1.4).
+/// One call in a stack (docs/snapshot-format.md 1.4).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Frame {
     /// The function.
@@ -123,7 +123,7 @@ impl StackTable {
         self.stacks.len()
     }
 
-    /// Whether there is no stack but the empty one.
+    /// Whether the empty stack is the only one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stacks.len() == 1

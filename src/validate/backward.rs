@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
         let end = life.address.saturating_add(life.size);
         let told = life.born.map_or(at, |born| self.forward.place.entry(born));
         match self.held_in(life.address, end) {
-            // Rule 23 has told that the trace freed a block that is active at the end.
+            // Rule 23 reports that the trace freed a block that is active at the end.
             Some((other, _)) if other == life.address => return,
             Some((other, _)) => {
                 let address = life.address;

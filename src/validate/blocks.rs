@@ -156,7 +156,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Rule 10; only the first wrong step of a segment is told.
+    /// Checks rule 10 (`E10`); only the first wrong address of a segment is reported.
     fn addresses(&mut self, segment: &Segment, place: SegmentPlace, report: &mut Report) {
         if !has_field(self.snapshot, segment, Field::Address) {
             return;

@@ -10,7 +10,7 @@ use crate::{
     snapshot::{Field, Shape, Slot, Snapshot, TopLevel, Value, schema},
 };
 
-/// Beyond this many entries a browser's list of events becomes unusable (snapshot-format.md 3.6).
+/// Beyond this many entries a browser's list of events becomes unusable (docs/snapshot-format.md 3.6).
 const MANY_ENTRIES: usize = 500_000;
 
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
@@ -54,7 +54,7 @@ fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
     }
 }
 
-/// Rules 4 and 6 for what stands beside the lists: settings and unknown keys.
+/// Checks rules 4 and 6 in the values beside the lists: settings and unknown keys.
 fn check_values(snapshot: &Snapshot, report: &mut Report) {
     let (mut walk, mut issues) = (Walk::default(), Vec::new());
     for (key, slot) in &snapshot.shape.slots {

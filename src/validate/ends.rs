@@ -127,7 +127,7 @@ pub(super) fn check_kinds(forward: &Forward<'_>, outside: bool, report: &mut Rep
     }
 }
 
-/// Rule 33: signs that the ring lost its beginning. The dump itself cannot tell.
+/// Checks rule 33 (`W33`): signs that the ring lost its beginning. The file itself does not record it.
 pub(super) fn check_overflow(forward: &Forward<'_>, report: &mut Report) {
     let n_entries = forward.entries.len();
     if n_entries == 1 {

@@ -2,7 +2,7 @@
 //!
 //! Rule 19 is about the whole snapshot, not one device: the viewer gathers the
 //! categories of all. Rule 20 passes over times of 0, which PyTorch writes for
-//! an event it cannot date (snapshot-format.md 2.4).
+//! an event it cannot date (docs/snapshot-format.md 2.4).
 
 use super::{
     backward, ends,
@@ -143,7 +143,7 @@ impl Check<'_> {
         }
     }
 
-    /// Rule 32: an annotation says something.
+    /// Rule 32 (`W32`): an annotation has a text.
     fn annotate(&mut self, entry: &TraceEntry, at: EntryPlace) {
         let shape = keys::shape_of(self.snapshot, entry.shape);
         if shape.and_then(|shape| shape.text("user_metadata")).is_none_or(str::is_empty) {

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) address: u64,
-    /// As asked for.
+    /// The requested bytes.
     pub(super) size: u64,
     pub(super) stream: StreamId,
     /// The entry of its alloc; `None` if that is not in the trace.
@@ -236,7 +236,7 @@ impl<'a> Forward<'a> {
     fn begin(&mut self, index: usize, born: Option<usize>) -> u32 {
         let TraceEntry { address, size, stream, .. } = self.entries[index];
         self.lives.push(Life { address, size, stream, born });
-        // There are no more lives than entries, and 2^32 entries do not fit into memory's worth of a file.
+        // There are no more lives than entries, and a file has fewer than 2^32 of those.
         u32::try_from(self.lives.len() - 1).unwrap_or(u32::MAX)
     }
 

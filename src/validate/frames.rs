@@ -1,6 +1,6 @@
 //! Frames: rule 16, and rule 6 for their texts.
 //!
-//! A stack that many records share is told once, at the first of them.
+//! A stack that many records share is reported once, at the first of them.
 
 use std::fmt::Display;
 
@@ -37,7 +37,7 @@ impl<'a> Frames<'a> {
         Frames { snapshot, faults, told: FxHashSet::default() }
     }
 
-    /// Tells what is wrong with the stack of the record at a place.
+    /// Reports what is wrong with the stack of the record at a place.
     pub(super) fn check(&mut self, stack: Option<StackIndex>, place: impl Display, report: &mut Report) {
         let Some(stack) = stack else { return };
         if stack.index() >= self.snapshot.stacks.len() {

@@ -1,4 +1,4 @@
-//! What one shape says about every record that shares it: which keys it has, and which values are wrong.
+//! What is true of every record of one shape: which keys it has, and which of its values are wrong.
 //!
 //! A million entries share a handful of shapes, so that all that depends on
 //! keys alone is worked out once a shape.
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What one shape says about its records.
+/// What is true of every record of a shape.
 #[derive(Debug)]
 pub(super) struct Facts {
     fields: u32,
@@ -168,7 +168,7 @@ fn is_int(value: &Value) -> bool {
     value.as_int().is_some()
 }
 
-/// Whether the known keys of a shape come in this order; others may stand anywhere.
+/// Whether the known keys of a shape come in this order; others may be anywhere.
 pub(super) fn is_ordered<'a>(shape: &Shape, order: impl Iterator<Item = &'a str> + Clone) -> bool {
     let places = shape.slots.iter().filter_map(|(name, _)| order.clone().position(|known| known == &**name));
     places.is_sorted()

@@ -1,4 +1,4 @@
-//! What the segments of one device say about its memory at the end of its trace.
+//! The memory of one device at the end of its trace, as its segments describe it.
 
 use super::place::{BlockPlace, SegmentPlace};
 use crate::{event::StreamId, inventory::BlockState};

@@ -1,7 +1,7 @@
-//! The invariants of the format (snapshot-format.md 5); returns every finding, not the first.
+//! The invariants of the format (docs/snapshot-format.md 5); returns every finding, not the first.
 //!
-//! Each file checks one noun, and its doc says which rules. Where the page and
-//! PyTorch's own dumps disagree, the dumps are right, and the file says so.
+//! Each file checks one noun, and its first line lists its rules; [`Rule`] documents them all. Where the page
+//! and PyTorch's own dumps disagree, the dumps are right, and a comment explains it.
 //! Nothing here panics or recurses, whatever the model holds; sums saturate.
 
 #![forbid(unsafe_code)]
@@ -33,7 +33,7 @@ use crate::{
 
 pub use crate::finding::{Finding, Rule, Severity};
 
-/// Checks what a snapshot says (invariants 1, 2, 4 and 6 to 36).
+/// Checks a snapshot against the rules of the format (1, 2, 4 and 6 to 36).
 ///
 /// The rules on a file's bytes (3, 5, and what of 4 and 6 the model cannot
 /// show) are checked where the bytes are read. Findings come in the order of

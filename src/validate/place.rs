@@ -1,4 +1,4 @@
-//! Where in a snapshot something stands, as a finding says it.
+//! Places in a snapshot, as findings show them.
 
 use std::fmt;
 

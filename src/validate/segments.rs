@@ -2,7 +2,7 @@
 //!
 //! Rule 8 also takes in the keys of blocks. Rule 14 on `allocated_size` is an
 //! error where the key is missing, because the tool `trace` reads it.
-//! Host segments (snapshot-format.md 1.8) have device -1, no pages and one
+//! Host segments (docs/snapshot-format.md 1.8) have device -1, no pages and one
 //! block, so that rules 2 and 15 do not concern them.
 
 use super::{
@@ -35,7 +35,7 @@ const CUSTOMARY: [Field; 6] = [
     Field::Frames,
 ];
 
-/// Checks every segment and tells what they say about each device's memory.
+/// Checks every segment, and returns each device's memory as the segments describe it.
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
     let mut check = Check {
         snapshot,
@@ -119,11 +119,11 @@ impl Check<'_> {
         is_readable
     }
 
-    /// Rule 8: `frames` stands before `blocks` if no stack was captured, and last if one was.
+    /// Checks rule 8 (`P8`): `frames` is before `blocks` if no stack was captured, and last if one was.
     ///
     /// The page tells the two apart by whether the list is empty. A stack that
     /// was captured may be empty too, as on a thread without Python frames, and
-    /// then stands last; so an empty list may stand in either place.
+    /// is then last; so an empty list may be in either place.
     fn key_order(&mut self, segment: &Segment, place: SegmentPlace) {
         let Some(shape) = keys::shape_of(self.snapshot, segment.shape) else { return };
         let is_frames = |name: &&str| *name == "frames" || *name == "forward_frames";

@@ -1,7 +1,7 @@
 //! What the viewer's timeline will cost: rule 36.
 //!
 //! Each free moves every element drawn above it, which costs two points apiece
-//! (snapshot-format.md 3.6). The viewer draws the 15 000 largest elements
+//! (docs/snapshot-format.md 3.6). The viewer draws the 15 000 largest elements
 //! unless its slider is moved, so only those are counted.
 
 use super::forward::Forward;
