@@ -51,6 +51,7 @@ impl<'a> Sites<'a> {
             Site::Scope(scope) => clean(scope).into_owned(),
             Site::NoStack => "(no stack)".to_owned(),
             Site::Before => "(before the history)".to_owned(),
+            _ => "(other)".to_owned(),
         }
     }
 
@@ -104,6 +105,7 @@ impl<'a> Sites<'a> {
             Site::Scope(scope) => json!({"scope": scope}),
             Site::NoStack => json!({"function": null}),
             Site::Before => json!({"scope": null}),
+            _ => json!({}),
         }
     }
 

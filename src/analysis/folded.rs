@@ -13,6 +13,7 @@ use crate::{
 
 /// What the lines of a segment begin with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Grouping {
     /// Stream and segment: PyTorch's `segments`.
     Segments,
@@ -82,7 +83,7 @@ impl<'a> Folder<'a> {
         let shape = snapshot.shapes.get(block.shape);
         let state = block.state.map(BlockState::name).or_else(|| shape.text("state")).unwrap_or_default();
         let mut accounted = 0_i128;
-        // PyTorch 2.0 tells every use of a block instead of the last.
+        // PyTorch 2.0 lists every use of a block, not only the latest.
         if let Some(uses) = block_uses(shape) {
             for used in uses {
                 let bytes = i128::from(used.requested_bytes);

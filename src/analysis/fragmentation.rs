@@ -1,4 +1,4 @@
-//! What is held from the device and serves nobody: between blocks, and within them.
+//! Memory that is held from the device and not used: between blocks, and within them.
 
 use super::{
     layout::SegmentLayout,

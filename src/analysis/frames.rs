@@ -47,7 +47,7 @@ pub fn base_name(filename: &str) -> &str {
     filename.rsplit('/').next().unwrap_or(filename)
 }
 
-/// How much a frame tells of who allocated, the least first.
+/// How well a frame identifies the code that allocated, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Telling {
     Hidden,
@@ -105,8 +105,8 @@ impl<'a> ShownFrames<'a> {
         self.stacks.members(stack).iter().copied().filter(is_shown)
     }
 
-    /// Of a stack's shown frames those that tell who allocated, innermost first: Python's where there are any, or
-    /// those that do more than pass an allocation on, or all. Where one frame is shown, one tells.
+    /// The shown frames of a stack that identify the code that allocated, innermost first: Python's where there are
+    /// any, otherwise those that do more than pass an allocation on, otherwise all shown frames.
     pub fn telling(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
         let kind = |frame: &FrameIndex| self.telling[frame.index()];
         let most = self.members(stack).map(|frame| kind(&frame)).max();

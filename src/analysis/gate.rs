@@ -75,6 +75,7 @@ pub struct Check {
 
 /// A figure with its unit.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+#[non_exhaustive]
 pub enum Measure {
     /// Bytes.
     Bytes(u64),
@@ -174,7 +175,7 @@ fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment:
     text
 }
 
-/// Fails a test if a snapshot's peak is over so many bytes, and says whose they are.
+/// Fails a test if a snapshot's peak is over a number of bytes, and names the biggest stacks.
 ///
 /// The peak is the most bytes in use at any moment of the recorded history, on each device.
 ///
@@ -195,7 +196,7 @@ macro_rules! assert_peak {
     };
 }
 
-/// Fails a test if a snapshot holds more than so many bytes at its end, and says whose they are.
+/// Fails a test if a snapshot holds more than a number of bytes at its end, and names the biggest stacks.
 ///
 /// ```
 /// use memreel::{Reel, recorder::History};

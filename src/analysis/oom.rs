@@ -13,6 +13,7 @@ use crate::{
 
 /// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Enough was free in the allocator's segments for the request, but in pieces.
     Fragmented,
@@ -23,6 +24,19 @@ pub enum Verdict {
     Limited,
     /// All of the free memory together would not have been enough.
     Full,
+}
+
+impl Verdict {
+    /// `fragmented`, `free elsewhere`, `limited` or `full`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Fragmented => "fragmented",
+            Verdict::Elsewhere => "free elsewhere",
+            Verdict::Limited => "limited",
+            Verdict::Full => "full",
+        }
+    }
 }
 
 /// A failed request with the figures of its moment.
@@ -97,7 +111,7 @@ impl OomReport {
     }
 
     /// Whether it would surely have fit with expandable segments, blocks lying as they do. If not,
-    /// it may still: under them blocks would lie otherwise, which `whatif` can tell.
+    /// it may still: under them blocks would be placed differently; `whatif` answers that.
     #[must_use]
     pub fn fits_expandable(&self) -> bool {
         self.free_pages_bytes.saturating_add(self.usable_device_bytes()) >= self.requested_bytes

@@ -1,4 +1,4 @@
-//! The allocator's state at any moment of one device's history, from what a snapshot tells.
+//! The allocator's state at any moment of one device's history, reconstructed from a snapshot.
 //!
 //! ```text
 //!   before ──entry 0── 1 ──entry 1── 2 ── … ── n: the blocks and segments of the file
@@ -78,7 +78,7 @@ impl Totals {
     }
 }
 
-/// What one device's memory did, as far as a snapshot tells.
+/// The history of one device's memory, reconstructed from a snapshot.
 ///
 /// ```
 /// # use memreel::{DeviceId, Reel, recorder::History};
@@ -197,7 +197,7 @@ impl<'a> DeviceHistory<'a> {
         }))
     }
 
-    /// The figures of one moment; of the last if there are not so many.
+    /// The figures of one moment; those of the last moment if the history is shorter.
     #[must_use]
     pub fn totals_at(&self, moment: Moment) -> Totals {
         let mut totals = self.start;
@@ -211,8 +211,8 @@ impl<'a> DeviceHistory<'a> {
         self.highest(|totals| totals.active_bytes)
     }
 
-    /// The first moment at which a figure was highest. Between a segment and the block that it was
-    /// made for is no moment: there everything would seem wasted.
+    /// The first moment at which a figure was highest. Moments between the allocation of a segment and of the block that
+    /// it was made for do not count: the whole segment would seem unused.
     pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> (Moment, Totals) {
         let mut best = (Moment::START, self.start);
         for (moment, totals) in self.totals() {

@@ -7,7 +7,7 @@ use crate::{
     snapshot::{Segment, Snapshot},
 };
 
-/// What one letter of a map stands for, in bytes.
+/// The size of a page: one letter of [`SegmentMap::pages`], in bytes.
 pub const PAGE_BYTES: u64 = 20 << 20;
 
 /// Maps of more pages are not drawn: 20 TiB, which no device has and a hostile file may claim.

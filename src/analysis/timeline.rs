@@ -5,6 +5,7 @@ use crate::history::Moment;
 
 /// What a picture goes along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Axis {
     /// Entry after entry.
     #[default]

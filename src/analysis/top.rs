@@ -10,6 +10,7 @@ use crate::{
 
 /// What blocks are put together by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum By {
     /// The whole stack.
     #[default]
@@ -24,6 +25,7 @@ pub enum By {
 
 /// What the blocks of a group have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Site {
     /// The stack of the allocation.
     Stack(StackIndex),

@@ -12,6 +12,7 @@ use crate::{
 
 /// How blocks and segments get their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Naming {
     /// A name is free again when its block or segment is; what is freed twice has none.
     Recycled,
@@ -35,10 +36,11 @@ impl fmt::Display for ShortName {
 
 /// Where a block lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Home {
-    /// In a segment of the trace, so many bytes after its beginning.
+    /// A segment of the trace, and the bytes from its beginning.
     Traced(ShortName, u64),
-    /// In the snapshot's segment of that number, so many bytes after its beginning.
+    /// The number of a segment of the snapshot, and the bytes from its beginning.
     Final(usize, u64),
     /// In none that is known.
     Unknown,

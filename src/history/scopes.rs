@@ -1,6 +1,6 @@
 //! Scopes of a history: the pairs of annotations, the path that is open at a time, and the scope of an entry.
 //!
-//! Entries name their scope in `user_metadata`. Where no entry does, the annotations tell it by time: a scope is
+//! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
 
 use rustc_hash::{FxHashMap, FxHashSet};

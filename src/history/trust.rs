@@ -44,6 +44,7 @@ pub struct Trust {
 
 /// The confidence in an answer that depends on what was there before the history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Confidence {
     /// The history is whole.
     Sure,

@@ -80,7 +80,7 @@ struct LatestUse {
     stack: Option<StackIndex>,
 }
 
-/// The latest use that a `history` lists; `None` without one, or where `frames` stands in its place.
+/// The latest use that a `history` lists; `None` without one, or where the block has `frames`.
 fn latest_use(shape: ShapeId, shapes: &mut Shapes, stacks: &mut StackTable) -> Option<LatestUse> {
     let of_block = shapes.get(shape);
     if of_block.has(Field::Frames) {

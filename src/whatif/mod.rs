@@ -1,6 +1,6 @@
-//! What if the settings had been others? A recorded history's requests, run through the allocator again.
+//! What if the settings had been different? Runs the requests of a recorded history through the allocator again.
 //!
-//! A snapshot's trace tells what a program asked for ([`Requests`]). The same
+//! A snapshot's trace shows what a program requested ([`Requests`]). The same
 //! requests run on a simulated device under any [`Settings`](crate::allocator::Settings)
 //! give what PyTorch's allocator would have reserved ([`Replay`]), for one
 //! setting or many ([`Sweep`]), and a [`replayed`] snapshot to look at.
@@ -18,7 +18,7 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! What a trace cannot tell is said in [`Requests::warnings`]: blocks that
+//! [`Requests::warnings`] lists what a trace does not show: blocks that
 //! were live before it began, and what the ring had lost.
 #![forbid(unsafe_code)]
 

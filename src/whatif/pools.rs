@@ -50,7 +50,7 @@ impl Pools {
         u16::try_from(index + 1).unwrap_or(0)
     }
 
-    /// The pool of an entry: what it says itself, or the segment that stands there since.
+    /// The pool of an entry: its own `pool_id`, or that of the segment that has been at its address since.
     pub(super) fn of(&self, snapshot: &Snapshot, at: usize, entry: &TraceEntry) -> u16 {
         if self.ids.is_empty() {
             return 0;

@@ -10,7 +10,7 @@ use crate::{
     torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
 
-/// The record beside which answers stand.
+/// The recorded run, with which answers are compared.
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
     conf: String,

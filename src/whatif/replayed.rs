@@ -87,7 +87,7 @@ impl<'a> Log<'a> {
 }
 
 /// A snapshot in the making. It begins with the recorded one's stacks and
-/// shapes, so that records of both can stand in it.
+/// shapes, so that it can hold records of both.
 struct Writer<'a> {
     recorded: &'a Snapshot,
     collected: &'a Snapshot,

@@ -37,7 +37,7 @@ impl Requests {
     /// Blocks live before the history began come first. Frees that were
     /// completed late are completed at the same place. Segments that went back
     /// outside a request are taken as an emptied cache; see
-    /// [`Requests::warnings`] for what a trace cannot tell.
+    /// [`Requests::warnings`] for what a trace does not show.
     ///
     /// # Errors
     /// [`is_history`](crate::Error::is_history), with the
@@ -132,7 +132,7 @@ impl Requests {
         self.trust.confidence(self.recorded.reserved_peak_bytes)
     }
 
-    /// What the trace could not tell, and what was assumed instead.
+    /// What the trace does not show, and what was assumed instead.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

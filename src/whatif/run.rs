@@ -14,7 +14,7 @@ use crate::{
     recorder::Recorder,
 };
 
-/// The sum of a run.
+/// Aggregate results of one replay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -69,7 +69,7 @@ pub(super) enum Order {
     Recorded,
 }
 
-/// Under what a run takes place.
+/// Settings, limit and address order of one replay.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     pub(super) settings: Settings,
@@ -115,7 +115,7 @@ impl Peak {
 /// How many steps pass between two reports of progress.
 const STRIDE: usize = 1 << 14;
 
-/// Runs all requests. `progress` is told the steps done since it was last told.
+/// Runs all requests. `progress` is called with the number of steps done since its last call.
 pub(super) fn run(
     requests: &Requests,
     conditions: &Conditions,
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A request that failed when it was recorded. Nothing tells how long its
+    /// A request that failed when it was recorded. It is not known how long its
     /// block would have lived, so one that is served now is freed at once.
     fn fail(&mut self, request: &Request) -> Result<()> {
         let served = self.alloc(request.bytes, request.stream, request.pool);

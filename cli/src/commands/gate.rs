@@ -154,6 +154,7 @@ fn text(measure: Measure) -> String {
     match measure {
         Measure::Bytes(bytes) => Bytes(bytes).to_string(),
         Measure::Percent(percent) => format!("{percent:.1} %"),
+        _ => String::new(),
     }
 }
 
@@ -192,6 +193,7 @@ fn object(opened: &Opened, device: DeviceId, checks: &[Check], unsure: &[String]
     let number = |measure| match measure {
         Measure::Bytes(bytes) => json!(bytes),
         Measure::Percent(percent) => json!(percent),
+        _ => Value::Null,
     };
     let checks: Vec<Value> = checks
         .iter()

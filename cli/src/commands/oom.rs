@@ -76,15 +76,6 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     }
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Limited => "limited",
-        Verdict::Fragmented => "fragmented",
-        Verdict::Elsewhere => "free elsewhere",
-        Verdict::Full => "full",
-    }
-}
-
 fn explained(report: &OomReport) -> String {
     let request = Bytes(report.requested_bytes);
     match report.verdict {
@@ -105,7 +96,7 @@ fn explained(report: &OomReport) -> String {
             "this process reached its memory limit; {} are free in its segments",
             Bytes(report.all_free_bytes())
         ),
-        Verdict::Full => format!(
+        _ => format!(
             "all free memory, {}, is less than {request}: free live blocks, or provide {} more memory",
             Bytes(report.all_free_bytes()),
             Bytes(report.requested_bytes.saturating_sub(report.all_free_bytes())),
@@ -135,7 +126,7 @@ fn print(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let red = red();
-    let words = verdict(report.verdict);
+    let words = report.verdict.name();
     writeln!(
         out,
         "{red}out of memory, {words}{red:#}: {} asked for {}",
@@ -227,7 +218,7 @@ fn object(
         "device": device.0,
         "oom": {
             "event": report.entry,
-            "verdict": verdict(report.verdict),
+            "verdict": report.verdict.name(),
             "is_limited": report.is_limited(),
             "why": explained(report),
             "n_ooms": report.n_ooms,

@@ -126,7 +126,7 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
         Some(Action::Alloc) => match line.home {
             Home::Traced(segment, offset) => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
             Home::Final(segment, offset) => writeln!(out, "{name} = seg_{segment}[{offset}:{size}]"),
-            Home::Unknown => writeln!(out, "{name} = MEM[{}:{size}]", entry.address),
+            _ => writeln!(out, "{name} = MEM[{}:{size}]", entry.address),
         },
         Some(Action::FreeRequested) => writeln!(out, "del {name} # {size}"),
         Some(Action::FreeCompleted) => writeln!(out, "# free completed for {name} {size}"),
@@ -152,7 +152,7 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<()
         let home = match line.home {
             Home::Traced(segment, offset) => json!({"segment": segment.to_string(), "offset": offset}),
             Home::Final(segment, offset) => json!({"segment": format!("seg_{segment}"), "offset": offset}),
-            Home::Unknown => serde_json::Value::Null,
+            _ => serde_json::Value::Null,
         };
         let object = json!({
             "file": opened.name,
