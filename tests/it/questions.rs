@@ -8,6 +8,8 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
+use crate::random::Random;
+
 /// An entry by its action, address, size and line; the time is its place.
 type E<'a> = (&'a str, u64, u64, u64);
 
@@ -249,14 +251,6 @@ fn a_test_is_held_to_its_peak() {
     memreel::assert_live!(reel.snapshot(), 0);
 }
 
-/// Marsaglia's xorshift.
-fn random(state: &mut u64, limit: u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state % limit
-}
-
 #[test]
 fn nonsense_has_answers_and_no_panic() {
     const ACTIONS: [&str; 10] = [
@@ -273,9 +267,9 @@ fn nonsense_has_answers_and_no_panic() {
     ];
     const STATES: [&str; 3] = ["active_allocated", "active_pending_free", "inactive"];
     const MOST: u64 = i64::MAX as u64;
-    let mut state = 0x1234_5678_9abc_def1;
+    let mut random = Random::new(1);
     for round in 0..400 {
-        let mut number = |limit| random(&mut state, limit);
+        let mut number = |limit| random.below(limit);
         let size = |number: &mut dyn FnMut(u64) -> u64| match number(4) {
             0 => MOST - number(3),
             1 => 0,

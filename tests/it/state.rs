@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use memreel::{DeviceId, Snapshot, analysis::DeviceHistory, history::Moment, pickle};
 use serde_json::{Value, json};
 
+use crate::random::Random;
+
 /// A block as the naive allocator knows it: size asked for, whether its free waits, who asked.
 type Held = (u64, bool, u64);
 
@@ -25,20 +27,9 @@ impl World {
 const SEGMENT: u64 = 1 << 20;
 const SLOT: u64 = 1 << 16;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 /// A random history: its entries, and the world before the first and after each.
 fn history(seed: u64, n_entries: usize, shows_allocation_stacks: bool) -> (Vec<Value>, Vec<World>) {
-    let mut random = Random(seed * 2 + 1);
+    let mut random = Random::new(seed);
     let (mut entries, mut worlds) = (Vec::new(), vec![World::default()]);
     while entries.len() < n_entries {
         let mut world = worlds.last().unwrap().clone();
