@@ -1,7 +1,8 @@
 //! Records by their fields: one way to read and one way to fill those of every record.
 
 use super::{
-    field::{Field, FieldRef, Word},
+    field::Field,
+    field_ref::{FieldRef, Word},
     records::{Annotation, Block, Segment, TraceEntry},
     schema::{self, Key},
     shape::{ShapeId, Shapes, Slot},

@@ -11,7 +11,8 @@ use serde::{
 use super::{
     Snapshot, TopLevel,
     build::{self, Builder},
-    field::{Field, FieldRef},
+    field::Field,
+    field_ref::FieldRef,
     fields::{Fill, Record},
     records::{Annotation, Block, Segment, TraceEntry},
     shape::{ShapeId, Slot},

@@ -8,6 +8,7 @@
 
 mod build;
 mod field;
+mod field_ref;
 mod fields;
 mod collect;
 mod source;
@@ -25,7 +26,8 @@ mod value;
 
 pub(crate) use build::{Builder, stack as stack_from_value};
 pub use collect::{Dialect, collect, collect_lazily};
-pub(crate) use field::{Field, FieldRef, Word};
+pub(crate) use field::Field;
+pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::block_uses;
 pub use records::{Annotation, Block, Segment, TraceEntry};
