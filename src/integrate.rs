@@ -9,7 +9,7 @@
 //! | an allocator with a lock and a list of its blocks | [`Track::record`] for each event, [`Inventory`] for snapshots |
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
-//! | memory of a kind that memreel does not know | [`Device`](crate::device::Device) |
+//! | memory of a kind that memreel does not know | [`Device`] |
 //!
 //! # Duties of an allocator
 //!
@@ -78,6 +78,7 @@
 
 #[doc(inline)]
 pub use crate::{
+    device::{Device, Mark},
     event::{Event, StackId},
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::track::Track,
