@@ -292,3 +292,48 @@ fn small_blocks_are_removed_by_their_requested_size() {
         layouts.has_the_end("large.pickle", ALLOCATED_BYTES, ALLOCATED_BYTES);
     }
 }
+
+#[test]
+fn stacks_of_live_blocks_are_cut_and_anonymised() {
+    let layouts = Layouts::new();
+    let json = |file: &str| String::from_utf8(layouts.run(&["convert", file]).stdout).unwrap();
+    for file in Layouts::files() {
+        let before = json(&file);
+        assert!(before.contains("/app/main.py") && before.contains("/app/forward.py"), "{file}");
+        layouts.writes(&["slim", "--depth", "1", &file, "-o", "cut.pickle"]);
+        let cut = json("cut.pickle");
+        assert!(!cut.contains("/app/main.py") && cut.contains("/app/forward.py"), "{file}: {cut}");
+        layouts.writes(&["slim", "--drop-path", "forward", &file, "-o", "cut.pickle"]);
+        let cut = json("cut.pickle");
+        assert!(cut.contains("/app/main.py") && !cut.contains("/app/forward.py"), "{file}: {cut}");
+        layouts.writes(&["slim", "--anonymise", &file, "-o", "cut.pickle"]);
+        assert!(!json("cut.pickle").contains("/app/"), "{file}");
+        layouts.has_the_end("cut.pickle", ALLOCATED_BYTES, ACTIVE_BYTES);
+        let groups = layouts.object(&["top", "--at", "end", "--json", "cut.pickle"])["groups"].clone();
+        assert!(groups.to_string().contains("\"function"), "the stacks are kept: {file}: {groups}");
+    }
+}
+
+#[test]
+fn exports_count_requested_bytes() {
+    let layouts = Layouts::new();
+    for file in Layouts::files() {
+        let output = layouts.run(&["convert", "--to", "folded", &file]);
+        let mut lines: Vec<&str> = stdout(&output).lines().collect();
+        lines.sort_unstable();
+        let stack = "main.py:7:main;forward.py:40:forward";
+        assert_eq!(lines, ["(no stack) 20971520", &format!("{stack} 700")], "{file}");
+        let output = layouts.run(&["convert", "--to", "perfetto", &file]);
+        let trace: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let counters: Vec<&Value> =
+            trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "C").collect();
+        match counters.last() {
+            Some(last) => {
+                let expected = serde_json::json!({"active": ACTIVE_BYTES, "reserved": RESERVED_BYTES});
+                assert_eq!(last["args"], expected, "{file}");
+            }
+            // Nothing was recorded.
+            None => assert!(file.contains("segment-list"), "{file}"),
+        }
+    }
+}
