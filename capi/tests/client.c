@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     memreel_free(block, 77, 9, (void *)0xdead);
     CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.current\":0"));
     memreel_free(block, 1000, 0, NULL);
-    CHECK(strstr(memreel_error(), "no live block"));
+    CHECK(strstr(memreel_error(), "not a live block"));
     memreel_free(NULL, 0, 0, NULL);
     CHECK(memreel_malloc(1000, 7, NULL) == NULL && strstr(memreel_error(), "no device"));
     CHECK(memreel_malloc(1000, -1, NULL) == NULL);

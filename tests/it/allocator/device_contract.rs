@@ -265,7 +265,7 @@ fn a_script_is_followed_and_its_end_is_an_error() {
     let overlap = device.segment_alloc(2 * MIB).unwrap_err();
     assert!(overlap.is_device() && overlap.to_string().contains("in use"), "{overlap}");
     let end = device.segment_alloc(2 * MIB).unwrap_err();
-    assert!(end.is_device() && end.to_string().contains("end"), "{end}");
+    assert!(end.is_device() && end.to_string().contains("no more addresses"), "{end}");
 }
 
 #[test]
