@@ -36,5 +36,6 @@ fn main() -> memreel::Result<()> {
 
     let snapshot = snapshot::collect(&recorder, &[&arena.ledger], Default::default());
     pickle::save(&snapshot, "snapshot.pickle")?;
-    Ok(println!("wrote snapshot.pickle with {} events", snapshot.device_traces[0].len()))
+    println!("wrote snapshot.pickle with {} events", snapshot.device_traces[0].len());
+    Ok(())
 }

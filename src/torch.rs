@@ -34,10 +34,12 @@ pub(crate) fn pool_kind(rounded_bytes: u64) -> PoolKind {
 /// Returns the bytes that the device is asked for when no free block fits a request.
 /// `large_segment_bytes` is the `large_segment_size_mb` setting, by default [`LARGE_SEGMENT_BYTES`].
 pub(crate) fn segment_bytes(rounded_bytes: u64, large_segment_bytes: u64) -> u64 {
-    match rounded_bytes {
-        ..=SMALL_MAX_BYTES => SMALL_SEGMENT_BYTES,
-        ..MIN_LARGE_BYTES => large_segment_bytes,
-        _ => rounded_bytes.checked_next_multiple_of(ROUND_LARGE_BYTES).unwrap_or(rounded_bytes),
+    if rounded_bytes <= SMALL_MAX_BYTES {
+        SMALL_SEGMENT_BYTES
+    } else if rounded_bytes < MIN_LARGE_BYTES {
+        large_segment_bytes
+    } else {
+        rounded_bytes.checked_next_multiple_of(ROUND_LARGE_BYTES).unwrap_or(rounded_bytes)
     }
 }
 

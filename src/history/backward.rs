@@ -13,11 +13,7 @@
 //! tries again, or drops the entry, and `analysis` takes what is there.
 //! The functions on segments work on [`Ranges`] alone too, for callers that do not undo blocks.
 
-use super::{
-    final_state::FinalState,
-    live::{Extent, Live, Places},
-    ranges::{RangeValue, Ranges, Span},
-};
+use super::ranges::{RangeValue, Ranges, Span};
 use crate::{
     event::{Action, StreamId},
     snapshot::{Segment, TraceEntry},
@@ -65,39 +61,6 @@ pub(crate) enum Obstacle {
     },
     /// An event of no bytes, which changes nothing.
     Empty,
-}
-
-/// What contradicts that a block was in use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockObstacles<T, O> {
-    /// A block that shares a byte with it and is in use at the same time, with its address.
-    pub(crate) overlapping: Option<(u64, T)>,
-    /// The range that covers it; `None` if it is in no segment.
-    pub(crate) home: Option<(u64, Span<O>)>,
-}
-
-/// The segments and the blocks in use at one point of a backward walk.
-#[derive(Debug)]
-pub(crate) struct Backward<'a, T, R = DeviceRange> {
-    pub(crate) ranges: Ranges<R>,
-    pub(crate) blocks: Live<'a, T>,
-}
-
-impl<'a, T: Extent> Backward<'a, T> {
-    /// The final state, with the segments of the file. Segments that overlap an earlier one are left out.
-    pub(crate) fn new(state: &FinalState<'_>, places: &'a Places) -> Backward<'a, T> {
-        Backward { ranges: final_ranges(state.segments()), blocks: Live::new(places) }
-    }
-}
-
-impl<T: Extent, R: RangeValue> Backward<'_, T, R> {
-    /// What contradicts that `[start, end)` was a block in use.
-    pub(crate) fn block_obstacles(&self, start: u64, end: u64) -> BlockObstacles<T, R> {
-        BlockObstacles {
-            overlapping: self.blocks.overlapping(start, end),
-            home: self.ranges.covering(start, end),
-        }
-    }
 }
 
 /// The ranges of a device's final segments, given with their numbers in the file.

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Every other transition contradicts the entries before it. The walk reports it as a
-//! [`Contradiction`] and the caller decides what follows: `analysis` counts it, `validate` maps
-//! it to a rule, `fix` adds the missing event, `whatif` refuses the trace.
+//! [`Contradiction`] and the caller decides what follows: `analysis` counts it, `whatif` refuses
+//! the trace.
 //!
 //! A walk takes entries one by one, so that it works on a slice and on a
 //! [`SnapshotSource`](crate::snapshot::SnapshotSource) alike:
 //!
-//! ```ignore
+//! ```text
 //! let mut walk = Forward::default();
 //! source.for_each_entry(device, &mut |entry| match walk.step(entry) {
 //!     Step::Begin { life, displaced } => …,
@@ -134,16 +134,6 @@ impl Forward {
     #[inline]
     pub(crate) fn spot(&self, address: u64) -> Option<Spot> {
         self.spots.get(&address).copied()
-    }
-
-    /// Every address that an entry had, in no order.
-    pub(crate) fn spots(&self) -> impl Iterator<Item = (u64, Spot)> {
-        self.spots.iter().map(|(address, spot)| (*address, *spot))
-    }
-
-    /// The number of lives that began.
-    pub(crate) fn n_lives(&self) -> usize {
-        self.n_lives as usize
     }
 
     /// Ends the life at an address without an entry, for a caller that completes the trace.
@@ -276,6 +266,6 @@ mod tests {
         assert_eq!(walk.step(&entry(Action::Alloc, 5)), Step::Begin { life: 1, displaced: None });
         assert_eq!(walk.begin(0x1000, 9, State::Pending), 2);
         assert_eq!(walk.spot(0x1000).map(|spot| (spot.state, spot.began_bytes)), Some((State::Pending, 9)));
-        assert_eq!((walk.n_lives(), walk.spots().count()), (3, 1));
+        assert_eq!((walk.n_lives, walk.spots.len()), (3, 1));
     }
 }

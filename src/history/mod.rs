@@ -4,23 +4,21 @@
 //!
 //! | question | answer |
 //! | --- | --- |
-//! | what does this entry do to the block at its address? | [`Forward`], with a [`Contradiction`] where it cannot |
-//! | what was there before this entry? | [`backward`], with an [`Obstacle`] where it cannot be undone |
-//! | which blocks are in use at the end, and where? | [`FinalState`], [`placed_blocks`] |
-//! | which range is an address in? | [`Ranges`] |
-//! | which blocks are in use at one point of a walk? | [`Live`] |
-//! | which scope is this entry in? | [`Scopes`], [`scope_pairs`] |
-//! | which private pool is it of? | [`pool_of_entry`] |
-//! | are the entries in order? | [`first_disorder`] |
-//! | how much was reserved at the start? | [`reserved_at_start`] |
+//! | what does this entry do to the block at its address? | `Forward`, with a `Contradiction` where it cannot |
+//! | what was there before this entry? | `backward`, with an `Obstacle` where it cannot be undone |
+//! | which blocks are in use at the end, and where? | `FinalState`, `active_blocks` |
+//! | which range is an address in? | `Ranges` |
+//! | which blocks are in use at one point of a walk? | `Live` |
+//! | which scope is this entry in? | [`Scopes`], `scope_pairs` |
+//! | which private pool is it of? | `pool_of_entry` |
+//! | are the entries in order? | `first_disorder` |
+//! | how much was reserved at the start? | `reserved_at_start` |
 //! | how far can the figures be trusted? | [`Trust`] |
 //!
 //! Blocks have a requested size, a stack and an address in every layout: where PyTorch 2.0 wrote a
 //! `history` instead, they are read from it when the block is built, so that nothing here looks at
 //! layouts.
 #![forbid(unsafe_code)]
-// The walks of the rooms above move here one by one.
-#![allow(dead_code, unused_imports)]
 
 mod life;
 mod live;
@@ -34,18 +32,15 @@ mod scopes;
 mod trust;
 
 pub(crate) use backward::{
-    Backward, BlockObstacles, DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free,
-    undo_segment_event,
+    DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, undo_segment_event,
 };
-pub(crate) use final_state::{
-    FinalBlock, FinalState, active_blocks, placed_blocks, pool_id, pool_of_entry, segments_of,
-};
-pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
+pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
+pub(crate) use forward::{Contradiction, Displaced, Forward, State, Step};
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};
-pub(crate) use order::{Disorder, JITTER_US, first_disorder};
+pub(crate) use order::{JITTER_US, first_disorder};
 pub(crate) use ranges::{RangeValue, Ranges, Span};
 pub(crate) use reserved::{change, reserved_at_start, reserved_peak};
 pub use scopes::Scopes;
-pub(crate) use scopes::{ScopePair, is_in_scope, scope_pairs};
+pub(crate) use scopes::scope_pairs;
 pub use trust::{Confidence, Trust};

@@ -2,13 +2,12 @@
 
 use std::{io, ops::Range};
 
-use rustc_hash::FxHashMap;
-
 use super::{at::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    snapshot::{Annotation, Snapshot, SnapshotSource, Text, TraceEntry},
+    history::scope_pairs,
+    snapshot::{Annotation, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// Which piece of the history to keep.
@@ -211,39 +210,26 @@ fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usiz
     runs
 }
 
-/// Every scope that began, in that order, with its times; one without an end lasts.
+/// Returns every scope that began, in that order, with its times; one without an end lasts.
 fn scopes(annotations: &[Annotation]) -> Vec<(&Annotation, Range<i64>)> {
-    let mut open: FxHashMap<(Text, DeviceId), Vec<usize>> = FxHashMap::default();
-    let mut scopes: Vec<(&Annotation, Range<i64>)> = Vec::new();
-    for annotation in annotations {
-        let of_name = open.entry((annotation.name.clone(), annotation.device)).or_default();
-        if &*annotation.stage == "START" {
-            of_name.push(scopes.len());
-            scopes.push((annotation, annotation.time_us..i64::MAX));
-        } else if let Some(begun) = of_name.pop() {
-            scopes[begun].1.end = annotation.time_us;
-        }
-    }
-    scopes
+    let begun = scope_pairs(annotations).into_iter().filter_map(|pair| {
+        let start = &annotations[pair.start?];
+        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
+        Some((start, start.time_us..end_us))
+    });
+    begun.collect()
 }
 
 /// Keeps the scopes that touch a time, with both their ends.
 fn keep_annotations(annotations: &mut Vec<Annotation>, times: &Range<i64>) {
-    let mut open: FxHashMap<(Text, DeviceId), Vec<usize>> = FxHashMap::default();
-    let mut is_kept = vec![false; annotations.len()];
-    for (index, annotation) in annotations.iter().enumerate() {
-        let of_name = open.entry((annotation.name.clone(), annotation.device)).or_default();
-        if &*annotation.stage == "START" {
-            of_name.push(index);
-            continue;
-        }
-        let start = of_name.pop();
-        let begins = start.map_or(i64::MIN, |start| annotations[start].time_us);
-        let touches = begins < times.end && annotation.time_us >= times.start;
-        [start, Some(index)].into_iter().flatten().for_each(|index| is_kept[index] = touches);
-    }
-    for index in open.into_values().flatten() {
-        is_kept[index] = annotations[index].time_us < times.end;
+    // What is neither a start nor an end is in no pair; it goes by its own time.
+    let mut is_kept: Vec<bool> =
+        annotations.iter().map(|annotation| annotation.time_us >= times.start).collect();
+    for pair in scope_pairs(annotations) {
+        let start_us = pair.start.map_or(i64::MIN, |start| annotations[start].time_us);
+        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
+        let touches = start_us < times.end && end_us >= times.start;
+        [pair.start, pair.end].into_iter().flatten().for_each(|index| is_kept[index] = touches);
     }
     let mut is_kept = is_kept.into_iter();
     annotations.retain(|_| is_kept.next().unwrap_or(true));

@@ -5,11 +5,10 @@
 //! what is merely unlike PyTorch. A ring may have lost the beginning of a
 //! scope, and a dump taken inside a scope lacks its end: rule 34 stays a P.
 
-use rustc_hash::FxHashMap;
-
 use super::{keys::Table, values::text_fault};
 use crate::{
     finding::{Report, Rule},
+    history::scope_pairs,
     snapshot::{Annotation, Field, Snapshot, Value, schema},
 };
 
@@ -22,19 +21,12 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
 
 fn annotations(snapshot: &Snapshot, report: &mut Report) {
     let mut table = Table::new(snapshot, schema::ANNOTATION);
-    let mut open: FxHashMap<&str, i64> = FxHashMap::default();
-    let mut lone_ends = 0u64;
     for (index, annotation) in snapshot.external_annotations.iter().enumerate() {
         check_annotation(snapshot, index, annotation, &mut table, report);
-        let n_open = open.entry(&annotation.name).or_default();
-        match &*annotation.stage {
-            "START" => *n_open += 1,
-            "END" if *n_open > 0 => *n_open -= 1,
-            "END" => lone_ends += 1,
-            _ => {}
-        }
     }
-    let lone_starts: i64 = open.values().sum();
+    let pairs = scope_pairs(&snapshot.external_annotations);
+    let lone_starts = pairs.iter().filter(|pair| pair.end.is_none()).count();
+    let lone_ends = pairs.iter().filter(|pair| pair.start.is_none()).count();
     if lone_starts != 0 || lone_ends != 0 {
         let what = format_args!("{lone_starts} START without END, {lone_ends} END without START");
         report.pytorch(Rule::Annotations, "external_annotations", what);

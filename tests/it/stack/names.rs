@@ -120,7 +120,7 @@ fn each_recorder_names_the_libraries_of_its_own_time() {
     let paths = ["early_side", "later_side"].map(|name| library(folder.path(), name));
     let reels = [reel(), reel()];
     // From one place, so that two stacks are equal where the libraries' addresses are.
-    let turns = std::hint::black_box(vec![0, 1].repeat(5));
+    let turns = std::hint::black_box([0, 1].repeat(5));
     let _blocks: Vec<Allocation> =
         turns.into_iter().map(|turn| on_the_left(&reels[turn], &paths[turn])).collect();
     for (reel, name) in reels.iter().zip(["early_side:6", "later_side:6"]) {
