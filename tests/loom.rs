@@ -2,11 +2,11 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
 //! builds the crate on loom's locks (`src/sync.rs`) and runs the real
-//! recorder and allocator. The protocol: an allocator's lock, then the books of
+//! recorder and allocator. The protocol: an allocator's lock, then the state of
 //! a tape; the tables alone; observers under no lock; a switch of the recording
 //! stores the mode and goes through the tapes one after the other. Threads
 //! write in chunks of their own, which hold four events here, and hand them
-//! over under the books' lock. loom reports a deadlock by itself.
+//! over under that state's lock. loom reports a deadlock by itself.
 #![cfg(loom)]
 #![allow(missing_docs)]
 

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{c_int, c_void},
+    io::{self, Write},
     ptr,
 };
 
@@ -22,7 +23,8 @@ pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, devi
     cross(|| state()?.alloc(size as u64, device, StreamId::DEFAULT)).map_or_else(
         |error| {
             note(&error.to_string());
-            eprintln!("memreel: {error}");
+            // Not `eprintln!`, which panics where stderr is a closed pipe.
+            let _ = writeln!(io::stderr(), "memreel: {error}");
             ptr::null_mut()
         },
         torch::pointer,

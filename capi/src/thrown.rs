@@ -8,6 +8,7 @@
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
+    io::{self, Write},
     mem, ptr,
     sync::OnceLock,
 };
@@ -38,7 +39,8 @@ pub(super) unsafe fn throw(error: Error) {
         // SAFETY: the function throws a copy of the texts; the caller can be unwound.
         unsafe { check_fail(c"memreel_malloc".as_ptr(), FILE.as_ptr(), line!(), text.as_ptr()) };
     }
-    eprintln!("memreel: {}", text.to_string_lossy());
+    // Not `eprintln!`, which panics where stderr is a closed pipe.
+    let _ = writeln!(io::stderr(), "memreel: {}", text.to_string_lossy());
 }
 
 const FILE: &CStr = c"memreel";

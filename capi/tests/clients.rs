@@ -99,6 +99,9 @@ fn a_program_in_c_allocates_records_and_dumps() {
     assert_eq!((count(1, Action::Alloc), count(1, Action::SegmentAlloc), count(1, Action::Oom)), (1, 2, 1));
     let frames = snapshot.device_traces[0][1].stack.map(|stack| snapshot.frames(Some(stack)).count());
     assert!(frames.is_none_or(|n| n > 0));
+    let stack = snapshot.device_traces[0][1].stack;
+    let ours: Vec<_> = snapshot.frames(stack).filter(|frame| frame.filename.contains("capi/src/")).collect();
+    assert!(ours.is_empty(), "a stack begins at the caller of the C interface: {ours:?}");
     assert!(pickle::load(&oom).is_ok(), "the failed request left a snapshot");
 }
 

@@ -100,6 +100,10 @@ impl Drop for Shared {
 impl Heap {
     /// Gives back all memory that no block uses, whether its pool has references or not.
     fn release_everything(&mut self) {
+        // A block that `alloc_raw` handed out has no handle that keeps the allocator alive.
+        for id in std::mem::take(&mut self.raw).into_values() {
+            let _ = self.free(id, StackId::NONE);
+        }
         self.private.release_all();
         // If waiting for a stream fails, its blocks keep their segments; the
         // rest is given back. No caller is left to receive the error.

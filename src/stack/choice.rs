@@ -3,6 +3,7 @@
 
 use std::{
     env,
+    io::Write,
     sync::atomic::{AtomicU8, Ordering},
 };
 
@@ -73,7 +74,11 @@ fn by_name(name: &str, best: StackMethod) -> StackMethod {
         Some(method) => method,
         None => {
             let names = StackMethod::ALL.map(StackMethod::name).join(", ");
-            eprintln!("memreel: MEMREEL_STACK_METHOD={name} is not one of {names}; using {}", best.name());
+            let _ = writeln!(
+                std::io::stderr(),
+                "memreel: MEMREEL_STACK_METHOD={name} is not one of {names}; using {}",
+                best.name()
+            );
             best
         }
     }

@@ -55,10 +55,11 @@ impl Origin {
             return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
         }
         let is_ours = match (file, walker) {
-            // The folder of `stack` is in the folder of memreel's sources.
-            (Some(file), Some(walker)) => {
-                walker.ancestors().nth(2).is_some_and(|root| file.starts_with(root))
-            }
+            // The folder of `stack` is in the folder of memreel's sources; those of the C interface
+            // are in a package beside it.
+            (Some(file), Some(walker)) => walker.ancestors().nth(2).is_some_and(|src| {
+                file.starts_with(src) || file.starts_with(src.with_file_name("capi").join("src"))
+            }),
             _ => is_of(&frame.name, &["memreel", "backtrace"]),
         };
         if is_ours { Origin::Ours } else { Origin::Program }

@@ -164,3 +164,17 @@ fn an_error_reads_the_same_however_it_is_printed() {
     let error = Reel::builder().build().unwrap().alloc(0).unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
 }
+
+#[test]
+fn blocks_without_a_handle_are_freed_with_their_allocator() {
+    let device = Arc::new(Simulated::new(80 << 30));
+    let reel = Reel::builder().device(device.clone()).build().unwrap();
+    let allocator = reel.allocator(0).unwrap();
+    let kept = allocator.alloc_raw(MIB, StreamId::DEFAULT).unwrap();
+    let freed = allocator.alloc_raw(MIB, StreamId::DEFAULT).unwrap();
+    assert_ne!(kept, freed);
+    assert!(allocator.free_raw(freed).is_some_and(|freed| freed.is_ok()));
+    assert!(allocator.free_raw(freed).is_none(), "a block is freed once");
+    drop(reel);
+    assert_eq!(device.n_segments(), 0);
+}
