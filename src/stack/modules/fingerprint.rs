@@ -15,14 +15,18 @@ type Elf = FileHeader64<NativeEndian>;
 pub(super) type Header = ProgramHeader64<NativeEndian>;
 
 /// How many bytes are hashed at each end of the unwind table's index. The index is sorted by
-/// function, with offsets from its own start, so a function of another length shifts the
-/// entries up to the last.
+/// function, with offsets from its own start, so a moved function changes the entries after it.
 const END_BYTES: usize = 32 << 10;
+
+/// How many bytes are hashed from the index on. Linkers put the unwind table behind its index, and a
+/// function with a frame of another size may change nothing but its rules there.
+const TABLE_BYTES: usize = 64 << 10;
 
 /// The build of a module: a hash of its build id.
 ///
-/// Without a build id it is a hash of the program headers and of the unwind table's index, which
-/// has the start of every function and is read-only, so that memory and file agree on it.
+/// Without a build id it is a hash of the program headers, of the unwind table's index, which has the
+/// start of every function, and of the beginning of the table. Both are read-only, so that memory and
+/// file agree on them.
 /// Time and inode of the file would not do: the file may be replaced before the module is
 /// first seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +46,14 @@ impl Fingerprint {
             Some(id) => id.hash(&mut hasher),
             None => {
                 of_kind(PT_LOAD).for_each(|header| hash_header(header, &mut hasher));
-                let index = of_kind(PT_GNU_EH_FRAME).find_map(read).unwrap_or_default();
+                let header = of_kind(PT_GNU_EH_FRAME).next();
+                let index = header.and_then(&read).unwrap_or_default();
                 index[..index.len().min(END_BYTES)].hash(&mut hasher);
                 index[index.len().saturating_sub(END_BYTES)..].hash(&mut hasher);
+                // Only the segment of the index is read, which is read-only.
+                let from_index = |load| distance(load, header?).and_then(|from| read(load)?.get(from..));
+                let table = of_kind(PT_LOAD).find_map(from_index).unwrap_or_default();
+                table[..table.len().min(TABLE_BYTES)].hash(&mut hasher);
             }
         }
         Fingerprint(hasher.finish())
@@ -76,6 +85,13 @@ fn build_id<'a>(header: &Header, notes: &'a [u8]) -> Option<&'a [u8]> {
         }
     }
     None
+}
+
+/// How many bytes behind the start of a segment another header's bytes begin; `None` if they begin
+/// outside of it.
+fn distance(segment: &Header, inner: &Header) -> Option<usize> {
+    let distance = inner.p_vaddr(NativeEndian).checked_sub(segment.p_vaddr(NativeEndian))?;
+    (distance < segment.p_filesz(NativeEndian)).then(|| usize::try_from(distance).ok())?
 }
 
 fn hash_header(header: &Header, hasher: &mut FxHasher) {
@@ -132,6 +148,25 @@ mod tests {
             let mut other = long.clone();
             other[at] = 8;
             assert_ne!(of(&other), of(&long), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn rules_behind_the_index_count() {
+        let mut segment = header(PT_LOAD, 0);
+        segment.p_filesz = object::U64::new(NativeEndian, 64);
+        let headers = [segment, header(PT_GNU_EH_FRAME, 16)];
+        let of = |file: &[u8]| {
+            Fingerprint::of_module(&headers, |header| {
+                let start = header.p_offset(NativeEndian) as usize;
+                file.get(start..start + header.p_filesz(NativeEndian) as usize)
+            })
+        };
+        let file = [7; 64];
+        for (at, counts) in [(0, false), (16, true), (24, true), (63, true)] {
+            let mut other = file;
+            other[at] = 8;
+            assert_eq!(of(&other) != of(&file), counts, "byte {at}");
         }
     }
 

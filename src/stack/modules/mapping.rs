@@ -59,8 +59,8 @@ impl Mapping {
         let mut mapped = readable.map(|header| self.range(header, header.p_filesz(NativeEndian)));
         let end = mapped.find(|segment| segment.contains(&address))?.end;
         // SAFETY: the loader mapped this segment readable from a file up to `end`, and it stays
-        // mapped while the module is loaded, which `new` asks for. Notes and
-        // unwind tables, which are read here, are never written.
+        // mapped while the module is loaded, which `new` asks for. Notes,
+        // unwind tables and the read-only segment around them, which are read here, are never written.
         Some(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), end - address) })
     }
 
