@@ -59,7 +59,10 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
     let trace = &mut snapshot.device_traces[device];
     entries::fix(trace, &mut snapshot.shapes, &place, changes);
     let of_device = snapshot.segments.iter().enumerate();
-    let end = TraceEnd::new(of_device.filter(|(_, segment)| segment.device.index() == Some(device)));
+    let end = TraceEnd::new(
+        of_device.filter(|(_, segment)| segment.device.index() == Some(device)),
+        &snapshot.shapes,
+    );
     order::fix(trace, &end, &snapshot.shapes, &place, changes);
     let mut mold = Mold::new(&mut snapshot.shapes);
     // What is put in and taken away is at addresses of the trace or of the segments.

@@ -178,8 +178,7 @@ impl Forward<'_, '_> {
             match (open.requested, end.state.state(address)) {
                 (None, Some(BlockState::ActiveAllocated))
                 | (Some(_), Some(BlockState::ActivePendingFree)) => {
-                    let size = end.state.block(address).map_or(0, |block| block.block.requested_size);
-                    if size > 0 {
+                    if let Some(size) = end.requested_bytes(address) {
                         [Some(open.first), open.requested].into_iter().flatten().for_each(|index| {
                             self.resize(index, size);
                         });

@@ -69,6 +69,11 @@ impl Snapshot {
     }
 }
 
+/// Whether a block's requested size is what its file has, not the block's size in its place.
+pub(crate) fn has_requested_size(shape: &Shape) -> bool {
+    shape.has(Field::RequestedSize) || block_uses(shape).is_some_and(|uses| uses.len() > 0)
+}
+
 fn is_complete(shape: &Shape) -> bool {
     [Field::Address, Field::RequestedSize, Field::Frames].into_iter().all(|field| shape.has(field))
 }

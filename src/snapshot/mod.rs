@@ -29,7 +29,7 @@ pub use collect::{Dialect, collect, collect_lazily};
 pub(crate) use field::Field;
 pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};
-pub(crate) use legacy::block_uses;
+pub(crate) use legacy::{block_uses, has_requested_size};
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub(crate) use shape::{Shape, ShapeId, Shapes, Slot};
 pub use source::SnapshotSource;

@@ -56,6 +56,22 @@ fn a_sound_snapshot_stays_as_it_is() {
     }
 }
 
+/// PyTorch 2.0 wrote a block's `history` only where it was known; the block's size is rounded.
+#[test]
+fn a_block_without_a_requested_size_changes_no_event() {
+    let block = json!({"size": 1024, "state": "active_allocated"});
+    let rest = json!({"size": (2 << 20) - 1024, "state": "inactive"});
+    let segment = json!({
+        "device": 0, "address": 4096, "total_size": 2 << 20, "allocated_size": 1024, "active_size": 1024,
+        "stream": 0, "segment_type": "small", "blocks": [block, rest],
+    });
+    let entry = |action: &str, size: u64| json!({"action": action, "addr": 4096, "size": size, "stream": 0, "frames": []});
+    let trace = json!([entry("segment_alloc", 2 << 20), entry("alloc", 1000)]);
+    let fixed = fix(from(&json!({"segments": [segment], "device_traces": [trace]})));
+    let sizes: Vec<u64> = fixed.snapshot.device_traces[0].iter().map(|entry| entry.size).collect();
+    assert_eq!(sizes, [2 << 20, 1000], "{:?}", fixed.changes);
+}
+
 #[test]
 fn a_block_whose_segment_is_gone_ends_once() {
     let entry = |action, size| json!({"action": action, "addr": 1 << 28, "size": size, "stream": 0, "time_us": 1, "frames": []});
