@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{
     issue::Issue,
     keys::{self, Table},
-    values::text_fault,
+    values::{MAX_EXACT, text_fault},
 };
 use crate::{
     finding::{Report, Rule, Severity},
@@ -65,6 +65,10 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
             let what = format!("no `{name}`: viewers throw when the stack is shown");
             issues.push(Issue::new(Rule::Frames, Severity::Error, what));
         }
+    }
+    if facts.has(Field::Line) && frame.line > MAX_EXACT {
+        let what = format!("`line` is {}, beyond 2^53: viewers round it", frame.line);
+        issues.push(Issue::new(Rule::Integers, Severity::Error, what));
     }
     for (name, text) in [("name", &frame.name), ("filename", &frame.filename)] {
         let fault = text_fault(text).map(|fault| format!("`{name}` {fault}"));

@@ -96,7 +96,8 @@ fn facts(shape: &Shape, keys: &[Key], walk: &mut Walk) -> Facts {
             misfits |= key.field.map_or(0, bit);
             issues.extend(issue(key, value, shape));
         }
-        if issues.len() == n_before {
+        // An error on the value stands for what is wrong inside it; a lesser finding does not.
+        if issues[n_before..].iter().all(|issue| issue.severity != Severity::Error) {
             walk.check(name, value, &mut issues);
         }
     }

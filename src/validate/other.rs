@@ -5,7 +5,10 @@
 //! what is merely unlike PyTorch. A ring may have lost the beginning of a
 //! scope, and a dump taken inside a scope lacks its end: rule 34 stays a P.
 
-use super::{keys::Table, values::text_fault};
+use super::{
+    keys::Table,
+    values::{is_exact, text_fault},
+};
 use crate::{
     finding::{Report, Rule},
     history::scope_pairs,
@@ -65,6 +68,14 @@ fn check_annotation(
             place,
             format_args!("device {}, but {n_traces} device_traces", annotation.device),
         );
+    }
+    let numbers =
+        [(Field::Device, "device", annotation.device.0), (Field::TimeUs, "time_us", annotation.time_us)];
+    for (field, name, number) in numbers {
+        if facts.has(field) && !is_exact(number) {
+            let what = format_args!("`{name}` is {number}, beyond 2^53: viewers round it");
+            report.error(Rule::Integers, place, what);
+        }
     }
     for text in [&annotation.stage, &annotation.name] {
         if let Some(fault) = text_fault(text) {

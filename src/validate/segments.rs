@@ -165,6 +165,14 @@ impl Check<'_> {
                 format_args!("`stream` is {stream}, beyond 2^53: viewers round it"),
             );
         }
+        if facts.has(Field::SegmentPoolId) && segment.pool.graph.max(segment.pool.user) > MAX_EXACT {
+            let pool = segment.pool;
+            self.report.error(
+                Rule::Integers,
+                place,
+                format_args!("`segment_pool_id` is {pool}, beyond 2^53: viewers round it"),
+            );
+        }
     }
 
     /// Rule 2: every segment's device has its list of events.
