@@ -11,7 +11,7 @@ use memreel::{
     whatif::{Replay, Requests},
 };
 
-#[path = "../tests/it/model_recording.rs"]
+#[path = "../tests/it/whatif/model_recording.rs"]
 mod model_recording;
 
 const CASES: [(&str, &str); 4] = [

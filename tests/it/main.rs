@@ -1,41 +1,40 @@
-//! Every integration test, in one binary: a folder for each room of `src`, and these files:
+//! Every integration test, in one binary: a folder for each room of `src`, and `layers` for the rooms themselves.
 //!
-//! - `layers`: which room may import which.
-//! - `recorded`: random recordings for the tests of rewriting.
-//! - `fix`: broken snapshots, repaired.
-//! - `slim`: windows, small blocks, frames left out.
-//! - `merge`: ranks in one file, devices in several.
-//! - `convert`: snapshots in other tools' formats, read again.
-//! - `random`: random numbers, for all of these.
-//! - `validate`: each rule of the format broken once, and real dumps.
-//! - `histories`: random histories of a tiny allocator, true and with one wrong figure.
-//! - `schema`: the JSON Schema takes the right snapshots and refuses the wrong ones.
-//! - `pickle`: snapshot files, read and written.
-//! - `python`: CPython as a second opinion, in tests that are run with `--ignored`.
+//! - `layers`: which room may import which, circles of imports, and where unsafe code is.
+//! - `allocator`: PyTorch's rules, buffers, and devices, on the host and simulated.
+//! - `recorder`: what is recorded, by many threads and filters.
+//! - `stack`: frames of libraries that were unloaded or replaced; files on the way of a capture name no lock.
+//! - `snapshot`: the JSON Schema of the model, and the table of rules in its page.
+//! - `pickle`: files, read and written; files that lie.
+//! - `validate`: each rule of the format broken once.
+//! - `history`: the state at any moment.
+//! - `analysis`: each question on a history of a few events.
+//! - `rewrite`: `fix`, `slim`, `merge` and `split`; `recorded` makes random recordings for other rooms too.
+//! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
-//! - `questions`: each question of `analysis` on a history of a few events.
-//! - `state`: the state at any moment of a history, against an allocator that remembers.
-//! - `model_recording`: recordings of models as snapshots, for `whatif` and its bench.
-//! - `stack`: files on the way of a capture name no lock (`locks`); frames of libraries that were unloaded,
-//!   replaced or followed by others (`names`; `library` compiles them).
+//! - `random`: random numbers, for every room and for the unit tests of `src`.
+//!
+//! The oracles share no code with what they test:
+//!
+//! - recordings of PyTorch on a GPU, event for event (`allocator::scenario`, `whatif::replays`; `MEMREEL_SCENARIOS`);
+//! - PyTorch's dumps (`pickle::round_trip`, `validate::rules`; `MEMREEL_SNAPSHOTS`);
+//! - a naive allocator on random programs (`allocator::model`), and worked examples of the rules (`allocator::worked`);
+//! - a naive allocator that remembers all of its states (`history::state`), and a naive replay (`rewrite::slim`);
+//! - a tiny allocator whose histories are sound, and unsound after one change (`validate::histories`);
+//! - CPython's `pickle` and `json` (`pickle::python`), serde-pickle (`pickle::written_bytes`), the JSON Schema
+//!   (`snapshot::schema`), and readers of pprof's and Perfetto's formats (`export::convert`).
 
 mod allocator;
-mod convert;
-mod fix;
-mod histories;
+mod analysis;
+mod export;
+mod history;
 mod layers;
-mod merge;
-mod model_recording;
 mod pickle;
-mod python;
-mod questions;
 mod random;
-mod recorded;
 mod recorder;
-mod schema;
-mod slim;
+mod rewrite;
+mod snapshot;
 mod stack;
-mod state;
 mod validate;
 mod whatif;
 

@@ -21,9 +21,9 @@ mod support;
 mod usage;
 mod validate;
 
-#[path = "../../../tests/it/model_recording.rs"]
+#[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
-#[path = "../../../tests/it/recorded.rs"]
+#[path = "../../../tests/it/rewrite/recorded.rs"]
 mod recorded;
 
 /// Returns a file or folder below the repository's root.

@@ -8,7 +8,7 @@ use memreel::{
     snapshot::{SnapshotSource, raw::UseCounts},
 };
 
-use crate::recorded::{Random, recorded};
+use crate::rewrite::recorded::{Random, recorded};
 
 /// Files of every PyTorch, of oddities, and of random recordings.
 fn files() -> Vec<(String, Vec<u8>)> {

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use memreel::{pickle, snapshot::Snapshot, validate};
 
-use super::files::{all_pickles, fixtures, name, pickles};
-use crate::python;
+use super::{
+    files::{all_pickles, fixtures, name, pickles},
+    python,
+};
 
 /// The folder of real dumps: the gate gives more of them.
 fn real_dumps() -> PathBuf {
@@ -29,14 +31,12 @@ fn json(snapshot: &Snapshot) -> serde_json::Value {
 }
 
 #[test]
-fn real_dumps_break_no_rule_and_read_equal_when_written_again() {
-    let originals = pickles(&real_dumps());
-    for path in &originals {
+fn real_dumps_break_no_rule() {
+    for path in &pickles(&real_dumps()) {
         let findings = validate::check_file(path).unwrap();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.severity.letter() == 'E').collect();
         assert!(errors.is_empty(), "{}: {errors:?}", name(path));
     }
-    rewritten(&originals);
 }
 
 #[test]
@@ -44,10 +44,14 @@ fn every_layout_reads_equal_when_written_again() {
     rewritten(&pickles(&fixtures("synthetic")));
 }
 
+/// Prints how many files are equal. Where CPython is not installed, memreel's own reader is the only judge.
 #[test]
-#[ignore = "needs python3"]
-fn cpython_reads_rewritten_dumps_equal() {
+fn snapshots_written_again_are_equal() {
     let pairs = rewritten(&pickles(&real_dumps()));
+    if !python::is_installed() {
+        crate::say(&format!("skipped: no python3 to compare {} snapshots with", pairs.len()));
+        return;
+    }
     let answers = python::compare(&pairs);
     let n_equal = answers.iter().filter(|answer| *answer == "equal").count();
     crate::say(&format!("{n_equal} of {} snapshots equal", answers.len()));

@@ -13,7 +13,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use crate::model_recording::{read, snapshot};
+use super::model_recording::{read, snapshot};
 
 const SETTINGS: [(&str, &str); 4] = [
     ("default", ""),

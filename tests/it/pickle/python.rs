@@ -1,9 +1,14 @@
-//! CPython as a second opinion, for tests that are ignored unless asked for: `cargo test --test it -- --ignored cpython`.
+//! CPython as a second opinion. Most tests that need it are ignored: `cargo test --test it -- --ignored cpython`.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+
+/// Whether `python3` can be run.
+pub(crate) fn is_installed() -> bool {
+    Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
+}
 
 /// Runs a Python program given as text and returns what it prints.
 pub(crate) fn run(program: &str, arguments: &[&Path]) -> String {

@@ -16,7 +16,7 @@ use memreel::{
 };
 use serde_json::json;
 
-use crate::recorded::{Random, recorded, recorded_as};
+use super::recorded::{Random, recorded, recorded_as};
 
 const PAGE: u64 = 2 << 20;
 

@@ -8,7 +8,7 @@ use memreel::{
 };
 use serde_json::Value;
 
-use crate::recorded::recorded;
+use crate::rewrite::recorded::recorded;
 
 fn converted(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use crate::recorded::{Random, recorded, recorded_as};
+use super::recorded::{Random, recorded, recorded_as};
 
 /// The rules whose breach `fix` repairs.
 const REPAIRED: &[u8] = &[1, 2, 8, 9, 12, 13, 16, 18, 19, 21, 22, 23, 24, 25, 26, 27];

@@ -1,0 +1,4 @@
+//! Tests of questions about a snapshot (`questions`).
+#![forbid(unsafe_code)]
+
+mod questions;
