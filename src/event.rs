@@ -1,7 +1,7 @@
 //! The types that every room uses: addresses, devices, streams, pools, stacks, actions and events.
 #![forbid(unsafe_code)]
 
-use std::{cmp::Ordering, fmt};
+use std::{cmp::Ordering, fmt, ops::Sub};
 
 /// An address in a device's memory, in bytes. On the host device it is the value of a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -15,6 +15,47 @@ impl Address {
     #[must_use]
     pub fn offset(self, bytes: u64) -> Address {
         Address(self.0.checked_add(bytes).expect("an address stays within 64 bits"))
+    }
+
+    /// Returns the address `bytes` after this one, or the last address if the sum exceeds 64 bits.
+    ///
+    /// Numbers of a file can be anything; those of an allocator use [`Address::offset`].
+    #[inline]
+    #[must_use]
+    pub const fn saturating_add(self, bytes: u64) -> Address {
+        Address(self.0.saturating_add(bytes))
+    }
+
+    /// Returns the bytes from `start` to this address, or 0 if `start` is beyond it.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_sub(self, start: Address) -> u64 {
+        self.0.saturating_sub(start.0)
+    }
+}
+
+/// The bytes between two addresses.
+///
+/// # Panics
+/// As the subtraction of two `u64`, if the second is beyond the first.
+impl Sub for Address {
+    type Output = u64;
+
+    #[inline]
+    fn sub(self, start: Address) -> u64 {
+        self.0 - start.0
+    }
+}
+
+impl From<u64> for Address {
+    fn from(address: u64) -> Address {
+        Address(address)
+    }
+}
+
+impl fmt::LowerHex for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
     }
 }
 

@@ -118,7 +118,7 @@ impl Events {
     fn add(&mut self, action: Action, address: u64, size: u64, stack: StackIndex) {
         self.time_us += 7;
         self.trace.push(TraceEntry {
-            address,
+            address: address.into(),
             size,
             stream: StreamId::DEFAULT,
             time_us: self.time_us,
@@ -144,7 +144,7 @@ fn make_segments(
             .skip(at)
             .step_by(per_segment)
             .map(|&(address, requested_size, stack)| Block {
-                address,
+                address: address.into(),
                 size: BLOCK_BYTES,
                 requested_size,
                 stack: Some(stack),
@@ -155,7 +155,7 @@ fn make_segments(
         let active_size = blocks.len() as u64 * BLOCK_BYTES;
         let requested_size = blocks.iter().map(|block| block.requested_size).sum();
         blocks.push(Block {
-            address: address + active_size,
+            address: (address + active_size).into(),
             size: SEGMENT_BYTES - active_size,
             requested_size: 0,
             stack: Some(memreel::snapshot::StackTable::EMPTY),
@@ -163,7 +163,7 @@ fn make_segments(
             state: Some(BlockState::Inactive),
         });
         Segment {
-            address,
+            address: address.into(),
             total_size: SEGMENT_BYTES,
             allocated_size: active_size,
             active_size,

@@ -42,7 +42,7 @@ impl Comparison {
         for (side, snapshot, segments) in sides {
             let mut folder = Folder::new(snapshot);
             for segment in segments.iter().map(|index| &snapshot.segments[*index]) {
-                let prefix = format!("{side};stream_{};seg_{}", segment.stream, segment.address);
+                let prefix = format!("{side};stream_{};seg_{}", segment.stream, segment.address.0);
                 folder.segment(segment, &prefix, &mut take)?;
             }
         }

@@ -38,7 +38,7 @@ pub fn folded<E>(
     for segment in snapshot.segments.iter().filter(is_asked) {
         let Segment { stream, address, .. } = segment;
         let prefix = match grouping {
-            Grouping::Segments => format!("stream_{stream};seg_{address}"),
+            Grouping::Segments => format!("stream_{stream};seg_{}", address.0),
             Grouping::Memory => format!("stream_{stream}"),
         };
         folder.segment(segment, &prefix, &mut take)?;

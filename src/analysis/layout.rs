@@ -1,7 +1,10 @@
 //! The layout of segments at a moment: blocks in use, and the gaps between them.
 
 use super::{segments::SegmentRange, state::DeviceHistory};
-use crate::history::{Life, Moment};
+use crate::{
+    event::Address,
+    history::{Life, Moment},
+};
 
 /// A segment with its blocks at a moment.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ impl SegmentLayout<'_> {
 #[non_exhaustive]
 pub struct Gap {
     /// Where it begins.
-    pub address: u64,
+    pub address: Address,
     /// Its size.
     pub bytes: u64,
 }

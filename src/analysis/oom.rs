@@ -150,7 +150,7 @@ fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
         n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
         requested_bytes: entry.size,
         segment_bytes: segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
-        device_free_bytes: entry.address,
+        device_free_bytes: entry.device_free_bytes(),
         stream: entry.stream,
         stack: entry.stack,
         totals: history.totals_at(moment),
@@ -180,8 +180,8 @@ fn verdict(report: &OomReport) -> Verdict {
 fn free_pages_bytes(segment: &SegmentLayout<'_>) -> u64 {
     let page = page_bytes(segment.range.kind);
     let whole = |Gap { address, bytes }: &Gap| {
-        let start = (address - segment.range.address).next_multiple_of(page);
-        let end = address - segment.range.address + bytes;
+        let start = (*address - segment.range.address).next_multiple_of(page);
+        let end = *address - segment.range.address + bytes;
         // The last page of a segment may be shorter, and is free with it.
         let end = if end == segment.range.bytes { end } else { end / page * page };
         end.saturating_sub(start)

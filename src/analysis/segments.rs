@@ -1,7 +1,7 @@
 //! The segments of a device at any moment: those of the end, with the trace undone down to it.
 
 use crate::{
-    event::{Action, PoolId, StreamId},
+    event::{Action, Address, PoolId, StreamId},
     history::{Joining, Moment, RangeValue, Ranges, insert_free, undo_segment_event},
     inventory::PoolKind,
     snapshot::{Segment, StackIndex, TraceEntry},
@@ -12,7 +12,7 @@ use crate::{
 #[non_exhaustive]
 pub struct SegmentRange {
     /// Where it begins.
-    pub address: u64,
+    pub address: Address,
     /// Its size.
     pub bytes: u64,
     /// The stream whose requests it serves.
@@ -30,7 +30,7 @@ pub struct SegmentRange {
 impl SegmentRange {
     /// The first address past it.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> Address {
         self.address.saturating_add(self.bytes)
     }
 

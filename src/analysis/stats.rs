@@ -2,7 +2,7 @@
 
 use super::state::DeviceHistory;
 use crate::{
-    event::{DeviceId, StreamId},
+    event::{Address, DeviceId, StreamId},
     inventory::BlockState,
     snapshot::{Segment, Snapshot},
 };
@@ -61,7 +61,7 @@ impl FreeBytes {
 #[non_exhaustive]
 pub struct SegmentMap {
     /// Where it begins.
-    pub address: u64,
+    pub address: Address,
     /// Its size.
     pub bytes: u64,
     /// The stream it serves.

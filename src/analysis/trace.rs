@@ -5,7 +5,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::{Action, DeviceId},
+    event::{Action, Address, DeviceId},
     history::{RangeValue, Ranges, Span},
     snapshot::{Snapshot, TraceEntry},
 };
@@ -74,8 +74,8 @@ struct Names {
     naming: Naming,
     next: u32,
     free: Vec<ShortName>,
-    blocks: FxHashMap<u64, ShortName>,
-    segments: FxHashMap<u64, ShortName>,
+    blocks: FxHashMap<Address, ShortName>,
+    segments: FxHashMap<Address, ShortName>,
     traced: Ranges<Named<ShortName>>,
     finals: Ranges<Named<usize>>,
 }
@@ -138,7 +138,7 @@ impl Names {
         })
     }
 
-    fn free_block(&mut self, address: u64) -> Option<ShortName> {
+    fn free_block(&mut self, address: Address) -> Option<ShortName> {
         if self.naming == Naming::PyTorch {
             return self.blocks.get(&address).copied();
         }
@@ -147,7 +147,7 @@ impl Names {
         name
     }
 
-    fn free_segment(&mut self, address: u64, size: u64) -> Option<ShortName> {
+    fn free_segment(&mut self, address: Address, size: u64) -> Option<ShortName> {
         if self.naming == Naming::PyTorch {
             return self.segments.get(&address).copied();
         }
@@ -157,12 +157,13 @@ impl Names {
         name
     }
 
-    fn home(&self, address: u64) -> Home {
+    fn home(&self, address: Address) -> Home {
         if let Some((_, span)) = self.traced.at(address) {
             return Home::Traced(span.value.name, address - span.value.start);
         }
-        let home =
-            |(_, span): (u64, Span<Named<usize>>)| Home::Final(span.value.name, address - span.value.start);
+        let home = |(_, span): (Address, Span<Named<usize>>)| {
+            Home::Final(span.value.name, address - span.value.start)
+        };
         self.finals.at(address).map_or(Home::Unknown, home)
     }
 }
@@ -173,12 +174,12 @@ impl Names {
 struct Named<T> {
     name: T,
     /// Where the whole range begins.
-    start: u64,
+    start: Address,
 }
 
 impl<T: Copy> RangeValue for Named<T> {}
 
-fn add<T: Copy>(ranges: &mut Ranges<Named<T>>, start: u64, bytes: u64, name: T) {
+fn add<T: Copy>(ranges: &mut Ranges<Named<T>>, start: Address, bytes: u64, name: T) {
     ranges.insert_in_gaps(start, Span { end: start.saturating_add(bytes), value: Named { name, start } });
 }
 

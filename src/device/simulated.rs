@@ -76,15 +76,15 @@ impl Simulated {
     /// A request after the last address, or an address that overlaps a live
     /// segment, is a device error: the script does not match the program.
     #[must_use]
-    pub fn scripted(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
-        self.state().script = Some(addresses.into_iter().collect());
+    pub fn scripted(self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Simulated {
+        self.state().script = Some(addresses.into_iter().map(|address| address.into().0).collect());
         self
     }
 
     /// Hands out these addresses as ranges of expandable segments, in order.
     #[must_use]
-    pub fn scripted_ranges(self, addresses: impl IntoIterator<Item = u64>) -> Simulated {
-        self.state().range_script = Some(addresses.into_iter().collect());
+    pub fn scripted_ranges(self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Simulated {
+        self.state().range_script = Some(addresses.into_iter().map(|address| address.into().0).collect());
         self
     }
 

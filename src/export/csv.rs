@@ -19,7 +19,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
         for (index, entry) in trace.iter().enumerate() {
             out.int(device).text(",").int(index).text(",").int(entry.time_us).text(",");
-            out.text(&cells.action(entry)).text(",").hex(entry.address).text(",").int(entry.size);
+            out.text(&cells.action(entry)).text(",").hex(entry.address.0).text(",").int(entry.size);
             out.text(",").int(entry.stream.0).text(",").text(&cells.scope(entry)).text(",");
             out.text(&cells.stack(entry.stack)).text("\n");
             if !out.spill() {

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::text::{Out, quoted};
 use crate::{
-    event::{Action, DeviceId},
+    event::{Action, Address, DeviceId},
     history::active_blocks,
     rewrite::{at::segments_at, trace::Trace},
     snapshot::{Block, Segment, Snapshot, StackIndex, StackTable, TraceEntry},
@@ -128,13 +128,13 @@ impl<'a, W: Write> Writer<'a, W> {
                 return;
             }
         }
-        let mut rest: Vec<(u64, Open)> = open.into_iter().collect();
+        let mut rest: Vec<(Address, Open)> = open.into_iter().collect();
         rest.sort_unstable_by_key(|(address, _)| *address);
         rest.into_iter().for_each(|(_, open)| self.end(device, self.end_us, open));
     }
 
     /// The slices of what lives already.
-    fn open_before(&mut self, device: usize, segments: &[Segment]) -> FxHashMap<u64, Open> {
+    fn open_before(&mut self, device: usize, segments: &[Segment]) -> FxHashMap<Address, Open> {
         let mut open = FxHashMap::default();
         for block in segments.iter().flat_map(active_blocks) {
             let Block { address, requested_size, stack, .. } = block.block;
@@ -166,7 +166,7 @@ impl<'a, W: Write> Writer<'a, W> {
         &mut self,
         device: usize,
         time_us: i64,
-        address: u64,
+        address: Address,
         bytes: u64,
         stack: Option<StackIndex>,
     ) -> Open {
@@ -174,7 +174,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let (slice, label) = (self.n_slices, self.label(stack));
         let out = self.event("b", device, time_us);
         out.text("\"cat\":\"block\",\"id\":").int(slice).text(",\"name\":").text(&label.name);
-        out.text(",\"args\":{\"address\":\"").hex(address).text("\",\"bytes\":").int(bytes);
+        out.text(",\"args\":{\"address\":\"").hex(address.0).text("\",\"bytes\":").int(bytes);
         out.text(",\"from\":").text(&label.place).text("}");
         self.end_event();
         Open { slice, stack }
@@ -190,7 +190,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn oom(&mut self, device: usize, entry: &TraceEntry) {
         let out = self.event("i", device, entry.time_us);
         out.text("\"name\":\"out of memory\",\"s\":\"p\",\"args\":{\"requested_bytes\":").int(entry.size);
-        out.text(",\"free_bytes\":").int(entry.address).text("}");
+        out.text(",\"free_bytes\":").int(entry.device_free_bytes()).text("}");
         self.end_event();
     }
 

@@ -15,7 +15,7 @@
 
 use super::ranges::{RangeValue, Ranges, Span};
 use crate::{
-    event::{Action, StreamId},
+    event::{Action, Address, StreamId},
     snapshot::{Segment, TraceEntry},
 };
 
@@ -50,14 +50,14 @@ pub(crate) enum Obstacle {
     /// `segment_alloc` where a segment begins later that has another end.
     SegmentResized {
         /// The end of the later segment.
-        end: u64,
+        end: Address,
     },
     /// `segment_map` of a range that is not in one segment later, and no `segment_unmap` took it.
     RangeMissing,
     /// `segment_free` or `segment_unmap` of a range that a later segment overlaps.
     Overlapped {
         /// Where the later segment begins.
-        by: u64,
+        by: Address,
     },
     /// An event of no bytes, which changes nothing.
     Empty,
@@ -89,7 +89,7 @@ pub(crate) enum Joining {
 /// Inserts a range where nothing overlaps it, and returns whether it did.
 pub(crate) fn insert_free<R: RangeValue>(
     ranges: &mut Ranges<R>,
-    start: u64,
+    start: Address,
     bytes: u64,
     value: R,
     joining: Joining,

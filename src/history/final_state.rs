@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::{DeviceId, PoolId},
+    event::{Address, DeviceId, PoolId},
     inventory::BlockState,
     snapshot::{Block, Segment, Shape, Snapshot, TraceEntry, Value},
 };
@@ -22,7 +22,7 @@ pub(crate) struct FinalBlock<'a> {
 pub(crate) struct FinalState<'a> {
     segments: Vec<(usize, &'a Segment)>,
     blocks: Vec<FinalBlock<'a>>,
-    by_address: FxHashMap<u64, usize>,
+    by_address: FxHashMap<Address, usize>,
 }
 
 impl<'a> FinalState<'a> {
@@ -51,12 +51,12 @@ impl<'a> FinalState<'a> {
     }
 
     /// The block in use that begins at an address; of several the last of the file.
-    pub(crate) fn block(&self, address: u64) -> Option<&FinalBlock<'a>> {
+    pub(crate) fn block(&self, address: Address) -> Option<&FinalBlock<'a>> {
         self.by_address.get(&address).map(|at| &self.blocks[*at])
     }
 
     /// The state of the block in use that begins at an address.
-    pub(crate) fn state(&self, address: u64) -> Option<BlockState> {
+    pub(crate) fn state(&self, address: Address) -> Option<BlockState> {
         self.block(address)?.block.state
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn segments_of(
 /// As viewers place them, blocks follow each other from the segment's address on
 /// (`docs/snapshot-format.md` 3.2). Where their sizes do not add up to the segment's, or the first
 /// does not begin with it, the address that a block has itself is the better guess.
-pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (u64, &Block)> {
+pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (Address, &Block)> {
     let sum = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
     let begins = segment.blocks.first().is_none_or(|first| first.address == segment.address);
     let is_sound = begins && sum == segment.total_size;

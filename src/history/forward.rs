@@ -29,7 +29,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::{event::Action, snapshot::TraceEntry};
+use crate::{
+    event::{Action, Address},
+    snapshot::TraceEntry,
+};
 
 /// The number of a life, in the order in which lives begin.
 pub(crate) type LifeIndex = u32;
@@ -114,7 +117,7 @@ pub(crate) enum Step {
 /// A forward walk over the entries of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
-    spots: FxHashMap<u64, Spot>,
+    spots: FxHashMap<Address, Spot>,
     n_lives: LifeIndex,
 }
 
@@ -132,12 +135,12 @@ impl Forward {
 
     /// The state of an address; `None` if no entry had it.
     #[inline]
-    pub(crate) fn spot(&self, address: u64) -> Option<Spot> {
+    pub(crate) fn spot(&self, address: Address) -> Option<Spot> {
         self.spots.get(&address).copied()
     }
 
     /// Ends the life at an address without an entry, for a caller that completes the trace.
-    pub(crate) fn close(&mut self, address: u64) {
+    pub(crate) fn close(&mut self, address: Address) {
         if let Some(spot) = self.spots.get_mut(&address) {
             spot.state = State::Free;
         }
@@ -145,7 +148,7 @@ impl Forward {
 
     /// Begins a life whose alloc is missing, in a state: for a caller that believes an entry which
     /// was a [`Contradiction`], or a block of the final state.
-    pub(crate) fn begin(&mut self, address: u64, began_bytes: u64, state: State) -> LifeIndex {
+    pub(crate) fn begin(&mut self, address: Address, began_bytes: u64, state: State) -> LifeIndex {
         let life = self.n_lives;
         // A trace has fewer than 2^32 entries (see `Moment`), and an entry begins at most one life.
         self.n_lives = self.n_lives.saturating_add(1);
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     fn entry(action: Action, size: u64) -> TraceEntry {
-        TraceEntry { action: Some(action), address: 0x1000, size, ..TraceEntry::default() }
+        TraceEntry { action: Some(action), address: Address(0x1000), size, ..TraceEntry::default() }
     }
 
     fn steps(actions: &[(Action, u64)]) -> Vec<Step> {
@@ -262,10 +265,13 @@ mod tests {
     fn a_caller_can_end_and_begin_lives() {
         let mut walk = Forward::default();
         walk.step(&entry(Action::Alloc, 5));
-        walk.close(0x1000);
+        walk.close(Address(0x1000));
         assert_eq!(walk.step(&entry(Action::Alloc, 5)), Step::Begin { life: 1, displaced: None });
-        assert_eq!(walk.begin(0x1000, 9, State::Pending), 2);
-        assert_eq!(walk.spot(0x1000).map(|spot| (spot.state, spot.began_bytes)), Some((State::Pending, 9)));
+        assert_eq!(walk.begin(Address(0x1000), 9, State::Pending), 2);
+        assert_eq!(
+            walk.spot(Address(0x1000)).map(|spot| (spot.state, spot.began_bytes)),
+            Some((State::Pending, 9))
+        );
         assert_eq!((walk.n_lives, walk.spots.len()), (3, 1));
     }
 }

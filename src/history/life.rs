@@ -1,6 +1,9 @@
 //! Blocks from their alloc to the end of their free, in moments of one device's history.
 
-use crate::{event::StreamId, snapshot::StackIndex};
+use crate::{
+    event::{Address, StreamId},
+    snapshot::StackIndex,
+};
 
 /// A point of a device's history, as the number of entries of its trace that have happened.
 ///
@@ -39,7 +42,7 @@ impl Moment {
 #[non_exhaustive]
 pub struct Life {
     /// Where the block begins.
-    pub address: u64,
+    pub address: Address,
     /// The bytes that were requested.
     pub requested_bytes: u64,
     /// The size after rounding, if the block is in use at the end; otherwise the least it can have
@@ -60,7 +63,7 @@ pub struct Life {
 
 impl Life {
     /// A life of which nothing but the block is known: in use from before the history to its end.
-    pub(crate) fn unbounded(address: u64, requested_bytes: u64, bytes: u64, stream: StreamId) -> Life {
+    pub(crate) fn unbounded(address: Address, requested_bytes: u64, bytes: u64, stream: StreamId) -> Life {
         Life {
             address,
             requested_bytes,

@@ -8,11 +8,13 @@ use std::cell::Cell;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::Address;
+
 /// The addresses that a walk can meet, numbered in their order.
 #[derive(Debug)]
 pub(crate) struct Places {
-    addresses: Vec<u64>,
-    numbers: FxHashMap<u64, u32>,
+    addresses: Vec<Address>,
+    numbers: FxHashMap<Address, u32>,
 }
 
 impl Places {
@@ -20,7 +22,7 @@ impl Places {
     ///
     /// # Panics
     /// Beyond 2^32 addresses, which no trace in memory has.
-    pub(crate) fn new(addresses: impl IntoIterator<Item = u64>) -> Places {
+    pub(crate) fn new(addresses: impl IntoIterator<Item = Address>) -> Places {
         let mut numbers = FxHashMap::default();
         let mut last = None;
         for address in addresses {
@@ -30,7 +32,7 @@ impl Places {
                 last = Some(address);
             }
         }
-        let mut addresses: Vec<u64> = numbers.keys().copied().collect();
+        let mut addresses: Vec<Address> = numbers.keys().copied().collect();
         addresses.sort_unstable();
         for (number, address) in addresses.iter().enumerate() {
             numbers.insert(*address, u32::try_from(number).expect("fewer addresses than bytes of memory"));
@@ -40,7 +42,7 @@ impl Places {
 
     /// The number of addresses below `address`. The search begins at the number `from`, whose address is
     /// not above it.
-    fn n_below(&self, from: usize, address: u64) -> usize {
+    fn n_below(&self, from: usize, address: Address) -> usize {
         let (mut low, mut step) = (from, 1);
         while self.addresses.get(low + step).is_some_and(|other| *other < address) {
             low += step;
@@ -57,7 +59,7 @@ const NONE: u32 = u32::MAX;
 /// A value that takes up a range of addresses.
 pub(crate) trait Extent: Copy {
     /// The first address past it.
-    fn end(&self) -> u64;
+    fn end(&self) -> Address;
 }
 
 /// Values by address. The addresses are among those of [`Places`].
@@ -73,7 +75,7 @@ pub(crate) struct Live<'a, T> {
     /// A bit for each word of those that is not 0.
     words: Vec<u64>,
     /// The last address that was looked up, with its number.
-    recent: Cell<(u64, u32)>,
+    recent: Cell<(Address, u32)>,
 }
 
 impl<'a, T: Copy> Live<'a, T> {
@@ -86,12 +88,12 @@ impl<'a, T: Copy> Live<'a, T> {
             free: Vec::new(),
             bits: vec![0; n_words],
             words: vec![0; n_words.div_ceil(64)],
-            recent: Cell::new((0, NONE)),
+            recent: Cell::new((Address(0), NONE)),
         }
     }
 
     #[inline]
-    fn number(&self, address: u64) -> Option<usize> {
+    fn number(&self, address: Address) -> Option<usize> {
         let (recent, number) = self.recent.get();
         if recent == address && number != NONE {
             return Some(number as usize);
@@ -102,16 +104,16 @@ impl<'a, T: Copy> Live<'a, T> {
     }
 
     #[inline]
-    fn slot(&self, address: u64) -> Option<usize> {
+    fn slot(&self, address: Address) -> Option<usize> {
         let slot = self.slots[self.number(address)?];
         (slot != NONE).then_some(slot as usize)
     }
 
-    pub(crate) fn get(&self, address: u64) -> Option<&T> {
+    pub(crate) fn get(&self, address: Address) -> Option<&T> {
         self.slot(address).map(|slot| &self.values[slot])
     }
 
-    pub(crate) fn get_mut(&mut self, address: u64) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, address: Address) -> Option<&mut T> {
         self.slot(address).map(|slot| &mut self.values[slot])
     }
 
@@ -119,7 +121,7 @@ impl<'a, T: Copy> Live<'a, T> {
     ///
     /// # Panics
     /// If the address is not among the places.
-    pub(crate) fn insert(&mut self, address: u64, value: T) -> Option<T> {
+    pub(crate) fn insert(&mut self, address: Address, value: T) -> Option<T> {
         let number = self.number(address).expect("the places have every address of the trace");
         if let Some(slot) = self.slot(address) {
             return Some(std::mem::replace(&mut self.values[slot], value));
@@ -140,7 +142,7 @@ impl<'a, T: Copy> Live<'a, T> {
         None
     }
 
-    pub(crate) fn remove(&mut self, address: u64) -> Option<T> {
+    pub(crate) fn remove(&mut self, address: Address) -> Option<T> {
         let number = self.number(address)?;
         let slot = std::mem::replace(&mut self.slots[number], NONE);
         if slot == NONE {
@@ -156,7 +158,7 @@ impl<'a, T: Copy> Live<'a, T> {
 
     /// The last value whose address is below `end`. The search is fast where `start` is one of the places
     /// and not above `end`.
-    pub(crate) fn last_below(&self, start: u64, end: u64) -> Option<(u64, &T)> {
+    pub(crate) fn last_below(&self, start: Address, end: Address) -> Option<(Address, &T)> {
         let from = self.number(start).filter(|_| start <= end).unwrap_or(0);
         let number = self.last_bit_below(self.places.n_below(from, end))?;
         Some((self.places.addresses[number], &self.values[self.slots[number] as usize]))
@@ -183,7 +185,7 @@ impl<'a, T: Copy> Live<'a, T> {
     }
 
     /// Every value, by rising address.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Address, &T)> {
         let all = self.places.addresses.iter().zip(&self.slots).filter(|(_, slot)| **slot != NONE);
         all.map(|(address, slot)| (*address, &self.values[*slot as usize]))
     }
@@ -191,7 +193,7 @@ impl<'a, T: Copy> Live<'a, T> {
 
 impl<T: Extent> Live<'_, T> {
     /// The last value that shares a byte with `[start, end)`, with its address.
-    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Option<(u64, T)> {
+    pub(crate) fn overlapping(&self, start: Address, end: Address) -> Option<(Address, T)> {
         let (address, value) = self.last_below(start, end)?;
         (value.end() > start && end > start).then_some((address, *value))
     }
@@ -214,7 +216,7 @@ mod tests {
             seed % limit
         };
         for n_places in [1, 2, 63, 64, 65, 1000, 10_000] {
-            let places: Vec<u64> = (0..n_places).map(|_| below(1 << 20) * 512).collect();
+            let places: Vec<Address> = (0..n_places).map(|_| Address(below(1 << 20) * 512)).collect();
             let numbered = Places::new(places.iter().copied());
             let (mut live, mut oracle) = (Live::new(&numbered), BTreeMap::new());
             let mut n_found = 0;
@@ -231,8 +233,9 @@ mod tests {
                         assert_eq!(live.get_mut(address), oracle.get_mut(&address));
                     }
                     _ => {
-                        let end = address + [0, 1, 512, 1 << 20, 1 << 30][usize::try_from(below(5)).unwrap()];
-                        let start = [address, 7, end + 1][usize::try_from(below(3)).unwrap()];
+                        let end =
+                            address.offset([0, 1, 512, 1 << 20, 1 << 30][usize::try_from(below(5)).unwrap()]);
+                        let start = [address, Address(7), end.offset(1)][usize::try_from(below(3)).unwrap()];
                         let found = live.last_below(start, end).map(|(at, value)| (at, *value));
                         assert_eq!(found, oracle.range(..end).next_back().map(|(at, value)| (*at, *value)));
                         n_found += usize::from(found.is_some());
@@ -243,6 +246,6 @@ mod tests {
             assert!(n_found > 100, "{n_found} of {n_places}");
         }
         let none = Places::new([]);
-        assert_eq!(Live::<u8>::new(&none).last_below(0, u64::MAX), None);
+        assert_eq!(Live::<u8>::new(&none).last_below(Address(0), Address(u64::MAX)), None);
     }
 }

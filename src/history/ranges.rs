@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Address;
+
 /// A value of a [`Ranges`]; it decides whether neighbouring ranges become one.
 pub(crate) trait RangeValue: Copy {
     /// Whether a range with this value and the range right behind it are one range.
@@ -17,13 +19,13 @@ impl RangeValue for usize {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span<T> {
     /// The first address past it.
-    pub(crate) end: u64,
+    pub(crate) end: Address,
     pub(crate) value: T,
 }
 
 /// A map from address ranges to values. Ranges do not overlap and are not empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranges<T>(BTreeMap<u64, Span<T>>);
+pub(crate) struct Ranges<T>(BTreeMap<Address, Span<T>>);
 
 impl<T> Default for Ranges<T> {
     fn default() -> Ranges<T> {
@@ -33,34 +35,34 @@ impl<T> Default for Ranges<T> {
 
 impl<T: RangeValue> Ranges<T> {
     /// Every range with its address, by rising address.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Span<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Address, Span<T>)> {
         self.0.iter().map(|(start, span)| (*start, *span))
     }
 
     /// The range that begins at an address.
-    pub(crate) fn get(&self, start: u64) -> Option<Span<T>> {
+    pub(crate) fn get(&self, start: Address) -> Option<Span<T>> {
         self.0.get(&start).copied()
     }
 
     /// The range that an address is in.
-    pub(crate) fn at(&self, address: u64) -> Option<(u64, Span<T>)> {
+    pub(crate) fn at(&self, address: Address) -> Option<(Address, Span<T>)> {
         let (start, span) = self.0.range(..=address).next_back()?;
         (span.end > address).then_some((*start, *span))
     }
 
     /// The range that covers all of `[start, end)`.
-    pub(crate) fn covering(&self, start: u64, end: u64) -> Option<(u64, Span<T>)> {
+    pub(crate) fn covering(&self, start: Address, end: Address) -> Option<(Address, Span<T>)> {
         self.at(start).filter(|(_, span)| span.end >= end)
     }
 
     /// The last range that shares a byte with `[start, end)`.
-    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Option<(u64, Span<T>)> {
+    pub(crate) fn overlapping(&self, start: Address, end: Address) -> Option<(Address, Span<T>)> {
         let (other, span) = self.0.range(..end).next_back()?;
         (span.end > start && end > start).then_some((*other, *span))
     }
 
     /// Adds a range that overlaps no other and joins it with its neighbours where their values say so.
-    pub(crate) fn insert(&mut self, start: u64, span: Span<T>) {
+    pub(crate) fn insert(&mut self, start: Address, span: Span<T>) {
         let (mut start, mut span) = (start, span);
         let before = self.0.range(..start).next_back().map(|(at, before)| (*at, *before));
         let after = self.0.get(&span.end).copied().filter(|after| span.value.joins(&after.value));
@@ -78,12 +80,12 @@ impl<T: RangeValue> Ranges<T> {
     }
 
     /// Adds a range that overlaps no other, and joins it to none.
-    pub(crate) fn insert_apart(&mut self, start: u64, span: Span<T>) {
+    pub(crate) fn insert_apart(&mut self, start: Address, span: Span<T>) {
         self.0.insert(start, span);
     }
 
     /// Adds what of a range no other range covers, in as many pieces as it takes.
-    pub(crate) fn insert_in_gaps(&mut self, start: u64, span: Span<T>) {
+    pub(crate) fn insert_in_gaps(&mut self, start: Address, span: Span<T>) {
         let mut from = self.at(start).map_or(start, |(_, covering)| covering.end);
         while from < span.end {
             let next = self.0.range(from..span.end).next().map(|(at, piece)| (*at, piece.end));
@@ -96,19 +98,19 @@ impl<T: RangeValue> Ranges<T> {
     }
 
     /// Removes the range that begins at an address.
-    pub(crate) fn remove(&mut self, start: u64) -> Option<Span<T>> {
+    pub(crate) fn remove(&mut self, start: Address) -> Option<Span<T>> {
         self.0.remove(&start)
     }
 
     /// Removes every range that begins in `[start, end)`.
-    pub(crate) fn remove_beginning_in(&mut self, start: u64, end: u64) {
+    pub(crate) fn remove_beginning_in(&mut self, start: Address, end: Address) {
         while let Some(at) = self.0.range(start..end.max(start)).next().map(|(at, _)| *at) {
             self.0.remove(&at);
         }
     }
 
     /// Removes `[start, end)` from every range that covers a part of it.
-    pub(crate) fn carve(&mut self, start: u64, end: u64) {
+    pub(crate) fn carve(&mut self, start: Address, end: Address) {
         while let Some((from, span)) = self.overlapping(start, end) {
             self.0.remove(&from);
             if from < start {
@@ -143,19 +145,19 @@ mod tests {
                 let start = random(&mut seed, 40);
                 let end = start + random(&mut seed, 15);
                 if random(&mut seed, 3) == 0 {
-                    ranges.carve(start, end);
+                    ranges.carve(Address(start), Address(end));
                     bytes.0.retain(|at, _| !(start..end).contains(at));
                 } else {
-                    ranges.insert_in_gaps(start, Span { end, value });
+                    ranges.insert_in_gaps(Address(start), Span { end: Address(end), value });
                     (start..end).for_each(|at| {
                         bytes.0.entry(at).or_insert(value);
                     });
                 }
                 for address in 0..60 {
-                    let found = ranges.at(address).map(|(_, span)| span.value);
+                    let found = ranges.at(Address(address)).map(|(_, span)| span.value);
                     assert_eq!(found, bytes.0.get(&address).copied(), "{address} in {ranges:?}");
                     let any = bytes.0.range(address..address + 4).next().is_some();
-                    assert_eq!(ranges.overlapping(address, address + 4).is_some(), any);
+                    assert_eq!(ranges.overlapping(Address(address), Address(address + 4)).is_some(), any);
                 }
             }
         }
@@ -174,13 +176,13 @@ mod tests {
     fn neighbours_with_one_value_are_one_range() {
         let mut ranges = Ranges::default();
         for (start, end, value) in [(0, 2, 1), (4, 6, 1), (6, 8, 2), (2, 4, 1)] {
-            ranges.insert(start, Span { end, value: Joined(value) });
+            ranges.insert(Address(start), Span { end: Address(end), value: Joined(value) });
         }
-        let all: Vec<_> = ranges.iter().map(|(start, span)| (start, span.end, span.value.0)).collect();
+        let all: Vec<_> = ranges.iter().map(|(start, span)| (start.0, span.end.0, span.value.0)).collect();
         assert_eq!(all, [(0, 6, 1), (6, 8, 2)]);
-        assert_eq!(ranges.covering(1, 6).map(|(start, _)| start), Some(0));
-        assert_eq!(ranges.covering(1, 7), None);
-        ranges.remove_beginning_in(1, 7);
-        assert_eq!((ranges.get(6), ranges.get(0).is_some()), (None, true));
+        assert_eq!(ranges.covering(Address(1), Address(6)).map(|(start, _)| start), Some(Address(0)));
+        assert_eq!(ranges.covering(Address(1), Address(7)), None);
+        ranges.remove_beginning_in(Address(1), Address(7));
+        assert_eq!((ranges.get(Address(6)), ranges.get(Address(0)).is_some()), (None, true));
     }
 }

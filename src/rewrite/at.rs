@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::trace::Trace;
 use crate::{
-    event::{Action, DeviceId},
+    event::{Action, Address, DeviceId},
     history::{
         DeviceRange, FinalBlock, FinalState, Joining, Origin, Ranges, active_blocks, insert_free, pool_id,
         undo_segment_event,
@@ -87,11 +87,11 @@ impl Before {
 
 struct Undone {
     ranges: Ranges<DeviceRange>,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<Address, Held>,
     /// The segment events that were undone; ranges have their numbers.
     of_segments: Vec<TraceEntry>,
     /// The alloc or segment_alloc of what is not in the file's segments any more.
-    births: FxHashMap<(bool, u64), Option<TraceEntry>>,
+    births: FxHashMap<(bool, Address), Option<TraceEntry>>,
     block_shape: ShapeId,
 }
 
@@ -113,7 +113,7 @@ impl Undone {
     }
 
     fn undo(&mut self, trace: Trace<'_>, n_events: usize) {
-        let mut before: FxHashMap<u64, Before> = FxHashMap::default();
+        let mut before: FxHashMap<Address, Before> = FxHashMap::default();
         let of_segments = &mut self.of_segments;
         trace.each(n_events..usize::MAX, |entry| match entry.action {
             Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
@@ -212,7 +212,7 @@ impl Undone {
     }
 
     /// The blocks in use in a range, with their stacks and a rounding that fits.
-    fn blocks(&self, start: u64, end: u64) -> Vec<Block> {
+    fn blocks(&self, start: Address, end: Address) -> Vec<Block> {
         let inside: Vec<&Held> = self.held.range(start..end).map(|(_, held)| held).collect();
         let mut blocks = Vec::with_capacity(inside.len());
         for (nth, held) in inside.iter().enumerate() {
@@ -232,7 +232,7 @@ impl Undone {
     }
 
     /// The blocks with free ones between them.
-    fn fill(&self, start: u64, end: u64, blocks: Vec<Block>) -> Vec<Block> {
+    fn fill(&self, start: Address, end: Address, blocks: Vec<Block>) -> Vec<Block> {
         let mut filled = Vec::with_capacity(2 * blocks.len() + 1);
         let mut at = start;
         let free = |address, size| Block {
@@ -247,7 +247,7 @@ impl Undone {
             if block.address > at {
                 filled.push(free(at, block.address - at));
             }
-            at = block.address + block.size;
+            at = block.address.offset(block.size);
             filled.push(block);
         }
         if at < end {

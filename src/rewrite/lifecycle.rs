@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::{edits::Edits, mold::Mold, trace_end::TraceEnd};
 use crate::{
-    event::Action,
+    event::{Action, Address},
     history::{DeviceRange, FinalBlock, Live, Origin, Places, Ranges, Span},
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
@@ -25,7 +25,7 @@ const UNMAPPED: &str = "added the segment_free or segment_unmap that was left ou
 /// A block in use, as the trace records it.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    end: u64,
+    end: Address,
     /// As its first entry has it, which lies far back.
     size: u64,
     /// The entry that began it.
@@ -61,7 +61,7 @@ struct Forward<'a, 'b> {
     edits: Edits,
     open: Live<'a, Open>,
     /// The last entry of every address.
-    last: FxHashMap<u64, usize>,
+    last: FxHashMap<Address, usize>,
     /// What the trace itself got from the device.
     ranges: Ranges<DeviceRange>,
 }
@@ -93,7 +93,7 @@ impl Forward<'_, '_> {
         self.last.insert(entry.address, index);
     }
 
-    fn request(&mut self, index: usize, end: u64) {
+    fn request(&mut self, index: usize, end: Address) {
         let address = self.trace[index].address;
         match self.open.get_mut(address) {
             Some(open) if open.requested.is_none() => {
@@ -109,7 +109,7 @@ impl Forward<'_, '_> {
         }
     }
 
-    fn finish(&mut self, index: usize, end: u64) {
+    fn finish(&mut self, index: usize, end: Address) {
         let address = self.trace[index].address;
         match self.open.remove(address) {
             Some(open) => {
@@ -145,7 +145,7 @@ impl Forward<'_, '_> {
     }
 
     /// Ends what is in use in a range that the entry of that number needs.
-    fn close_all(&mut self, start: u64, end: u64, index: usize) {
+    fn close_all(&mut self, start: Address, end: Address, index: usize) {
         while let Some((address, open)) = self.open.last_below(start, end).map(|(at, open)| (at, *open)) {
             if open.end <= start {
                 return;
@@ -156,7 +156,7 @@ impl Forward<'_, '_> {
     }
 
     /// Ends a block in front of an entry, or behind all.
-    fn close(&mut self, address: u64, open: Open, index: Option<usize>) {
+    fn close(&mut self, address: Address, open: Open, index: Option<usize>) {
         let pattern = &self.trace[open.first];
         let mut entry = |action| self.mold.entry(pattern, action, address, pattern.size, None);
         let completed = entry(Action::FreeCompleted);
@@ -173,7 +173,7 @@ impl Forward<'_, '_> {
 
     /// Brings every address to its state in the segments.
     fn end_blocks(&mut self, end: &TraceEnd<'_>) {
-        let open: Vec<(u64, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
+        let open: Vec<(Address, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
         for (address, open) in open.iter().copied() {
             match (open.requested, end.state.state(address)) {
                 (None, Some(BlockState::ActiveAllocated))
@@ -243,12 +243,12 @@ impl Forward<'_, '_> {
         }
     }
 
-    fn range_ends(&mut self, start: u64, end: u64) {
+    fn range_ends(&mut self, start: Address, end: Address) {
         self.ranges.carve(start, end);
     }
 
     /// The end of a range in front of an entry.
-    fn unmap(&mut self, start: u64, end: u64, span: Span<DeviceRange>, index: usize) {
+    fn unmap(&mut self, start: Address, end: Address, span: Span<DeviceRange>, index: usize) {
         let Origin::Entry(first) = span.value.origin else { return };
         let action = if span.value.is_expandable { Action::SegmentUnmap } else { Action::SegmentFree };
         self.close_all(start, end, index);

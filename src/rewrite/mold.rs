@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::Action,
+    event::{Action, Address},
     snapshot::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
 };
 
@@ -28,7 +28,7 @@ impl<'a> Mold<'a> {
         &mut self,
         pattern: &TraceEntry,
         action: Action,
-        address: u64,
+        address: Address,
         size: u64,
         stack: Option<StackIndex>,
     ) -> TraceEntry {

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::{change::Changes, trace_end::TraceEnd};
 use crate::{
-    event::Action,
+    event::{Action, Address},
     inventory::BlockState,
     snapshot::{Field, Shapes, TraceEntry},
 };
@@ -41,7 +41,7 @@ pub(super) fn fix(
 
 /// How many steps of the addresses are impossible (invariants 21, 23 and 26).
 fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
-    let mut last: FxHashMap<(bool, u64), &TraceEntry> = FxHashMap::default();
+    let mut last: FxHashMap<(bool, Address), &TraceEntry> = FxHashMap::default();
     let mut n = 0;
     for entry in trace {
         let Some(action) = entry.action else { continue };

@@ -12,7 +12,7 @@ use super::{
     trace_end::TraceEnd,
 };
 use crate::{
-    event::Action,
+    event::{Action, Address},
     history::{DeviceRange, Live, Origin, Places, Ranges, Span},
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
@@ -30,7 +30,7 @@ const SEGMENT_BYTES: u64 = 2 << 20;
 /// A block in use at one point.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    end: u64,
+    end: Address,
     /// The entry of its alloc, if the trace has it.
     born: Option<usize>,
     /// The entry of its request to be freed, unless that is undone.
@@ -75,9 +75,9 @@ struct Births {
     /// By entry: the life that it completes.
     completed: Vec<Life>,
     /// The lives that do not end.
-    open: FxHashMap<u64, Life>,
+    open: FxHashMap<Address, Life>,
     /// The last `segment_alloc` of every address before an entry, by `segment_free`; and at the end.
-    segments: FxHashMap<u64, usize>,
+    segments: FxHashMap<Address, usize>,
     segment_of_free: FxHashMap<usize, usize>,
 }
 
@@ -119,7 +119,7 @@ struct Rewind<'a, 'b> {
     ranges: Ranges<DeviceRange>,
     held: Live<'a, Held>,
     /// The segments made here, by where they begin.
-    synthetic: FxHashMap<u64, InsertionId>,
+    synthetic: FxHashMap<Address, InsertionId>,
 }
 
 impl Rewind<'_, '_> {
@@ -141,14 +141,14 @@ impl Rewind<'_, '_> {
     }
 
     /// The last block in use that shares a byte with a range.
-    fn held_in(&self, start: u64, end: u64) -> Option<(u64, Held)> {
+    fn held_in(&self, start: Address, end: Address) -> Option<(Address, Held)> {
         let (address, held) = self.held.last_below(start, end)?;
         (held.end > start && end > start).then_some((address, *held))
     }
 
     /// Makes room for what was in a range before the entry of that number: blocks
     /// without a beginning begin right behind it. False if one began before.
-    fn clear(&mut self, start: u64, end: u64, index: usize) -> bool {
+    fn clear(&mut self, start: Address, end: Address, index: usize) -> bool {
         let mut at = end;
         if self.held_in(start, end).is_none() {
             return true;
@@ -193,12 +193,14 @@ impl Rewind<'_, '_> {
     }
 
     /// Whether a range is in a segment, or fits into one that was not recorded.
-    fn is_inside(&mut self, start: u64, end: u64, index: usize) -> bool {
+    fn is_inside(&mut self, start: Address, end: Address, index: usize) -> bool {
         if self.ranges.covering(start, end).is_some() {
             return true;
         }
-        let (mut from, mut until) =
-            (start - start % SEGMENT_BYTES, end.checked_next_multiple_of(SEGMENT_BYTES).unwrap_or(end));
+        let (mut from, mut until) = (
+            Address(start.0 - start.0 % SEGMENT_BYTES),
+            end.0.checked_next_multiple_of(SEGMENT_BYTES).map_or(end, Address),
+        );
         while let Some((other, span)) = self.ranges.overlapping(from, until) {
             match self.synthetic.get(&other) {
                 // One that was made here before grows: it has no end of its own yet.
@@ -220,7 +222,14 @@ impl Rewind<'_, '_> {
         true
     }
 
-    fn grow(&mut self, at: u64, span: Span<DeviceRange>, id: InsertionId, start: u64, end: u64) -> bool {
+    fn grow(
+        &mut self,
+        at: Address,
+        span: Span<DeviceRange>,
+        id: InsertionId,
+        start: Address,
+        end: Address,
+    ) -> bool {
         let (from, until) = (at.min(start), span.end.max(end));
         self.ranges.remove(at);
         if self.ranges.overlapping(from, until).is_some() {
@@ -278,7 +287,7 @@ impl Rewind<'_, '_> {
     }
 
     /// A segment whose beginning the trace does not have begins right behind an entry.
-    fn begin_segment(&mut self, start: u64, span: Span<DeviceRange>, index: usize) -> bool {
+    fn begin_segment(&mut self, start: Address, span: Span<DeviceRange>, index: usize) -> bool {
         let is_born = match span.value.origin {
             Origin::Segment(_) => self.births.segments.contains_key(&start),
             Origin::Entry(entry) => self.births.segment_of_free.contains_key(&entry),
@@ -297,6 +306,6 @@ impl Rewind<'_, '_> {
     }
 }
 
-fn range(entry: &TraceEntry) -> (u64, u64) {
+fn range(entry: &TraceEntry) -> (Address, Address) {
     (entry.address, entry.address.saturating_add(entry.size))
 }

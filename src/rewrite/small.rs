@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::at::count;
 use crate::{
-    event::Action,
+    event::{Action, Address},
     inventory::BlockState,
     snapshot::{Block, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
 };
@@ -82,7 +82,7 @@ impl SnapshotSource for Large<'_> {
 /// Which lives of blocks are kept, as their events come.
 struct Lives {
     /// Whether the life that an address is in is kept: its first event decides.
-    open: FxHashMap<u64, bool>,
+    open: FxHashMap<Address, bool>,
     min_bytes: u64,
 }
 

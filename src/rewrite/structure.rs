@@ -2,6 +2,7 @@
 
 use super::change::Changes;
 use crate::{
+    event::Address,
     inventory::BlockState,
     snapshot::{
         Block, Field, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, TopLevel,
@@ -44,7 +45,7 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
 
 fn is_placed(segment: &Segment) -> bool {
     // A bit pattern beyond 63 bits is an address that PyTorch's C++ writer made negative.
-    segment.address < 1 << 63
+    segment.address < Address(1 << 63)
 }
 
 fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
+    event::Address,
     history::{DeviceRange, FinalState, Ranges, final_ranges},
     snapshot::{Segment, Shapes, has_requested_size},
 };
@@ -15,7 +16,7 @@ pub(super) struct TraceEnd<'a> {
     /// The ranges of the segments; one that overlaps an earlier one is left out.
     pub(super) ranges: Ranges<DeviceRange>,
     /// By address, the requested bytes of the blocks in use whose file has them.
-    requested_bytes: FxHashMap<u64, u64>,
+    requested_bytes: FxHashMap<Address, u64>,
 }
 
 impl<'a> TraceEnd<'a> {
@@ -31,7 +32,7 @@ impl<'a> TraceEnd<'a> {
 
     /// The bytes that the program requested for the block in use at an address; `None` if its file
     /// does not have them.
-    pub(super) fn requested_bytes(&self, address: u64) -> Option<u64> {
+    pub(super) fn requested_bytes(&self, address: Address) -> Option<u64> {
         self.requested_bytes.get(&address).copied().filter(|bytes| *bytes > 0)
     }
 }

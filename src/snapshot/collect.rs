@@ -135,7 +135,7 @@ impl Collector {
             let stack = self.stack(segment.stack);
             self.snapshot.segments.push(Segment {
                 device: take.device.into(),
-                address: segment.address.0,
+                address: segment.address,
                 total_size: segment.size_bytes,
                 allocated_size: sum_of(|block| block.size_bytes, is_allocated),
                 active_size: segment.active_bytes(),
@@ -153,7 +153,7 @@ impl Collector {
 
     fn block(&self, block: &InventoryBlock) -> Block {
         Block {
-            address: block.address.0,
+            address: block.address,
             size: block.size_bytes,
             requested_size: block.requested_bytes,
             state: Some(block.state),

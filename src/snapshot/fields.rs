@@ -135,7 +135,7 @@ impl Record for TraceEntry {
     fn field(&self, field: Field) -> FieldRef<'_> {
         match field {
             Field::Action => FieldRef::Word(Word::Action(self.action)),
-            Field::Addr | Field::DeviceFree => FieldRef::Uint(self.address),
+            Field::Addr | Field::DeviceFree => FieldRef::Uint(self.address.0),
             Field::Size => FieldRef::Uint(self.size),
             Field::Stream => FieldRef::Int(self.stream.0),
             Field::TimeUs => FieldRef::Int(self.time_us),
@@ -150,7 +150,7 @@ impl Fill for TraceEntry {
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
             Field::Action => FieldMut::Action(&mut self.action),
-            Field::Addr | Field::DeviceFree => FieldMut::Uint(&mut self.address),
+            Field::Addr | Field::DeviceFree => FieldMut::Uint(&mut self.address.0),
             Field::Size => FieldMut::Uint(&mut self.size),
             Field::Stream => FieldMut::Int(&mut self.stream.0),
             Field::TimeUs => FieldMut::Int(&mut self.time_us),
@@ -173,7 +173,7 @@ impl Record for Block {
     #[inline(always)]
     fn field(&self, field: Field) -> FieldRef<'_> {
         match field {
-            Field::Address => FieldRef::Uint(self.address),
+            Field::Address => FieldRef::Uint(self.address.0),
             Field::Size => FieldRef::Uint(self.size),
             Field::RequestedSize => FieldRef::Uint(self.requested_size),
             Field::State => FieldRef::Word(Word::State(self.state)),
@@ -187,7 +187,7 @@ impl Fill for Block {
 
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
-            Field::Address => FieldMut::Uint(&mut self.address),
+            Field::Address => FieldMut::Uint(&mut self.address.0),
             Field::Size => FieldMut::Uint(&mut self.size),
             Field::RequestedSize => FieldMut::Uint(&mut self.requested_size),
             Field::State => FieldMut::State(&mut self.state),
@@ -209,7 +209,7 @@ impl Record for Segment {
     fn field(&self, field: Field) -> FieldRef<'_> {
         match field {
             Field::Device => FieldRef::Int(self.device.0),
-            Field::Address => FieldRef::Uint(self.address),
+            Field::Address => FieldRef::Uint(self.address.0),
             Field::TotalSize => FieldRef::Uint(self.total_size),
             Field::AllocatedSize => FieldRef::Uint(self.allocated_size),
             Field::ActiveSize => FieldRef::Uint(self.active_size),
@@ -230,7 +230,7 @@ impl Fill for Segment {
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
             Field::Device => FieldMut::Int(&mut self.device.0),
-            Field::Address => FieldMut::Uint(&mut self.address),
+            Field::Address => FieldMut::Uint(&mut self.address.0),
             Field::TotalSize => FieldMut::Uint(&mut self.total_size),
             Field::AllocatedSize => FieldMut::Uint(&mut self.allocated_size),
             Field::ActiveSize => FieldMut::Uint(&mut self.active_size),

@@ -19,6 +19,14 @@ use super::{
     stack_table::StackIndex,
     value::{Text, Value},
 };
+use crate::event::Address;
+
+/// As a plain integer, as in a snapshot file.
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,7 +2,7 @@
 
 use super::{shape::ShapeId, stack_table::StackIndex, value::Text};
 use crate::{
-    event::{Action, DeviceId, PoolId, StreamId},
+    event::{Action, Address, DeviceId, PoolId, StreamId},
     inventory::{BlockState, PoolKind},
 };
 
@@ -12,8 +12,8 @@ use crate::{
 /// its field at the default; [`Shape::has`](super::raw::Shape::has) distinguishes the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceEntry {
-    /// Where, in bytes; for `oom` the device's free bytes.
-    pub address: u64,
+    /// Where its memory begins; for `oom` see [`TraceEntry::device_free_bytes`].
+    pub address: Address,
     /// How much, in bytes.
     pub size: u64,
     /// On which stream.
@@ -28,10 +28,18 @@ pub struct TraceEntry {
     pub action: Option<Action>,
 }
 
+impl TraceEntry {
+    /// The device's free bytes, for an `oom`, whose record has them in place of an address.
+    #[must_use]
+    pub fn device_free_bytes(&self) -> u64 {
+        self.address.0
+    }
+}
+
 impl Default for TraceEntry {
     fn default() -> Self {
         TraceEntry {
-            address: 0,
+            address: Address(0),
             size: 0,
             stream: StreamId::DEFAULT,
             time_us: 0,
@@ -48,7 +56,7 @@ pub struct Segment {
     /// The device's ordinal; -1 for pinned host memory.
     pub device: DeviceId,
     /// Where it begins.
-    pub address: u64,
+    pub address: Address,
     /// Bytes in all.
     pub total_size: u64,
     /// Bytes in blocks that the program holds, as the file has it.
@@ -77,7 +85,7 @@ pub struct Segment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Block {
     /// Where it begins.
-    pub address: u64,
+    pub address: Address,
     /// Its size after rounding.
     pub size: u64,
     /// The requested bytes; stale in an inactive block.

@@ -57,7 +57,7 @@ impl TapeSnapshot {
     fn entry(&self, Entry { event, time_us, context, .. }: Entry) -> TraceEntry {
         let stack = self.stacks.get(event.stack);
         TraceEntry {
-            address: event.address.0,
+            address: event.address,
             size: event.size_bytes,
             stream: event.stream,
             time_us: i64::try_from(time_us).unwrap_or(i64::MAX),

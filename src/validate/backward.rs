@@ -11,7 +11,7 @@ use super::{
     place::EntryPlace,
 };
 use crate::{
-    event::Action,
+    event::{Action, Address},
     finding::{Report, Rule},
     history::{
         DeviceRange, Joining, Live, Obstacle, Origin, Places, Ranges, insert_free, undo_segment_event,
@@ -22,7 +22,7 @@ use crate::{
 /// A block in use at one point of the replay.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    end: u64,
+    end: Address,
     /// Its size with rounding; requested bytes if that is not known.
     size: u64,
     is_rounded: bool,
@@ -103,7 +103,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn hold(&mut self, address: u64, held: Held) {
+    fn hold(&mut self, address: Address, held: Held) {
         if let Some(old) = self.held.insert(address, held) {
             self.uncount(old);
         }
@@ -111,7 +111,7 @@ impl<'a> Replay<'a> {
         self.n_unrounded += u64::from(!held.is_rounded);
     }
 
-    fn release(&mut self, address: u64) {
+    fn release(&mut self, address: Address) {
         if let Some(held) = self.held.remove(address) {
             self.uncount(held);
         }
@@ -141,7 +141,7 @@ impl<'a> Replay<'a> {
         self.check_inside(life, end, told);
     }
 
-    fn check_inside(&mut self, life: Life, end: u64, at: EntryPlace) {
+    fn check_inside(&mut self, life: Life, end: Address, at: EntryPlace) {
         match self.ranges.covering(life.address, end) {
             None => {
                 self.is_outside = true;
@@ -159,13 +159,13 @@ impl<'a> Replay<'a> {
     }
 
     /// The last block that shares a byte with a range.
-    fn held_in(&self, start: u64, end: u64) -> Option<(u64, Held)> {
+    fn held_in(&self, start: Address, end: Address) -> Option<(Address, Held)> {
         let (address, held) = self.held.last_below(start, end)?;
         (held.end > start && end > start).then_some((address, *held))
     }
 
     /// Before the segment was there nothing can have been in it: rule 27.
-    fn check_empty(&mut self, start: u64, end: u64, at: EntryPlace) {
+    fn check_empty(&mut self, start: Address, end: Address, at: EntryPlace) {
         if let Some((address, _)) = self.held_in(start, end) {
             self.is_outside = true;
             let what = "is live before this segment is there; the viewer's state history throws";

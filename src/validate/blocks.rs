@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
     fn sizes(&mut self, block: &Block, place: BlockPlace, is_paged: bool, report: &mut Report) {
         let facts = self.table.facts(block.shape);
         let counts = [
-            (Field::Address, block.address),
+            (Field::Address, block.address.0),
             (Field::Size, block.size),
             (Field::RequestedSize, block.requested_size),
         ];

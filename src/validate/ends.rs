@@ -12,7 +12,7 @@ use super::{
     memory::{ActiveBlock, DeviceMemory},
 };
 use crate::{
-    event::Action,
+    event::{Action, Address},
     finding::{Report, Rule},
     inventory::BlockState,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// Rules 23 and 24.
 pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) {
     let (mut n_unnamed, mut unnamed_bytes) = (0u64, 0u64);
-    let mut active: FxHashMap<u64, BlockState> = FxHashMap::default();
+    let mut active: FxHashMap<Address, BlockState> = FxHashMap::default();
     for block in &memory.active {
         active.insert(block.address, block.state);
         match forward.spots.get(&block.address) {
@@ -89,7 +89,7 @@ fn check_block(forward: &Forward<'_>, block: &ActiveBlock, spot: Spot, report: &
 }
 
 /// Rule 23 the other way round, in the order of the trace.
-fn check_missing(forward: &Forward<'_>, active: &FxHashMap<u64, BlockState>, report: &mut Report) {
+fn check_missing(forward: &Forward<'_>, active: &FxHashMap<Address, BlockState>, report: &mut Report) {
     for (index, life) in forward.lives.iter().enumerate() {
         let address = life.address;
         let Some(spot) = forward.spots.get(&address) else { continue };

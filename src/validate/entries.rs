@@ -15,7 +15,7 @@ use super::{
     values::{MAX_EXACT, is_exact},
 };
 use crate::{
-    event::Action,
+    event::{Action, Address},
     finding::{Report, Rule, Severity},
     snapshot::{Field, Shape, Snapshot, TraceEntry, schema},
 };
@@ -290,7 +290,7 @@ fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut 
 
 fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPlace, report: &mut Report) {
     if action == Action::Snapshot {
-        if entry.address != 0 {
+        if entry.address != Address(0) {
             let address = entry.address;
             report.error(
                 Rule::SnapshotEntries,
@@ -303,7 +303,7 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
         }
         return;
     }
-    if entry.address == 0 && action != Action::Oom {
+    if entry.address == Address(0) && action != Action::Oom {
         report.warning(Rule::EntryKeys, at, format_args!("`{}` at address 0", action.name()));
     }
     if entry.size == 0 {
@@ -314,7 +314,7 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
 /// Rule 4 for the fields.
 fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) {
     let address = if facts.has(Field::DeviceFree) { "device_free" } else { "addr" };
-    for (name, count) in [(address, entry.address), ("size", entry.size)] {
+    for (name, count) in [(address, entry.address.0), ("size", entry.size)] {
         if count > MAX_EXACT && (facts.has(Field::Addr) || facts.has(Field::DeviceFree) || name == "size") {
             report.error(
                 Rule::Integers,

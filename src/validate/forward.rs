@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::place::{EntryPlace, TracePlace};
 use crate::{
-    event::{Action, StreamId},
+    event::{Action, Address, StreamId},
     finding::{Report, Rule},
     snapshot::TraceEntry,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// One use of an address, from its alloc to its free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
-    pub(super) address: u64,
+    pub(super) address: Address,
     /// The requested bytes.
     pub(super) size: u64,
     pub(super) stream: StreamId,
@@ -85,7 +85,7 @@ pub(super) struct Forward<'a> {
     pub(super) lives: Vec<Life>,
     /// By entry.
     pub(super) changes: Vec<Change>,
-    pub(super) spots: FxHashMap<u64, Spot>,
+    pub(super) spots: FxHashMap<Address, Spot>,
     pub(super) tally: Tally,
 }
 

@@ -1,14 +1,14 @@
 //! The memory of one device at the end of its trace, as its segments describe it.
 
 use super::place::{BlockPlace, SegmentPlace};
-use crate::{event::StreamId, inventory::BlockState};
+use crate::{event::Address, event::StreamId, inventory::BlockState};
 
 /// A segment, as far as the replays need it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) place: SegmentPlace,
-    pub(super) start: u64,
-    pub(super) end: u64,
+    pub(super) start: Address,
+    pub(super) end: Address,
     pub(super) stream: StreamId,
     pub(super) is_expandable: bool,
 }
@@ -17,7 +17,7 @@ pub(super) struct Range {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveBlock {
     pub(super) place: BlockPlace,
-    pub(super) address: u64,
+    pub(super) address: Address,
     pub(super) size: u64,
     /// `None` in dumps of PyTorch 2.0.
     pub(super) requested_size: Option<u64>,

@@ -141,7 +141,7 @@ impl Check<'_> {
     fn numbers(&mut self, segment: &Segment, place: SegmentPlace) {
         let facts = self.table.facts(segment.shape);
         let counts = [
-            (Field::Address, segment.address),
+            (Field::Address, segment.address.0),
             (Field::TotalSize, segment.total_size),
             (Field::AllocatedSize, segment.allocated_size),
             (Field::ActiveSize, segment.active_size),

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    event::{Action, DeviceId, PoolId, StreamId},
+    event::{Action, Address, DeviceId, PoolId, StreamId},
     history::{FinalBlock, FinalState, JITTER_US, Places, change, first_disorder},
     inventory::BlockState,
     snapshot::{Snapshot, StackTable, TraceEntry},
@@ -212,7 +212,7 @@ impl Reader<'_> {
         }
     }
 
-    fn is_pending_at_end(&self, address: u64) -> bool {
+    fn is_pending_at_end(&self, address: Address) -> bool {
         self.end.state(address) == Some(BlockState::ActivePendingFree)
     }
 

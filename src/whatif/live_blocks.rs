@@ -2,6 +2,7 @@
 
 use super::step::SlotIndex;
 use crate::{
+    event::Address,
     history::{Contradiction, Extent, Forward, Live, Places, Step},
     snapshot::TraceEntry,
 };
@@ -22,13 +23,13 @@ pub(super) struct LiveBlocks<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveBlock {
     pub(super) bytes: u64,
-    end: u64,
+    end: Address,
     pub(super) slot: SlotIndex,
     pub(super) is_pending: bool,
 }
 
 impl Extent for LiveBlock {
-    fn end(&self) -> u64 {
+    fn end(&self) -> Address {
         self.end
     }
 }
@@ -116,7 +117,7 @@ impl<'a> LiveBlocks<'a> {
     }
 
     /// Completes the free of a block without an entry.
-    pub(super) fn complete_unrecorded(&mut self, address: u64) {
+    pub(super) fn complete_unrecorded(&mut self, address: Address) {
         if let Some(live) = self.live.remove(address) {
             self.walk.close(address);
             self.vacant.push(live.slot);
@@ -136,12 +137,12 @@ impl<'a> LiveBlocks<'a> {
         Ok(slot)
     }
 
-    pub(super) fn get(&self, address: u64) -> Option<LiveBlock> {
+    pub(super) fn get(&self, address: Address) -> Option<LiveBlock> {
         self.live.get(address).copied()
     }
 
     /// Whether an entry of a block has this address.
-    pub(super) fn knows(&self, address: u64) -> bool {
+    pub(super) fn knows(&self, address: Address) -> bool {
         self.walk.spot(address).is_some()
     }
 
@@ -156,12 +157,16 @@ impl<'a> LiveBlocks<'a> {
     }
 
     /// The blocks that are live or pending at the end of the trace, by address.
-    pub(super) fn live(&self) -> impl Iterator<Item = (u64, LiveBlock)> {
+    pub(super) fn live(&self) -> impl Iterator<Item = (Address, LiveBlock)> {
         self.live.iter().map(|(address, live)| (address, *live))
     }
 }
 
-fn end(entry: &TraceEntry) -> Checked<u64> {
+fn end(entry: &TraceEntry) -> Checked<Address> {
     let TraceEntry { address, size: bytes, .. } = *entry;
-    address.checked_add(bytes).ok_or_else(|| format!("{bytes} bytes at {address:#x} do not fit"))
+    address
+        .0
+        .checked_add(bytes)
+        .map(Address)
+        .ok_or_else(|| format!("{bytes} bytes at {address:#x} do not fit"))
 }

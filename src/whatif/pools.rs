@@ -1,7 +1,7 @@
 //! Which private pool a request went to, which older traces do not say themselves.
 
 use crate::{
-    event::{DeviceId, PoolId},
+    event::{Address, DeviceId, PoolId},
     history::{change, pool_of_entry, segments_of},
     snapshot::{Snapshot, TraceEntry},
 };
@@ -10,7 +10,7 @@ use crate::{
 pub(super) struct Pools {
     pub(super) ids: Vec<PoolId>,
     /// Segments of private pools at the end: start, end, pool, and the last entry that gave any of it back.
-    held: Vec<(u64, u64, u16, Option<usize>)>,
+    held: Vec<(Address, Address, u16, Option<usize>)>,
     /// Whether entries say it themselves (PyTorch 2.12 and later).
     is_told: bool,
 }
@@ -62,7 +62,7 @@ impl Pools {
         }
         let before = self.held.partition_point(|(start, ..)| *start <= entry.address);
         let held = before.checked_sub(1).map(|index| self.held[index]);
-        let stands = |(_, end, _, last): &(u64, u64, u16, Option<usize>)| {
+        let stands = |(_, end, _, last): &(Address, Address, u16, Option<usize>)| {
             entry.address < *end && last.is_none_or(|last| at > last)
         };
         held.filter(stands).map_or(0, |(_, _, number, _)| number)

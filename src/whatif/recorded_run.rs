@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     allocator::Settings,
-    event::{Action, DeviceId, StreamId},
+    event::{Action, Address, DeviceId, StreamId},
     history::{reserved_at_start, reserved_peak, segments_of},
     snapshot::{Snapshot, TraceEntry, Value},
     torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
@@ -33,8 +33,8 @@ pub struct RecordedRun {
 /// Where segments and expandable ranges began, in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
-    pub(super) segments: Vec<u64>,
-    pub(super) ranges: Vec<u64>,
+    pub(super) segments: Vec<Address>,
+    pub(super) ranges: Vec<Address>,
     /// A device on which these ranges lie apart, if that bounds it.
     pub(super) total_bytes: Option<u64>,
 }
@@ -147,7 +147,7 @@ fn addresses(trace: &[TraceEntry]) -> Addresses {
 
 /// A range is an eighth larger than its device, in whole pages, so the nearest
 /// two ranges say how large the device can be.
-fn total_bytes(ranges: &[u64]) -> Option<u64> {
+fn total_bytes(ranges: &[Address]) -> Option<u64> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
     sorted.dedup();

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     allocator::Settings,
     error::Result,
-    event::Action,
+    event::{Action, Address},
     inventory::{BlockState, Inventory},
     recorder::{Context, History, Recorder},
     snapshot::{
@@ -98,8 +98,8 @@ struct Writer<'a> {
 /// The stacks of what is still there at the end, by address.
 #[derive(Default)]
 struct Origins {
-    blocks: FxHashMap<u64, StackIndex>,
-    segments: FxHashMap<u64, StackIndex>,
+    blocks: FxHashMap<Address, StackIndex>,
+    segments: FxHashMap<Address, StackIndex>,
 }
 
 impl<'a> Writer<'a> {

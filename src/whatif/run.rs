@@ -10,7 +10,7 @@ use crate::{
     allocator::{Allocation, CachingAllocator, PoolOptions, Route, Settings},
     device::Simulated,
     error::Result,
-    event::{PoolId, StreamId},
+    event::{Address, PoolId, StreamId},
     recorder::Recorder,
 };
 
@@ -191,8 +191,8 @@ impl<'a> Run<'a> {
     }
 
     /// Where a slot's block is, while one is there.
-    pub(super) fn address(&self, slot: SlotIndex) -> Option<u64> {
-        self.slots[slot as usize].as_ref().map(|block| block.address().0)
+    pub(super) fn address(&self, slot: SlotIndex) -> Option<Address> {
+        self.slots[slot as usize].as_ref().map(Allocation::address)
     }
 
     fn take(&mut self, slot: SlotIndex) -> Option<Allocation> {

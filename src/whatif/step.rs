@@ -1,6 +1,6 @@
 //! One thing that a program, or a stream, did; and the blocks it began with.
 
-use crate::{event::StreamId, snapshot::StackIndex};
+use crate::{event::Address, event::StreamId, snapshot::StackIndex};
 
 /// The place of a block among those that live at the same time; used again after it is free.
 pub(super) type SlotIndex = u32;
@@ -51,7 +51,7 @@ impl Step {
 /// A block that was live before the first entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prior {
-    pub(super) address: u64,
+    pub(super) address: Address,
     pub(super) bytes: u64,
     pub(super) stream: StreamId,
     pub(super) pool: u16,

@@ -159,7 +159,7 @@ fn map(segment: &SegmentLayout<'_>) -> String {
     let (start, bytes) = (segment.range.address, u128::from(segment.range.bytes.max(1)));
     let mut free = [0_u128; WIDTH as usize];
     for Gap { address, bytes: gap, .. } in &segment.gaps {
-        let from = u128::from(address - start) * u128::from(WIDTH);
+        let from = u128::from(*address - start) * u128::from(WIDTH);
         let to = from + u128::from(*gap) * u128::from(WIDTH);
         for (at, free) in free.iter_mut().enumerate() {
             let (low, high) = (at as u128 * bytes, (at as u128 + 1) * bytes);

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if options.pytorch {
         for (side, snapshot, segments) in sides {
             let addresses: Vec<u64> =
-                segments.iter().map(|index| snapshot.segments[*index].address).collect();
+                segments.iter().map(|index| snapshot.segments[*index].address.0).collect();
             writeln!(out, "only_{side} = {addresses:?}")?;
         }
         comparison.folded(&opened[0], &opened[1], |stack, bytes| folded::line(out, stack, bytes))?;

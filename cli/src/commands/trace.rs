@@ -126,18 +126,18 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
         Some(Action::Alloc) => match line.home {
             Home::Traced(segment, offset) => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
             Home::Final(segment, offset) => writeln!(out, "{name} = seg_{segment}[{offset}:{size}]"),
-            _ => writeln!(out, "{name} = MEM[{}:{size}]", entry.address),
+            _ => writeln!(out, "{name} = MEM[{}:{size}]", entry.address.0),
         },
         Some(Action::FreeRequested) => writeln!(out, "del {name} # {size}"),
         Some(Action::FreeCompleted) => writeln!(out, "# free completed for {name} {size}"),
-        Some(Action::SegmentAlloc) => writeln!(out, "{name} = cudaMalloc({}, {size})", entry.address),
+        Some(Action::SegmentAlloc) => writeln!(out, "{name} = cudaMalloc({}, {size})", entry.address.0),
         Some(Action::SegmentFree) => writeln!(out, "cudaFree({name}) # {size}"),
         Some(Action::Oom) => {
-            let free = TorchSize::of(entry.address);
+            let free = TorchSize::of(entry.device_free_bytes());
             writeln!(out, "raise OutOfMemoryError # {size} requested, {free} free in CUDA")
         }
-        Some(Action::SegmentMap) if !is_pytorch => writeln!(out, "cuMemMap({}, {size})", entry.address),
-        Some(Action::SegmentUnmap) if !is_pytorch => writeln!(out, "cuMemUnmap({}, {size})", entry.address),
+        Some(Action::SegmentMap) if !is_pytorch => writeln!(out, "cuMemMap({}, {size})", entry.address.0),
+        Some(Action::SegmentUnmap) if !is_pytorch => writeln!(out, "cuMemUnmap({}, {size})", entry.address.0),
         Some(Action::Snapshot) if !is_pytorch => writeln!(out, "# snapshot, {size} active"),
         Some(Action::Annotate) if !is_pytorch => {
             writeln!(out, "# annotate {name}: {}", opened.snapshot.user_metadata(entry))

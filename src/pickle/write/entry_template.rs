@@ -100,7 +100,7 @@ impl EntryTemplate {
         let free = out.room()?;
         // At most ten parts of 16 bytes.
         let mut at = head.copy_to(free, 0);
-        at = Short::int(i64::try_from(entry.address).ok()?).copy_to(free, at);
+        at = Short::int(i64::try_from(entry.address.0).ok()?).copy_to(free, at);
         at = self.before_size.copy_to(free, at);
         at = Short::int(i64::try_from(entry.size).ok()?).copy_to(free, at);
         at = self.middle.copy_to(free, at);

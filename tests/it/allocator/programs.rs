@@ -254,7 +254,7 @@ fn events(snapshot: &Snapshot) -> Vec<Told> {
             other => panic!("no pool id but {other:?}"),
         };
         let action = entry.action.unwrap().name();
-        (action, entry.address, entry.size, entry.stream.handle(), pool)
+        (action, entry.address.0, entry.size, entry.stream.handle(), pool)
     };
     let trace = snapshot.device_traces[0].iter();
     trace.filter(|entry| entry.action != Some(Action::Snapshot)).map(told).collect()

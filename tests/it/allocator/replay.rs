@@ -263,16 +263,16 @@ impl<D: Stage + 'static> Replay<D> {
         let stats = self.allocator.stats().flatten().into_iter().collect();
         let events = snapshot.device_traces[0]
             .iter()
-            .map(|e| (e.action.unwrap().name().to_owned(), e.address, e.size, e.stream.handle()));
+            .map(|e| (e.action.unwrap().name().to_owned(), e.address.0, e.size, e.stream.handle()));
         let segments = snapshot.segments.iter().map(|s| Segment {
-            address: s.address,
+            address: s.address.0,
             sizes: [s.total_size, s.allocated_size, s.active_size, s.requested_size],
             stream: s.stream.0,
             kind: s.kind.unwrap().name().to_owned(),
             blocks: s
                 .blocks
                 .iter()
-                .map(|b| (b.address, b.size, b.requested_size, b.state.unwrap().name().to_owned()))
+                .map(|b| (b.address.0, b.size, b.requested_size, b.state.unwrap().name().to_owned()))
                 .collect(),
         });
         Outcome { events: events.collect(), segments: segments.collect(), stats }

@@ -102,7 +102,7 @@ impl Table {
     }
 
     fn tell(&mut self, entry: &memreel::snapshot::TraceEntry) -> String {
-        let (address, bytes) = (entry.address, entry.size);
+        let (address, bytes) = (entry.address.0, entry.size);
         let short = match entry.action.unwrap().name() {
             "segment_alloc" => {
                 self.segments.push(address);

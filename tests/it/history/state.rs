@@ -144,7 +144,7 @@ fn check(snapshot: &Snapshot, history: &DeviceHistory, worlds: &[World], seed: u
         let moment = Moment(u32::try_from(n).unwrap());
         let blocks: BTreeMap<u64, (u64, bool)> = history
             .lives_at(moment)
-            .map(|life| (life.address, (life.requested_bytes, !life.is_allocated_at(moment))))
+            .map(|life| (life.address.0, (life.requested_bytes, !life.is_allocated_at(moment))))
             .collect();
         let expected: BTreeMap<u64, (u64, bool)> =
             world.blocks.iter().map(|(at, (size, is_pending, _))| (*at, (*size, *is_pending))).collect();
@@ -152,10 +152,10 @@ fn check(snapshot: &Snapshot, history: &DeviceHistory, worlds: &[World], seed: u
         for life in history.lives_at(moment) {
             let stack = line(snapshot, life.stack);
             let is_known = knows_all_stacks || !life.is_from_before() || life.until == Moment::NEVER;
-            assert_eq!(stack, is_known.then_some(world.blocks[&life.address].2), "seed {seed}, moment {n}");
+            assert_eq!(stack, is_known.then_some(world.blocks[&life.address.0].2), "seed {seed}, moment {n}");
         }
         let segments: BTreeMap<u64, u64> =
-            history.segments_at(moment).iter().map(|range| (range.address, range.bytes)).collect();
+            history.segments_at(moment).iter().map(|range| (range.address.0, range.bytes)).collect();
         assert_eq!(segments, world.segments, "seed {seed}, moment {n}");
         let (at, totals) = all.next().unwrap();
         assert_eq!((at, totals), (moment, history.totals_at(moment)));

@@ -171,7 +171,7 @@ fn out_of_memory_carries_the_stack_of_the_request() {
     assert_eq!(told[4..], ["segment_free asks_too_much", "oom asks_too_much"]);
     let oom = snapshot.device_traces[0].last().unwrap();
     assert_eq!(
-        (oom.address, oom.size),
+        (oom.device_free_bytes(), oom.size),
         (100 * MIB, 200 * MIB),
         "the device's free bytes, the rounded request"
     );
@@ -272,7 +272,7 @@ fn a_snapshot_is_in_the_next_one() {
     let snapshot = reel.snapshot();
     let marker = snapshot.device_traces[0].last().unwrap();
     assert_eq!(marker.action, Some(Action::Snapshot));
-    assert_eq!((marker.address, marker.size, marker.stack), (0, 1024, None), "the active bytes, no frames");
+    assert_eq!((marker.address.0, marker.size, marker.stack), (0, 1024, None), "the active bytes, no frames");
 }
 
 #[test]

@@ -49,9 +49,9 @@ fn check_threads(snapshot: &Snapshot) -> usize {
     for entry in trace.iter().filter(|entry| entry.action != Some(Action::Snapshot)) {
         let thread = entry.stream.handle();
         let is_free = u64::from(entry.action == Some(Action::FreeCompleted));
-        let n = ((entry.address & ((1 << 40) - 1)) >> 9) * 2 + is_free;
+        let n = ((entry.address.0 & ((1 << 40) - 1)) >> 9) * 2 + is_free;
         let expected = nth_event(thread, n);
-        assert_eq!((entry.address, entry.size), (expected.address.0, expected.size_bytes), "torn");
+        assert_eq!((entry.address, entry.size), (expected.address, expected.size_bytes), "torn");
         let before = next.insert(entry.stream, n + 1);
         assert!(before.is_none_or(|before| before == n), "thread {thread}: {n} after {before:?}");
     }
@@ -212,9 +212,9 @@ fn a_free_by_another_thread_stands_behind_its_allocation() {
     let (mut allocated, mut n_frees) = (0, 0);
     for entry in &snapshot(&recorder).device_traces[0] {
         match entry.action {
-            Some(Action::Alloc) => allocated = entry.address >> 9,
+            Some(Action::Alloc) => allocated = entry.address.0 >> 9,
             _ => {
-                assert!(entry.address >> 9 <= allocated, "a free before its allocation");
+                assert!(entry.address.0 >> 9 <= allocated, "a free before its allocation");
                 n_frees += 1;
             }
         }
@@ -300,7 +300,7 @@ fn a_sample_keeps_pairs_and_estimates_the_whole() {
         variance += (sample_weight(sizes(n), EVERY) - 1.0) * (sizes(n) as f64).powi(2);
     }
     let snapshot = reel.snapshot();
-    let mut live: HashMap<u64, u64> = HashMap::new();
+    let mut live: HashMap<Address, u64> = HashMap::new();
     let (mut n_kept, mut estimate) = (0, 0.0);
     for entry in &snapshot.device_traces[0] {
         match entry.action.unwrap() {

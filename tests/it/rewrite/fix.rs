@@ -176,7 +176,7 @@ fn whatever_was_done_to_a_trace_it_ends_sound() {
                     let other = random.below(trace.len());
                     trace.swap(at, other);
                 }
-                3 => trace[at].address += 512,
+                3 => trace[at].address.0 += 512,
                 4 => trace[at].size = random.below(1 << 22) as u64,
                 _ => trace.truncate(1.max(trace.len() - random.below(4))),
             }

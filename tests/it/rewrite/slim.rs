@@ -29,16 +29,16 @@ struct State {
 }
 
 fn pages(entry: &TraceEntry) -> Range<u64> {
-    assert!(entry.address.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE));
-    entry.address / PAGE..(entry.address + entry.size) / PAGE
+    assert!(entry.address.0.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE));
+    entry.address.0 / PAGE..(entry.address.0 + entry.size) / PAGE
 }
 
 impl State {
     fn step(&mut self, entry: &TraceEntry) {
         match entry.action.unwrap() {
-            Action::Alloc => drop(self.blocks.insert(entry.address, (entry.size, true))),
-            Action::FreeRequested => self.blocks.get_mut(&entry.address).unwrap().1 = false,
-            Action::FreeCompleted => drop(self.blocks.remove(&entry.address).unwrap()),
+            Action::Alloc => drop(self.blocks.insert(entry.address.0, (entry.size, true))),
+            Action::FreeRequested => self.blocks.get_mut(&entry.address.0).unwrap().1 = false,
+            Action::FreeCompleted => drop(self.blocks.remove(&entry.address.0).unwrap()),
             Action::SegmentAlloc | Action::SegmentMap => self.pages.extend(pages(entry)),
             Action::SegmentFree | Action::SegmentUnmap => {
                 pages(entry).for_each(|page| assert!(self.pages.remove(&page)));
@@ -49,10 +49,10 @@ impl State {
 
     fn undo(&mut self, entry: &TraceEntry) {
         match entry.action.unwrap() {
-            Action::Alloc => drop(self.blocks.remove(&entry.address).unwrap()),
-            Action::FreeRequested => self.blocks.get_mut(&entry.address).unwrap().1 = true,
+            Action::Alloc => drop(self.blocks.remove(&entry.address.0).unwrap()),
+            Action::FreeRequested => self.blocks.get_mut(&entry.address.0).unwrap().1 = true,
             Action::FreeCompleted => {
-                assert!(self.blocks.insert(entry.address, (entry.size, false)).is_none());
+                assert!(self.blocks.insert(entry.address.0, (entry.size, false)).is_none());
             }
             Action::SegmentAlloc | Action::SegmentMap => {
                 pages(entry).for_each(|page| assert!(self.pages.remove(&page)));

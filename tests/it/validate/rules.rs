@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use memreel::{
-    pickle,
+    Address, pickle,
     snapshot::{Snapshot, TraceEntry},
     validate::{Finding, validate},
 };
@@ -507,7 +507,12 @@ fn queue(n: u64, oldest_first: bool) -> Snapshot {
     }
     let mut snapshot = from_json(&json);
     let [alloc, request, complete] = [1, 4, 5].map(|index| snapshot.device_traces[0][index]);
-    let at = |entry: TraceEntry, k: u64| TraceEntry { address: BASE + k * 512, size: 1, time_us: 0, ..entry };
+    let at = |entry: TraceEntry, k: u64| TraceEntry {
+        address: Address(BASE + k * 512),
+        size: 1,
+        time_us: 0,
+        ..entry
+    };
     let mut trace: Vec<_> = (0..n).map(|k| at(alloc, k)).collect();
     for k in 0..n {
         let k = if oldest_first { k } else { n - 1 - k };
@@ -551,11 +556,11 @@ fn no_snapshot_of_pytorch_has_an_error() {
 fn numbers_at_the_end_of_the_range_do_not_overflow() {
     let mut snapshot = from_json(&valid());
     for entry in &mut snapshot.device_traces[0] {
-        (entry.address, entry.size) = (u64::MAX, u64::MAX);
+        (entry.address.0, entry.size) = (u64::MAX, u64::MAX);
     }
     for segment in &mut snapshot.segments {
-        (segment.address, segment.total_size) = (u64::MAX, u64::MAX);
-        segment.blocks.iter_mut().for_each(|block| (block.address, block.size) = (u64::MAX, u64::MAX));
+        (segment.address.0, segment.total_size) = (u64::MAX, u64::MAX);
+        segment.blocks.iter_mut().for_each(|block| (block.address.0, block.size) = (u64::MAX, u64::MAX));
     }
     // The sums saturate to the same figure, so that rule 9 has nothing to say.
     let found = kinds(&validate(&snapshot));

@@ -79,7 +79,8 @@ fn the_default_recording_foretells_the_peaks_of_other_settings() {
 
 /// `[action, address, size, stream]` of every event.
 fn events(snapshot: &Snapshot) -> Vec<(&'static str, u64, u64, i64)> {
-    let event = |e: &memreel::snapshot::TraceEntry| (e.action.unwrap().name(), e.address, e.size, e.stream.0);
+    let event =
+        |e: &memreel::snapshot::TraceEntry| (e.action.unwrap().name(), e.address.0, e.size, e.stream.0);
     snapshot.device_traces[0].iter().map(event).collect()
 }
 
