@@ -95,6 +95,17 @@ impl DeviceId {
     pub fn index(self) -> Option<usize> {
         usize::try_from(self.0).ok()
     }
+
+    /// Returns the devices 0 to `n_devices` - 1: those of a list with an element for each device.
+    pub fn first(n_devices: usize) -> impl DoubleEndedIterator<Item = DeviceId> + ExactSizeIterator {
+        (0..n_devices).map(DeviceId::from)
+    }
+
+    /// Returns the element of a list with an element for each device; `None` if the list has none for it.
+    #[inline]
+    pub(crate) fn of<T>(self, list: &[T]) -> Option<&T> {
+        list.get(self.index()?)
+    }
 }
 
 impl fmt::Display for DeviceId {

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::text::{Out, quoted};
 use crate::{
-    event::{Action, Address, DeviceId},
+    event::{Action, Address},
     history::active_blocks,
     rewrite::{at::segments_at, trace::Trace},
     snapshot::{Block, Segment, Snapshot, StackIndex, StackTable, TraceEntry},
@@ -88,10 +88,9 @@ impl<'a, W: Write> Writer<'a, W> {
     fn device(&mut self, device: usize) {
         let snapshot = self.snapshot;
         let trace = &snapshot.device_traces[device];
-        let number = i64::try_from(device).unwrap_or(i64::MAX);
         let mut shapes = snapshot.shapes.clone();
-        let all = Trace::Of(snapshot, device);
-        let start = segments_at(&snapshot.segments, DeviceId(number), all, 0, &mut shapes);
+        let all = Trace::Of(snapshot, device.into());
+        let start = segments_at(&snapshot.segments, device.into(), all, 0, &mut shapes);
         if trace.is_empty() && start.is_empty() {
             return;
         }

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::slim::Slim;
 use crate::{
     analysis::{is_shown, mark},
+    event::DeviceId,
     snapshot::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
         Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value,
@@ -80,15 +81,15 @@ impl SnapshotSource for Reframed<'_> {
         self.base.n_traces()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         self.base.for_each_entry(device, &mut |entry| look(&self.entry(entry)));
     }
 
-    fn n_entries(&self, device: usize) -> usize {
+    fn n_entries(&self, device: DeviceId) -> usize {
         self.base.n_entries(device)
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         self.base.for_each_entry_in(device, range, &mut |entry| look(&self.entry(entry)));
     }
 

@@ -143,18 +143,22 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
         self.traces.len()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         self.for_each_entry_in(device, 0..usize::MAX, look);
     }
 
-    fn n_entries(&self, device: usize) -> usize {
-        self.traces[device].map_or(0, |(part, device)| self.parts[part].n_entries(device))
+    fn n_entries(&self, device: DeviceId) -> usize {
+        device
+            .of(&self.traces)
+            .copied()
+            .flatten()
+            .map_or(0, |(part, device)| self.parts[part].n_entries(device.into()))
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        let Some((part, device)) = self.traces[device] else { return };
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let Some((part, device)) = device.of(&self.traces).copied().flatten() else { return };
         let tables = &self.tables[part];
-        self.parts[part].for_each_entry_in(device, range, &mut |entry| {
+        self.parts[part].for_each_entry_in(device.into(), range, &mut |entry| {
             let mut entry = *entry;
             tables.entry(&mut entry);
             look(&entry);
@@ -185,7 +189,7 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
 /// The devices that have events or segments.
 fn devices(document: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
-        (0..document.n_traces()).filter(|device| document.n_entries(*device) > 0).collect();
+        (0..document.n_traces()).filter(|device| document.n_entries((*device).into()) > 0).collect();
     let segments = &document.head().segments;
     devices.extend(segments.iter().filter_map(|segment| segment.device.index()));
     devices.sort_unstable();

@@ -5,6 +5,7 @@ use std::{fmt, io, ops::Range};
 use super::{frames::Reframed, slim::Slim, small::Large, window::Cut};
 use crate::{
     error::Result,
+    event::DeviceId,
     snapshot::{Snapshot, SnapshotSource, TraceEntry, UseCounts, collected},
 };
 
@@ -74,15 +75,15 @@ impl SnapshotSource for Slimmed<'_> {
         self.0.n_traces()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         self.0.for_each_entry(device, look);
     }
 
-    fn n_entries(&self, device: usize) -> usize {
+    fn n_entries(&self, device: DeviceId) -> usize {
         self.0.n_entries(device)
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         self.0.for_each_entry_in(device, range, look);
     }
 

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::at::count;
 use crate::{
-    event::{Action, Address},
+    event::{Action, Address, DeviceId},
     inventory::BlockState,
     snapshot::{Block, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
 };
@@ -25,7 +25,7 @@ impl<'a> Large<'a> {
     pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, min_bytes: u64) -> Large<'a> {
         let mut head = base.head().without_traces();
         let (mut n_entries, mut uses) = (Vec::new(), UseCounts::default());
-        for device in 0..base.n_traces() {
+        for device in DeviceId::first(base.n_traces()) {
             let (mut lives, mut n_kept) = (Lives::new(min_bytes), 0);
             base.for_each_entry(device, &mut |entry| {
                 if lives.keep(entry) {
@@ -34,7 +34,7 @@ impl<'a> Large<'a> {
                 }
             });
             n_entries.push(n_kept);
-            let is_own = |segment: &&mut Segment| segment.device.index() == Some(device);
+            let is_own = |segment: &&mut Segment| segment.device == device;
             lives.clear(head.segments.iter_mut().filter(is_own));
         }
         // A device without a trace has no events, but its blocks have sizes all the same.
@@ -57,7 +57,7 @@ impl SnapshotSource for Large<'_> {
         self.base.n_traces()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         let mut lives = Lives::new(self.min_bytes);
         self.base.for_each_entry(device, &mut |entry| {
             if lives.keep(entry) {
@@ -66,8 +66,8 @@ impl SnapshotSource for Large<'_> {
         });
     }
 
-    fn n_entries(&self, device: usize) -> usize {
-        self.n_entries[device]
+    fn n_entries(&self, device: DeviceId) -> usize {
+        device.of(&self.n_entries).copied().unwrap_or(0)
     }
 
     fn use_counts(&self) -> UseCounts {

@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
-use crate::snapshot::{SnapshotSource, TraceEntry};
+use crate::{
+    event::DeviceId,
+    snapshot::{SnapshotSource, TraceEntry},
+};
 
 /// Entries in their order, to be gone through as often as need be.
 #[derive(Clone, Copy)]
 pub(crate) enum Trace<'a> {
     /// Those of a device.
-    Of(&'a dyn SnapshotSource, usize),
+    Of(&'a dyn SnapshotSource, DeviceId),
     /// Those that are in memory.
     Held(&'a [TraceEntry]),
 }

@@ -1,6 +1,6 @@
 //! A piece of the history, with the state that it begins and ends with.
 
-use std::{io, ops::Range};
+use std::{cmp::Reverse, io, ops::Range};
 
 use super::{at::segments_at, trace::Trace};
 use crate::{
@@ -47,7 +47,7 @@ pub(super) struct Cut<'a> {
 impl<'a> Cut<'a> {
     pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, window: &Window) -> Result<Cut<'a>> {
         let ranges = ranges(&*base, window)?;
-        let traces = || (0..ranges.len()).map(|device| Trace::Of(&*base, device));
+        let traces = || DeviceId::first(ranges.len()).map(|device| Trace::Of(&*base, device));
         let times = traces().zip(&ranges).filter_map(|(trace, range)| times(trace, range));
         let times = times.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
         let mut head = base.head().without_traces();
@@ -84,16 +84,18 @@ impl SnapshotSource for Cut<'_> {
         self.ranges.len()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
-        self.base.for_each_entry_in(device, self.ranges[device].clone(), look);
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
+        if let Some(range) = device.of(&self.ranges) {
+            self.base.for_each_entry_in(device, range.clone(), look);
+        }
     }
 
-    fn n_entries(&self, device: usize) -> usize {
-        self.ranges[device].len()
+    fn n_entries(&self, device: DeviceId) -> usize {
+        device.of(&self.ranges).map_or(0, Range::len)
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        let Range { start, end } = self.ranges[device];
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let Some(&Range { start, end }) = device.of(&self.ranges) else { return };
         let of_base = start.saturating_add(range.start)..start.saturating_add(range.end).min(end);
         self.base.for_each_entry_in(device, of_base, look);
     }
@@ -127,28 +129,27 @@ fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
 
 /// The window's events of every device.
 fn ranges(document: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<usize>>> {
-    let devices = 0..document.n_traces();
+    let devices = DeviceId::first(document.n_traces());
     match window {
         Window::Time(times) => {
             Ok(devices.map(|device| between(Trace::Of(document, device), times)).collect())
         }
         Window::Events { device, range } => {
-            let n_traces = devices.end;
-            let length = |device: &usize| (document.n_entries(*device), usize::MAX - device);
-            let device =
-                device.or_else(|| devices.max_by_key(length).map(DeviceId::from)).unwrap_or_default();
-            let Some(index) = device.index().filter(|index| *index < n_traces) else {
+            let n_traces = document.n_traces();
+            let length = |device: &DeviceId| (document.n_entries(*device), Reverse(*device));
+            let device = device.or_else(|| devices.max_by_key(length)).unwrap_or_default();
+            if device.index().is_none_or(|index| index >= n_traces) {
                 let what = format!("there is no device {device}: the file has {n_traces} traces");
                 return Err(Error::misuse(what));
-            };
-            Ok(around(document, index, range))
+            }
+            Ok(around(document, device, range))
         }
         Window::Scope { name, nth } => scope(document, name, *nth),
     }
 }
 
 /// These events of a device, and what others did at their times.
-fn around(document: &dyn SnapshotSource, device: usize, range: &Range<usize>) -> Vec<Range<usize>> {
+fn around(document: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -> Vec<Range<usize>> {
     let trace = Trace::Of(document, device);
     let start = range.start.min(trace.len());
     let range = start..range.end.min(trace.len()).max(start);
@@ -159,7 +160,7 @@ fn around(document: &dyn SnapshotSource, device: usize, range: &Range<usize>) ->
         true => range.clone(),
         false => between(Trace::Of(document, other), &times),
     };
-    (0..document.n_traces()).map(of).collect()
+    DeviceId::first(document.n_traces()).map(of).collect()
 }
 
 fn scope(document: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
@@ -180,7 +181,7 @@ fn scope(document: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Resul
     }
     let in_scope: Vec<bool> =
         head.shapes.iter().map(|(_, shape)| shape.text("user_metadata") == Some(name)).collect();
-    for device in 0..document.n_traces() {
+    for device in DeviceId::first(document.n_traces()) {
         let runs = runs(Trace::Of(document, device), |entry| in_scope[entry.shape.index()]);
         let Some(last) = runs.last() else { continue };
         let range = match nth {

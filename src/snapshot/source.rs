@@ -3,6 +3,7 @@
 use std::{io, ops::Range};
 
 use super::{Snapshot, TraceEntry, UseCounts};
+use crate::event::DeviceId;
 
 /// What can be written as a snapshot file: all but the events of devices, and these one after the other.
 ///
@@ -12,31 +13,23 @@ pub trait SnapshotSource {
     /// Everything but the devices' events; its `device_traces` are not looked at.
     fn head(&self) -> &Snapshot;
 
-    /// How many devices have events, or could have.
+    /// The number of traces: devices 0 to `n_traces() - 1` can have events.
     fn n_traces(&self) -> usize;
 
-    /// Calls `look` with each event of a device, oldest first, the same ones every time.
-    ///
-    /// # Panics
-    /// If there is no such device.
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry));
+    /// Calls `look` with each event of a device, oldest first, the same ones every time. A device without a
+    /// trace has no events.
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry));
 
-    /// How many events a device has.
-    ///
-    /// # Panics
-    /// If there is no such device.
-    fn n_entries(&self, device: usize) -> usize {
+    /// The number of events of a device.
+    fn n_entries(&self, device: DeviceId) -> usize {
         let mut n_entries = 0;
         self.for_each_entry(device, &mut |_| n_entries += 1);
         n_entries
     }
 
     /// [`SnapshotSource::for_each_entry`] for the events whose numbers, from 0, are in a range; its end may
-    /// lie beyond the last.
-    ///
-    /// # Panics
-    /// If there is no such device.
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    /// be beyond the last.
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         let mut number = 0;
         self.for_each_entry(device, &mut |entry| {
             if range.contains(&number) {
@@ -61,7 +54,7 @@ pub trait SnapshotSource {
 
     /// How many events there are in all, those of pinned host memory included.
     fn n_events(&self) -> usize {
-        let of_devices: usize = (0..self.n_traces()).map(|device| self.n_entries(device)).sum();
+        let of_devices: usize = DeviceId::first(self.n_traces()).map(|device| self.n_entries(device)).sum();
         of_devices + self.head().host_traces.len()
     }
 
@@ -78,7 +71,7 @@ pub trait SnapshotSource {
 /// [`SnapshotSource::use_counts`] by a look at every event.
 pub(crate) fn counted<D: SnapshotSource + ?Sized>(document: &D) -> UseCounts {
     let mut uses = UseCounts::default();
-    for device in 0..document.n_traces() {
+    for device in DeviceId::first(document.n_traces()) {
         document.for_each_entry(device, &mut |entry| uses.add(entry));
     }
     uses
@@ -93,12 +86,12 @@ pub(crate) fn collected<D: SnapshotSource + ?Sized>(document: &D) -> Snapshot {
 
 /// The events of every device, in memory.
 pub(super) fn traces<D: SnapshotSource + ?Sized>(document: &D) -> Vec<Vec<TraceEntry>> {
-    let trace = |device: usize| {
+    let trace = |device| {
         let mut trace = Vec::with_capacity(document.n_entries(device));
         document.for_each_entry(device, &mut |entry| trace.push(*entry));
         trace
     };
-    (0..document.n_traces()).map(trace).collect()
+    DeviceId::first(document.n_traces()).map(trace).collect()
 }
 
 impl SnapshotSource for Snapshot {
@@ -110,16 +103,16 @@ impl SnapshotSource for Snapshot {
         self.device_traces.len()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
-        self.device_traces[device].iter().for_each(look);
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
+        self.trace(device).iter().for_each(look);
     }
 
-    fn n_entries(&self, device: usize) -> usize {
-        self.device_traces[device].len()
+    fn n_entries(&self, device: DeviceId) -> usize {
+        self.trace(device).len()
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        let trace = &self.device_traces[device];
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        let trace = self.trace(device);
         let end = range.end.min(trace.len());
         trace[range.start.min(end)..end].iter().for_each(look);
     }
@@ -134,15 +127,15 @@ impl<D: SnapshotSource + ?Sized> SnapshotSource for &D {
         (**self).n_traces()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         (**self).for_each_entry(device, look);
     }
 
-    fn n_entries(&self, device: usize) -> usize {
+    fn n_entries(&self, device: DeviceId) -> usize {
         (**self).n_entries(device)
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         (**self).for_each_entry_in(device, range, look);
     }
 

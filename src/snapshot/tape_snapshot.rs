@@ -2,7 +2,7 @@
 
 use super::{ShapeId, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, source::traces};
 use crate::{
-    event::{Action, StackId},
+    event::{Action, DeviceId, StackId},
     recorder::{ContextId, Entry, Log, LogTables, Tally},
 };
 
@@ -77,14 +77,14 @@ impl SnapshotSource for TapeSnapshot {
         self.logs.len()
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
-        for log in &self.logs[device] {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
+        for log in device.of(&self.logs).into_iter().flatten() {
             log.entries(&self.key).for_each(|entry| look(&self.entry(entry)));
         }
     }
 
-    fn n_entries(&self, device: usize) -> usize {
-        self.logs[device].iter().map(Log::len).sum()
+    fn n_entries(&self, device: DeviceId) -> usize {
+        device.of(&self.logs).into_iter().flatten().map(Log::len).sum()
     }
 
     /// As they were counted when the events were looked at first; not in the order of first use.

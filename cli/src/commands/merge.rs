@@ -61,7 +61,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
     }
-    let devices: Vec<usize> = (0..whole.n_traces()).filter(|device| whole.n_entries(*device) > 0).collect();
+    let devices: Vec<usize> =
+        (0..whole.n_traces()).filter(|device| whole.n_entries((*device).into()) > 0).collect();
     if options.json {
         let written = written.map(|path| path.display().to_string());
         let line =

@@ -189,7 +189,7 @@ fn slim_file(
 /// Describes how long the history is, for the message about an empty window.
 fn span(document: &impl SnapshotSource) -> String {
     let mut times: Option<(i64, i64)> = None;
-    for device in 0..document.n_traces() {
+    for device in DeviceId::first(document.n_traces()) {
         document.for_each_entry(device, &mut |entry| {
             let (first, last) = times.unwrap_or((entry.time_us, entry.time_us));
             times = Some((first.min(entry.time_us), last.max(entry.time_us)));
@@ -225,7 +225,7 @@ impl Options {
         }
         let times = self.time.as_ref()?;
         let mut first: Option<i64> = None;
-        for device in 0..document.n_traces() {
+        for device in DeviceId::first(document.n_traces()) {
             document.for_each_entry_in(device, 0..1, &mut |entry| {
                 first = Some(first.map_or(entry.time_us, |time| time.min(entry.time_us)));
             });

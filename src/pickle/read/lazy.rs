@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    event::DeviceId,
     pickle::file::Bytes,
     snapshot::{Snapshot, SnapshotSource, TraceEntry, UseCounts, counted},
 };
@@ -112,7 +113,7 @@ impl<'a> InFile<'a> {
         Some(InFile { head, traces, use_counts, bytes, reader, is_changed })
     }
 
-    fn visit(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    fn visit(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         let Ok(mut reader) = self.reader.try_borrow_mut() else {
             match InFile::read(self.bytes, None) {
                 Some(other) => other.visit(device, range, look),
@@ -121,7 +122,7 @@ impl<'a> InFile<'a> {
             return;
         };
         let mut first = 0;
-        for section in self.traces[device].sections() {
+        for section in device.of(&self.traces).into_iter().flat_map(LazyTrace::sections) {
             let end = first + section.len();
             let wanted = range.start.max(first)..range.end.min(end);
             if !wanted.is_empty() {
@@ -173,23 +174,24 @@ impl SnapshotSource for LazySnapshot<'_> {
         }
     }
 
-    fn for_each_entry(&self, device: usize, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         self.for_each_entry_in(device, 0..usize::MAX, look);
     }
 
-    fn n_entries(&self, device: usize) -> usize {
+    fn n_entries(&self, device: DeviceId) -> usize {
         match &self.content {
             Content::InMemory(snapshot) => snapshot.n_entries(device),
-            Content::InFile(in_file) => in_file.traces[device].n_entries(),
+            Content::InFile(in_file) => device.of(&in_file.traces).map_or(0, LazyTrace::n_entries),
         }
     }
 
-    fn for_each_entry_in(&self, device: usize, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         let in_file = match &self.content {
             Content::InMemory(snapshot) => return snapshot.for_each_entry_in(device, range, look),
             Content::InFile(in_file) => in_file,
         };
-        let end = range.end.min(in_file.traces[device].n_entries());
+        let Some(trace) = device.of(&in_file.traces) else { return };
+        let end = range.end.min(trace.n_entries());
         for from in (range.start..end).step_by(N_AT_ONCE) {
             in_file.visit(device, from..end.min(from + N_AT_ONCE), look);
             self.forget();

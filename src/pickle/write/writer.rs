@@ -28,6 +28,7 @@ use super::{
     template::Template,
 };
 use crate::{
+    event::DeviceId,
     pickle::opcode,
     snapshot::{
         Annotation, Block, Field, FieldRef, FrameIndex, Record, Segment, Shape, ShapeId, Slot, Snapshot,
@@ -85,7 +86,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 Slot::Field(Field::Segments) => self.list(&snapshot.segments, Self::segment),
                 Slot::Field(Field::HostSegments) => self.list(&snapshot.host_segments, Self::segment),
                 Slot::Field(Field::DeviceTraces) => {
-                    let devices: Vec<usize> = (0..self.document.n_traces()).collect();
+                    let devices: Vec<DeviceId> = DeviceId::first(self.document.n_traces()).collect();
                     self.list(&devices, |writer, device| writer.trace(*device));
                 }
                 Slot::Field(Field::HostTraces) => self.list(&snapshot.host_traces, Self::entry),
@@ -111,7 +112,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// Writes the entries of a device in batches. Like [`Writer::list`], for entries that may be in no list.
-    fn trace(&mut self, device: usize) {
+    fn trace(&mut self, device: DeviceId) {
         self.out.op(opcode::EMPTY_LIST);
         let mut n_in_batch = 0;
         let mut goes_on = true;

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use memreel::{
-    Snapshot, pickle,
+    DeviceId, Snapshot, pickle,
     rewrite::{Merged, Part, Slim, Window, merge},
     snapshot::{SnapshotSource, raw::UseCounts},
 };
@@ -27,7 +27,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
 /// What is counted beforehand is what is there.
 fn assert_counts(document: &dyn SnapshotSource, name: &str) {
     let mut uses = UseCounts::default();
-    for device in 0..document.n_traces() {
+    for device in DeviceId::first(document.n_traces()) {
         let mut n_entries = 0;
         document.for_each_entry(device, &mut |entry| {
             uses.add(entry);

@@ -58,7 +58,7 @@ fn changed_files_give_the_same_either_way() {
 fn a_range_of_events_is_cut_from_all_of_them() {
     for (name, bytes) in fixtures() {
         let lazy = pickle::lazy(&bytes).unwrap();
-        for device in 0..lazy.n_traces() {
+        for device in DeviceId::first(lazy.n_traces()) {
             let mut all = Vec::new();
             lazy.for_each_entry(device, &mut |entry| all.push(*entry));
             for (from, to) in [(0, 1), (1, 7), (5, 5), (3, usize::MAX), (usize::MAX - 1, usize::MAX)] {
@@ -77,9 +77,9 @@ fn a_visit_within_a_visit_sees_the_same() {
     let lazy = pickle::lazy(&bytes).unwrap();
     assert!(lazy.is_in_file());
     let (mut n_outside, mut n_inside) = (0, 0);
-    lazy.for_each_entry(0, &mut |_| {
+    lazy.for_each_entry(DeviceId(0), &mut |_| {
         n_outside += 1;
-        lazy.for_each_entry(0, &mut |_| n_inside += 1);
+        lazy.for_each_entry(DeviceId(0), &mut |_| n_inside += 1);
     });
     assert!(n_outside > 0 && n_inside == n_outside * n_outside);
     assert!(lazy.check().is_ok());
