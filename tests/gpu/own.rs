@@ -18,7 +18,7 @@ fn repeat_one(path: &str) -> bool {
     };
     let event = |entry: &memreel::snapshot::TraceEntry| -> Event {
         let action = entry.action.expect("every entry has one").name();
-        (action.into(), entry.address, entry.size, entry.stream.handle())
+        (action.into(), entry.address.0, entry.size, entry.stream.handle())
     };
     let recorded: Vec<Event> = snapshot.device_traces[0].iter().filter(told).map(event).collect();
     let ours = Recording::of(&recorded, 80 << 30).run_events().events;
