@@ -113,7 +113,7 @@ impl fmt::Display for Called<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.name {
             Some(name) => name.fmt(f),
-            None => self.0.entry.address.fmt(f),
+            None => self.0.entry.address.0.fmt(f),
         }
     }
 }
