@@ -47,11 +47,6 @@ impl Report {
         }
     }
 
-    /// How often a rule was broken.
-    pub(crate) fn count(&self, rule: Rule, severity: Severity) -> u64 {
-        self.counts.get(&(rule, severity)).copied().unwrap_or(0)
-    }
-
     /// All findings in the order in which they were found, then the number of those that are not listed;
     /// `whole` is the place of these last ones.
     pub(crate) fn in_order(mut self, whole: &str) -> Vec<Finding> {

@@ -13,6 +13,8 @@ use crate::{
 pub(crate) struct FinalBlock<'a> {
     /// The block, at the address that [`placed_blocks`] gives it.
     pub(crate) block: Block,
+    /// Its number among the blocks of its segment.
+    pub(crate) number: usize,
     /// Its segment.
     pub(crate) segment: &'a Segment,
 }
@@ -89,9 +91,10 @@ pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (Address,
 
 /// The blocks in use of a segment.
 pub(crate) fn active_blocks(segment: &Segment) -> impl Iterator<Item = FinalBlock<'_>> {
-    placed_blocks(segment)
-        .filter(|(_, block)| block.state.is_some_and(BlockState::is_active))
-        .map(move |(address, block)| FinalBlock { block: Block { address, ..*block }, segment })
+    let placed = placed_blocks(segment).enumerate();
+    placed.filter(|(_, (_, block))| block.state.is_some_and(BlockState::is_active)).map(
+        move |(number, (address, block))| FinalBlock { block: Block { address, ..*block }, number, segment },
+    )
 }
 
 /// The private pool that an entry names, from PyTorch 2.12 on.

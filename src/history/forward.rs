@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every other transition contradicts the entries before it. The walk reports it as a
-//! [`Contradiction`] and the caller decides what follows: `analysis` counts it, `whatif` refuses
-//! the trace.
+//! [`Contradiction`] and the caller decides what follows: `analysis` counts it, `validate` reports it,
+//! `whatif` refuses the trace.
 //!
 //! A walk takes entries one by one, so that it works on a slice and on a
 //! [`SnapshotSource`](crate::snapshot::SnapshotSource) alike:
@@ -31,6 +31,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     event::{Action, Address},
+    inventory::BlockState,
     snapshot::TraceEntry,
 };
 
@@ -46,6 +47,17 @@ pub(crate) enum State {
     Pending,
     /// Its latest block is free.
     Free,
+}
+
+impl State {
+    /// The state of the block at the address; `None` if it is free.
+    pub(crate) fn as_block(self) -> Option<BlockState> {
+        match self {
+            State::Live => Some(BlockState::ActiveAllocated),
+            State::Pending => Some(BlockState::ActivePendingFree),
+            State::Free => None,
+        }
+    }
 }
 
 /// An address with its latest life.
@@ -114,6 +126,13 @@ pub(crate) enum Step {
     Other,
 }
 
+impl Step {
+    /// Whether the entry cannot follow the entries before it.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        matches!(self, Step::Contradiction(_) | Step::Begin { displaced: Some(_), .. })
+    }
+}
+
 /// A forward walk over the entries of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
@@ -137,6 +156,11 @@ impl Forward {
     #[inline]
     pub(crate) fn spot(&self, address: Address) -> Option<Spot> {
         self.spots.get(&address).copied()
+    }
+
+    /// Every address that an entry had, in no order.
+    pub(crate) fn spots(&self) -> impl Iterator<Item = (Address, Spot)> {
+        self.spots.iter().map(|(address, spot)| (*address, *spot))
     }
 
     /// Ends the life at an address without an entry, for a caller that completes the trace.

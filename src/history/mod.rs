@@ -35,7 +35,7 @@ pub(crate) use backward::{
     DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, undo_segment_event,
 };
 pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
-pub(crate) use forward::{Contradiction, Displaced, Forward, State, Step};
+pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};
 pub(crate) use order::{JITTER_US, first_disorder};

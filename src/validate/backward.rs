@@ -1,25 +1,24 @@
 //! The trace undone from its end: rules 25 to 28.
 //!
-//! As the viewer's state history does, this starts from the final segments and
-//! blocks and undoes one entry after the other. The sizes of blocks that died
-//! before the end are known only as requested, so that overlaps within their
-//! rounding stay unseen, and rule 28 can then only say that a figure is too low.
+//! Like the viewer's state history, this starts from the final segments and blocks and undoes one entry
+//! after the other. Of blocks that ended earlier only the requested size is known. Overlaps within
+//! their rounding are therefore not found, and rule 28 can then only report a figure that is too low.
 
 use super::{
-    forward::{Change, Forward, Life},
-    memory::DeviceMemory,
+    forward::{Change, Life, WalkedTrace},
     place::EntryPlace,
 };
 use crate::{
     event::{Action, Address},
     finding::{Report, Rule},
     history::{
-        DeviceRange, Joining, Live, Obstacle, Origin, Places, Ranges, insert_free, undo_segment_event,
+        DeviceRange, Extent, FinalBlock, FinalState, Joining, Live, Obstacle, Origin, Places, Ranges,
+        final_ranges, undo_segment_event,
     },
     snapshot::TraceEntry,
 };
 
-/// A block in use at one point of the replay.
+/// A block in use at one point of the walk.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     end: Address,
@@ -28,20 +27,38 @@ struct Held {
     is_rounded: bool,
 }
 
-/// Undoes a trace; whether some block was in no segment at its time.
-pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) -> bool {
-    // Lives are at the addresses that the forward replay met.
-    let addresses = forward.spots.keys().copied();
-    let places = Places::new(addresses.chain(memory.active.iter().map(|block| block.address)));
-    let mut replay = Replay::new(forward, &places, memory, report);
-    for (index, change) in forward.changes.iter().enumerate().rev() {
+impl Extent for Held {
+    fn end(&self) -> Address {
+        self.end
+    }
+}
+
+/// Undoes a trace, and returns whether some block was in no segment at its time.
+pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut Report) -> bool {
+    let of_trace = trace.walk.spots().map(|(address, _)| address);
+    let places = Places::new(of_trace.chain(end.blocks().iter().map(|found| found.block.address)));
+    let mut replay = Replay {
+        trace,
+        report,
+        // It leaves out a segment that overlaps another, which rule 11 reports.
+        ranges: final_ranges(end.segments()),
+        held: Live::new(&places),
+        held_bytes: 0,
+        n_unrounded: 0,
+        is_outside: false,
+    };
+    for FinalBlock { block, .. } in end.blocks() {
+        let end = block.address.saturating_add(block.size);
+        replay.hold(block.address, Held { end, size: block.size, is_rounded: true });
+    }
+    for (index, change) in trace.changes.iter().enumerate().rev() {
         replay.undo(index, *change);
     }
     replay.is_outside
 }
 
 struct Replay<'a> {
-    forward: &'a Forward<'a>,
+    trace: &'a WalkedTrace<'a>,
     report: &'a mut Report,
     ranges: Ranges<DeviceRange>,
     held: Live<'a, Held>,
@@ -50,49 +67,17 @@ struct Replay<'a> {
     is_outside: bool,
 }
 
-impl<'a> Replay<'a> {
-    fn new(
-        forward: &'a Forward<'a>,
-        places: &'a Places,
-        memory: &DeviceMemory,
-        report: &'a mut Report,
-    ) -> Replay<'a> {
-        let mut replay = Replay {
-            forward,
-            report,
-            ranges: Ranges::default(),
-            held: Live::new(places),
-            held_bytes: 0,
-            n_unrounded: 0,
-            is_outside: false,
-        };
-        for (number, range) in memory.ranges.iter().enumerate() {
-            let value = DeviceRange {
-                stream: range.stream,
-                is_expandable: range.is_expandable,
-                origin: Origin::Segment(number),
-            };
-            let bytes = range.end.saturating_sub(range.start);
-            // Overlaps of the final segments are rule 11's.
-            insert_free(&mut replay.ranges, range.start, bytes, value, Joining::Joined);
-        }
-        for block in &memory.active {
-            let end = block.address.saturating_add(block.size);
-            replay.hold(block.address, Held { end, size: block.size, is_rounded: true });
-        }
-        replay
-    }
-
+impl Replay<'_> {
     fn undo(&mut self, index: usize, change: Change) {
-        let entry = &self.forward.entries[index];
-        let at = self.forward.place.entry(index);
+        let entry = &self.trace.entries[index];
+        let at = self.trace.place.entry(index);
         match entry.action {
             Some(Action::Alloc | Action::FreeCompleted) => {
                 if let Some(life) = change.born {
-                    self.release(self.forward.lives[life as usize].address);
+                    self.release(self.trace.lives[life as usize].address);
                 }
                 if let Some(life) = change.died {
-                    self.revive(self.forward.lives[life as usize], at);
+                    self.revive(self.trace.lives[life as usize], at);
                 }
             }
             Some(Action::SegmentAlloc | Action::SegmentFree | Action::SegmentMap | Action::SegmentUnmap) => {
@@ -122,23 +107,23 @@ impl<'a> Replay<'a> {
         self.n_unrounded -= u64::from(!held.is_rounded);
     }
 
-    /// A block that ended here was there before: rules 25 and 27.
+    /// Rules 25 and 27: a block that ended here was there before.
     fn revive(&mut self, life: Life, at: EntryPlace) {
         let end = life.address.saturating_add(life.size);
-        let told = life.born.map_or(at, |born| self.forward.place.entry(born));
-        match self.held_in(life.address, end) {
+        let place = life.born.map_or(at, |born| self.trace.place.entry(born));
+        match self.held.overlapping(life.address, end) {
             // Rule 23 reports that the trace freed a block that is active at the end.
             Some((other, _)) if other == life.address => return,
             Some((other, _)) => {
                 let address = life.address;
                 let what =
                     format_args!("{address:#x} overlaps the block at {other:#x}, live at the same time");
-                self.report.error(Rule::BlockOverlap, told, what);
+                self.report.error(Rule::BlockOverlap, place, what);
             }
             None => {}
         }
         self.hold(life.address, Held { end, size: life.size, is_rounded: false });
-        self.check_inside(life, end, told);
+        self.check_inside(life, end, place);
     }
 
     fn check_inside(&mut self, life: Life, end: Address, at: EntryPlace) {
@@ -158,15 +143,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The last block that shares a byte with a range.
-    fn held_in(&self, start: Address, end: Address) -> Option<(Address, Held)> {
-        let (address, held) = self.held.last_below(start, end)?;
-        (held.end > start && end > start).then_some((address, *held))
-    }
-
-    /// Before the segment was there nothing can have been in it: rule 27.
+    /// Rule 27: nothing can have been in a segment before it was there.
     fn check_empty(&mut self, start: Address, end: Address, at: EntryPlace) {
-        if let Some((address, _)) = self.held_in(start, end) {
+        if let Some((address, _)) = self.held.overlapping(start, end) {
             self.is_outside = true;
             let what = "is live before this segment is there; the viewer's state history throws";
             self.report.error(Rule::BlockInSegment, at, format_args!("the block at {address:#x} {what}"));
@@ -189,7 +168,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Rule 26: the later entries rule this one out.
+    /// Rule 26: the later entries contradict this one.
     fn report_obstacle(&mut self, obstacle: Obstacle, entry: &TraceEntry, at: EntryPlace) {
         let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
         let what = match obstacle {

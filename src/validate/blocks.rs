@@ -1,14 +1,14 @@
 //! Blocks: rules 4, 8, 9, 10, 12, 13 and 15.
 //!
-//! PyTorch 2.0 wrote neither `frames` nor `requested_size`, and readers still
-//! take its blocks, so that rule 13 asks for `requested_size` only beside `frames`.
+//! PyTorch 2.0 wrote neither `frames` nor `requested_size`, and readers still accept its blocks. Rule 13
+//! therefore requires `requested_size` only where there are `frames`.
 
 use super::{
     frames::Frames,
+    issue::Issue,
     keys::{self, Table},
-    memory::ActiveBlock,
     place::{BlockPlace, SegmentPlace},
-    values::MAX_EXACT,
+    values::check_exact,
 };
 use crate::{
     finding::{Report, Rule},
@@ -19,21 +19,19 @@ use crate::{
 /// The default rounding of requests.
 const ROUNDING_BYTES: u64 = 512;
 
-/// What PyTorch writes and readers can do without.
+/// Keys that PyTorch writes and readers do not need.
 const CUSTOMARY: [Field; 2] = [Field::Address, Field::Frames];
 
-/// What the blocks of one segment add up to; `None` where a block cannot be read.
-#[derive(Debug, Default)]
-pub(super) struct Contents {
-    pub(super) allocated_size: Option<u64>,
-    pub(super) active_size: Option<u64>,
+/// The sums over the blocks of one segment, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) allocated_size: u64,
+    pub(super) active_size: u64,
+    /// `None` where an active block lacks the key.
     pub(super) requested_size: Option<u64>,
-    pub(super) active: Vec<ActiveBlock>,
-    /// Whether every block has a size and a state.
-    pub(super) is_readable: bool,
 }
 
-/// Checks blocks, a segment's at a time.
+/// Checks the blocks of one segment after the other.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     snapshot: &'a Snapshot,
@@ -45,42 +43,37 @@ impl<'a> Check<'a> {
         Check { snapshot, table: Table::new(snapshot, schema::BLOCK) }
     }
 
+    /// Checks the blocks of a segment and returns their sums; `None` if a block has no size or no state.
     pub(super) fn check(
         &mut self,
         segment: &Segment,
         place: SegmentPlace,
         frames: &mut Frames<'_>,
         report: &mut Report,
-    ) -> Contents {
+    ) -> Option<Sums> {
         for (index, block) in segment.blocks.iter().enumerate() {
             self.keys(block, place.block(index), report);
             self.sizes(block, place.block(index), !place.is_host, report);
-            frames.check(block.stack, place.block(index), report);
+            self.frames(block, place.block(index), frames, report);
         }
-        let sum = self.sum(segment);
-        let has_total =
-            [Field::TotalSize, Field::Blocks].iter().all(|f| has_field(self.snapshot, segment, *f));
-        if let Some(sum) = sum.filter(|sum| *sum != segment.total_size && has_total) {
+        let has_total = [Field::TotalSize, Field::Blocks]
+            .into_iter()
+            .all(|field| keys::has_field(self.snapshot, segment.shape, field));
+        if let Some(sum) = self.sum(segment).filter(|sum| *sum != segment.total_size && has_total) {
             let total = segment.total_size;
             let what = "the tool `stats` asserts that they are equal, the viewer draws past the end";
-            report.error(
-                Rule::BlockSizes,
-                place,
-                format_args!("its blocks make {sum} bytes, its total_size is {total}; {what}"),
-            );
+            let what = format_args!("its blocks make {sum} bytes, its total_size is {total}; {what}");
+            report.error(Rule::BlockSizes, place, what);
         }
         self.addresses(segment, place, report);
         self.neighbours(segment, place, report);
-        // Sums that agree with the segment are worth more than single addresses.
-        self.contents(segment, place, sum == Some(segment.total_size))
+        self.sums(segment)
     }
 
-    /// Rules 4 and 8, and what of 9, 10, 12 and 13 is a missing key.
+    /// Rules 4 and 8, and the missing keys of rules 9, 10, 12 and 13.
     fn keys(&mut self, block: &Block, place: BlockPlace, report: &mut Report) {
         let facts = self.table.facts(block.shape);
-        for issue in &facts.issues {
-            report.add(issue.rule, issue.severity, place, &issue.what);
-        }
+        Issue::report_all(&facts.issues, place, report);
         if facts.lacks(Field::Size) {
             report.error(Rule::BlockSizes, place, "no `size`: viewers and tools need it");
         }
@@ -88,11 +81,8 @@ impl<'a> Check<'a> {
             report.error(Rule::BlockState, place, "no `state`: viewers and tools need it");
         }
         if let Some(missing) = keys::missing(schema::BLOCK, facts, &CUSTOMARY) {
-            report.pytorch(
-                Rule::SegmentKeys,
-                place,
-                format_args!("no {missing}; PyTorch since 2.1 writes it"),
-            );
+            let what = format_args!("no {missing}; PyTorch since 2.1 writes it");
+            report.pytorch(Rule::SegmentKeys, place, what);
         }
         if facts.lacks(Field::RequestedSize) && facts.has(Field::Frames) {
             let what = "`frames` without `requested_size`: the viewer's totals become NaN";
@@ -100,11 +90,8 @@ impl<'a> Check<'a> {
         }
         let shape = keys::shape_of(self.snapshot, block.shape);
         if shape.is_some_and(|shape| !keys::is_ordered(shape, schema::names(schema::BLOCK))) {
-            report.pytorch(
-                Rule::SegmentKeys,
-                place,
-                "PyTorch's order is address, size, requested_size, state, frames",
-            );
+            let what = "PyTorch's order is address, size, requested_size, state, frames";
+            report.pytorch(Rule::SegmentKeys, place, what);
         }
     }
 
@@ -117,13 +104,8 @@ impl<'a> Check<'a> {
             (Field::RequestedSize, block.requested_size),
         ];
         for (field, count) in counts {
-            if facts.has(field) && count > MAX_EXACT {
-                let name = schema::name_of(schema::BLOCK, field);
-                report.error(
-                    Rule::Integers,
-                    place,
-                    format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
-                );
+            if facts.has(field) {
+                check_exact(schema::name_of(schema::BLOCK, field), count, place, report);
             }
         }
         if !facts.has(Field::Size) {
@@ -133,23 +115,26 @@ impl<'a> Check<'a> {
         if size == 0 {
             report.error(Rule::BlockSizes, place, "a block of 0 bytes");
         } else if is_paged && !size.is_multiple_of(ROUNDING_BYTES) {
-            report.pytorch(
-                Rule::Granularity,
-                place,
-                format_args!("{size} bytes; PyTorch's blocks are multiples of 512"),
-            );
+            let what = format_args!("{size} bytes; PyTorch's blocks are multiples of 512");
+            report.pytorch(Rule::Granularity, place, what);
         }
         let is_active = block.state.is_some_and(BlockState::is_active);
         if is_active && facts.has(Field::RequestedSize) && requested > size {
-            report.error(
-                Rule::RequestedSize,
-                place,
-                format_args!("requested {requested} bytes of a block of {size}"),
-            );
+            let what = format_args!("requested {requested} bytes of a block of {size}");
+            report.error(Rule::RequestedSize, place, what);
         }
     }
 
-    /// The sum of all sizes, if all can be read.
+    /// Rules 6 and 16: the stack of a block, which PyTorch 2.0 wrote in the latest use of its `history`.
+    fn frames(&mut self, block: &Block, place: BlockPlace, frames: &mut Frames<'_>, report: &mut Report) {
+        if self.table.facts(block.shape).has(Field::Frames) {
+            frames.check(block.stack, place, report);
+        } else {
+            frames.check(block.stack, format_args!("{place}.history[0]"), report);
+        }
+    }
+
+    /// Returns the sum of all sizes, if all can be read.
     fn sum(&mut self, segment: &Segment) -> Option<u64> {
         segment.blocks.iter().try_fold(0u64, |sum, block| {
             self.table.facts(block.shape).has(Field::Size).then(|| sum.saturating_add(block.size))
@@ -158,7 +143,7 @@ impl<'a> Check<'a> {
 
     /// Checks rule 10 (`E10`); only the first wrong address of a segment is reported.
     fn addresses(&mut self, segment: &Segment, place: SegmentPlace, report: &mut Report) {
-        if !has_field(self.snapshot, segment, Field::Address) {
+        if !keys::has_field(self.snapshot, segment.shape, Field::Address) {
             return;
         }
         let mut expected = segment.address;
@@ -171,11 +156,8 @@ impl<'a> Check<'a> {
                 let address = block.address;
                 let what = "the segment's address and the sizes before it make";
                 let place = place.block(index);
-                report.error(
-                    Rule::BlockAddresses,
-                    place,
-                    format_args!("at {address:#x}, but {what} {expected:#x}"),
-                );
+                let what = format_args!("at {address:#x}, but {what} {expected:#x}");
+                report.error(Rule::BlockAddresses, place, what);
                 return;
             }
             expected = expected.saturating_add(block.size);
@@ -193,42 +175,25 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn contents(&mut self, segment: &Segment, place: SegmentPlace, sums_agree: bool) -> Contents {
-        let has_blocks = has_field(self.snapshot, segment, Field::Blocks);
-        let mut contents = Contents { is_readable: has_blocks, ..Contents::default() };
-        let (mut allocated, mut active, mut requested) = (0u64, 0u64, Some(0u64));
-        let mut running = segment.address;
-        for (index, block) in segment.blocks.iter().enumerate() {
+    /// What rule 14 compares with the segment.
+    fn sums(&mut self, segment: &Segment) -> Option<Sums> {
+        if !keys::has_field(self.snapshot, segment.shape, Field::Blocks) {
+            return None;
+        }
+        let mut sums = Sums { requested_size: Some(0), ..Sums::default() };
+        for block in &segment.blocks {
             let facts = self.table.facts(block.shape);
-            let Some(state) = block.state.filter(|_| facts.has(Field::Size)) else {
-                contents.is_readable = false;
-                continue;
-            };
-            let address = if sums_agree || !facts.has(Field::Address) { running } else { block.address };
-            running = running.saturating_add(block.size);
+            let state = block.state.filter(|_| facts.has(Field::Size))?;
             if !state.is_active() {
                 continue;
             }
-            let requested_size = facts.has(Field::RequestedSize).then_some(block.requested_size);
-            active = active.saturating_add(block.size);
+            sums.active_size = sums.active_size.saturating_add(block.size);
             if state == BlockState::ActiveAllocated {
-                allocated = allocated.saturating_add(block.size);
+                sums.allocated_size = sums.allocated_size.saturating_add(block.size);
             }
-            requested = requested.zip(requested_size).map(|(sum, size)| sum.saturating_add(size));
-            let (place, stream) = (place.block(index), segment.stream);
-            let size = block.size;
-            contents.active.push(ActiveBlock { place, address, size, requested_size, state, stream });
+            let requested = sums.requested_size.filter(|_| facts.has(Field::RequestedSize));
+            sums.requested_size = requested.map(|sum| sum.saturating_add(block.requested_size));
         }
-        if contents.is_readable {
-            contents.allocated_size = Some(allocated);
-            contents.active_size = Some(active);
-            contents.requested_size = requested;
-        }
-        contents
+        Some(sums)
     }
-}
-
-/// Whether a segment has a key with a value of its type.
-fn has_field(snapshot: &Snapshot, segment: &Segment, field: Field) -> bool {
-    keys::shape_of(snapshot, segment.shape).is_some_and(|shape| shape.has(field))
 }

@@ -1,16 +1,16 @@
-//! The outermost keys and the size of the whole: rules 1, 2 (its first half) and 7 (its count of entries).
+//! The outermost keys and the number of entries: rules 1, 2 (its first half) and 7 (its second half).
 //!
-//! A bare list of segments breaks rule 1 (`E1`): `memory_snapshot()` returns one and PyTorch's tools take it, but
-//! the viewer does not. Keys that no viewer reads (`host_*`, `external_annotations`) can break rule 1 only as a
+//! A bare list of segments breaks rule 1 (`E1`): `memory_snapshot()` returns one, and PyTorch's tools accept it,
+//! but the viewer does not. Keys that no viewer reads (`host_*`, `external_annotations`) can break rule 1 only as a
 //! difference from PyTorch (`P1`). The size of the file is not in the model.
 
-use super::values::Walk;
+use super::{issue::Issue, values::Walk};
 use crate::{
     finding::{Report, Rule},
     snapshot::{Field, Shape, Slot, Snapshot, TopLevel, Value, schema},
 };
 
-/// Beyond this many entries a browser's list of events becomes unusable (docs/snapshot-format.md 3.6).
+/// Beyond this many entries a browser's list of events becomes unusable (`docs/snapshot-format.md` 3.6).
 const MANY_ENTRIES: usize = 500_000;
 
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
@@ -46,11 +46,8 @@ fn check_list(shape: &Shape, key: &str, field: Field, report: &mut Report) {
 fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
     let Slot::Value(value) = slot else { return };
     if matches!(key, "host_segments" | "host_traces" | "external_annotations") {
-        report.pytorch(
-            Rule::TopLevelKeys,
-            key,
-            format_args!("is {} that is not a list of records", value.kind()),
-        );
+        let what = format_args!("is {} that is not a list of records", value.kind());
+        report.pytorch(Rule::TopLevelKeys, key, what);
     }
 }
 
@@ -65,9 +62,7 @@ fn check_values(snapshot: &Snapshot, report: &mut Report) {
             walk.check(key, value, &mut issues);
         }
     }
-    for issue in issues {
-        report.add(issue.rule, issue.severity, "snapshot", issue.what);
-    }
+    Issue::report_all(&issues, "snapshot", report);
 }
 
 fn check_traces(snapshot: &Snapshot, report: &mut Report) {

@@ -1,115 +1,105 @@
-//! The end of the forward replay against the segments: rules 23 and 24, 27's streams, 29 and 33.
+//! The end of a trace compared with the segments: rules 23 and 24, 27's streams, 29 and 33.
 //!
-//! Blocks that no event names are one warning a trace. An entry without a
-//! counterpart is the normal thing in a ring of one entry (`enabled="state"`)
-//! and wherever a free still waits for its stream, so rule 29 speaks only
-//! where the replay shows that events are missing in between.
-
-use rustc_hash::FxHashMap;
+//! Blocks that no event names are one warning a trace. An event without its counterpart is normal in
+//! a ring of one entry (`enabled="state"`) and wherever a free still waits for its stream. So rule 29
+//! is reported only where the walk shows that events are missing in between.
 
 use super::{
-    forward::{Forward, Spot, State},
-    memory::{ActiveBlock, DeviceMemory},
+    forward::WalkedTrace,
+    keys,
+    place::{BlockPlace, SegmentPlace},
 };
 use crate::{
-    event::{Action, Address},
+    event::Action,
     finding::{Report, Rule},
+    history::{FinalBlock, FinalState, Spot, State, active_blocks},
     inventory::BlockState,
+    snapshot::{Field, Snapshot},
 };
 
 /// Rules 23 and 24.
-pub(super) fn check(forward: &Forward<'_>, memory: &DeviceMemory, report: &mut Report) {
+pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, snapshot: &Snapshot, report: &mut Report) {
     let (mut n_unnamed, mut unnamed_bytes) = (0u64, 0u64);
-    let mut active: FxHashMap<Address, BlockState> = FxHashMap::default();
-    for block in &memory.active {
-        active.insert(block.address, block.state);
-        match forward.spots.get(&block.address) {
-            Some(spot) => check_block(forward, block, *spot, report),
-            None => {
+    for (number, segment) in end.segments() {
+        let place = SegmentPlace { is_host: false, index: number };
+        for found in active_blocks(segment) {
+            if let Some(spot) = trace.walk.spot(found.block.address) {
+                check_block(trace, &found, place.block(found.number), spot, snapshot, report);
+            } else {
                 n_unnamed += 1;
-                unnamed_bytes = unnamed_bytes.saturating_add(block.size);
+                unnamed_bytes = unnamed_bytes.saturating_add(found.block.size);
             }
         }
     }
     if n_unnamed > 0 {
-        let why = if forward.entries.is_empty() {
+        let why = if trace.entries.is_empty() {
             "the trace is empty: was recording on?"
         } else {
             "they were allocated before recording began, or the ring lost their alloc"
         };
         let what = format_args!("{n_unnamed} active blocks ({unnamed_bytes} bytes) have no event: {why}");
-        report.warning(Rule::FinalState, forward.place, what);
+        report.warning(Rule::FinalState, trace.place, what);
     }
-    check_missing(forward, &active, report);
+    check_missing(trace, end, report);
 }
 
-fn check_block(forward: &Forward<'_>, block: &ActiveBlock, spot: Spot, report: &mut Report) {
-    let (place, trace, address) = (block.place, forward.place, block.address);
-    let expected = match spot.state {
-        State::Live => BlockState::ActiveAllocated,
-        State::Pending => BlockState::ActivePendingFree,
-        State::Free => {
-            let what = format_args!("is active, but {trace} ends with {address:#x} free");
-            report.error(Rule::FinalState, place, what);
-            return;
-        }
+fn check_block(
+    trace: &WalkedTrace<'_>,
+    found: &FinalBlock<'_>,
+    place: BlockPlace,
+    spot: Spot,
+    snapshot: &Snapshot,
+    report: &mut Report,
+) {
+    let (block, name) = (&found.block, trace.place);
+    let Some(expected) = spot.state.as_block() else {
+        let what = format_args!("is active, but {name} ends with {:#x} free", block.address);
+        return report.error(Rule::FinalState, place, what);
     };
-    if block.state != expected {
-        let (is, should) = (block.state.name(), expected.name());
-        report.error(Rule::FinalState, place, format_args!("is {is}, but after {trace} it is {should}"));
+    if block.state != Some(expected) {
+        let (is, should) = (block.state.map_or("", BlockState::name), expected.name());
+        report.error(Rule::FinalState, place, format_args!("is {is}, but after {name} it is {should}"));
     }
-    let life = &forward.lives[spot.life as usize];
-    let size = life.size;
-    match block.requested_size {
-        Some(requested) if requested != size => {
-            report.error(
-                Rule::FinalRequestedSize,
-                place,
-                format_args!("requested_size {requested}, but {trace} says {size}"),
-            );
-        }
-        // With the key rule 13 holds the two sizes of the block together.
-        None if block.size < size => {
-            report.error(
-                Rule::FinalRequestedSize,
-                place,
-                format_args!("{} bytes, but {trace} asked for {size}", block.size),
-            );
-        }
-        _ => {}
+    let asked = spot.began_bytes;
+    // The block has a requested size without the key too. Rule 24 is about the file's, and without the
+    // key the block must be large enough; with it, rule 13 compares the two sizes of the block.
+    let has_requested = keys::has_field(snapshot, block.shape, Field::RequestedSize);
+    if has_requested && block.requested_size != asked {
+        let what = format_args!("requested_size {}, but {name} says {asked}", block.requested_size);
+        report.error(Rule::FinalRequestedSize, place, what);
+    } else if !has_requested && block.size < asked {
+        let what = format_args!("{} bytes, but {name} asked for {asked}", block.size);
+        report.error(Rule::FinalRequestedSize, place, what);
     }
-    if life.stream != block.stream {
-        let (block, life) = (block.stream, life.stream);
-        report.warning(
-            Rule::BlockInSegment,
-            place,
-            format_args!("in a segment of stream {block}, allocated on stream {life}"),
-        );
+    let (of_segment, of_block) = (found.segment.stream, trace.lives[spot.life as usize].stream);
+    if of_block != of_segment {
+        let what = format_args!("in a segment of stream {of_segment}, allocated on stream {of_block}");
+        report.warning(Rule::BlockInSegment, place, what);
     }
 }
 
-/// Rule 23 the other way round, in the order of the trace.
-fn check_missing(forward: &Forward<'_>, active: &FxHashMap<Address, BlockState>, report: &mut Report) {
-    for (index, life) in forward.lives.iter().enumerate() {
+/// Rule 23 for blocks that the trace leaves in use, in the order of the trace.
+fn check_missing(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut Report) {
+    for (index, life) in trace.lives.iter().enumerate() {
         let address = life.address;
-        let Some(spot) = forward.spots.get(&address) else { continue };
-        if spot.life as usize != index || spot.state == State::Free || active.contains_key(&address) {
+        let Some(spot) = trace.walk.spot(address) else { continue };
+        if spot.life as usize != index || spot.state == State::Free || end.block(address).is_some() {
             continue;
         }
         let state = if spot.state == State::Live { "live" } else { "waiting to be freed" };
         let what = format_args!("the trace ends with {address:#x} {state}, but no active block begins there");
         match life.born {
-            Some(born) => report.error(Rule::FinalState, forward.place.entry(born), what),
-            None => report.error(Rule::FinalState, forward.place, what),
+            Some(born) => report.error(Rule::FinalState, trace.place.entry(born), what),
+            None => report.error(Rule::FinalState, trace.place, what),
         }
     }
 }
 
-/// Rule 29: kinds of events that must have been there. `outside` tells that
-/// some block was in no segment at its time.
-pub(super) fn check_kinds(forward: &Forward<'_>, outside: bool, report: &mut Report) {
-    let tally = &forward.tally;
-    let has = |action: Action| tally.count(action) > 0;
+/// Rule 29: kinds of events that must have been there. `is_outside` is whether some block was in no
+/// segment at its time.
+pub(super) fn check_kinds(trace: &WalkedTrace<'_>, is_outside: bool, report: &mut Report) {
+    let tally = &trace.tally;
+    let has = |action: Action| tally.has(action);
     let (requests, completions) = (has(Action::FreeRequested), has(Action::FreeCompleted));
     let segments = [Action::SegmentAlloc, Action::SegmentFree, Action::SegmentMap, Action::SegmentUnmap]
         .into_iter()
@@ -119,31 +109,31 @@ pub(super) fn check_kinds(forward: &Forward<'_>, outside: bool, report: &mut Rep
         ("free_requested", completions && !requests && tally.unrequested > 0),
         ("free_requested and no free_completed", !requests && !completions && tally.doubled > 0),
         ("alloc", !has(Action::Alloc) && tally.repeated > 0),
-        ("segment event", !segments && outside),
+        ("segment event", !segments && is_outside),
     ];
     for (kind, _) in missing.iter().filter(|(_, is_missing)| *is_missing) {
         let what = "looks like skip_actions; the viewer's state history throws without them";
-        report.warning(Rule::MissingEvents, forward.place, format_args!("no {kind} at all: {what}"));
+        report.warning(Rule::MissingEvents, trace.place, format_args!("no {kind} at all: {what}"));
     }
 }
 
 /// Checks rule 33 (`W33`): signs that the ring lost its beginning. The file itself does not record it.
-pub(super) fn check_overflow(forward: &Forward<'_>, report: &mut Report) {
-    let n_entries = forward.entries.len();
+pub(super) fn check_overflow(trace: &WalkedTrace<'_>, report: &mut Report) {
+    let n_entries = trace.entries.len();
     if n_entries == 1 {
         let what = "a single entry, as recorded with enabled=\"state\": there is no history to show";
-        report.warning(Rule::FullRing, forward.place, what);
+        report.warning(Rule::FullRing, trace.place, what);
     } else if is_common_cap(n_entries) {
         let what = "a usual max_entries: the ring may be full, and older entries lost";
-        report.warning(Rule::FullRing, forward.place, format_args!("{n_entries} entries, {what}"));
-    } else if forward.tally.unknown.2.is_some_and(|first| forward.tally.first_free == Some(first)) {
+        report.warning(Rule::FullRing, trace.place, format_args!("{n_entries} entries, {what}"));
+    } else if trace.tally.unknown.2.is_some_and(|first| trace.tally.first_free == Some(first)) {
         let what = "its first free is of a block without alloc: older entries may be lost, or recording \
                     began late";
-        report.warning(Rule::FullRing, forward.place, what);
+        report.warning(Rule::FullRing, trace.place, what);
     }
 }
 
-/// Powers of ten and of two, and small multiples of the former.
+/// Whether a number of entries is a power of two, or a power of ten times less than ten.
 fn is_common_cap(n_entries: usize) -> bool {
     let is_round = |base: usize| n_entries.is_multiple_of(base) && n_entries / base < 10;
     let powers = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];

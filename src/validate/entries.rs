@@ -1,26 +1,26 @@
 //! Trace entries one by one: rules 4, 17 to 20, 28, 30, 31 and 32.
 //!
-//! Rule 19 is about the whole snapshot, not one device: the viewer gathers the
-//! categories of all. Rule 20 passes over times of 0, which PyTorch writes for
-//! an event it cannot date (docs/snapshot-format.md 2.4).
+//! Rule 19 is about the whole snapshot, not one device: the viewer collects the categories of all. Rule
+//! 20 skips times of 0, which PyTorch writes for an event that it cannot date
+//! (`docs/snapshot-format.md` 2.4). It counts every entry that is older than any before it;
+//! `history::first_disorder` answers another question, where a ring of changed size was cut.
 
 use super::{
-    backward, ends,
-    forward::Forward,
     frames::Frames,
+    issue::Issue,
     keys::{self, Facts, Table},
-    memory::{DeviceMemory, Memory},
+    memory::Memory,
     place::{EntryPlace, TracePlace},
-    timeline,
-    values::{MAX_EXACT, is_exact},
+    values::check_exact,
+    walks,
 };
 use crate::{
     event::{Action, Address},
-    finding::{Report, Rule, Severity},
+    finding::{Report, Rule},
     snapshot::{Field, Shape, Snapshot, TraceEntry, schema},
 };
 
-/// What PyTorch's C++ writer does otherwise than its Python writer: the time comes later.
+/// The keys in the order of PyTorch's C++ writer. Its Python writer has the time earlier.
 const CPP_ORDER: [&str; 12] = [
     "action",
     "addr",
@@ -36,7 +36,7 @@ const CPP_ORDER: [&str; 12] = [
     "forward_frames",
 ];
 
-pub(super) fn check(snapshot: &Snapshot, memory: &Memory, report: &mut Report) {
+pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Report) {
     let mut check = Check {
         snapshot,
         report,
@@ -49,8 +49,11 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory, report: &mut Report) {
         let place = TracePlace::Device(device);
         let is_readable = check.entries(entries, place);
         let unordered = check.times(entries, place);
-        if let Some(memory) = memory.devices.get(device) {
-            check.replays(entries, place, memory, is_readable, unordered);
+        if !is_readable {
+            let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
+            check.report.warning(Rule::Lifecycle, place, what);
+        } else if let Some(memory) = memory.devices.get(device) {
+            walks::check(snapshot, entries, place, memory, unordered, check.report);
         }
     }
     check.report.set_lenient(true);
@@ -93,21 +96,19 @@ struct Check<'a> {
     frames: Frames<'a>,
     /// By shape.
     writers: Vec<Option<Writers>>,
-    /// Who could have written all entries so far.
+    /// The writers that could have written all entries so far.
     writer: Writers,
 }
 
 impl Check<'_> {
-    /// Every entry of a trace by itself; whether all of them can be replayed.
+    /// Checks every entry of a trace by itself, and returns whether all of them can be replayed.
     fn entries(&mut self, entries: &[TraceEntry], place: TracePlace) -> bool {
         let mut is_readable = true;
         let (mut with_frames, mut without) = (0u64, 0u64);
         for (index, entry) in entries.iter().enumerate() {
             let at = place.entry(index);
             let facts = self.table.facts(entry.shape);
-            for issue in &facts.issues {
-                self.report.add(issue.rule, issue.severity, at, &issue.what);
-            }
+            Issue::report_all(&facts.issues, at, self.report);
             is_readable &= check_fields(entry, facts, at, self.report);
             check_numbers(entry, facts, at, self.report);
             if entry.action.is_some_and(|action| action != Action::Snapshot) {
@@ -151,7 +152,7 @@ impl Check<'_> {
         }
     }
 
-    /// Rule 20 but for its error; the first entry that is older than one before it.
+    /// Rule 20 except its error. Returns the first entry that is older than one before it.
     fn times(&mut self, entries: &[TraceEntry], place: TracePlace) -> Option<EntryPlace> {
         let mut n_undated = 0u64;
         let mut latest = i64::MIN;
@@ -167,77 +168,18 @@ impl Check<'_> {
         }
         if n_undated > 0 {
             let what = "the viewer shows \"Invalid Date\"; PyTorch since 2.2 writes it";
-            self.report.warning(
-                Rule::Times,
-                place,
-                format_args!("{n_undated} entries without `time_us`: {what}"),
-            );
+            let what = format_args!("{n_undated} entries without `time_us`: {what}");
+            self.report.warning(Rule::Times, place, what);
         }
         if let (n, Some(first)) = backwards {
             let what = "viewers go by the order of the list";
-            self.report.warning(
-                Rule::Times,
-                first,
-                format_args!("{n} entries are older than one before them; {what}"),
-            );
+            let what = format_args!("{n} entries are older than one before them; {what}");
+            self.report.warning(Rule::Times, first, what);
         }
         backwards.1
     }
 
-    /// Rules 20 to 29, 33 and 36 for one device.
-    fn replays(
-        &mut self,
-        entries: &[TraceEntry],
-        place: TracePlace,
-        memory: &DeviceMemory,
-        is_readable: bool,
-        unordered: Option<EntryPlace>,
-    ) {
-        if !is_readable {
-            let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
-            self.report.warning(Rule::Lifecycle, place, what);
-            return;
-        }
-        let n_before = self.report.count(Rule::Lifecycle, Severity::Error);
-        let forward = Forward::run(entries, 0..entries.len(), place, self.report);
-        if let Some(first) =
-            unordered.filter(|_| self.report.count(Rule::Lifecycle, Severity::Error) > n_before)
-        {
-            self.misordered(entries, first, place);
-        }
-        ends::check_overflow(&forward, self.report);
-        if memory.is_unreadable {
-            let what = "not held against the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
-            self.report.warning(Rule::FinalState, place, what);
-        } else {
-            ends::check(&forward, memory, self.report);
-            let is_outside = backward::check(&forward, memory, self.report);
-            ends::check_kinds(&forward, is_outside, self.report);
-        }
-        timeline::check(&forward, self.report);
-    }
-
-    /// Rule 20's error: the order of the list makes no sense. Whether that of
-    /// the times does tells a list that was shuffled from a ring that was
-    /// exported in the wrong order after resizing, which has holes too.
-    fn misordered(&mut self, entries: &[TraceEntry], first: EntryPlace, place: TracePlace) {
-        let mut order: Vec<usize> = (0..entries.len()).collect();
-        order.sort_by_key(|index| entries[*index].time_us);
-        let mut sorted = Report::default();
-        Forward::run(entries, order.into_iter(), place, &mut sorted);
-        let what = if sorted.count(Rule::Lifecycle, Severity::Error) == 0 {
-            "replayed by time the entries make sense: sort them by `time_us`"
-        } else {
-            "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
-        };
-        self.report.error(
-            Rule::Times,
-            first,
-            format_args!("entries are not in the order of their times; {what}"),
-        );
-    }
-
-    /// Rule 19: a viewer that meets categories wants one to be "unknown".
+    /// Rule 19: a viewer that finds categories requires one to be "unknown".
     fn categories(&mut self) {
         let all = || self.snapshot.device_traces.iter().flatten();
         let category = |entry: &TraceEntry| {
@@ -258,7 +200,7 @@ impl Check<'_> {
     }
 }
 
-/// Rules 17, 18 and 28: the keys an action needs; whether the entry can be replayed.
+/// Rules 17, 18 and 28: the keys that an action needs. Returns whether the entry can be replayed.
 fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) -> bool {
     if facts.lacks(Field::Action) {
         report.error(Rule::Action, at, "no `action`: viewers throw");
@@ -284,7 +226,7 @@ fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut 
     if is_readable {
         check_meaning(entry, action, facts, at, report);
     }
-    // These three change nothing, so that a replay can do without their numbers.
+    // These three change nothing, so a walk does not need their numbers.
     is_readable || matches!(action, Action::Oom | Action::Snapshot | Action::Annotate)
 }
 
@@ -292,11 +234,8 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
     if action == Action::Snapshot {
         if entry.address != Address(0) {
             let address = entry.address;
-            report.error(
-                Rule::SnapshotEntries,
-                at,
-                format_args!("a `snapshot` at {address:#x}; its address is 0"),
-            );
+            let what = format_args!("a `snapshot` at {address:#x}; its address is 0");
+            report.error(Rule::SnapshotEntries, at, what);
         }
         if facts.has(Field::Frames) {
             report.pytorch(Rule::SnapshotEntries, at, "a `snapshot` with `frames`; PyTorch's has none");
@@ -313,23 +252,12 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
 
 /// Rule 4 for the fields.
 fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) {
-    let address = if facts.has(Field::DeviceFree) { "device_free" } else { "addr" };
-    for (name, count) in [(address, entry.address.0), ("size", entry.size)] {
-        if count > MAX_EXACT && (facts.has(Field::Addr) || facts.has(Field::DeviceFree) || name == "size") {
-            report.error(
-                Rule::Integers,
-                at,
-                format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
-            );
-        }
+    if facts.has(Field::DeviceFree) {
+        check_exact("device_free", entry.address.0, at, report);
+    } else if facts.has(Field::Addr) {
+        check_exact("addr", entry.address.0, at, report);
     }
-    for (name, int) in [("stream", entry.stream.0), ("time_us", entry.time_us)] {
-        if !is_exact(int) {
-            report.error(
-                Rule::Integers,
-                at,
-                format_args!("`{name}` is {int}, beyond 2^53: viewers round it"),
-            );
-        }
-    }
+    check_exact("size", entry.size, at, report);
+    check_exact("stream", entry.stream.0, at, report);
+    check_exact("time_us", entry.time_us, at, report);
 }

@@ -1,20 +1,14 @@
-//! The trace replayed forward, address by address: rules 21 and 22, and 32's "is live".
+//! The forward walk as findings: rules 21 and 22, and 32's "is live".
 //!
-//! ```text
-//!   unknown ──alloc──▶ live ──free_requested──▶ pending ──free_completed──▶ free ──alloc──▶ live
-//!   unknown ──free_requested──▶ pending         unknown ──free_completed──▶ free
-//! ```
-//!
-//! Every other step is an error, but for `free_completed` of a live block,
-//! which is a warning. Frees out of *unknown* are one warning a trace: a ring
-//! that wrapped, or recording that began late, has many.
-
-use rustc_hash::FxHashMap;
+//! [`Forward`] follows each address and returns what an entry contradicts. Every contradiction is an
+//! error; `free_completed` of a live block is a warning. Frees of blocks whose alloc is not in the
+//! trace are one warning a trace: a ring that wrapped, or recording that began late, has many.
 
 use super::place::{EntryPlace, TracePlace};
 use crate::{
     event::{Action, Address, StreamId},
     finding::{Report, Rule},
+    history::{Contradiction, Displaced, Forward, LifeIndex, State, Step},
     snapshot::TraceEntry,
 };
 
@@ -29,34 +23,17 @@ pub(super) struct Life {
     pub(super) born: Option<usize>,
 }
 
-/// What an address holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
-    Live,
-    Pending,
-    Free,
-}
-
-/// An address with its latest life.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
-    pub(super) state: State,
-    pub(super) life: u32,
-    /// The life's, which is far away.
-    size: u64,
-}
-
-/// The life that an entry begins, and the one it ends.
+/// The life that an entry begins, and the one that it ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
-    pub(super) born: Option<u32>,
-    pub(super) died: Option<u32>,
+    pub(super) born: Option<LifeIndex>,
+    pub(super) died: Option<LifeIndex>,
 }
 
-/// How often things happened that later rules look at.
+/// Counts of what later rules look at.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) by_action: [u64; Action::ALL.len()],
+    by_action: [u64; Action::ALL.len()],
     /// Frees of blocks whose alloc is not in the trace: how many, their bytes, the first.
     pub(super) unknown: (u64, u64, Option<usize>),
     /// The first free of all.
@@ -67,189 +44,143 @@ pub(super) struct Tally {
     pub(super) unfinished: u64,
     /// Allocs of live blocks.
     pub(super) doubled: u64,
-    /// Frees of free blocks.
+    /// Frees of blocks whose free was requested or completed before.
     pub(super) repeated: u64,
 }
 
 impl Tally {
-    pub(super) fn count(&self, action: Action) -> u64 {
-        self.by_action[action as usize]
+    pub(super) fn has(&self, action: Action) -> bool {
+        self.by_action[action as usize] > 0
+    }
+
+    /// Whether an entry cannot follow the entries before it.
+    pub(super) fn has_contradictions(&self) -> bool {
+        self.unfinished + self.doubled + self.repeated > 0
     }
 }
 
-/// A trace after its forward replay.
+/// A trace after its forward walk.
 #[derive(Debug)]
-pub(super) struct Forward<'a> {
+pub(super) struct WalkedTrace<'a> {
     pub(super) entries: &'a [TraceEntry],
     pub(super) place: TracePlace,
+    /// The lives, numbered as [`Forward`] numbers them.
     pub(super) lives: Vec<Life>,
     /// By entry.
     pub(super) changes: Vec<Change>,
-    pub(super) spots: FxHashMap<Address, Spot>,
+    pub(super) walk: Forward,
     pub(super) tally: Tally,
 }
 
-impl<'a> Forward<'a> {
-    /// Replays the entries in the given order.
-    pub(super) fn run(
-        entries: &'a [TraceEntry],
-        order: impl Iterator<Item = usize>,
-        place: TracePlace,
-        report: &mut Report,
-    ) -> Forward<'a> {
-        let mut forward = Forward {
+impl<'a> WalkedTrace<'a> {
+    pub(super) fn new(entries: &'a [TraceEntry], place: TracePlace, report: &mut Report) -> WalkedTrace<'a> {
+        let mut trace = WalkedTrace {
             entries,
             place,
             lives: Vec::new(),
             changes: vec![Change::default(); entries.len()],
-            spots: FxHashMap::default(),
+            walk: Forward::default(),
             tally: Tally::default(),
         };
-        for index in order {
-            forward.step(index, report);
+        for (index, entry) in entries.iter().enumerate() {
+            trace.step(index, entry, report);
         }
-        forward.tell_unknown(report);
-        forward
+        trace.report_unknown(report);
+        trace
     }
 
-    fn step(&mut self, index: usize, report: &mut Report) {
-        let entry = &self.entries[index];
+    fn step(&mut self, index: usize, entry: &TraceEntry, report: &mut Report) {
         let Some(action) = entry.action else { return };
+        let at = self.place.entry(index);
         self.tally.by_action[action as usize] += 1;
         if matches!(action, Action::FreeRequested | Action::FreeCompleted) {
             self.tally.first_free.get_or_insert(index);
         }
-        let spot = self.spots.get(&entry.address).copied();
-        match action {
-            Action::Alloc => self.alloc(index, spot, report),
-            Action::FreeRequested => self.request(index, spot, report),
-            Action::FreeCompleted => self.complete(index, spot, report),
-            Action::Annotate => self.annotate(index, spot, report),
-            _ => {}
-        }
-    }
-
-    fn at(&self, index: usize) -> EntryPlace {
-        self.place.entry(index)
-    }
-
-    fn alloc(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
-        if let Some(spot) = spot.filter(|spot| spot.state != State::Free) {
-            let state = match spot.state {
-                State::Live => "live; the viewer never ends its first life",
-                _ => "waiting for its free_completed",
-            };
-            let address = self.entries[index].address;
-            report.error(
-                Rule::Lifecycle,
-                self.at(index),
-                format_args!("alloc at {address:#x}, which is {state}"),
-            );
-            let count =
-                if spot.state == State::Live { &mut self.tally.doubled } else { &mut self.tally.unfinished };
-            *count += 1;
-            self.changes[index].died = Some(spot.life);
-        }
-        let life = self.begin(index, Some(index));
-        self.changes[index].born = Some(life);
-        self.set(index, State::Live, life, self.entries[index].size);
-    }
-
-    fn request(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
-        match spot {
-            None => {
-                let life = self.begin_unknown(index);
-                self.set(index, State::Pending, life, self.entries[index].size);
-            }
-            Some(Spot { state: State::Live, life, size }) => {
-                self.same_size(index, size, report);
-                self.set(index, State::Pending, life, size);
-            }
-            Some(Spot { state: State::Pending, .. }) => {
-                self.tally.repeated += 1;
-                report.error(
-                    Rule::Lifecycle,
-                    self.at(index),
-                    "free_requested a second time, before its free_completed",
-                );
-            }
-            Some(Spot { state: State::Free, .. }) => self.free_of_free(index, report),
-        }
-    }
-
-    fn complete(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
-        let (life, size) = match spot {
-            None => (self.begin_unknown(index), self.entries[index].size),
-            Some(Spot { state: State::Free, .. }) => return self.free_of_free(index, report),
-            Some(Spot { state, life, size }) => {
-                if state == State::Live {
-                    self.tally.unrequested += 1;
-                    report.warning(Rule::Lifecycle, self.at(index), "free_completed without free_requested");
+        match self.walk.step(entry) {
+            Step::Begin { life, displaced } => {
+                self.begin(entry, Some(index));
+                self.changes[index] = Change { born: Some(life), died: displaced.map(|old| old.life) };
+                if let Some(displaced) = displaced {
+                    self.displace(entry, displaced, at, report);
                 }
-                self.same_size(index, size, report);
-                (life, size)
             }
-        };
-        self.changes[index].died = Some(life);
-        self.set(index, State::Free, life, size);
-    }
-
-    fn free_of_free(&mut self, index: usize, report: &mut Report) {
-        self.tally.repeated += 1;
-        let entry = &self.entries[index];
-        let (action, address) = (entry.action.map_or("", Action::name), entry.address);
-        report.error(
-            Rule::Lifecycle,
-            self.at(index),
-            format_args!("{action} at {address:#x}, which is free already"),
-        );
-    }
-
-    fn annotate(&mut self, index: usize, spot: Option<Spot>, report: &mut Report) {
-        if spot.is_some_and(|spot| spot.state != State::Live) {
-            report.warning(Rule::Annotate, self.at(index), "annotates a block that is not live");
+            Step::Request { is_prior: true, .. } => self.begin_unknown(index, entry),
+            Step::Request { began_bytes, .. } => check_size(entry, began_bytes, at, report),
+            Step::End { life, began_bytes, is_prior, was_requested } => {
+                self.changes[index].died = Some(life);
+                if is_prior {
+                    self.begin_unknown(index, entry);
+                } else if !was_requested {
+                    self.tally.unrequested += 1;
+                    report.warning(Rule::Lifecycle, at, "free_completed without free_requested");
+                }
+                check_size(entry, began_bytes, at, report);
+            }
+            Step::Contradiction(kind) => self.contradict(entry, kind, at, report),
+            Step::Other if action == Action::Annotate => self.annotate(entry, at, report),
+            Step::Other => {}
         }
     }
 
-    /// Rule 22. The life keeps the size it began with.
-    fn same_size(&self, index: usize, then: u64, report: &mut Report) {
-        let entry = &self.entries[index];
-        if entry.size != then {
-            let now = entry.size;
-            let action = entry.action.map_or("", Action::name);
-            report.error(
-                Rule::LifeSizes,
-                self.at(index),
-                format_args!("{action} of {now} bytes, but it began with {then}"),
-            );
-        }
+    fn begin(&mut self, entry: &TraceEntry, born: Option<usize>) {
+        let TraceEntry { address, size, stream, .. } = *entry;
+        self.lives.push(Life { address, size, stream, born });
     }
 
-    fn begin_unknown(&mut self, index: usize) -> u32 {
+    fn begin_unknown(&mut self, index: usize, entry: &TraceEntry) {
         let (count, bytes, first) = &mut self.tally.unknown;
         *count += 1;
-        *bytes = bytes.saturating_add(self.entries[index].size);
+        *bytes = bytes.saturating_add(entry.size);
         first.get_or_insert(index);
-        self.begin(index, None)
+        self.begin(entry, None);
     }
 
-    fn begin(&mut self, index: usize, born: Option<usize>) -> u32 {
-        let TraceEntry { address, size, stream, .. } = self.entries[index];
-        self.lives.push(Life { address, size, stream, born });
-        // There are no more lives than entries, and a file has fewer than 2^32 of those.
-        u32::try_from(self.lives.len() - 1).unwrap_or(u32::MAX)
+    fn displace(&mut self, entry: &TraceEntry, displaced: Displaced, at: EntryPlace, report: &mut Report) {
+        let (count, state) = if displaced.was_requested {
+            (&mut self.tally.unfinished, "waiting for its free_completed")
+        } else {
+            (&mut self.tally.doubled, "live; the viewer never ends its first life")
+        };
+        *count += 1;
+        let address = entry.address;
+        report.error(Rule::Lifecycle, at, format_args!("alloc at {address:#x}, which is {state}"));
     }
 
-    fn set(&mut self, index: usize, state: State, life: u32, size: u64) {
-        self.spots.insert(self.entries[index].address, Spot { state, life, size });
+    fn contradict(&mut self, entry: &TraceEntry, kind: Contradiction, at: EntryPlace, report: &mut Report) {
+        self.tally.repeated += 1;
+        if kind == Contradiction::RequestOfPending {
+            let what = "free_requested a second time, before its free_completed";
+            return report.error(Rule::Lifecycle, at, what);
+        }
+        let (action, address) = (name_of_action(entry), entry.address);
+        report.error(Rule::Lifecycle, at, format_args!("{action} at {address:#x}, which is free already"));
     }
 
-    fn tell_unknown(&self, report: &mut Report) {
+    fn annotate(&self, entry: &TraceEntry, at: EntryPlace, report: &mut Report) {
+        if self.walk.spot(entry.address).is_some_and(|spot| spot.state != State::Live) {
+            report.warning(Rule::Annotate, at, "annotates a block that is not live");
+        }
+    }
+
+    fn report_unknown(&self, report: &mut Report) {
         let (count, bytes, Some(first)) = self.tally.unknown else { return };
-        let first = self.at(first);
+        let first = self.place.entry(first);
         let what = "they were allocated before recording began, or the ring lost their alloc";
         let what =
             format_args!("{count} frees ({bytes} bytes) without their alloc, the first at {first}: {what}");
         report.warning(Rule::Lifecycle, self.place, what);
     }
+}
+
+/// Rule 22. A life keeps the size that it began with.
+fn check_size(entry: &TraceEntry, began_bytes: u64, at: EntryPlace, report: &mut Report) {
+    if entry.size != began_bytes {
+        let (action, now) = (name_of_action(entry), entry.size);
+        let what = format_args!("{action} of {now} bytes, but it began with {began_bytes}");
+        report.error(Rule::LifeSizes, at, what);
+    }
+}
+
+fn name_of_action(entry: &TraceEntry) -> &'static str {
+    entry.action.map_or("", Action::name)
 }

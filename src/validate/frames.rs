@@ -9,19 +9,20 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{
     issue::Issue,
     keys::{self, Table},
-    values::{MAX_EXACT, text_fault},
+    values::{is_exact, text_fault},
 };
 use crate::{
     finding::{Report, Rule, Severity},
     snapshot::{Field, Frame, Snapshot, StackIndex, schema},
 };
 
-/// The frames that have something wrong; usually none.
+/// The frames that break a rule, usually none.
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
     snapshot: &'a Snapshot,
     faults: FxHashMap<usize, Vec<Issue>>,
-    told: FxHashSet<StackIndex>,
+    /// The stacks that were reported.
+    reported: FxHashSet<StackIndex>,
 }
 
 impl<'a> Frames<'a> {
@@ -34,24 +35,23 @@ impl<'a> Frames<'a> {
                 faults.insert(index, issues);
             }
         }
-        Frames { snapshot, faults, told: FxHashSet::default() }
+        Frames { snapshot, faults, reported: FxHashSet::default() }
     }
 
-    /// Reports what is wrong with the stack of the record at a place.
+    /// Checks the stack of a record. `place` is the dictionary whose `frames` it is.
     pub(super) fn check(&mut self, stack: Option<StackIndex>, place: impl Display, report: &mut Report) {
         let Some(stack) = stack else { return };
         if stack.index() >= self.snapshot.stacks.len() {
             report.error(Rule::Frames, place, "its stack is not in this snapshot");
-        } else if !self.faults.is_empty() && self.told.insert(stack) {
-            self.tell(stack, place, report);
+        } else if !self.faults.is_empty() && self.reported.insert(stack) {
+            self.report(stack, place, report);
         }
     }
 
-    fn tell(&self, stack: StackIndex, place: impl Display, report: &mut Report) {
+    fn report(&self, stack: StackIndex, place: impl Display, report: &mut Report) {
         for (n, frame) in self.snapshot.stacks.members(stack).iter().enumerate() {
-            for issue in self.faults.get(&(frame.0 as usize)).into_iter().flatten() {
-                report.add(issue.rule, issue.severity, format_args!("{place}.frames[{n}]"), &issue.what);
-            }
+            let issues = self.faults.get(&(frame.0 as usize)).into_iter().flatten();
+            Issue::report_all(issues, format_args!("{place}.frames[{n}]"), report);
         }
     }
 }
@@ -66,7 +66,7 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
             issues.push(Issue::new(Rule::Frames, Severity::Error, what));
         }
     }
-    if facts.has(Field::Line) && frame.line > MAX_EXACT {
+    if facts.has(Field::Line) && !is_exact(frame.line) {
         let what = format!("`line` is {}, beyond 2^53: viewers round it", frame.line);
         issues.push(Issue::new(Rule::Integers, Severity::Error, what));
     }
@@ -74,9 +74,9 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
         let fault = text_fault(text).map(|fault| format!("`{name}` {fault}"));
         issues.extend(fault.map(|what| Issue::new(Rule::Texts, Severity::Error, what)));
     }
-    let ordered = keys::shape_of(snapshot, frame.shape)
+    let is_ordered = keys::shape_of(snapshot, frame.shape)
         .is_none_or(|shape| keys::is_ordered(shape, schema::names(schema::FRAME)));
-    if !ordered {
+    if !is_ordered {
         let what = "PyTorch writes the keys in the order name, filename, line".to_owned();
         issues.push(Issue::new(Rule::Frames, Severity::Pytorch, what));
     }

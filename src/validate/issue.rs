@@ -1,6 +1,8 @@
-//! Something wrong that every record of a shape shares.
+//! A finding that every record of a shape shares.
 
-use crate::finding::{Rule, Severity};
+use std::fmt::Display;
+
+use crate::finding::{Report, Rule, Severity};
 
 /// A finding without its place.
 #[derive(Debug)]
@@ -13,5 +15,16 @@ pub(super) struct Issue {
 impl Issue {
     pub(super) fn new(rule: Rule, severity: Severity, what: String) -> Issue {
         Issue { rule, severity, what }
+    }
+
+    /// Reports issues at the place of one record.
+    pub(super) fn report_all<'i>(
+        issues: impl IntoIterator<Item = &'i Issue>,
+        place: impl Display + Copy,
+        report: &mut Report,
+    ) {
+        for issue in issues {
+            report.add(issue.rule, issue.severity, place, &issue.what);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! What is true of every record of one shape: which keys it has, and which of its values are wrong.
+//! Facts of every record of one shape: which keys it has, and which of its values are wrong.
 //!
-//! A million entries share a handful of shapes, so that all that depends on
-//! keys alone is worked out once a shape.
+//! A million entries share a few shapes, so whatever depends on keys alone is computed once for each
+//! shape.
 
 use super::{
     issue::Issue,
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What is true of every record of a shape.
+/// Facts of every record of a shape.
 #[derive(Debug)]
 pub(super) struct Facts {
     fields: u32,
@@ -29,12 +29,12 @@ impl Facts {
         self.fields & bit(field) != 0
     }
 
-    /// Whether the key is there, with whatever value.
+    /// Whether the key is there, with any value.
     pub(super) fn has_key(&self, field: Field) -> bool {
         !self.lacks(field)
     }
 
-    /// Whether the action is a text that no release writes; viewers pass over it.
+    /// Whether the action is a text that no release writes; viewers skip it.
     pub(super) fn is_unknown_action(&self) -> bool {
         self.issues.iter().any(|issue| issue.rule == Rule::Action && issue.severity == Severity::Warning)
     }
@@ -49,7 +49,7 @@ fn bit(field: Field) -> u32 {
     1 << (field as u32)
 }
 
-/// The facts of every shape that one kind of record uses, each worked out once.
+/// The facts of every shape that one kind of record uses, each computed once.
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     snapshot: &'a Snapshot,
@@ -71,6 +71,11 @@ impl<'a> Table<'a> {
         let Some(slot) = self.facts.get_mut(id.0 as usize) else { return &self.stray };
         slot.get_or_insert_with(|| facts(self.snapshot.shapes.get(id), self.keys, &mut self.walk))
     }
+}
+
+/// Whether a record has a key with a value of its type.
+pub(super) fn has_field(snapshot: &Snapshot, id: ShapeId, field: Field) -> bool {
+    shape_of(snapshot, id).is_some_and(|shape| shape.has(field))
 }
 
 /// The shape of a record, if its number is of this snapshot.
@@ -96,7 +101,7 @@ fn facts(shape: &Shape, keys: &[Key], walk: &mut Walk) -> Facts {
             misfits |= key.field.map_or(0, bit);
             issues.extend(issue(key, value, shape));
         }
-        // An error on the value stands for what is wrong inside it; a lesser finding does not.
+        // An error on the value covers what is wrong inside it; a lesser finding does not.
         if issues[n_before..].iter().all(|issue| issue.severity != Severity::Error) {
             walk.check(name, value, &mut issues);
         }
@@ -104,7 +109,7 @@ fn facts(shape: &Shape, keys: &[Key], walk: &mut Walk) -> Facts {
     Facts { fields, misfits: misfits & !fields, issues: issues.into() }
 }
 
-/// What is wrong with a value that did not become a field.
+/// Returns what is wrong with a value that did not become a field.
 fn issue(key: &Key, value: &Value, shape: &Shape) -> Option<Issue> {
     let name = key.name;
     let kind = value.kind();
@@ -157,8 +162,8 @@ fn unknown_text(key: &Key, text: &str, all: &str) -> Issue {
             Rule::BlockState,
             Severity::Error,
             format!(
-                "{text:?} stands in PyTorch's documentation, but its dumps and readers say \
-                 \"active_pending_free\"; write that"
+                "{text:?} is in PyTorch's documentation only; its dumps and readers have \
+                 \"active_pending_free\": write that"
             ),
         ),
         (name, _) => Issue::new(key.rule, key.severity, format!("`{name}` is {text:?}, not one of {all}")),
@@ -175,7 +180,7 @@ pub(super) fn is_ordered<'a>(shape: &Shape, order: impl Iterator<Item = &'a str>
     places.is_sorted()
 }
 
-/// The missing ones of some keys, for a message.
+/// Returns the names of those of some keys that are missing, for a message; `None` if none is.
 pub(super) fn missing(keys: &[Key], facts: &Facts, wanted: &[Field]) -> Option<String> {
     let lacking = wanted.iter().filter(|field| facts.lacks(**field));
     let names: Vec<String> = lacking.map(|field| format!("`{}`", schema::name_of(keys, *field))).collect();

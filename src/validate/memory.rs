@@ -1,56 +1,35 @@
-//! The memory of one device at the end of its trace, as its segments describe it.
+//! The segments of each device that has a trace, for comparison with that trace.
 
-use super::place::{BlockPlace, SegmentPlace};
-use crate::{event::Address, event::StreamId, inventory::BlockState};
+use crate::snapshot::Segment;
 
-/// A segment, as far as the replays need it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
-    pub(super) place: SegmentPlace,
-    pub(super) start: Address,
-    pub(super) end: Address,
-    pub(super) stream: StreamId,
-    pub(super) is_expandable: bool,
-}
-
-/// A block in use.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ActiveBlock {
-    pub(super) place: BlockPlace,
-    pub(super) address: Address,
-    pub(super) size: u64,
-    /// `None` in dumps of PyTorch 2.0.
-    pub(super) requested_size: Option<u64>,
-    pub(super) state: BlockState,
-    pub(super) stream: StreamId,
-}
-
-/// One device's segments.
+/// The segments of one device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DeviceMemory {
-    pub(super) ranges: Vec<Range>,
-    pub(super) active: Vec<ActiveBlock>,
-    /// Something about the segments could not be read, so that the trace cannot be held against them.
+pub(super) struct DeviceMemory<'a> {
+    /// The segments with their numbers in the file.
+    pub(super) segments: Vec<(usize, &'a Segment)>,
+    /// Whether a part of them cannot be read, so that the trace cannot be compared with them.
     pub(super) is_unreadable: bool,
 }
 
-/// Every device's segments, by ordinal.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    pub(super) devices: Vec<DeviceMemory>,
+/// The segments of every device, by ordinal.
+///
+/// They are collected once, because a file can have many devices with many segments.
+#[derive(Debug)]
+pub(super) struct Memory<'a> {
+    pub(super) devices: Vec<DeviceMemory<'a>>,
 }
 
-impl Memory {
-    pub(super) fn new(n_devices: usize) -> Memory {
+impl<'a> Memory<'a> {
+    pub(super) fn new(n_devices: usize) -> Memory<'a> {
         Memory { devices: vec![DeviceMemory::default(); n_devices] }
     }
 
     /// The memory of a device, if it has a trace.
-    pub(super) fn device(&mut self, ordinal: i64) -> Option<&mut DeviceMemory> {
+    pub(super) fn device(&mut self, ordinal: i64) -> Option<&mut DeviceMemory<'a>> {
         self.devices.get_mut(usize::try_from(ordinal).ok()?)
     }
 
-    /// A segment of which not even the device is known taints them all.
+    /// Marks every device, for a segment whose device is not known.
     pub(super) fn set_all_unreadable(&mut self) {
         self.devices.iter_mut().for_each(|memory| memory.is_unreadable = true);
     }

@@ -1,8 +1,9 @@
-//! The invariants of the format (docs/snapshot-format.md 5); returns every finding, not the first.
+//! The invariants of the format (`docs/snapshot-format.md` 5), with every finding, not only the first.
 //!
 //! Each file checks one noun, and its first line lists its rules; [`Rule`] documents them all. Where the page
-//! and PyTorch's own dumps disagree, the dumps are right, and a comment explains it.
-//! Nothing here panics or recurses, whatever the model holds; sums saturate.
+//! and PyTorch's own dumps disagree, the dumps are right, and a comment explains it. What a trace and its
+//! segments mean is answered by `history`; here are the rules, their severities and their words.
+//! Nothing here panics or recurses for any model; sums saturate.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod place;
 mod segments;
 mod timeline;
 mod values;
+mod walks;
 
 use std::path::Path;
 
@@ -35,11 +37,10 @@ pub use crate::finding::{Finding, Rule, Severity};
 
 /// Checks a snapshot against the rules of the format (1, 2, 4 and 6 to 36).
 ///
-/// The rules on a file's bytes (3, 5, and what of 4 and 6 the model cannot
-/// show) are checked where the bytes are read. Findings come in the order of
-/// their rules; beyond 20 of one rule and severity, the rest is one finding
-/// that says how many. A bare list of segments is held to the rules for
-/// segments alone.
+/// The rules on a file's bytes (3, 5, and the parts of 4 and 6 that the model does not
+/// show) are checked where the bytes are read. Findings are in the order of their rules;
+/// beyond 20 of one rule and severity, the rest is one finding with their number. A bare
+/// list of segments is checked against the rules for segments only.
 ///
 /// ```
 /// use memreel::{snapshot::Snapshot, validate::{Rule, validate}};

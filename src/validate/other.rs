@@ -1,13 +1,14 @@
 //! Annotations and settings: rules 34 and 35.
 //!
-//! The page gives rule 35 the words "no BigInt". An integer too large for a
-//! viewer is an error under rule 4 wherever it stands, so that 35 is left with
-//! what is merely unlike PyTorch. A ring may have lost the beginning of a
-//! scope, and a dump taken inside a scope lacks its end: rule 34 stays a P.
+//! The page's rule 35 mentions "no BigInt". An integer that is too large for a viewer is an error under
+//! rule 4 wherever it is, so only differences from PyTorch remain for rule 35. Rule 34 has the severity
+//! P, because a ring may have lost the beginning of a scope, and a dump that is taken inside a scope
+//! lacks its end.
 
 use super::{
+    issue::Issue,
     keys::Table,
-    values::{is_exact, text_fault},
+    values::{check_exact, text_fault},
 };
 use crate::{
     finding::{Report, Rule},
@@ -45,36 +46,27 @@ fn check_annotation(
 ) {
     let place = format_args!("external_annotations[{index}]");
     let facts = table.facts(annotation.shape);
-    for issue in &facts.issues {
-        report.add(issue.rule, issue.severity, place, &issue.what);
-    }
+    Issue::report_all(&facts.issues, place, report);
     for (field, name) in [(Field::Stage, "stage"), (Field::Name, "name"), (Field::Device, "device")] {
         if facts.lacks(field) {
             report.pytorch(Rule::Annotations, place, format_args!("no `{name}`"));
         }
     }
     if facts.has(Field::Stage) && !matches!(&*annotation.stage, "START" | "END") {
-        report.pytorch(
-            Rule::Annotations,
-            place,
-            format_args!("stage {:?} is neither START nor END", &*annotation.stage),
-        );
+        let what = format_args!("stage {:?} is neither START nor END", &*annotation.stage);
+        report.pytorch(Rule::Annotations, place, what);
     }
     let n_traces = snapshot.device_traces.len();
     let is_known = annotation.device.index().is_some_and(|device| device < n_traces);
     if facts.has(Field::Device) && n_traces > 0 && !is_known {
-        report.pytorch(
-            Rule::Annotations,
-            place,
-            format_args!("device {}, but {n_traces} device_traces", annotation.device),
-        );
+        let what = format_args!("device {}, but {n_traces} device_traces", annotation.device);
+        report.pytorch(Rule::Annotations, place, what);
     }
     let numbers =
         [(Field::Device, "device", annotation.device.0), (Field::TimeUs, "time_us", annotation.time_us)];
     for (field, name, number) in numbers {
-        if facts.has(field) && !is_exact(number) {
-            let what = format_args!("`{name}` is {number}, beyond 2^53: viewers round it");
-            report.error(Rule::Integers, place, what);
+        if facts.has(field) {
+            check_exact(name, number, place, report);
         }
     }
     for text in [&annotation.stage, &annotation.name] {
@@ -86,11 +78,8 @@ fn check_annotation(
 
 fn check_settings(settings: &Value, report: &mut Report) {
     let Value::Dict(pairs) = settings else {
-        report.pytorch(
-            Rule::Settings,
-            "allocator_settings",
-            format_args!("is {}, not a dict", settings.kind()),
-        );
+        let what = format_args!("is {}, not a dict", settings.kind());
+        report.pytorch(Rule::Settings, "allocator_settings", what);
         return;
     };
     for (key, value) in pairs.iter() {

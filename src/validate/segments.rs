@@ -1,31 +1,32 @@
 //! Segments: rules 2 (its second half), 4, 8, 11, 14 and 15.
 //!
-//! Rule 8 also takes in the keys of blocks. Rule 14 on `allocated_size` is an
-//! error where the key is missing, because the tool `trace` reads it.
-//! Host segments (docs/snapshot-format.md 1.8) have device -1, no pages and one
-//! block, so that rules 2 and 15 do not concern them.
+//! Rule 8 covers the keys of blocks too. A missing `allocated_size` is an error of rule 14, because the
+//! tool `trace` reads it. Rules 2 and 15 do not apply to host segments (`docs/snapshot-format.md` 1.8),
+//! which have device -1, no pages and one block.
 
 use super::{
-    blocks::{self, Contents},
+    blocks::{self, Sums},
     frames::Frames,
+    issue::Issue,
     keys::{self, Table},
-    memory::{Memory, Range},
+    memory::Memory,
     place::SegmentPlace,
-    values::{MAX_EXACT, is_exact},
+    values::{check_exact, is_exact},
 };
 use crate::{
+    event::{Address, DeviceId},
     finding::{Report, Rule},
     inventory::PoolKind,
     snapshot::{Field, Segment, Snapshot, StackTable, TopLevel, schema},
 };
 
-/// Segments come in multiples of this; the small pool's have just this size.
+/// The sizes of segments are multiples of this; those of the small pool have exactly this size.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
 
-/// What viewers and tools read.
+/// Keys that viewers and tools read.
 const NEEDED: [Field; 5] = [Field::Device, Field::Address, Field::TotalSize, Field::Stream, Field::Blocks];
 
-/// What else PyTorch writes; `allocated_size` is rule 14's.
+/// The other keys that PyTorch writes; `allocated_size` belongs to rule 14.
 const CUSTOMARY: [Field; 6] = [
     Field::ActiveSize,
     Field::RequestedSize,
@@ -35,8 +36,8 @@ const CUSTOMARY: [Field; 6] = [
     Field::Frames,
 ];
 
-/// Checks every segment, and returns each device's memory as the segments describe it.
-pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
+/// Checks every segment, and returns the segments of each device that has a trace.
+pub(super) fn check<'a>(snapshot: &'a Snapshot, report: &mut Report) -> Memory<'a> {
     let mut check = Check {
         snapshot,
         report,
@@ -55,62 +56,56 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) -> Memory {
     check.memory
 }
 
-struct Check<'a> {
+struct Check<'a, 'r> {
     snapshot: &'a Snapshot,
-    report: &'a mut Report,
+    report: &'r mut Report,
     table: Table<'a>,
     blocks: blocks::Check<'a>,
     frames: Frames<'a>,
-    memory: Memory,
+    memory: Memory<'a>,
 }
 
-impl Check<'_> {
-    fn list(&mut self, segments: &[Segment], is_host: bool) {
-        let mut ranges = Vec::with_capacity(segments.len());
+impl<'a> Check<'a, '_> {
+    fn list(&mut self, segments: &'a [Segment], is_host: bool) {
+        let mut readable = Vec::with_capacity(segments.len());
         for (index, segment) in segments.iter().enumerate() {
             let place = SegmentPlace { is_host, index };
             let is_readable = self.keys(segment, place);
             if !is_host {
                 self.device(segment, place);
             }
-            let contents = self.blocks.check(segment, place, &mut self.frames, self.report);
-            self.sums(segment, &contents, place);
+            let sums = self.blocks.check(segment, place, &mut self.frames, self.report);
+            if let Some(sums) = sums {
+                self.sums(segment, &sums, place);
+            }
             if is_readable && !is_host {
                 self.habits(segment, place);
             }
             if is_readable {
-                ranges.push((segment.device.0, range(segment, place)));
+                readable.push((place, segment));
             }
             if !is_host {
-                self.remember(segment, contents, is_readable, place);
+                self.remember(index, segment, is_readable && sums.is_some());
             }
         }
-        self.order(&ranges);
-        self.overlaps(ranges);
+        self.order(&readable);
+        self.overlaps(readable);
     }
 
-    /// Rules 4 and 8; whether device, address, size and blocks can be used.
+    /// Rules 4 and 8. Returns whether device, address, size, stream and blocks can be read.
     fn keys(&mut self, segment: &Segment, place: SegmentPlace) -> bool {
         let facts = self.table.facts(segment.shape);
-        for issue in &facts.issues {
-            self.report.add(issue.rule, issue.severity, place, &issue.what);
-        }
+        Issue::report_all(&facts.issues, place, self.report);
         if let Some(missing) = keys::missing(schema::SEGMENT, facts, &NEEDED) {
-            self.report.error(
-                Rule::SegmentKeys,
-                place,
-                format_args!("no {missing}: viewers and tools need it"),
-            );
+            let what = format_args!("no {missing}: viewers and tools need it");
+            self.report.error(Rule::SegmentKeys, place, what);
         }
         if facts.lacks(Field::AllocatedSize) {
             self.report.error(Rule::SegmentSums, place, "no `allocated_size`: the tool `trace` needs it");
         }
         if let Some(missing) = keys::missing(schema::SEGMENT, facts, &CUSTOMARY) {
-            self.report.pytorch(
-                Rule::SegmentKeys,
-                place,
-                format_args!("no {missing}; PyTorch since 2.1 writes it"),
-            );
+            let what = format_args!("no {missing}; PyTorch since 2.1 writes it");
+            self.report.pytorch(Rule::SegmentKeys, place, what);
         }
         let is_readable = NEEDED.iter().all(|field| facts.has(*field));
         self.key_order(segment, place);
@@ -121,9 +116,8 @@ impl Check<'_> {
 
     /// Checks rule 8 (`P8`): `frames` is before `blocks` if no stack was captured, and last if one was.
     ///
-    /// The page tells the two apart by whether the list is empty. A stack that
-    /// was captured may be empty too, as on a thread without Python frames, and
-    /// is then last; so an empty list may be in either place.
+    /// On the page an empty list is a stack that was not captured. A captured stack can be empty too, such
+    /// as on a thread without Python frames, and is then last. So an empty list may be in either place.
     fn key_order(&mut self, segment: &Segment, place: SegmentPlace) {
         let Some(shape) = keys::shape_of(self.snapshot, segment.shape) else { return };
         let is_frames = |name: &&str| *name == "frames" || *name == "forward_frames";
@@ -148,30 +142,17 @@ impl Check<'_> {
             (Field::RequestedSize, segment.requested_size),
         ];
         for (field, count) in counts {
-            if facts.has(field) && count > MAX_EXACT {
-                let name = name(field);
-                self.report.error(
-                    Rule::Integers,
-                    place,
-                    format_args!("`{name}` is {count}, beyond 2^53: viewers round it"),
-                );
+            if facts.has(field) {
+                check_exact(name(field), count, place, self.report);
             }
         }
-        if facts.has(Field::Stream) && !is_exact(segment.stream.0) {
-            let stream = segment.stream;
-            self.report.error(
-                Rule::Integers,
-                place,
-                format_args!("`stream` is {stream}, beyond 2^53: viewers round it"),
-            );
+        if facts.has(Field::Stream) {
+            check_exact("stream", segment.stream.0, place, self.report);
         }
-        if facts.has(Field::SegmentPoolId) && segment.pool.graph.max(segment.pool.user) > MAX_EXACT {
+        if facts.has(Field::SegmentPoolId) && !is_exact(segment.pool.graph.max(segment.pool.user)) {
             let pool = segment.pool;
-            self.report.error(
-                Rule::Integers,
-                place,
-                format_args!("`segment_pool_id` is {pool}, beyond 2^53: viewers round it"),
-            );
+            let what = format_args!("`segment_pool_id` is {pool}, beyond 2^53: viewers round it");
+            self.report.error(Rule::Integers, place, what);
         }
     }
 
@@ -182,18 +163,12 @@ impl Check<'_> {
         }
         let (device, n_traces) = (segment.device.0, self.snapshot.device_traces.len());
         if device < 0 {
-            self.report.error(
-                Rule::TraceForEveryDevice,
-                place,
-                format_args!("device {device}: ordinals begin at 0"),
-            );
+            let what = format_args!("device {device}: ordinals begin at 0");
+            self.report.error(Rule::TraceForEveryDevice, place, what);
         } else if self.has_traces() && usize::try_from(device).map_or(true, |device| device >= n_traces) {
             let what = "the viewer cannot show it; add an (empty) list for each device";
-            self.report.error(
-                Rule::TraceForEveryDevice,
-                place,
-                format_args!("device {device}, but {n_traces} device_traces: {what}"),
-            );
+            let what = format_args!("device {device}, but {n_traces} device_traces: {what}");
+            self.report.error(Rule::TraceForEveryDevice, place, what);
         }
     }
 
@@ -202,98 +177,79 @@ impl Check<'_> {
     }
 
     /// Rule 14.
-    fn sums(&mut self, segment: &Segment, contents: &Contents, place: SegmentPlace) {
+    fn sums(&mut self, segment: &Segment, sums: &Sums, place: SegmentPlace) {
         let facts = self.table.facts(segment.shape);
         let sums = [
-            (Field::AllocatedSize, segment.allocated_size, contents.allocated_size),
-            (Field::ActiveSize, segment.active_size, contents.active_size),
-            (Field::RequestedSize, segment.requested_size, contents.requested_size),
+            (Field::AllocatedSize, segment.allocated_size, Some(sums.allocated_size)),
+            (Field::ActiveSize, segment.active_size, Some(sums.active_size)),
+            (Field::RequestedSize, segment.requested_size, sums.requested_size),
         ];
         for (field, said, sum) in sums {
             let Some(sum) = sum.filter(|sum| facts.has(field) && *sum != said) else { continue };
             let name = name(field);
-            self.report.warning(
-                Rule::SegmentSums,
-                place,
-                format_args!("`{name}` is {said}, its blocks make {sum}"),
-            );
+            let what = format_args!("`{name}` is {said}, its blocks make {sum}");
+            self.report.warning(Rule::SegmentSums, place, what);
         }
     }
 
-    /// Rule 15, as far as it concerns segments.
+    /// Rule 15 for segments.
     fn habits(&mut self, segment: &Segment, place: SegmentPlace) {
         let size = segment.total_size;
         if size == 0 || !size.is_multiple_of(SMALL_SEGMENT_BYTES) {
-            self.report.pytorch(
-                Rule::Granularity,
-                place,
-                format_args!("{size} bytes; PyTorch takes multiples of 2 MiB"),
-            );
+            let what = format_args!("{size} bytes; PyTorch takes multiples of 2 MiB");
+            self.report.pytorch(Rule::Granularity, place, what);
         }
         let Some(kind) = segment.kind else { return };
         let is_small = kind == PoolKind::Small;
         if !segment.is_expandable && is_small != (size == SMALL_SEGMENT_BYTES) {
             let kind = kind.name();
             let what = "PyTorch's small segments are of 2 MiB, its large ones are not";
-            self.report.pytorch(
-                Rule::Granularity,
-                place,
-                format_args!("a {kind} segment of {size} bytes; {what}"),
-            );
+            let what = format_args!("a {kind} segment of {size} bytes; {what}");
+            self.report.pytorch(Rule::Granularity, place, what);
         }
     }
 
-    /// Hands the segment on to the replays.
-    fn remember(&mut self, segment: &Segment, contents: Contents, is_readable: bool, place: SegmentPlace) {
+    /// Keeps the segment for the walks.
+    fn remember(&mut self, index: usize, segment: &'a Segment, is_readable: bool) {
         if !self.table.facts(segment.shape).has(Field::Device) {
             self.memory.set_all_unreadable();
         }
         let Some(memory) = self.memory.device(segment.device.0) else { return };
-        memory.is_unreadable |= !is_readable || !contents.is_readable;
-        memory.ranges.push(range(segment, place));
-        memory.active.extend(contents.active);
+        memory.is_unreadable |= !is_readable;
+        memory.segments.push((index, segment));
     }
 
-    /// Rule 11: by device, and within it by address.
-    fn order(&mut self, ranges: &[(i64, Range)]) {
-        let key = |(device, range): &(i64, Range)| (*device, range.start);
-        if let Some(pair) = ranges.windows(2).find(|pair| key(&pair[0]) > key(&pair[1])) {
+    /// Rule 11: segments are sorted by device, then by address.
+    fn order(&mut self, segments: &[(SegmentPlace, &Segment)]) {
+        if let Some(pair) = segments.windows(2).find(|pair| key(&pair[0]) > key(&pair[1])) {
             let what = "comes before the segment ahead of it; PyTorch sorts by device, then by address";
-            self.report.pytorch(Rule::SegmentOverlap, pair[1].1.place, what);
+            self.report.pytorch(Rule::SegmentOverlap, pair[1].0, what);
         }
     }
 
     /// Rule 11: on one device no byte is in two segments.
-    fn overlaps(&mut self, mut ranges: Vec<(i64, Range)>) {
-        ranges.sort_by_key(|(device, range)| (*device, range.start));
-        let mut furthest: Option<(i64, Range)> = None;
-        for (device, range) in ranges {
-            let last = furthest.filter(|(last, _)| *last == device);
-            if let Some((_, last)) =
-                last.filter(|(_, last)| last.end > range.start && range.end > range.start)
-            {
-                let (start, end, other) = (last.start, last.end, last.place);
-                self.report.error(
-                    Rule::SegmentOverlap,
-                    range.place,
-                    format_args!("overlaps {other} ({start:#x} to {end:#x})"),
-                );
+    fn overlaps(&mut self, mut segments: Vec<(SegmentPlace, &Segment)>) {
+        segments.sort_by_key(key);
+        let end = |segment: &Segment| segment.address.saturating_add(segment.total_size);
+        let mut furthest: Option<(SegmentPlace, &Segment)> = None;
+        for (place, segment) in segments {
+            let last = furthest.filter(|(_, last)| last.device == segment.device);
+            let overlapped =
+                last.filter(|(_, last)| end(last) > segment.address && end(segment) > segment.address);
+            if let Some((other, last)) = overlapped {
+                let what = format_args!("overlaps {other} ({:#x} to {:#x})", last.address, end(last));
+                self.report.error(Rule::SegmentOverlap, place, what);
             }
-            if last.is_none_or(|(_, last)| last.end < range.end) {
-                furthest = Some((device, range));
+            if last.is_none_or(|(_, last)| end(last) < end(segment)) {
+                furthest = Some((place, segment));
             }
         }
     }
 }
 
-fn range(segment: &Segment, place: SegmentPlace) -> Range {
-    Range {
-        place,
-        start: segment.address,
-        end: segment.address.saturating_add(segment.total_size),
-        stream: segment.stream,
-        is_expandable: segment.is_expandable,
-    }
+/// PyTorch's order of segments.
+fn key((_, segment): &(SegmentPlace, &Segment)) -> (DeviceId, Address) {
+    (segment.device, segment.address)
 }
 
 /// A field's key.

@@ -1,44 +1,41 @@
-//! What the viewer's timeline will cost: rule 36.
+//! The cost of the viewer's timeline: rule 36.
 //!
-//! Each free moves every element drawn above it, which costs two points apiece
-//! (docs/snapshot-format.md 3.6). The viewer draws the 15 000 largest elements
-//! unless its slider is moved, so only those are counted.
+//! Each free moves every element that is drawn above it, which costs two points for each of them
+//! (`docs/snapshot-format.md` 3.6). The viewer draws the 15 000 largest elements unless its slider is
+//! moved, so only those are counted.
 
-use super::forward::Forward;
+use super::forward::WalkedTrace;
 use crate::finding::{Report, Rule};
 
-/// The slider's place when the page opens.
+/// The number of elements that the viewer draws when the page opens.
 const DRAWN: usize = 15_000;
 
-/// From here on a browser needs seconds.
+/// A browser needs seconds for more points than this.
 const MANY_POINTS: u64 = 20_000_000;
 
-pub(super) fn check(forward: &Forward<'_>, report: &mut Report) {
-    let points = points(forward);
+pub(super) fn check(trace: &WalkedTrace<'_>, report: &mut Report) {
+    let points = points(trace);
     if points > MANY_POINTS {
         let what =
             "blocks freed in the order they came are the dearest; trim the trace, or draw fewer elements";
         let millions = points / 1_000_000;
-        report.warning(
-            Rule::TimelineCost,
-            forward.place,
-            format_args!("the timeline needs {millions} million points: {what}"),
-        );
+        let what = format_args!("the timeline needs {millions} million points: {what}");
+        report.warning(Rule::TimelineCost, trace.place, what);
     }
 }
 
-/// The points of the polygons, two for each element above each free.
-fn points(forward: &Forward<'_>) -> u64 {
-    let ranks = ranks(forward);
+/// Returns the number of points of the polygons: two for each element above each free.
+fn points(trace: &WalkedTrace<'_>) -> u64 {
+    let ranks = ranks(trace);
     let mut alive = Counts(vec![0; ranks.iter().flatten().count() + 1]);
-    for (life, rank) in forward.lives.iter().zip(&ranks) {
+    for (life, rank) in trace.lives.iter().zip(&ranks) {
         if let (None, Some(rank)) = (life.born, rank) {
             alive.add(*rank, 1);
         }
     }
     let rank = |life: Option<u32>| ranks.get(life? as usize).copied().flatten();
     let mut points = 0u64;
-    for change in &forward.changes {
+    for change in &trace.changes {
         if let Some(rank) = rank(change.died) {
             alive.add(rank, -1);
             points = points.saturating_add(2 * alive.above(rank));
@@ -50,10 +47,10 @@ fn points(forward: &Forward<'_>) -> u64 {
     points
 }
 
-/// From below to above, the places of the lives that are drawn: first those
-/// that were there at the beginning, then the others as they came.
-fn ranks(forward: &Forward<'_>) -> Vec<Option<usize>> {
-    let lives = &forward.lives;
+/// Returns for each life its place from below, if it is drawn: first the lives from before the trace,
+/// then the others in the order of their allocs.
+fn ranks(trace: &WalkedTrace<'_>) -> Vec<Option<usize>> {
+    let lives = &trace.lives;
     let mut drawn: Vec<usize> = (0..lives.len()).collect();
     if drawn.len() > DRAWN {
         drawn.select_nth_unstable_by_key(DRAWN, |life| (std::cmp::Reverse(lives[*life].size), *life));
@@ -67,8 +64,8 @@ fn ranks(forward: &Forward<'_>) -> Vec<Option<usize>> {
     ranks
 }
 
-/// How many elements are alive, by place: a binary indexed tree, because the
-/// sum over a list would make the estimate as slow as the picture.
+/// Counts of elements alive, by place: a binary indexed tree, because the sum over a list would make
+/// the estimate as slow as the picture.
 struct Counts(Vec<i64>);
 
 impl Counts {

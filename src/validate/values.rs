@@ -1,29 +1,42 @@
-//! Rules 4 and 6 in values that have no field: numbers no viewer holds exactly, keys and texts it loses.
+//! Rules 4 and 6 for single values: numbers that viewers round, keys and texts that they lose.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use rustc_hash::FxHashSet;
 
 use super::issue::Issue;
 use crate::{
-    finding::{Rule, Severity},
+    finding::{Report, Rule, Severity},
     snapshot::Value,
 };
 
-/// The largest number up to which JavaScript holds every integer exactly.
-pub(super) const MAX_EXACT: u64 = 1 << 53;
+/// JavaScript represents every integer up to this one exactly.
+const MAX_EXACT: u128 = 1 << 53;
 
 /// Whether an integer keeps its value in a viewer.
-pub(super) fn is_exact(int: i64) -> bool {
-    int.unsigned_abs() <= MAX_EXACT
+pub(super) fn is_exact(int: impl Into<i128>) -> bool {
+    int.into().unsigned_abs() <= MAX_EXACT
 }
 
-/// What is wrong with a text, if anything (rule 6).
+/// Reports an integer of a field that loses its value in a viewer (rule 4).
+pub(super) fn check_exact(
+    name: &str,
+    int: impl Into<i128> + Display + Copy,
+    place: impl Display,
+    report: &mut Report,
+) {
+    if !is_exact(int) {
+        let what = format_args!("`{name}` is {int}, beyond 2^53: viewers round it");
+        report.error(Rule::Integers, place, what);
+    }
+}
+
+/// Returns what is wrong with a text, if anything (rule 6).
 pub(super) fn text_fault(text: &str) -> Option<&'static str> {
     text.starts_with('\u{feff}').then_some("begins with a byte order mark, which the viewer drops")
 }
 
-/// What is wrong with a key, if anything (rule 6).
+/// Returns what is wrong with a key, if anything (rule 6).
 pub(super) fn key_fault(key: &str) -> Option<&'static str> {
     if key == "__proto__" {
         return Some("is a key that vanishes in the viewer; rename it");
@@ -33,15 +46,15 @@ pub(super) fn key_fault(key: &str) -> Option<&'static str> {
 
 /// Walks values, each shared container once.
 ///
-/// A file can name one list a billion times through its memo; the walk is
-/// bounded by what is in memory because it remembers where it was.
+/// A file can refer to one list a billion times through its memo. The walk remembers the containers that
+/// it has seen, so that its time is bounded by what is in memory.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     seen: FxHashSet<*const ()>,
 }
 
 impl Walk {
-    /// Adds what is wrong inside of a value under this key.
+    /// Adds what is wrong inside a value under this key.
     pub(super) fn check(&mut self, key: &str, value: &Value, issues: &mut Vec<Issue>) {
         let mut open = vec![value];
         while let Some(value) = open.pop() {

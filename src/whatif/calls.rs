@@ -342,7 +342,7 @@ impl Reader<'_> {
         n_differ
     }
 
-    fn pre_existing(&mut self, FinalBlock { block, segment }: &FinalBlock<'_>) {
+    fn pre_existing(&mut self, FinalBlock { block, segment, .. }: &FinalBlock<'_>) {
         let bytes = if block.requested_size > 0 { block.requested_size } else { block.size };
         if !(1..ABSURD_BYTES).contains(&bytes) {
             return;

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 use memreel::{
     Address, pickle,
     snapshot::{Snapshot, TraceEntry},
-    validate::{Finding, validate},
+    validate::{Finding, Rule, validate},
 };
 use serde_json::{Value, json};
 
@@ -447,6 +447,21 @@ fn every_rule_of_the_model_has_a_row_or_a_test() {
     // 3 and 5 are about bytes; 7 and 36 need long traces, below.
     let expected: BTreeSet<u8> = (1..=36).filter(|rule| ![3, 5, 7, 36].contains(rule)).collect();
     assert_eq!(rows, expected);
+}
+
+/// PyTorch 2.0 wrote the stack of a block in its latest use.
+#[test]
+fn a_frame_of_a_history_is_named_where_it_is() {
+    let mut json = valid();
+    let block = json.pointer_mut("/segments/0/blocks/0").unwrap().as_object_mut().unwrap();
+    let mut frames = block.shift_remove("frames").unwrap();
+    let size = block.shift_remove("requested_size").unwrap();
+    frames[0].as_object_mut().unwrap().shift_remove("line").unwrap();
+    block.insert("history".into(), json!([{"addr": BASE, "real_size": size, "frames": frames}]));
+    let found = findings(&json);
+    let of_frames: Vec<&str> =
+        found.iter().filter(|found| found.rule == Rule::Frames).map(|found| found.place.as_str()).collect();
+    assert_eq!(of_frames, ["segments[0].blocks[0].history[0].frames[0]"], "{found:#?}");
 }
 
 #[test]
