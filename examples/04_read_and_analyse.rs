@@ -16,13 +16,10 @@ fn main() -> memreel::Result<()> {
     let shown = ShownFrames::new(&snapshot);
     for device in devices(&snapshot) {
         let history = DeviceHistory::new(&snapshot, device);
-        let (moment, totals) = history.peak();
-        println!(
-            "device {device}: {} bytes at the peak, after event {}",
-            totals.active_bytes,
-            moment.n_entries()
-        );
-        for group in history.top(moment, By::Stack).iter().take(3) {
+        let peak = history.peak();
+        let n_entries = peak.moment.n_entries();
+        println!("device {device}: {} bytes at the peak, after {n_entries} events", peak.active_bytes);
+        for group in history.top(peak.moment, By::Stack).iter().take(3) {
             println!("{:>12} bytes in {} blocks", group.bytes, group.n_blocks);
             let Site::Stack(stack) = group.site else { continue };
             for frame in shown.frames(stack).take(3) {

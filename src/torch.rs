@@ -3,6 +3,9 @@
 
 use crate::inventory::PoolKind;
 
+/// One mebibyte, in bytes.
+pub(crate) const MIB: u64 = 1 << 20;
+
 /// Every block's size is a multiple of this many bytes, with the default rounding.
 pub(crate) const BLOCK_BYTES: u64 = 512;
 

@@ -3,17 +3,19 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use memreel::DeviceId;
+use memreel::{DeviceId, analysis::DeviceHistory};
+use serde::Serialize;
 
 use crate::{
     colour::bold,
     exit::Exit,
     failure::Failure,
     input::{Opened, name, open},
+    json::print_line,
     options::Input,
 };
 
@@ -62,5 +64,38 @@ pub(crate) fn each_device<W: Write>(
             worst = worst.max(answer(opened, *device, out)?);
         }
         Ok(worst)
+    })
+}
+
+/// The history of one device of one file.
+pub(crate) struct Asked<'a> {
+    pub(crate) opened: &'a Opened,
+    pub(crate) history: DeviceHistory<'a>,
+}
+
+/// The pairs of an answer about a history, and then what limits its figures.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    #[serde(flatten)]
+    answer: &'a T,
+    warnings: Vec<String>,
+}
+
+impl Asked<'_> {
+    /// Prints an answer as a line of `--json`.
+    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+        let warnings = self.history.trust().warnings();
+        print_line(&self.opened.name, self.history.device(), &Answer { answer, warnings }, out)
+    }
+}
+
+/// Like [`each_device`], for questions about histories.
+pub(crate) fn each_history<W: Write>(
+    input: &Input,
+    out: &mut W,
+    mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    each_device(input, out, |opened, device, out| {
+        answer(&Asked { opened, history: DeviceHistory::new(&opened.snapshot, device) }, out)
     })
 }

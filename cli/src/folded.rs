@@ -9,9 +9,19 @@ use std::{
 };
 
 use inferno::flamegraph;
-use memreel::analysis::{Grouping, folded};
+use memreel::{
+    DeviceId,
+    analysis::{Grouping, folded},
+    snapshot::Segment,
+};
 
-use crate::{each::each_file, exit::Exit, failure::Failure, input::Opened, options::Input};
+use crate::{
+    each::{each_device, each_file},
+    exit::Exit,
+    failure::Failure,
+    input::Opened,
+    options::Input,
+};
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.
 #[derive(Debug, clap::Args)]
@@ -27,24 +37,37 @@ pub(crate) struct FoldedForm {
 }
 
 impl FoldedForm {
-    /// Prints or draws folded stacks; returns `None` if neither option is given.
-    pub(crate) fn show(
+    /// Prints or draws folded stacks if an option asks for them. Otherwise calls `answer` with the file's
+    /// name, the device and its segments, for every device that has any.
+    pub(crate) fn answer<W: Write>(
         &self,
         input: &Input,
         grouping: Grouping,
-        out: &mut impl Write,
-    ) -> Option<Result<Exit, Failure>> {
+        out: &mut W,
+        mut answer: impl FnMut(&str, DeviceId, &[&Segment], &mut W) -> io::Result<()>,
+    ) -> Result<Exit, Failure> {
         if let Some(path) = &self.svg {
-            return Some(draw_files(path, input, grouping));
+            return draw_files(path, input, grouping);
         }
-        let one_file = |opened: &Opened| {
-            folded(&opened.snapshot, opened.one_device(input.device)?, grouping, |stack, bytes| {
-                line(out, stack, bytes)
-            })?;
+        if self.folded {
+            return each_file(&input.files, |opened| print(opened, input, grouping, out));
+        }
+        each_device(input, out, |opened, device, out| {
+            let segments: Vec<&Segment> = opened.segments(device).collect();
+            if segments.is_empty() && !input.json {
+                writeln!(out, "no segments: the process holds no memory of the device")?;
+            } else {
+                answer(&opened.name, device, &segments, out)?;
+            }
             Ok(Exit::Fine)
-        };
-        self.folded.then(|| each_file(&input.files, one_file))
+        })
     }
+}
+
+fn print(opened: &Opened, input: &Input, grouping: Grouping, out: &mut impl Write) -> Result<Exit, Failure> {
+    let device = opened.one_device(input.device)?;
+    folded(&opened.snapshot, device, grouping, |stack, bytes| line(out, stack, bytes))?;
+    Ok(Exit::Fine)
 }
 
 fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Failure> {

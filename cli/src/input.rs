@@ -13,6 +13,7 @@ use memreel::{
     DeviceId, Error, Snapshot,
     analysis::devices,
     pickle::{self, Inspection},
+    snapshot::Segment,
     validate::Finding,
 };
 use serde_json::error::Category;
@@ -42,6 +43,11 @@ impl Opened {
                 Err(Failure::usage(format!("no device {device}; devices with memory: {known}")))
             }
         }
+    }
+
+    /// Returns the segments of a device at the end.
+    pub(crate) fn segments(&self, device: DeviceId) -> impl Iterator<Item = &Segment> {
+        self.snapshot.segments.iter().filter(move |segment| segment.device == device)
     }
 
     /// Returns the device of `--device`, or `None` for all.

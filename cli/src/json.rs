@@ -1,13 +1,28 @@
-//! JSON objects.
+//! The lines of `--json`.
 
 #![forbid(unsafe_code)]
 
-use serde_json::Value;
+use std::io::{self, Write};
 
-/// Returns an object with the pairs of both; `other`'s come last.
-pub(crate) fn joined(mut object: Value, other: Value) -> Value {
-    if let (Value::Object(into), Value::Object(other)) = (&mut object, other) {
-        into.extend(other);
-    }
-    object
+use memreel::DeviceId;
+use serde::Serialize;
+
+/// An answer for one device of one file.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    file: &'a str,
+    device: Option<DeviceId>,
+    #[serde(flatten)]
+    answer: &'a T,
+}
+
+/// Prints an object: the file, the device, and the pairs of the answer; `None` means all devices.
+pub(crate) fn print_line(
+    file: &str,
+    device: impl Into<Option<DeviceId>>,
+    answer: &impl Serialize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &Line { file, device: device.into(), answer })?;
+    writeln!(out)
 }

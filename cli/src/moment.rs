@@ -34,11 +34,11 @@ pub(crate) fn parse(text: &str) -> Result<At, String> {
 
 impl At {
     /// Returns the moment in a history.
-    pub(crate) fn of(self, history: &DeviceHistory<'_>) -> Result<Moment, Failure> {
+    pub(crate) fn moment(self, history: &DeviceHistory<'_>) -> Result<Moment, Failure> {
         let n = history.entries().len();
         match self {
             At::Start => Ok(Moment::START),
-            At::Peak => Ok(history.peak().0),
+            At::Peak => Ok(history.peak().moment),
             At::End => Ok(history.end()),
             At::Entry(entry) if entry < n => Ok(Moment::after(entry)),
             At::Entry(entry) => {

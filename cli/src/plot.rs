@@ -71,7 +71,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
         writeln!(out, r##"<path stroke="#888888" stroke-width="0.5" d="M{LEFT} {y}H{}"/>"##, LEFT + WIDTH)?;
         writeln!(out, r#"<text x="{}" y="{}" text-anchor="end">{bytes}</text>"#, LEFT - 6, y + 4)?;
     }
-    let last = points.last().and_then(|point| point.moment.entry()).unwrap_or(0);
+    let last = points.last().and_then(|point| point.highest.moment.entry()).unwrap_or(0);
     let below = TOP + HEIGHT + 18;
     writeln!(out, r#"<text x="{LEFT}" y="{below}">event 0</text>"#)?;
     writeln!(out, r#"<text x="{}" y="{below}" text-anchor="end">event {last}</text>"#, LEFT + WIDTH)?;

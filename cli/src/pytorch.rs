@@ -19,12 +19,12 @@ pub(crate) struct TorchSize(pub(crate) f64);
 
 impl TorchSize {
     #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn of(bytes: u64) -> TorchSize {
+    pub(crate) fn new(bytes: u64) -> TorchSize {
         TorchSize(bytes as f64)
     }
 
     #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn of_sum(bytes: i128) -> TorchSize {
+    pub(crate) fn from_sum(bytes: i128) -> TorchSize {
         TorchSize(bytes as f64)
     }
 }

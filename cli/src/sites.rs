@@ -4,15 +4,13 @@
 
 use memreel::{
     Snapshot,
-    analysis::{Group, ShownFrames, Site, base_name},
+    analysis::{AtSite, Group, ShownFrames, Site, SiteFrames, WithFrames, base_name},
     snapshot::{Frame, StackIndex},
 };
-use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
     colour::{bold, faint},
-    json::joined,
     names::short,
     text::{clean, percent},
 };
@@ -31,7 +29,7 @@ impl<'a> Sites<'a> {
 
     /// Returns the frames that are shown, innermost first.
     fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        self.shown.telling(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
+        self.shown.identifying(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
     }
 
     /// Returns the innermost call, or a text in its place.
@@ -95,33 +93,24 @@ impl<'a> Sites<'a> {
         self.row(&figures, &group.site)
     }
 
-    /// Returns a site as JSON, with every frame, innermost first.
-    pub(crate) fn json(&self, site: &Site) -> Value {
-        match site {
-            Site::Stack(stack) => json!({"stack": frames(&self.shown, *stack)}),
-            Site::Size(bytes) => json!({"stack": null, "size_bytes": bytes}),
-            Site::Function(name, file) => json!({"function": &**name, "filename": &**file}),
-            Site::File(file) => json!({"filename": &**file}),
-            Site::Scope(scope) => json!({"scope": scope}),
-            Site::NoStack => json!({"function": null}),
-            Site::Before => json!({"scope": null}),
-            _ => json!({}),
-        }
+    /// Returns a site with every shown frame, innermost first, for JSON.
+    pub(crate) fn site_frames<'s>(&'s self, site: &'s Site) -> SiteFrames<'s> {
+        SiteFrames::new(site, &self.shown)
     }
 
-    /// Returns a group as JSON: its figures and its site.
-    pub(crate) fn group_json(&self, group: &Group) -> Value {
-        let object =
-            json!({"bytes": group.bytes, "blocks": group.n_blocks, "total_bytes": group.total_bytes});
-        joined(object, self.json(&group.site))
+    /// Returns a result with every shown frame of its site, for JSON.
+    pub(crate) fn with_frames<'s, T: AtSite>(&'s self, result: &'s T) -> WithFrames<'s, T> {
+        WithFrames::new(result, &self.shown)
     }
-}
 
-fn frames(shown: &ShownFrames<'_>, stack: StackIndex) -> Vec<Value> {
-    shown
-        .frames(stack)
-        .map(|frame| json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line}))
-        .collect()
+    /// Like [`Sites::with_frames`], for at most `n` results.
+    pub(crate) fn first_with_frames<'s, T: AtSite>(
+        &'s self,
+        results: &'s [T],
+        n: usize,
+    ) -> Vec<WithFrames<'s, T>> {
+        results.iter().take(n).map(|result| self.with_frames(result)).collect()
+    }
 }
 
 /// Returns a call as text: function, file and line.

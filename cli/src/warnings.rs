@@ -2,9 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::{self, Write};
+
 use memreel::analysis::DeviceHistory;
 
 use crate::{bytes::Bytes, text::count};
+
+/// Prints what limits the figures of a history.
+pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
+    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))
+}
 
 /// Returns what limits the figures of a history, one line each.
 pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {

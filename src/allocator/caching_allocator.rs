@@ -43,6 +43,15 @@ pub struct CachingAllocator {
     pub(super) shared: Arc<Shared>,
 }
 
+/// The bytes that an allocator holds at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldBytes {
+    /// The bytes in segments.
+    pub(crate) reserved_bytes: u64,
+    /// The bytes in blocks that the program holds.
+    pub(crate) allocated_bytes: u64,
+}
+
 impl CachingAllocator {
     /// Creates an allocator for a device that records on a track, with default
     /// settings. Give each allocator a track of its own: events on one track
@@ -237,10 +246,13 @@ impl CachingAllocator {
     /// Returns the present bytes in segments and in blocks. It is cheaper than
     /// [`CachingAllocator::stats`], which copies a kilobyte, and can be called
     /// after every request.
-    pub(crate) fn held_bytes(&self) -> (u64, u64) {
+    pub(crate) fn held_bytes(&self) -> HeldBytes {
         let stats = &self.shared.heap().stats;
         let current = |tally: &Tally| tally.current().cast_unsigned();
-        (current(&stats.reserved_bytes), current(&stats.allocated_bytes))
+        HeldBytes {
+            reserved_bytes: current(&stats.reserved_bytes),
+            allocated_bytes: current(&stats.allocated_bytes),
+        }
     }
 
     /// Returns the bytes in allocated blocks.

@@ -8,9 +8,10 @@
 use std::str::FromStr;
 
 use super::settings::Settings;
-use crate::error::{Error, Result};
-
-const MIB: u64 = 1 << 20;
+use crate::{
+    error::{Error, Result},
+    torch::MIB,
+};
 
 impl FromStr for Settings {
     type Err = Error;

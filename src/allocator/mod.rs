@@ -34,6 +34,7 @@ mod stream_table;
 
 pub use allocation::Allocation;
 pub use caching_allocator::CachingAllocator;
+pub(crate) use caching_allocator::HeldBytes;
 pub use oom::OomObserver;
 pub use private_pools::{PoolOptions, Route};
 pub use settings::Settings;

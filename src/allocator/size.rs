@@ -74,9 +74,7 @@ pub(super) fn splits(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::torch::pool_kind;
-
-    const MIB: u64 = 1 << 20;
+    use crate::torch::{MIB, pool_kind};
 
     fn with(conf: &str) -> Settings {
         conf.parse().unwrap()

@@ -1,5 +1,7 @@
 //! Sites that allocate and free the same size again and again.
 
+use serde::Serialize;
+
 use super::{state::DeviceHistory, top::Site};
 use crate::{
     history::{Life, Moment},
@@ -7,30 +9,33 @@ use crate::{
 };
 
 /// A site with one size.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ChurnSite {
     /// The stack, or the size where there is none.
+    #[serde(skip)]
     pub site: Site,
-    /// What each block asked for.
-    pub size_bytes: u64,
     /// How often a block was allocated and freed within the history.
+    #[serde(rename = "cycles")]
     pub n_cycles: usize,
-    /// What all of these asked for.
+    /// The bytes that each block requested.
+    pub size_bytes: u64,
+    /// The bytes that all of them requested.
     pub bytes: u64,
-    /// How many entries a block lived, on average.
+    /// The mean number of entries from a block's alloc to the end of its free.
+    #[serde(rename = "mean_life_events")]
     pub mean_life_entries: u64,
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites with at least two cycles of alloc and free, the busiest first.
+    /// Returns the sites with at least two cycles of alloc and free, those with the most cycles first.
     #[must_use]
     pub fn churn(&self) -> Vec<ChurnSite> {
         churn(self)
     }
 }
 
-/// Cycles are sorted and not hashed, because there may be as many sites as cycles.
+/// Sorts cycles instead of hashing them, because there may be as many sites as cycles.
 fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
     let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
     let mut cycles: Vec<(Option<StackIndex>, u64, u32)> = history

@@ -1,21 +1,23 @@
-//! Which segments of two snapshots the other does not have (snapshot-format.md 4.5).
+//! The segments of each of two snapshots that the other does not have (`docs/snapshot-format.md` 4.5).
 
 use rustc_hash::FxHashSet;
+use serde::Serialize;
 
 use super::folded::Folder;
 use crate::snapshot::{Segment, Snapshot};
 
-/// Where two snapshots differ, by segments of the same address and size.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The segments that only one of two snapshots has. Two segments are the same if they have the same
+/// device, address and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The places of segments that only the first has, in its order.
+    /// The indices of the segments that only the first snapshot has, in ascending order.
     pub only_before: Vec<usize>,
-    /// The places of segments that only the second has, in its order.
+    /// The indices of the segments that only the second snapshot has, in ascending order.
     pub only_after: Vec<usize>,
 }
 
-/// Compares the segments of every device.
+/// Compares the segments of two snapshots, on every device.
 #[must_use]
 pub fn compare(before: &Snapshot, after: &Snapshot) -> Comparison {
     Comparison { only_before: missing(before, after), only_after: missing(after, before) }
@@ -28,10 +30,10 @@ fn missing(of: &Snapshot, from: &Snapshot) -> Vec<usize> {
 }
 
 impl Comparison {
-    /// The folded stacks of the segments that differ.
+    /// Calls `take` with each folded stack of the segments that differ, and its bytes.
     ///
     /// # Errors
-    /// The first of `take`.
+    /// The first error of `take`, which ends the calls.
     pub fn folded<E>(
         &self,
         before: &Snapshot,

@@ -1,10 +1,11 @@
-//! What two snapshots hold, by stack: added, gone, grown and shrunk.
+//! The differences between two snapshots, by stack: added, gone, grown and shrunk.
 //!
-//! Both states come from the segments as much as from the trace, so that a
-//! block that lives from before both histories to their ends is in both and
-//! no difference, and one that was freed in between is gone.
+//! Both states come from the segments as well as from the trace. So a block that is in use from before
+//! both histories to their ends is in both states and is not a difference, and a block that was freed in
+//! between is gone.
 
 use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
     state::DeviceHistory,
@@ -15,25 +16,25 @@ use crate::{
     snapshot::{Snapshot, StackIndex, Text},
 };
 
-/// A site in both snapshots.
+/// The blocks of one site in two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GroupChange {
-    /// Its blocks in the first snapshot, with the stack's number there; `None` if it has none.
+    /// Its blocks in the first snapshot, with the stack's index there; `None` if there are none.
     pub before: Option<Group>,
-    /// Its blocks in the second.
+    /// Its blocks in the second snapshot, with the stack's index there; `None` if there are none.
     pub after: Option<Group>,
 }
 
 impl GroupChange {
-    /// By how many bytes it grew; negative if it shrank.
+    /// Returns by how many bytes the site grew; negative if it shrank.
     #[must_use]
     pub fn bytes(&self) -> i128 {
         let bytes = |group: &Option<Group>| group.as_ref().map_or(0, |group| i128::from(group.bytes));
         bytes(&self.after) - bytes(&self.before)
     }
 
-    /// By how many blocks it grew; negative if it shrank.
+    /// Returns by how many blocks the site grew; negative if it shrank.
     #[must_use]
     pub fn n_blocks(&self) -> i64 {
         let n = |group: &Option<Group>| {
@@ -43,7 +44,19 @@ impl GroupChange {
     }
 }
 
-/// A stack by what its frames say: numbers mean nothing in another snapshot.
+impl Serialize for GroupChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = |group: &Option<Group>| group.as_ref().map_or(0, |group| group.bytes);
+        let mut change = serializer.serialize_struct("GroupChange", 4)?;
+        change.serialize_field("bytes", &i64::try_from(self.bytes()).ok())?;
+        change.serialize_field("blocks", &self.n_blocks())?;
+        change.serialize_field("before_bytes", &bytes(&self.before))?;
+        change.serialize_field("after_bytes", &bytes(&self.after))?;
+        change.end()
+    }
+}
+
+/// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Stack(Vec<(Text, Text, u64)>),
@@ -51,8 +64,8 @@ enum Key {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites that differ between a moment of this history and one of another, usually of a
-    /// later snapshot: those that grew most first, those that shrank most last.
+    /// Returns the sites that differ between a moment of this history and a moment of another, usually
+    /// that of a later snapshot. Those that grew most come first, those that shrank most last.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
         diff((self, moment), (after, after_moment))
@@ -62,7 +75,7 @@ impl DeviceHistory<'_> {
 fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<GroupChange> {
     let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
     for (is_after, (history, moment)) in [(false, before), (true, after)] {
-        for group in grouped(history.lives_at(moment), Site::of) {
+        for group in grouped(history.lives_at(moment), Site::from_life) {
             let change = changes
                 .entry(key(history.snapshot(), &group.site))
                 .or_insert(GroupChange { before: None, after: None });

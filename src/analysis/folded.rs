@@ -1,4 +1,4 @@
-//! Blocks as folded stacks, the lines that flame graphs are drawn from (snapshot-format.md 4.4).
+//! Blocks as folded stacks, the lines from which tools draw flame graphs (`docs/snapshot-format.md` 4.4).
 
 use std::{collections::HashMap, fmt};
 
@@ -11,22 +11,21 @@ use crate::{
     snapshot::{Block, Field, Segment, Snapshot, StackIndex, Value, block_uses},
 };
 
-/// What the lines of a segment begin with.
+/// The beginning of each line of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Grouping {
-    /// Stream and segment: PyTorch's `segments`.
+    /// The stream and the segment, as in `segments` of PyTorch's tool.
     Segments,
-    /// The stream alone: PyTorch's `memory`.
+    /// The stream alone, as in `memory` of PyTorch's tool.
     Memory,
 }
 
-/// Calls `take` with each line of a snapshot's blocks, in the order of the file.
-///
-/// `take` gives the error that stops it.
+/// Calls `take` with the folded stack and the bytes of each block, in the order of the file; without a
+/// device, for the blocks of all devices.
 ///
 /// # Errors
-/// The first of `take`.
+/// The first error of `take`, which ends the calls.
 pub fn folded<E>(
     snapshot: &Snapshot,
     device: Option<DeviceId>,
@@ -46,7 +45,7 @@ pub fn folded<E>(
     Ok(())
 }
 
-/// Makes lines; a stack's text is made once.
+/// Makes the lines of blocks. It makes the text of each stack once.
 #[derive(Debug)]
 pub(crate) struct Folder<'a> {
     snapshot: &'a Snapshot,
@@ -60,7 +59,7 @@ impl<'a> Folder<'a> {
         Folder { snapshot, shown: ShownFrames::new(snapshot), texts: HashMap::default(), line: String::new() }
     }
 
-    /// The lines of one segment's blocks.
+    /// Calls `take` with the lines of one segment's blocks.
     pub(crate) fn segment<E>(
         &mut self,
         segment: &Segment,
@@ -83,7 +82,7 @@ impl<'a> Folder<'a> {
         let shape = snapshot.shapes.get(block.shape);
         let state = block.state.map(BlockState::name).or_else(|| shape.text("state")).unwrap_or_default();
         let mut accounted = 0_i128;
-        // PyTorch 2.0 lists every use of a block, not only the latest.
+        // PyTorch 2.0 lists all uses of a block, not only the latest.
         if let Some(uses) = block_uses(shape) {
             for used in uses {
                 let bytes = i128::from(used.requested_bytes);
@@ -131,7 +130,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// A frame as the tool shows it.
+/// A frame as PyTorch's tool prints it.
 struct FoldedFrame<'a>(&'a str, &'a str, u64);
 
 impl fmt::Display for FoldedFrame<'_> {
@@ -152,7 +151,7 @@ fn joined<'a>(frames: impl Iterator<Item = FoldedFrame<'a>>) -> String {
     text
 }
 
-/// The stack of an item of a `history`, whose frames are not interned.
+/// Returns the folded stack of one element of a `history`, whose frames are not interned.
 fn used_by(frames: Option<&Value>) -> String {
     let Some(frames) = frames.and_then(Value::as_elements) else { return "<no-context>".into() };
     if frames.is_empty() {

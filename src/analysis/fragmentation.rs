@@ -1,4 +1,6 @@
-//! Memory that is held from the device and not used: between blocks, and within them.
+//! Memory that is held from the device and not used, between blocks and within them.
+
+use serde::Serialize;
 
 use super::{
     layout::SegmentLayout,
@@ -7,50 +9,47 @@ use super::{
 };
 use crate::history::{Life, Moment};
 
-/// Waste over time, and where it is at one moment.
-#[derive(Clone, Debug)]
+/// Unused memory over time, and where it is at one moment.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Fragmentation {
-    /// The moment that is looked into.
-    pub moment: Moment,
-    /// Its figures.
+    /// The figures of the moment of the question.
     pub totals: Totals,
-    /// The first moment at which most was reserved.
-    pub most_reserved: (Moment, Totals),
-    /// The first moment at which most was reserved and in no block.
-    pub most_unused: (Moment, Totals),
-    /// Free bytes in segments at the moment.
+    /// The figures of the first moment with the most reserved bytes.
+    pub most_reserved: Totals,
+    /// The figures of the first moment with the most reserved bytes in no block.
+    pub most_unused: Totals,
+    /// The free bytes in segments at the moment.
     pub free_bytes: u64,
-    /// In how many pieces.
+    /// The number of pieces that they are in.
     pub n_free: usize,
-    /// The largest piece.
+    /// The size of the largest piece in bytes.
     pub largest_free_bytes: u64,
-    /// Of the free bytes, those in segments without any block: what a program would get back by
-    /// emptying the cache.
+    /// The free bytes in segments without blocks, which emptying the cache would return to the device.
     pub empty_bytes: u64,
-    /// Segments of which less than half is in use, the most wasteful first.
+    /// Segments of which less than half is in use, those with the most free bytes first.
     pub pinned: Vec<PinnedSegment>,
 }
 
-/// A segment that a few blocks keep.
-#[derive(Clone, Copy, Debug)]
+/// A segment that a few blocks keep from being returned.
+#[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PinnedSegment {
     /// The segment.
     pub range: SegmentRange,
     /// Its free bytes.
     pub free_bytes: u64,
-    /// How many blocks keep it.
+    /// The number of its blocks.
     pub n_blocks: usize,
-    /// Their bytes.
+    /// The bytes of its blocks.
     pub used_bytes: u64,
-    /// The largest of them.
+    /// The largest of its blocks.
     pub largest: Life,
 }
 
 impl DeviceHistory<'_> {
-    /// Returns what is held from the device and unused: the gaps and the pinned segments of a moment,
-    /// and the moments of the most waste.
+    /// Returns the memory that is held and not used: the gaps and the pinned segments of a moment, and
+    /// the moments with the most of it.
     #[must_use]
     pub fn fragmentation(&self, moment: Moment) -> Fragmentation {
         fragmentation(self, moment)
@@ -64,7 +63,6 @@ fn fragmentation(history: &DeviceHistory<'_>, moment: Moment) -> Fragmentation {
     let mut pinned: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
     pinned.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
     Fragmentation {
-        moment,
         totals: history.totals_at(moment),
         most_reserved: history.highest(|totals| totals.reserved_bytes),
         most_unused: history.highest(Totals::unused_bytes),

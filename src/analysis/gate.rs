@@ -1,9 +1,11 @@
-//! Limits for tests and builds: peaks, what stays live, waste, against figures or an older snapshot.
+//! Limits for tests and builds: the peak, the live bytes, the reserved bytes and the fragmentation,
+//! compared with given figures or with those of an older snapshot.
 //!
-//! Everything counts in events and bytes, never in time, so that a slow
-//! machine passes where a fast one does.
+//! The figures count events and bytes and never time, so that they are the same on a slow machine.
 
 use std::fmt::Write;
+
+use serde::Serialize;
 
 use super::{
     frames::{ShownFrames, base_name},
@@ -12,20 +14,20 @@ use super::{
 };
 use crate::{history::Moment, snapshot::Snapshot};
 
-/// What a device's history is held against.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// The figures of a device's history that a gate compares with limits.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Figures {
     /// The most bytes in use at any moment, those that wait for a stream included.
     pub peak_bytes: u64,
-    /// The first moment of that.
+    /// The first moment of this peak.
     pub peak: Moment,
-    /// What the program holds at the end.
+    /// The bytes that the program holds at the end.
     pub live_bytes: u64,
-    /// The most bytes held from the device at any moment.
+    /// The most bytes that are held from the device at any moment.
     pub reserved_bytes: u64,
-    /// Of these, percent in no block, at the first moment of that; at most, because the rounding of
-    /// blocks that are gone is known at least.
+    /// The percentage of these that is in no block at the first such moment. It is an upper bound,
+    /// because only the least rounding of freed blocks is known.
     pub fragmentation_percent: f64,
 }
 
@@ -34,11 +36,11 @@ impl DeviceHistory<'_> {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn figures(&self) -> Figures {
-        let (peak, at_peak) = self.peak();
-        let (_, most) = self.highest(|totals| totals.reserved_bytes);
+        let peak = self.peak();
+        let most = self.highest(|totals| totals.reserved_bytes);
         Figures {
-            peak_bytes: at_peak.active_bytes,
-            peak,
+            peak_bytes: peak.active_bytes,
+            peak: peak.moment,
             live_bytes: self.totals_at(self.end()).allocated_bytes,
             reserved_bytes: most.reserved_bytes,
             fragmentation_percent: most.unused_bytes() as f64 / most.reserved_bytes.max(1) as f64 * 100.0,
@@ -46,74 +48,67 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// The most that is allowed; `None` allows everything.
+/// The highest figures that a gate allows; `None` allows every figure.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Limits {
-    /// Of [`Figures::peak_bytes`].
+    /// The highest [`Figures::peak_bytes`].
     pub peak_bytes: Option<u64>,
-    /// Of [`Figures::live_bytes`].
+    /// The highest [`Figures::live_bytes`].
     pub live_bytes: Option<u64>,
-    /// Of [`Figures::reserved_bytes`].
+    /// The highest [`Figures::reserved_bytes`].
     pub reserved_bytes: Option<u64>,
-    /// Of [`Figures::fragmentation_percent`].
+    /// The highest [`Figures::fragmentation_percent`].
     pub fragmentation_percent: Option<f64>,
 }
 
-/// One figure held against one limit.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// The comparison of one figure with one limit.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Check {
-    /// What it is called: `peak`, `live`, `reserved` or `fragmentation`.
+    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`.
     pub what: &'static str,
-    /// The figure: bytes, or percent.
+    /// The figure.
     pub actual: Measure,
-    /// The most that is allowed.
+    /// The highest figure that is allowed.
     pub most: Measure,
     /// Whether the limit comes from an older snapshot.
     pub is_baseline: bool,
+    /// Whether the figure is within its limit.
+    pub is_passed: bool,
 }
 
-/// A figure with its unit.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+/// A figure with its unit; it serialises as the number alone.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum Measure {
     /// Bytes.
     Bytes(u64),
-    /// Hundredths.
+    /// Percent.
     Percent(f64),
 }
 
 impl Check {
-    /// Whether the figure is within its limit.
-    #[must_use]
-    pub fn is_passed(&self) -> bool {
-        self.actual <= self.most
+    fn new(what: &'static str, actual: Measure, most: Measure) -> Check {
+        Check { what, actual, most, is_baseline: false, is_passed: actual <= most }
     }
 }
 
 impl Figures {
-    /// Compares the figures with limits, in the order of [`Limits`].
+    /// Compares the figures with limits. The results are in the order of the fields of [`Limits`].
     #[must_use]
     pub fn check(&self, limits: &Limits) -> Vec<Check> {
         let bytes = |what, actual, most: Option<u64>| {
-            most.map(|most| Check {
-                what,
-                actual: Measure::Bytes(actual),
-                most: Measure::Bytes(most),
-                is_baseline: false,
-            })
+            Some(Check::new(what, Measure::Bytes(actual), Measure::Bytes(most?)))
         };
-        let percent = limits.fragmentation_percent.map(|most| Check {
-            what: "fragmentation",
-            actual: Measure::Percent(self.fragmentation_percent),
-            most: Measure::Percent(most),
-            is_baseline: false,
-        });
+        let percent = |what, actual, most: Option<f64>| {
+            Some(Check::new(what, Measure::Percent(actual), Measure::Percent(most?)))
+        };
         let all = [
             bytes("peak", self.peak_bytes, limits.peak_bytes),
             bytes("live", self.live_bytes, limits.live_bytes),
             bytes("reserved", self.reserved_bytes, limits.reserved_bytes),
-            percent,
+            percent("fragmentation", self.fragmentation_percent, limits.fragmentation_percent),
         ];
         all.into_iter().flatten().collect()
     }
@@ -136,25 +131,25 @@ impl Figures {
     }
 }
 
-/// Why a snapshot is over a limit of its devices' peaks, with the biggest stacks; `None` if it is not.
-/// [`assert_peak!`](crate::assert_peak) asks it.
+/// Returns why the peak of one of a snapshot's devices is over a limit, with the stacks that hold the
+/// most; `None` if it is not. [`assert_peak!`](crate::assert_peak) calls this function.
 #[must_use]
 pub fn over_peak(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
     histories(snapshot).find_map(|history| {
         let figures = history.figures();
         let is_over = figures.peak_bytes > most_bytes;
-        is_over.then(|| told(&history, "peak", figures.peak_bytes, most_bytes, figures.peak))
+        is_over.then(|| explained(&history, "peak", figures.peak_bytes, most_bytes, figures.peak))
     })
 }
 
-/// Why a snapshot holds more at the end than a limit, with the biggest stacks; `None` if it does not.
-/// [`assert_live!`](crate::assert_live) asks it.
+/// Returns why one of a snapshot's devices holds more at the end than a limit, with the stacks that hold
+/// the most; `None` if it does not. [`assert_live!`](crate::assert_live) calls this function.
 #[must_use]
 pub fn over_live(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
     histories(snapshot).find_map(|history| {
         let live_bytes = history.totals_at(history.end()).allocated_bytes;
         (live_bytes > most_bytes)
-            .then(|| told(&history, "live at the end", live_bytes, most_bytes, history.end()))
+            .then(|| explained(&history, "live at the end", live_bytes, most_bytes, history.end()))
     })
 }
 
@@ -162,7 +157,7 @@ fn histories(snapshot: &Snapshot) -> impl Iterator<Item = DeviceHistory<'_>> {
     devices(snapshot).into_iter().map(|device| DeviceHistory::new(snapshot, device))
 }
 
-fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment: Moment) -> String {
+fn explained(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment: Moment) -> String {
     let shown = ShownFrames::new(history.snapshot());
     let mut text = format!("{what}: {actual} bytes on device {}, more than {most}", history.device());
     for group in history.top(moment, By::Stack).iter().take(3) {
@@ -175,9 +170,10 @@ fn told(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment:
     text
 }
 
-/// Fails a test if a snapshot's peak is over a number of bytes, and names the biggest stacks.
+/// Fails a test if a snapshot's peak is over a number of bytes, and names the stacks that hold the most.
 ///
-/// The peak is the most bytes in use at any moment of the recorded history, on each device.
+/// The peak of a device is the most bytes in use at any moment of its recorded history. Every device has
+/// to keep the limit.
 ///
 /// ```
 /// use memreel::{Reel, recorder::History};
@@ -196,7 +192,8 @@ macro_rules! assert_peak {
     };
 }
 
-/// Fails a test if a snapshot holds more than a number of bytes at its end, and names the biggest stacks.
+/// Fails a test if a snapshot holds more than a number of bytes at its end, and names the stacks that hold
+/// the most.
 ///
 /// ```
 /// use memreel::{Reel, recorder::History};

@@ -1,5 +1,7 @@
 //! The layout of segments at a moment: blocks in use, and the gaps between them.
 
+use serde::Serialize;
+
 use super::{segments::SegmentRange, state::DeviceHistory};
 use crate::{
     event::Address,
@@ -7,51 +9,51 @@ use crate::{
 };
 
 /// A segment with its blocks at a moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SegmentLayout<'a> {
-    /// Where it is.
+    /// Its range of addresses.
     pub range: SegmentRange,
     /// The blocks in use, by address.
     pub blocks: Vec<&'a Life>,
-    /// What is free between them, by address. The rounding of blocks that are gone at the end is only
-    /// known as a minimum, so that gaps may be a little too large.
+    /// The gaps between them, by address. Only the least rounding of blocks that are freed before the end
+    /// is known, so gaps may be a little too large.
     pub gaps: Vec<Gap>,
 }
 
 impl SegmentLayout<'_> {
-    /// The bytes of its blocks.
+    /// Returns the bytes of its blocks.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.range.bytes - self.free_bytes()
     }
 
-    /// The bytes of its gaps.
+    /// Returns the bytes of its gaps.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.gaps.iter().map(|gap| gap.bytes).sum()
     }
 
-    /// Its largest gap, in bytes.
+    /// Returns the size of its largest gap in bytes.
     #[must_use]
     pub fn largest_gap_bytes(&self) -> u64 {
         self.gaps.iter().map(|gap| gap.bytes).max().unwrap_or(0)
     }
 }
 
-/// Free bytes in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A range of free bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Gap {
-    /// Where it begins.
+    /// Its first address.
     pub address: Address,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the segments at a moment with their blocks, by address. Blocks outside every segment
-    /// are left out.
+    /// Returns the segments at a moment with their blocks, by address. Blocks outside of all segments
+    /// are not included.
     #[must_use]
     pub fn layout(&self, moment: Moment) -> Vec<SegmentLayout<'_>> {
         layout(self, moment)

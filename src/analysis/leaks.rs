@@ -1,6 +1,7 @@
-//! Blocks that live at the end and need not: sites that only grow, and what a scope left behind.
+//! Blocks that are live at the end and may be leaks: sites that only grow, and blocks that outlive a scope.
 
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::{
     state::DeviceHistory,
@@ -9,39 +10,40 @@ use super::{
 use crate::history::{Life, Moment};
 
 /// A site whose blocks are in use at the end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LeakSite {
     /// The stack, or the size where there is none.
+    #[serde(skip)]
     pub site: Site,
-    /// What its live blocks had asked for.
+    /// The requested bytes of its live blocks.
     pub bytes: u64,
-    /// How many they are.
+    /// The number of its live blocks.
+    #[serde(rename = "live")]
     pub n_live: usize,
-    /// How often it allocated within the history.
+    /// The number of its allocations within the history.
+    #[serde(rename = "allocated")]
     pub n_allocated: usize,
-    /// How many of these are free again.
+    /// The number of these whose block is free at the end.
+    #[serde(rename = "freed")]
     pub n_freed: usize,
-    /// The first alloc of a block that is still live; [`Moment::START`] if before the history.
+    /// The alloc of its oldest live block; [`Moment::START`] if it came before the history.
+    #[serde(rename = "oldest_event")]
     pub oldest: Moment,
-    /// The last one.
+    /// The alloc of its newest live block.
+    #[serde(rename = "newest_event")]
     pub newest: Moment,
-    /// Its bytes in use after each quarter of the history.
+    /// The requested bytes of its live blocks after each quarter of the history.
+    #[serde(rename = "bytes_after_each_quarter")]
     pub quarters: [u64; 4],
-}
-
-impl LeakSite {
-    /// Whether more is in use after each quarter than before it, with a block for each: what
-    /// weights and caches that fill up early do not do.
-    #[must_use]
-    pub fn is_growing(&self) -> bool {
-        self.n_live >= 4 && self.quarters[0] > 0 && self.quarters.windows(2).all(|pair| pair[0] < pair[1])
-    }
+    /// Whether more is live after each quarter than after the one before, with a block for each
+    /// quarter. Weights, and caches that fill up early, do not grow in this way.
+    pub is_growing: bool,
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites with blocks that the program holds at the end: the growing ones first, then by
-    /// bytes.
+    /// Returns the sites with blocks that the program holds at the end: the growing ones first, and those
+    /// with the most bytes first among the growing and the others.
     #[must_use]
     pub fn leaks(&self) -> Vec<LeakSite> {
         leaks(self)
@@ -56,12 +58,13 @@ fn leaks(history: &DeviceHistory<'_>) -> Vec<LeakSite> {
     });
     let mut sites: FxHashMap<Site, LeakSite> = FxHashMap::default();
     for life in history.lives() {
-        let found = sites.entry(Site::of(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
+        let found = sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
         found.add(life, end, quarters);
     }
     let mut sites: Vec<LeakSite> = sites.into_values().filter(|site| site.n_live > 0).collect();
+    sites.iter_mut().for_each(LeakSite::judge);
     sites.sort_by(|one, other| {
-        let key = |site: &LeakSite| (site.is_growing(), site.bytes);
+        let key = |site: &LeakSite| (site.is_growing, site.bytes);
         key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
     });
     sites
@@ -78,7 +81,13 @@ impl LeakSite {
             oldest: Moment::NEVER,
             newest: Moment::START,
             quarters: [0; 4],
+            is_growing: false,
         }
+    }
+
+    fn judge(&mut self) {
+        let is_rising = self.quarters[0] > 0 && self.quarters.windows(2).all(|pair| pair[0] < pair[1]);
+        self.is_growing = is_rising && self.n_live >= self.quarters.len();
     }
 
     fn add(&mut self, life: &Life, end: Moment, quarters: [Moment; 4]) {
@@ -99,21 +108,22 @@ impl LeakSite {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the blocks that were allocated after one moment and not after a second, and are held at
-    /// the second. Between the ends of two equal scopes nothing should be left.
+    /// Returns the blocks that were allocated between two moments and that the program holds at the
+    /// second, by site. Between the ends of two equal scopes there should be none.
     #[must_use]
     pub fn grown_between(&self, first: Moment, second: Moment) -> Vec<Group> {
         let lives = self.lives().iter();
-        grouped(lives.filter(|life| life.from > first && life.is_allocated_at(second)), Site::of)
+        grouped(lives.filter(|life| life.from > first && life.is_allocated_at(second)), Site::from_life)
     }
 
-    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries.
+    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries,
+    /// by site.
     #[must_use]
     pub fn older_than(&self, n_entries: usize) -> Vec<Group> {
         let end = self.end().n_entries();
         let is_old = |life: &&Life| {
             life.is_allocated_at(self.end()) && end - life.from.n_entries().min(end) >= n_entries
         };
-        grouped(self.lives().iter().filter(is_old), Site::of)
+        grouped(self.lives().iter().filter(is_old), Site::from_life)
     }
 }

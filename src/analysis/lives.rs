@@ -1,10 +1,10 @@
-//! The blocks of one device with the moments from and to which they were in use.
+//! The blocks of one device, with the moments from and to which they were in use.
 //!
-//! An address whose first event is a free held a block before the history. So did one that no event
-//! names and whose block is in use at the end. Together they are everything that was in use at the
-//! start, so that a history that a ring cut short still gives exact figures.
+//! If the first event of an address is a free, there was a block before the history. The same is true if
+//! no event names an address and its block is in use at the end. Together these are all blocks that were
+//! in use at the start, so the figures are exact even if the ring lost the oldest entries.
 //!
-//! Contradictions are counted, and the lives are what fits the entries best.
+//! Contradictions are counted, and the lives are those that fit the entries best.
 
 use rustc_hash::FxHashMap;
 
@@ -16,26 +16,27 @@ use crate::{
     torch::BLOCK_BYTES,
 };
 
-/// The number of no life.
+/// The number that means "no life" in `Lives::of_entry`.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The lives of a trace, numbered as [`Forward`] numbers them.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     pub(super) all: Vec<Life>,
-    /// By entry: the life that it begins, frees or ends.
+    /// For each entry, the life that it begins, frees or ends.
     pub(super) of_entry: Vec<u32>,
-    /// A second life that an entry ends or begins: its address was handed out again, or is in use at
-    /// the end, without an event for it.
+    /// The second life that an entry ends or begins, because its address was allocated again or is in
+    /// use at the end without an event.
     pub(super) second_of: FxHashMap<u32, u32>,
-    /// Entries and blocks that contradict the entries before them.
+    /// The number of entries and blocks that contradict the entries before them.
     pub(super) n_contradictions: usize,
     pub(super) first_contradiction: Option<usize>,
     walk: Forward,
-    /// How many frees had the stack of their alloc, and how many another.
+    /// The number of frees with the stack of their alloc.
     n_same_stack: usize,
+    /// The number of frees with another stack than their alloc.
     n_other_stack: usize,
-    /// Blocks whose free was completed and never requested.
+    /// The number of blocks whose free was completed and never requested.
     n_unrequested: usize,
     has_requests: bool,
     has_completions: bool,
@@ -101,7 +102,8 @@ impl Lives {
         }
     }
 
-    /// Where requests are not recorded, those of blocks from before the history did not come earlier.
+    /// Moves the requests of blocks from before the history to the ends of their lives. If requests are
+    /// not recorded, no other moment is known.
     fn request_at_the_end_of_lives(&mut self) {
         let early = self.all.iter_mut().filter(|life| life.requested == Moment::START);
         early.for_each(|life| life.requested = life.until);
@@ -116,13 +118,13 @@ impl Lives {
         self.first_contradiction = self.first_contradiction.or(entry);
     }
 
-    /// A life in use from before the history to its end, with the figures of an entry.
+    /// Returns a life from before the history to its end, with the figures of an entry.
     fn begun_by(&self, entry: &TraceEntry) -> Life {
         let rounded = entry.size.max(1).checked_next_multiple_of(self.rounding_bytes);
         Life::unbounded(entry.address, entry.size, rounded.unwrap_or(entry.size), entry.stream)
     }
 
-    /// Ends a life whose end was not recorded, or neither its request nor its end.
+    /// Ends a life whose end was not recorded.
     fn displace(&mut self, index: usize, displaced: Displaced) {
         if displaced.was_requested && !self.has_completions {
             let life = self.life(displaced.life);
@@ -143,7 +145,7 @@ impl Lives {
         }
     }
 
-    /// Compares the lives with the blocks of the end, whose sizes and stacks are exact.
+    /// Compares the lives with the blocks at the end, whose sizes and stacks are exact.
     fn compare_with_the_end(&mut self, segments: &[&Segment]) {
         let mut is_there = vec![false; self.all.len()];
         for found in segments.iter().flat_map(|segment| active_blocks(segment)) {
@@ -163,7 +165,7 @@ impl Lives {
             if found.until != Moment::NEVER {
                 continue;
             }
-            // In a trace without completions the requests show when blocks ended.
+            // In a trace without completions, blocks end with their requests.
             if found.requested != Moment::NEVER && !has_completions {
                 found.until = found.requested;
             } else {
@@ -173,7 +175,7 @@ impl Lives {
         }
     }
 
-    /// Completes a life that reaches the end from its block.
+    /// Takes the size and the stack of a life that reaches the end from its block.
     fn settle(&mut self, life: u32, block: &Block) {
         let is_pending = block.state == Some(BlockState::ActivePendingFree);
         let life = self.life(life);
@@ -181,7 +183,7 @@ impl Lives {
         life.stack = better(life.stack, block.stack);
         let is_requested = life.requested != Moment::NEVER;
         let entry = life.from.entry();
-        // Where no requests are recorded, it is not known when this one was made.
+        // If requests are not recorded, the moment of this one is not known.
         if is_requested != is_pending && (is_requested || self.has_requests) {
             self.contradiction(entry);
         }
@@ -207,9 +209,11 @@ impl Lives {
         }
     }
 
-    /// Recorded with context "alloc", a free has the stack of its block's allocation
-    /// (`docs/snapshot-format.md` 2.2). It is so if it is so for every free whose alloc is known. Then
-    /// the other frees name the stacks of what was in use before the history.
+    /// Takes the stacks of blocks from before the history from their frees, if frees have the stacks of
+    /// their allocations.
+    ///
+    /// A trace recorded with context "alloc" has such frees (`docs/snapshot-format.md` 2.2). It is taken
+    /// for one if all frees whose alloc is known have its stack.
     fn name_the_freed(&mut self, entries: &[TraceEntry]) {
         if self.n_same_stack == 0 || self.n_other_stack > 0 {
             return;
@@ -222,14 +226,16 @@ impl Lives {
     }
 }
 
-/// What sizes of blocks are multiples of: 512, unless the blocks of the end are of another allocator.
+/// Returns the number that block sizes are multiples of: 512, or 1 if the blocks at the end show that the
+/// allocator is not PyTorch's.
 fn rounding_bytes(segments: &[&Segment]) -> u64 {
     let mut blocks = segments.iter().flat_map(|segment| &segment.blocks);
     let is_torch = blocks.all(|block| block.size.is_multiple_of(BLOCK_BYTES));
     if is_torch { BLOCK_BYTES } else { 1 }
 }
 
-/// Entries recorded with context "state" have no stack, their blocks do.
+/// Returns the stack of an entry, or that of its block if the entry has none, as in a trace recorded with
+/// context "state".
 fn better(stack: Option<StackIndex>, of_block: Option<StackIndex>) -> Option<StackIndex> {
     let has_frames = |stack: &StackIndex| *stack != StackTable::EMPTY;
     stack.filter(has_frames).or(of_block)

@@ -1,8 +1,11 @@
 //! Questions about a snapshot, with plain results.
 //!
 //! [`DeviceHistory`] reconstructs the allocator's state at any moment of one device's recorded history.
-//! Its methods are the questions that need a history; the functions of this module need a snapshot alone. Nothing
-//! here prints: `memreel top` and the other commands are thin programs over these answers.
+//! Its methods answer the questions that need a history. The functions of this module need only a snapshot.
+//! Nothing here prints: the program's commands print these results.
+//!
+//! Results serialise with serde. Those that refer to a stack do so by its index in the snapshot, and
+//! [`WithFrames`] adds the frames.
 //!
 //! ```
 //! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::History};
@@ -13,9 +16,9 @@
 //!
 //! let snapshot = reel.snapshot();
 //! let history = DeviceHistory::new(&snapshot, DeviceId(0));
-//! let (moment, totals) = history.peak();
-//! assert_eq!(totals.active_bytes, 4000);
-//! let by_stack = history.top(moment, By::Stack);
+//! let peak = history.peak();
+//! assert_eq!(peak.active_bytes, 4000);
+//! let by_stack = history.top(peak.moment, By::Stack);
 //! assert_eq!(by_stack.iter().map(|group| group.bytes).sum::<u64>(), 4000);
 //! assert_eq!(history.leaks().len(), 1);
 //! # Ok::<(), memreel::Error>(())
@@ -39,6 +42,7 @@ mod stats;
 mod trace;
 mod folded;
 mod compare;
+mod with_frames;
 
 pub use churn::ChurnSite;
 pub use compare::{Comparison, compare};
@@ -57,3 +61,4 @@ pub use stats::{FreeBytes, PAGE_BYTES, SegmentMap, SegmentStats, stats};
 pub use timeline::{Axis, Point};
 pub use top::{Branch, By, Group, Site};
 pub use trace::{Home, Naming, ShortName, TraceLine, trace_lines};
+pub use with_frames::{AtSite, SiteFrames, WithFrames};

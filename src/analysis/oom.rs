@@ -1,4 +1,6 @@
-//! Why a request failed: what was asked, what was free, and what stood in the way.
+//! Why a request failed: its size, the free memory at that moment, and what kept it from being used.
+
+use serde::{Serialize, Serializer};
 
 use super::{
     layout::{Gap, SegmentLayout},
@@ -15,19 +17,19 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Enough was free in the allocator's segments for the request, but in pieces.
+    /// Segments that could serve the request had enough free bytes, but in pieces.
     Fragmented,
-    /// Enough was free, but for other streams or in private pools.
+    /// Enough bytes were free, but for other streams, in the other kind of pool or in private pools.
     Elsewhere,
-    /// What this process may hold is used up, while the device had enough for the request: a limit
-    /// (`set_per_process_memory_fraction`), or a device that cannot give it in one piece.
+    /// The device had enough free bytes and still refused: the process reached a limit
+    /// (`set_per_process_memory_fraction`), or the device could not provide them in one piece.
     Limited,
-    /// All of the free memory together would not have been enough.
+    /// All free memory together was less than the request.
     Full,
 }
 
 impl Verdict {
-    /// `fragmented`, `free elsewhere`, `limited` or `full`.
+    /// Returns `fragmented`, `free elsewhere`, `limited` or `full`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,64 +41,69 @@ impl Verdict {
     }
 }
 
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
+    }
+}
+
 /// A failed request with the figures of its moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OomReport {
-    /// The entry of the event.
+    /// The index of the event's entry in the trace.
     pub entry: usize,
-    /// The moment just after it.
-    pub moment: Moment,
-    /// Whether nothing was allocated or freed afterwards, so that sizes are exact.
+    /// Whether no block was allocated or freed afterwards, so that all sizes are exact.
     pub is_last: bool,
-    /// How many requests failed in all.
+    /// The number of requests of the history that failed.
     pub n_ooms: usize,
-    /// The request after rounding.
+    /// The size of the request after rounding, in bytes.
     pub requested_bytes: u64,
-    /// What the device was asked for, with default settings.
+    /// The size of the segment for which the device was asked, in bytes, with default settings.
     pub segment_bytes: u64,
-    /// What the device had free.
+    /// The bytes that the device had free.
     pub device_free_bytes: u64,
-    /// On which stream.
+    /// The stream of the request.
     pub stream: StreamId,
-    /// Who asked.
+    /// The stack of the request; `None` if it was not recorded.
     pub stack: Option<StackIndex>,
-    /// The figures of the moment.
+    /// The figures of the moment just after the event.
     pub totals: Totals,
-    /// Free bytes in segments that could serve the request: of its stream and kind, in no private pool.
+    /// The free bytes in segments that could serve the request: those of its stream and kind of pool,
+    /// and not of a private pool.
     pub free_here_bytes: u64,
-    /// The largest piece of these.
+    /// The size of the largest piece of these, in bytes.
     pub largest_free_bytes: u64,
-    /// Free bytes in other segments: other streams, the other kind of pool, private pools.
+    /// The free bytes in other segments: of other streams, of the other kind of pool, of private pools.
     pub free_elsewhere_bytes: u64,
-    /// Of all free bytes in segments, those in whole pages of 2 MiB (small pool) or 20 MiB, which
-    /// expandable segments could give back and map again: at least so much.
+    /// The free bytes in whole pages of 2 MiB (small pool) or 20 MiB, which expandable segments could
+    /// unmap and map again. It is a lower bound.
     pub free_pages_bytes: u64,
-    /// Why it failed.
+    /// Why the request failed.
     pub verdict: Verdict,
 }
 
 impl OomReport {
-    /// Whether the device had enough for the request and still refused. How much a limit left is not
-    /// recorded; it was less than the request, and counts as nothing.
+    /// Returns whether the device had enough for the request and still refused. The bytes that the limit
+    /// left are not recorded; they were fewer than the request, and count as 0.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.device_free_bytes >= self.segment_bytes
     }
 
-    /// What of the device's free bytes could be had.
+    /// Returns the free bytes of the device that the process could have used.
     fn usable_device_bytes(&self) -> u64 {
         if self.is_limited() { 0 } else { self.device_free_bytes }
     }
 
-    /// What the process could hold at that moment: what it had reserved, and what the device had free
-    /// for it. A limit for `whatif`.
+    /// Returns the bytes that the process could hold at that moment: those that it had reserved, and those
+    /// that the device had free for it. It is a useful limit for a replay.
     #[must_use]
     pub fn could_hold_bytes(&self) -> u64 {
         self.totals.reserved_bytes.saturating_add(self.usable_device_bytes())
     }
 
-    /// Everything that was free and could be had, in segments and on the device.
+    /// Returns all free bytes that the process could have used, in segments and on the device.
     #[must_use]
     pub fn all_free_bytes(&self) -> u64 {
         self.free_here_bytes
@@ -104,14 +111,15 @@ impl OomReport {
             .saturating_add(self.usable_device_bytes())
     }
 
-    /// Whether it would have fit if blocks could be moved together.
+    /// Returns whether the request would have fit if blocks could be moved together.
     #[must_use]
     pub fn fits_compacted(&self) -> bool {
         self.free_here_bytes.saturating_add(self.usable_device_bytes()) >= self.requested_bytes
     }
 
-    /// Whether it would surely have fit with expandable segments, blocks lying as they do. If not,
-    /// it may still: under them blocks would be placed differently; `whatif` answers that.
+    /// Returns whether the request would certainly have fit with expandable segments and the same
+    /// addresses of blocks. If not, it may still fit, because blocks would have other addresses; a
+    /// replay shows that.
     #[must_use]
     pub fn fits_expandable(&self) -> bool {
         self.free_pages_bytes.saturating_add(self.usable_device_bytes()) >= self.requested_bytes
@@ -145,7 +153,6 @@ fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
     let largest = segments.iter().filter(serves).map(SegmentLayout::largest_gap_bytes).max();
     let mut report = OomReport {
         entry: at,
-        moment,
         is_last: !entries[at + 1..].iter().any(|entry| entry.action.is_some_and(|a| a != Action::Snapshot)),
         n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
         requested_bytes: entry.size,
@@ -176,13 +183,13 @@ fn verdict(report: &OomReport) -> Verdict {
     }
 }
 
-/// Whole pages in a segment's gaps, counted from its beginning.
+/// Returns the bytes of the whole pages in a segment's gaps; pages are counted from its beginning.
 fn free_pages_bytes(segment: &SegmentLayout<'_>) -> u64 {
     let page = page_bytes(segment.range.kind);
     let whole = |Gap { address, bytes }: &Gap| {
         let start = (*address - segment.range.address).next_multiple_of(page);
         let end = *address - segment.range.address + bytes;
-        // The last page of a segment may be shorter, and is free with it.
+        // The last page of a segment may be shorter than the others.
         let end = if end == segment.range.bytes { end } else { end / page * page };
         end.saturating_sub(start)
     };

@@ -1,4 +1,6 @@
-//! The segments of a device at any moment: those of the end, with the trace undone down to it.
+//! The segments of a device at any moment: those of the end, with the later entries undone.
+
+use serde::Serialize;
 
 use crate::{
     event::{Action, Address, PoolId, StreamId},
@@ -7,28 +9,29 @@ use crate::{
     snapshot::{Segment, StackIndex, TraceEntry},
 };
 
-/// A range of memory that came from the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A range of memory that is held from the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SegmentRange {
-    /// Where it begins.
+    /// Its first address.
     pub address: Address,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// The stream whose requests it serves.
     pub stream: StreamId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
-    /// The kind of pool it belongs to; `None` if it is gone at the end, where the kind is recorded.
+    /// The kind of pool that it belongs to; `None` if it was returned before the end, where kinds are
+    /// recorded.
     pub kind: Option<PoolKind>,
-    /// The private pool it belongs to; `None` as for `kind`.
+    /// The pool that it belongs to; `None` under the same condition as `kind`.
     pub pool: Option<PoolId>,
-    /// The stack of the request that made it; `None` if it was not recorded.
+    /// The stack of the request for which it was allocated; `None` if it was not recorded.
     pub stack: Option<StackIndex>,
 }
 
 impl SegmentRange {
-    /// The first address past it.
+    /// Returns the first address after it.
     #[must_use]
     pub fn end(&self) -> Address {
         self.address.saturating_add(self.bytes)
@@ -46,7 +49,7 @@ impl SegmentRange {
         }
     }
 
-    /// The range that an entry gave back.
+    /// Returns the range that an entry returned to the device.
     fn from_entry(entry: &TraceEntry) -> SegmentRange {
         SegmentRange {
             address: entry.address,
@@ -59,7 +62,7 @@ impl SegmentRange {
         }
     }
 
-    /// Whether mapping would have made this range and the next one range.
+    /// Returns whether mapping would have merged this range with the next.
     fn merges_with(&self, next: &SegmentRange) -> bool {
         self.is_expandable
             && next.is_expandable
@@ -69,10 +72,11 @@ impl SegmentRange {
     }
 }
 
-/// Ranges are merged only when everything is undone, so that undoing carves what mapping added.
+/// Ranges are merged only after all entries are undone, so that undoing a mapping removes its range alone.
 impl RangeValue for SegmentRange {}
 
-/// The ranges at a moment, by address. Of entries that contradict the segments, what can be undone is undone.
+/// Returns the ranges at a moment, by address. Entries that contradict the segments are undone as far as
+/// possible.
 pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) -> Vec<SegmentRange> {
     let mut ranges = Ranges::default();
     for segment in segments {

@@ -5,10 +5,12 @@
 //!     0
 //! ```
 //!
-//! Everything is linear in the trace, but for sorting: the blocks' lives are
-//! found once, and each question then filters them.
+//! Everything but sorting takes time linear in the trace: the blocks' lives are found once, and each
+//! question then filters them.
 
 use std::collections::BTreeSet;
+
+use serde::Serialize;
 
 use super::{
     lives::{Lives, NONE},
@@ -20,39 +22,49 @@ use crate::{
     snapshot::{Segment, Snapshot, TraceEntry},
 };
 
-/// Bytes at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The figures of one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Asked for, in blocks that the program holds.
+    /// The moment.
+    #[serde(rename = "event")]
+    pub moment: Moment,
+    /// The requested bytes of the blocks that the program holds.
     pub allocated_bytes: u64,
-    /// The same, and in blocks whose free waits for a stream: what the viewer's timeline draws.
+    /// The requested bytes of these and of the blocks whose free waits for a stream. The viewer's
+    /// timeline draws this figure.
     pub active_bytes: u64,
-    /// Of blocks in use, with the least that rounding adds ([`Life::bytes`]).
+    /// The bytes of the blocks in use, with the least that rounding can have added ([`Life::bytes`]).
     pub rounded_bytes: u64,
-    /// Held from the device.
+    /// The bytes that are held from the device.
     pub reserved_bytes: u64,
-    /// Blocks in use.
+    /// The number of blocks in use.
     pub n_blocks: usize,
 }
 
 impl Totals {
-    /// Held from the device and in no block: cached, or wasted.
+    /// Returns the bytes that are held from the device and in no block: cached, or wasted.
     #[must_use]
     pub fn unused_bytes(&self) -> u64 {
         self.reserved_bytes.saturating_sub(self.rounded_bytes)
     }
 
-    /// What happens to a block at a moment.
-    fn change(&mut self, life: &Life, now: Moment) {
-        if life.from == now {
+    /// Returns the bytes that rounding adds to the blocks in use, at the least.
+    #[must_use]
+    pub fn rounding_bytes(&self) -> u64 {
+        self.rounded_bytes.saturating_sub(self.active_bytes)
+    }
+
+    /// Applies what happens to a block at the moment.
+    fn change(&mut self, life: &Life) {
+        if life.from == self.moment {
             self.add(life);
             self.allocate(life);
         }
-        if life.requested == now {
+        if life.requested == self.moment {
             self.request(life);
         }
-        if life.until == now {
+        if life.until == self.moment {
             self.end(life);
         }
     }
@@ -88,8 +100,8 @@ impl Totals {
 /// drop((reel.alloc(1000)?, reel.alloc(3000)?));
 /// let snapshot = reel.snapshot();
 /// let history = DeviceHistory::new(&snapshot, DeviceId(0));
-/// let (moment, totals) = history.peak();
-/// assert_eq!((totals.active_bytes, history.lives_at(moment).count()), (4000, 2));
+/// let peak = history.peak();
+/// assert_eq!((peak.active_bytes, history.lives_at(peak.moment).count()), (4000, 2));
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Debug)]
@@ -103,7 +115,7 @@ pub struct DeviceHistory<'a> {
     trust: Trust,
 }
 
-/// The devices that have events or segments, by ordinal.
+/// Returns the devices that have events or segments, in ascending order.
 #[must_use]
 pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
     let of_segments = snapshot.segments.iter().filter_map(|segment| u16::try_from(segment.device.0).ok());
@@ -114,7 +126,7 @@ pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
 }
 
 impl<'a> DeviceHistory<'a> {
-    /// Reads the trace and the segments of a device; both may be empty.
+    /// Reads the trace and the segments of a device. Both may be empty.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
         let entries = snapshot.trace(device);
@@ -133,71 +145,70 @@ impl<'a> DeviceHistory<'a> {
         DeviceHistory { trust: history.judge(), ..history }
     }
 
-    /// The snapshot it is read from.
+    /// Returns the snapshot that it is read from.
     #[must_use]
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// The device's trace.
+    /// Returns the device's trace.
     #[must_use]
     pub fn entries(&self) -> &'a [TraceEntry] {
         self.entries
     }
 
-    /// The device's segments, as they are at the end.
+    /// Returns the device's segments as they are at the end.
     #[must_use]
     pub fn segments(&self) -> &[&'a Segment] {
         &self.segments
     }
 
-    /// After the last entry.
+    /// Returns the moment after the last entry.
     #[must_use]
     pub fn end(&self) -> Moment {
         self.entries.len().checked_sub(1).map_or(Moment::START, Moment::after)
     }
 
-    /// Every block that was ever in use, those from before the history included.
+    /// Returns every block that was ever in use, those from before the history included.
     #[must_use]
     pub fn lives(&self) -> &[Life] {
         &self.lives.all
     }
 
-    /// The life that an entry begins, frees or ends.
+    /// Returns the life that an entry begins, frees or ends.
     #[must_use]
     pub fn life_of(&self, entry: usize) -> Option<&Life> {
         let life = *self.lives.of_entry.get(entry)?;
         (life != NONE).then(|| &self.lives.all[life as usize])
     }
 
-    /// The blocks in use at a moment.
+    /// Returns the blocks in use at a moment.
     pub fn lives_at(&self, moment: Moment) -> impl Iterator<Item = &Life> {
         self.lives.all.iter().filter(move |life| life.is_active_at(moment))
     }
 
-    /// The ranges held from the device at a moment, by address.
+    /// Returns the ranges that are held from the device at a moment, by address.
     #[must_use]
     pub fn segments_at(&self, moment: Moment) -> Vec<SegmentRange> {
         segments::at(&self.segments, self.entries, moment)
     }
 
-    /// The figures of every moment, from before the first entry to after the last.
-    pub fn totals(&self) -> impl Iterator<Item = (Moment, Totals)> {
-        let first = std::iter::once((Moment::START, self.start));
+    /// Returns the figures of every moment, from before the first entry to after the last.
+    pub fn totals(&self) -> impl Iterator<Item = Totals> {
         let mut totals = self.start;
-        first.chain((0..self.entries.len()).map(move |entry| {
+        std::iter::once(totals).chain((0..self.entries.len()).map(move |entry| {
             self.apply(entry, &mut totals);
-            (Moment::after(entry), totals)
+            totals
         }))
     }
 
-    /// The figures of one moment; those of the last moment if the history is shorter.
+    /// Returns the figures of one moment, or of the last one if the history is shorter.
     #[must_use]
     pub fn totals_at(&self, moment: Moment) -> Totals {
         let mut totals = self.start;
@@ -205,25 +216,27 @@ impl<'a> DeviceHistory<'a> {
         totals
     }
 
-    /// The first moment at which most bytes were in use.
+    /// Returns the figures of the first moment with the most bytes in use.
     #[must_use]
-    pub fn peak(&self) -> (Moment, Totals) {
+    pub fn peak(&self) -> Totals {
         self.highest(|totals| totals.active_bytes)
     }
 
-    /// The first moment at which a figure was highest. Moments between the allocation of a segment and of the block that
-    /// it was made for do not count: the whole segment would seem unused.
-    pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> (Moment, Totals) {
-        let mut best = (Moment::START, self.start);
-        for (moment, totals) in self.totals() {
-            if figure(&totals) > figure(&best.1) && !self.is_within_a_request(moment) {
-                best = (moment, totals);
+    /// Returns the figures of the first moment at which `figure` is highest.
+    ///
+    /// Moments between the allocation of a segment and that of the block for which it was allocated
+    /// do not count, because the whole segment would seem unused.
+    pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> Totals {
+        let mut best = self.start;
+        for totals in self.totals() {
+            if figure(&totals) > figure(&best) && !self.is_within_a_request(totals.moment) {
+                best = totals;
             }
         }
         best
     }
 
-    /// Whether what happened just before the moment only prepared what happens next.
+    /// Returns whether the last entry before the moment only prepares the next entry.
     fn is_within_a_request(&self, moment: Moment) -> bool {
         let is_growth =
             |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
@@ -234,7 +247,7 @@ impl<'a> DeviceHistory<'a> {
     }
 
     fn apply(&self, entry: usize, totals: &mut Totals) {
-        let now = Moment::after(entry);
+        totals.moment = Moment::after(entry);
         let TraceEntry { action, size, .. } = self.entries[entry];
         match action {
             Some(Action::SegmentAlloc | Action::SegmentMap) => {
@@ -246,13 +259,13 @@ impl<'a> DeviceHistory<'a> {
             Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
                 let second = u32::try_from(entry).ok().and_then(|entry| self.lives.second_of.get(&entry));
                 let second = second.map(|life| &self.lives.all[*life as usize]);
-                second.into_iter().chain(self.life_of(entry)).for_each(|life| totals.change(life, now));
+                second.into_iter().chain(self.life_of(entry)).for_each(|life| totals.change(life));
             }
             _ => {}
         }
     }
 
-    /// Why the figures may not be the whole truth.
+    /// Returns the facts that limit how far the figures can be trusted.
     #[must_use]
     pub fn trust(&self) -> Trust {
         self.trust
@@ -261,7 +274,7 @@ impl<'a> DeviceHistory<'a> {
     fn judge(&self) -> Trust {
         let before = || self.lives.all.iter().filter(|life| life.is_from_before());
         let has_more_than_reserved =
-            || self.totals().any(|(_, totals)| totals.active_bytes > totals.reserved_bytes);
+            || self.totals().any(|totals| totals.active_bytes > totals.reserved_bytes);
         Trust {
             n_entries: self.entries.len(),
             n_before: before().count(),

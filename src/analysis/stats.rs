@@ -1,4 +1,6 @@
-//! How the segments are filled, page by page, counted as PyTorch's tool counts (snapshot-format.md 4.2).
+//! How the segments are filled, page by page, as PyTorch's tool counts it (`docs/snapshot-format.md` 4.2).
+
+use serde::{Serialize, Serializer};
 
 use super::state::DeviceHistory;
 use crate::{
@@ -7,48 +9,62 @@ use crate::{
     snapshot::{Segment, Snapshot},
 };
 
-/// The size of a page: one letter of [`SegmentMap::pages`], in bytes.
+/// The size of a page in bytes. Each page is one letter of [`SegmentMap::pages`].
 pub const PAGE_BYTES: u64 = 20 << 20;
 
-/// Maps of more pages are not drawn: 20 TiB, which no device has and a hostile file may claim.
+/// The most pages that are drawn: 20 TiB, which only a hostile file claims.
 const MOST_PAGES: u64 = 1 << 20;
 
 /// The segments of a snapshot, and their sums.
 ///
-/// Sums are wider than sizes, and signed, because a broken file may ask for
-/// more than its blocks hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Sums are wider than sizes and signed, because in a broken file the requested bytes may exceed the bytes
+/// of the blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SegmentStats {
+    /// The number of segments, the small ones included.
+    pub n_segments: usize,
+    /// The bytes that are held from the device.
+    #[serde(serialize_with = "in_64_bits")]
+    pub reserved_bytes: i128,
+    /// The requested bytes of the blocks that the program holds.
+    #[serde(serialize_with = "in_64_bits")]
+    pub allocated_bytes: i128,
+    /// The free bytes.
+    #[serde(rename = "free_bytes")]
+    pub free: FreeBytes,
+    /// The size of a page in bytes, [`PAGE_BYTES`].
+    pub page_bytes: u64,
     /// Segments of at least a page, by size and then by the bytes in use.
     pub segments: Vec<SegmentMap>,
-    /// How many segments there are, the small ones included.
-    pub n_segments: usize,
-    /// Bytes held from the device.
-    pub reserved_bytes: i128,
-    /// Bytes asked for by blocks that the program holds.
-    pub allocated_bytes: i128,
-    /// What is free.
-    pub free: FreeBytes,
 }
 
-/// FreeBytes bytes, of two kinds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Free bytes, of two kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FreeBytes {
-    /// In blocks that the program does not hold, those that wait for a stream included.
+    /// Bytes in blocks that the program does not hold, those that wait for a stream included.
+    #[serde(rename = "external", serialize_with = "in_64_bits")]
     pub external_bytes: i128,
-    /// Within blocks that the program holds, because sizes are rounded.
+    /// Bytes within blocks that the program holds, because sizes are rounded.
+    #[serde(rename = "internal", serialize_with = "in_64_bits")]
     pub internal_bytes: i128,
 }
 
+/// Serialises a sum, or null if it does not fit in 64 bits, as in a broken file.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn in_64_bits<S: Serializer>(bytes: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+    i64::try_from(*bytes).ok().serialize(serializer)
+}
+
 impl FreeBytes {
-    /// Both kinds.
+    /// Returns the bytes of both kinds.
     #[must_use]
     pub fn bytes(self) -> i128 {
         self.external_bytes + self.internal_bytes
     }
 
-    /// Percent of the free bytes that rounding lost; `None` where nothing is free.
+    /// Returns the percentage of the free bytes that rounding lost; `None` if nothing is free.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn internal_percent(self) -> Option<f64> {
@@ -57,19 +73,20 @@ impl FreeBytes {
 }
 
 /// A segment, drawn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SegmentMap {
-    /// Where it begins.
+    /// Its first address.
     pub address: Address,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The stream it serves.
+    /// The stream that it serves.
     pub stream: StreamId,
-    /// What is free in it.
+    /// The free bytes in it.
+    #[serde(rename = "free_bytes")]
     pub free: FreeBytes,
-    /// A letter a page: `' '` free, `a` to `z` one block, `0` to `9` several blocks that fill so
-    /// many tenths, `*` several that fill it.
+    /// One letter for each page: `' '` for a free page, `a` to `z` for a page with one block, `0` to `9`
+    /// for the tenths that several blocks fill, `*` for a page that several blocks fill.
     pub pages: String,
 }
 
@@ -87,7 +104,8 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
     let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
     let mut segments: Vec<&Segment> = snapshot.segments.iter().filter(is_asked).collect();
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
-    let mut stats = SegmentStats { n_segments: segments.len(), ..SegmentStats::default() };
+    let mut stats =
+        SegmentStats { n_segments: segments.len(), page_bytes: PAGE_BYTES, ..SegmentStats::default() };
     for segment in segments {
         let map = map(segment);
         stats.reserved_bytes += i128::from(segment.total_size);
@@ -108,25 +126,26 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
 }
 
 impl DeviceHistory<'_> {
-    /// Counts the device's segments, as [`stats`] does.
+    /// Counts the device's segments. Like [`stats`], for this device.
     #[must_use]
     pub fn stats(&self) -> SegmentStats {
         stats(self.snapshot(), Some(self.device()))
     }
 }
 
-/// The bytes of blocks that the program holds, rounding included.
+/// Returns the bytes of the blocks that the program holds, rounding included.
 fn held_bytes(segment: &Segment) -> u128 {
     let held = segment.blocks.iter().filter(|block| block.state == Some(BlockState::ActiveAllocated));
     held.map(|block| u128::from(block.size)).sum()
 }
 
-/// The ranges of a segment that the program asked for.
+/// The ranges of a segment that the program requested.
 #[derive(Default)]
 struct Map {
     allocated_bytes: i128,
     free: FreeBytes,
-    /// Beginning and end, in bytes from the segment's beginning; the end stays within the block.
+    /// The beginning and the end of each range in bytes from the segment's beginning. The end is within
+    /// the block.
     ranges: Vec<(u64, u64)>,
 }
 
@@ -148,7 +167,8 @@ fn map(segment: &Segment) -> Map {
 }
 
 impl Map {
-    /// Shares of a page add up as doubles in the order of the blocks, because the last digit shows.
+    /// Adds the shares of a page as doubles and in the order of the blocks, because rounding decides the
+    /// digit.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn pages(&self, total_bytes: u64) -> String {
         const DIGITS: &[u8; 11] = b"0123456789*";
@@ -160,7 +180,7 @@ impl Map {
         let mut filled = vec![0.0_f64; pages.len()];
         for ((start, end), letter) in self.ranges.iter().zip((b'a'..=b'z').cycle()) {
             let first = start / PAGE_BYTES;
-            // A range without bytes marks the page it is in, unless it is at its beginning.
+            // An empty range marks the page that it is in, unless it is at the beginning of the page.
             let past = if *end == 0 { 0 } else { (end - 1) / PAGE_BYTES + 1 };
             for page in first..past.min(n_pages) {
                 let from = (*start).max(page * PAGE_BYTES);

@@ -1,9 +1,11 @@
-//! Allocated, active and reserved bytes over a history, in as many points as a picture has room for.
+//! Allocated, active and reserved bytes over a history, in a given number of points.
+
+use serde::Serialize;
 
 use super::state::{DeviceHistory, Totals};
 use crate::history::Moment;
 
-/// What a picture goes along.
+/// The horizontal axis of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Axis {
@@ -15,14 +17,13 @@ pub enum Axis {
 }
 
 /// The highest figures of a stretch of a history.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Point {
-    /// The last moment of the stretch.
-    pub moment: Moment,
-    /// The time of its last entry, in microseconds; that of the first entry before any.
+    /// The time of the stretch's last entry in microseconds; of the trace's first entry if there is none.
     pub time_us: i64,
-    /// The highest of each figure, not of one moment.
+    /// The highest of each figure in the stretch, and the last moment of the stretch.
+    #[serde(flatten)]
     pub highest: Totals,
 }
 
@@ -42,7 +43,7 @@ fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Poi
     let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
     let (first, last) = (time(Moment::START), time(history.end()));
     let span = i128::from(last) - i128::from(first) + 1;
-    // Which stretch a moment is in. Times that run backwards stay in the stretch they are found in.
+    // The stretch that a moment is in. An entry that is older than the one before stays in its stretch.
     let place = |moment: Moment| match axis {
         Axis::Events => moment.n_entries() * n_points / n_moments,
         Axis::Time => {
@@ -52,14 +53,15 @@ fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Poi
     };
     let mut points: Vec<Point> = Vec::with_capacity(n_points);
     let mut latest = Totals::default();
-    for (moment, totals) in history.totals() {
+    for totals in history.totals() {
+        let moment = totals.moment;
         let place = place(moment).max(points.len().saturating_sub(1));
         while points.len() <= place {
             let highest = if points.is_empty() { totals } else { latest };
-            points.push(Point { moment, time_us: time(moment), highest });
+            points.push(Point { time_us: time(moment), highest });
         }
         if let Some(point) = points.last_mut() {
-            (point.moment, point.time_us) = (moment, time(moment));
+            point.time_us = time(moment);
             raise(&mut point.highest, &totals);
         }
         latest = totals;
@@ -68,6 +70,7 @@ fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Poi
 }
 
 fn raise(highest: &mut Totals, totals: &Totals) {
+    highest.moment = totals.moment;
     highest.allocated_bytes = highest.allocated_bytes.max(totals.allocated_bytes);
     highest.active_bytes = highest.active_bytes.max(totals.active_bytes);
     highest.rounded_bytes = highest.rounded_bytes.max(totals.rounded_bytes);

@@ -1,6 +1,7 @@
-//! Who holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
+//! What holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
 
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::{frames::ShownFrames, state::DeviceHistory};
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     snapshot::{FrameIndex, Snapshot, StackIndex, StackTable, Text},
 };
 
-/// What blocks are put together by.
+/// The property by which blocks are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum By {
@@ -23,30 +24,30 @@ pub enum By {
     Scope,
 }
 
-/// What the blocks of a group have in common.
+/// The property that the blocks of a group share.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Site {
     /// The stack of the allocation.
     Stack(StackIndex),
-    /// No stack; the size that was asked for.
+    /// The requested size, of blocks without a stack.
     Size(u64),
     /// A function and its file.
     Function(Text, Text),
     /// A file.
     File(Text),
-    /// A scope; empty outside any.
+    /// A scope; empty for blocks outside of all scopes.
     Scope(String),
-    /// No stack, among functions and files.
+    /// Blocks without a stack, among functions and files.
     NoStack,
-    /// Allocated before the history, among scopes.
+    /// Blocks from before the history, among scopes.
     Before,
 }
 
 impl Site {
-    /// The stack of a life, or its size if it has none.
+    /// Returns the stack of a life, or its size if it has none.
     #[must_use]
-    pub fn of(life: &Life) -> Site {
+    pub fn from_life(life: &Life) -> Site {
         match life.stack.filter(|stack| *stack != StackTable::EMPTY) {
             Some(stack) => Site::Stack(stack),
             None => Site::Size(life.requested_bytes),
@@ -54,26 +55,29 @@ impl Site {
     }
 }
 
-/// Blocks with something in common.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Blocks of the same site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Group {
-    /// What they have in common.
+    /// The site.
+    #[serde(skip)]
     pub site: Site,
-    /// What they had asked for; of a function or a file, what it allocated itself.
+    /// The bytes that were requested for them; of a function or a file, those that it requested itself.
     pub bytes: u64,
-    /// How many they are.
+    /// The number of blocks.
+    #[serde(rename = "blocks")]
     pub n_blocks: usize,
-    /// Of a function or a file, what it and everything that it called allocated.
+    /// Of a function or a file, the bytes that it and everything that it called requested; otherwise
+    /// the same as `bytes`.
     pub total_bytes: u64,
 }
 
 impl DeviceHistory<'_> {
     /// Returns the groups of the blocks in use at a moment, the largest first.
     ///
-    /// A function's own bytes are those of the innermost frame that shows who allocated
-    /// ([`ShownFrames::telling`]). Its total counts each block once, however often the function is on
-    /// the stack.
+    /// A function's own bytes are those of the stacks whose innermost identifying frame
+    /// ([`ShownFrames::identifying`]) is in the function. Its total counts each block once, even if the
+    /// function is on the stack several times.
     #[must_use]
     pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
         top(self, moment, by)
@@ -82,7 +86,7 @@ impl DeviceHistory<'_> {
 
 fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
     match by {
-        By::Stack => grouped(history.lives_at(moment), Site::of),
+        By::Stack => grouped(history.lives_at(moment), Site::from_life),
         By::Scope => {
             let scopes = Scopes::new(history.snapshot(), history.device());
             grouped(history.lives_at(moment), |life| match scopes.of_life(life) {
@@ -100,7 +104,7 @@ fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
     }
 }
 
-/// Groups of some lives.
+/// Groups lives by their sites, the largest group first.
 pub(crate) fn grouped<'a>(lives: impl Iterator<Item = &'a Life>, site: impl Fn(&Life) -> Site) -> Vec<Group> {
     let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
     for life in lives {
@@ -131,7 +135,7 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Each stack is looked at once, with the sum of its blocks.
+/// Groups blocks by a property of frames. It looks at each stack once, with the sum of its blocks.
 fn by_frame(
     history: &DeviceHistory<'_>,
     moment: Moment,
@@ -141,10 +145,10 @@ fn by_frame(
     let shown = ShownFrames::new(snapshot);
     let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
     let mut sites: Vec<Site> = Vec::new();
-    for of_stack in grouped(history.lives_at(moment), Site::of) {
+    for of_stack in grouped(history.lives_at(moment), Site::from_life) {
         sites.clear();
         if let Site::Stack(stack) = of_stack.site {
-            sites.extend(shown.telling(stack).map(|frame| site(snapshot, frame)));
+            sites.extend(shown.identifying(stack).map(|frame| site(snapshot, frame)));
         }
         let own = sites.first().cloned().unwrap_or(Site::NoStack);
         let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
@@ -160,25 +164,26 @@ fn by_frame(
     sorted(groups.into_values().collect())
 }
 
-/// A call in the tree of all that allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A line of the tree of calls that allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Branch {
-    /// How many lines above it lead to it; a call that is all of its caller is as deep as that.
+    /// The number of lines above it that lead to it. A call that accounts for all bytes of its caller has
+    /// the depth of the caller.
     pub depth: usize,
     /// The call; `None` for blocks without a stack.
     pub frame: Option<FrameIndex>,
-    /// What it and everything that it called allocated.
+    /// The requested bytes of the blocks that it and everything that it called allocated.
     pub bytes: u64,
-    /// In how many blocks.
+    /// The number of these blocks.
     pub n_blocks: usize,
-    /// Whether it is all that the call on the line before did.
+    /// Whether it accounts for all bytes of the call on the line before.
     pub continues: bool,
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the tree of calls that allocated the blocks in use at a moment, from the outermost call
-    /// inward, the largest first, without branches of fewer than `least_bytes`.
+    /// Returns the tree of the calls that allocated the blocks in use at a moment, from the outermost call
+    /// inward and the largest first. Branches of fewer than `least_bytes` bytes are not included.
     #[must_use]
     pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
         tree(self, moment, least_bytes)
@@ -189,9 +194,9 @@ fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Br
     let shown = ShownFrames::new(history.snapshot());
     let mut nodes = vec![Node::default()];
     let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
-    for group in grouped(history.lives_at(moment), Site::of) {
+    for group in grouped(history.lives_at(moment), Site::from_life) {
         let frames: Vec<Option<FrameIndex>> = match group.site {
-            Site::Stack(stack) => shown.telling(stack).rev().map(Some).collect(),
+            Site::Stack(stack) => shown.identifying(stack).rev().map(Some).collect(),
             _ => vec![None],
         };
         let mut node = 0;
@@ -218,7 +223,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// Without recursion: a stack may be as deep as a file likes.
+/// Returns the lines of the tree. It does not recurse, because stacks of a file can have any depth.
 fn preorder(nodes: &[Node], least_bytes: u64) -> Vec<Branch> {
     let mut lines = Vec::new();
     let mut open = vec![(0, 0)];

@@ -1,4 +1,5 @@
-//! A trace under short names, as PyTorch's tool prints it, with its errors or without (snapshot-format.md 4.3).
+//! A trace under short names, as PyTorch's tool prints it, with or without the tool's errors
+//! (`docs/snapshot-format.md` 4.3).
 
 use std::fmt;
 
@@ -10,17 +11,17 @@ use crate::{
     snapshot::{Snapshot, TraceEntry},
 };
 
-/// How blocks and segments get their names.
+/// The way in which blocks and segments get their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Naming {
-    /// A name is free again when its block or segment is; what is freed twice has none.
+    /// A name is used again after its block or segment is freed. The second free of a block has no name.
     Recycled,
-    /// As PyTorch's tool does it: names are never free again, and freed segments keep their addresses.
+    /// As in PyTorch's tool, a name is never used again, and freed segments keep their addresses.
     PyTorch,
 }
 
-/// The number of a name: a to z, then a1 to z1, and so on.
+/// The number of a name: 0 to 25 are `a` to `z`, 26 to 51 are `a1` to `z1`, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ShortName(pub u32);
 
@@ -34,31 +35,31 @@ impl fmt::Display for ShortName {
     }
 }
 
-/// Where a block lies.
+/// The segment of a block, and the block's offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Home {
-    /// A segment of the trace, and the bytes from its beginning.
+    /// The name of a segment of the trace, and the offset in bytes.
     Traced(ShortName, u64),
-    /// The number of a segment of the snapshot, and the bytes from its beginning.
+    /// The index of a segment of the snapshot, and the offset in bytes.
     Final(usize, u64),
-    /// In none that is known.
+    /// No known segment.
     Unknown,
 }
 
-/// An entry with the name of its block or segment.
+/// An entry of a trace with the name of its block or segment.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TraceLine<'a> {
     /// The entry.
     pub entry: &'a TraceEntry,
-    /// The name that it gives, uses or frees; `None` if there is none at its address.
+    /// The name of the block or segment at its address; `None` if there is none.
     pub name: Option<ShortName>,
-    /// Where an allocated block lies; [`Home::Unknown`] for every other entry.
+    /// The segment of an allocated block; [`Home::Unknown`] for entries of other actions.
     pub home: Home,
 }
 
-/// Names the entries of a device's trace one by one.
+/// Returns the entries of a device's trace with their names, one by one.
 pub fn trace_lines(
     snapshot: &Snapshot,
     device: DeviceId,
@@ -85,7 +86,7 @@ impl Names {
         let mut finals = Ranges::default();
         for (index, segment) in snapshot.segments.iter().enumerate() {
             match naming {
-                // The tool looks in the segments of every device, as far as they are allocated.
+                // The tool searches the segments of every device, and only their allocated bytes.
                 Naming::PyTorch => add(&mut finals, segment.address, segment.allocated_size, index),
                 Naming::Recycled if segment.device == device => {
                     add(&mut finals, segment.address, segment.total_size, index);
@@ -168,12 +169,11 @@ impl Names {
     }
 }
 
-/// The name of a range. Several ranges may cover an address; the one that was added first has it, and
-/// later ones take the gaps.
+/// The name of a range. If several ranges cover an address, it belongs to the one that was added first.
 #[derive(Clone, Copy, Debug)]
 struct Named<T> {
     name: T,
-    /// Where the whole range begins.
+    /// The first address of the whole range.
     start: Address,
 }
 

@@ -76,7 +76,7 @@ impl<'a> Cells<'a> {
         let Some(stack) = stack else { return self.none.clone() };
         let (snapshot, shown, has_stacks) = (self.snapshot, &self.shown, self.has_stacks);
         let make = || {
-            let innermost = shown.telling(stack).next();
+            let innermost = shown.identifying(stack).next();
             let site = innermost.map(|frame| text(snapshot.stacks.frame(frame))).unwrap_or_default();
             let mut cells = format!("{},{}", quoted(&site), stack.index());
             if has_stacks {

@@ -22,7 +22,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Format {
     /// A line for each event, under a heading: with the call that requested the memory, as
-    /// [`ShownFrames::telling`](crate::analysis::ShownFrames::telling) has it first, and the number of
+    /// [`ShownFrames::identifying`](crate::analysis::ShownFrames::identifying) has it first, and the number of
     /// the stack.
     Csv,
     /// As [`Format::Csv`], with all frames of each event's stack. Of a million events that are gigabytes.

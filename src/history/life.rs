@@ -1,5 +1,7 @@
 //! Blocks from their alloc to the end of their free, in moments of one device's history.
 
+use serde::{Serialize, Serializer};
+
 use crate::{
     event::{Address, StreamId},
     snapshot::StackIndex,
@@ -37,8 +39,15 @@ impl Moment {
     }
 }
 
+/// A moment serialises as the entry that has just happened, and outside the history as null.
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.entry().filter(|_| *self != Moment::NEVER).serialize(serializer)
+    }
+}
+
 /// One use of an address: a block from its alloc to the end of its free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Life {
     /// Where the block begins.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use crate::snapshot::{Snapshot, Value};
 
 /// The facts that decide how far the figures of one device's history can be trusted.
@@ -9,7 +11,7 @@ use crate::snapshot::{Snapshot, Value};
 /// A ring that lost its oldest entries costs no exactness of what follows: what was live before is
 /// known from its frees or from the final state. Only the stacks of those blocks, and whether there
 /// was an earlier peak, are not known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Trust {
     /// The length of the trace.
@@ -66,6 +68,12 @@ impl Confidence {
             Confidence::Fair => "fair",
             Confidence::Low => "low",
         }
+    }
+}
+
+impl Serialize for Confidence {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
     }
 }
 

@@ -15,6 +15,7 @@ mod source;
 mod foreign;
 mod json;
 mod legacy;
+mod plain;
 mod tape_snapshot;
 pub mod raw;
 mod records;

@@ -1,36 +1,39 @@
-//! The answer of a replay: what the allocator would have done, in both orders of addresses.
+//! The answer of a replay: the results under one setting, in both orders of addresses.
+
+use serde::Serialize;
 
 use super::run::Outcome;
 use crate::{event::DeviceId, history::Confidence};
 
-/// What the allocator would have done with the requests under one setting.
+/// The results of the requests of one device under one setting.
 ///
-/// Best fit breaks ties by address, and it is not known where a driver would have put the segments of
-/// another setting. So there are two runs. Falling addresses are the better guess: drivers mostly
-/// hand them out so, and the peaks of a training run recorded on an H100 under four settings come out
-/// exactly. Under the recorded setting, without a limit, a third run uses the recorded addresses, if
-/// the history is whole and the device never was full.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Best fit breaks ties by address, and the addresses that a driver would have given to the segments of
+/// another setting are not known. So there are two runs. Falling addresses are the better guess: drivers
+/// mostly provide them, and they reproduce the peaks of a training run that was recorded on an H100 under
+/// four settings. Under the recorded setting and without a limit, a third run uses the recorded addresses,
+/// if the history is whole and the device was never full.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The setting, as given.
+    /// The text of the setting.
     pub conf: String,
     /// The device.
     pub device: DeviceId,
-    /// The best guess: with the recorded addresses where they fit, else with falling ones.
+    /// The best guess: the run with the recorded addresses if they fit, otherwise the one with falling
+    /// addresses.
     pub outcome: Outcome,
-    /// Whether `outcome` has the recorded addresses.
+    /// Whether `outcome` is of the recorded addresses.
     pub has_recorded_addresses: bool,
-    /// With each segment above those before it.
+    /// The run in which each segment is above those before it.
     pub rising: Outcome,
-    /// With each segment below those before it.
+    /// The run in which each segment is below those before it.
     pub falling: Outcome,
     /// How far the answer can be trusted.
     pub confidence: Confidence,
 }
 
 /// The lowest and the highest peak of reserved bytes among the runs of an answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PeakSpread {
     /// The lowest peak, in bytes.
@@ -39,17 +42,17 @@ pub struct PeakSpread {
     pub highest_bytes: u64,
 }
 
-/// How good an answer is: of two, the lower is better. Fields count in their order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// How good an answer is. The lower of two ranks is better; fields compare in their order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Rank {
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub num_ooms: u64,
-    /// The peak of reserved bytes of the best guess.
+    /// The peak of reserved bytes in the best guess.
     pub reserved_peak_bytes: u64,
     /// The highest peak of reserved bytes among the runs.
     pub worst_peak_bytes: u64,
-    /// Calls to the device.
+    /// The number of calls to the device.
     pub num_device_calls: u64,
 }
 

@@ -1,22 +1,18 @@
-//! Entries of a trace, grouped by the call that caused them, become steps.
+//! Groups the entries of a trace by the call that caused them, and turns them into steps.
 //!
-//! Within one lock a request leaves first the frees it completes, then the
-//! segments it gives back and takes, then `alloc` or `oom`; emptying the cache
-//! leaves completed frees and released segments alone (caching-allocator.md 3,
-//! 5). So released segments before anything but a request are an emptied
-//! cache. Before a request they are its own retry only if a segment or pages
-//! (or a failure) follow them; then three signs decide, in this order:
+//! A request records, under one lock, first the frees that it completes, then the segments that it releases
+//! and takes, then `alloc` or `oom`. Emptying the cache records only completed frees and released segments
+//! (`docs/caching-allocator.md` 3 and 5). So released segments before any entry but a request mean that the
+//! cache was emptied. Before a request they belong to the request's own retry only if a new segment, new
+//! pages or a failure follow them. Then three signs decide, in this order:
 //!
-//! - stacks, where entries have them: a retry's releases carry the request's;
-//! - a garbage collection threshold in the recorded setting: its own;
-//! - the level: a retry happens because memory is full, so the request must
-//!   have needed more than the history ever held, and more than a gibibyte,
-//!   which every device has; else the cache was emptied.
+//! - stacks, if entries have them: the releases of a retry have the stack of the request;
+//! - a garbage collection threshold in the recorded setting: the releases belong to the request;
+//! - the level: a retry happens because memory is full, so the request must have needed more than the
+//!   history ever held, and more than a gibibyte, which every device has. Otherwise the cache was emptied.
 //!
-//! Without stacks the last sign can err: another process may have held the
-//! memory, or a program emptied its cache before its largest request.
-//!
-//! A little over 400 lines, because the signs decide together.
+//! Without stacks the last sign can be wrong: another process may have held the memory, or a program may
+//! have emptied its cache before its largest request.
 
 use super::{
     live_blocks::{Checked, Freed, LiveBlocks},
@@ -26,29 +22,29 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    event::{Action, Address, DeviceId, PoolId, StreamId},
+    event::{Action, Address, DeviceId, PoolId},
     history::{FinalBlock, FinalState, JITTER_US, Places, change, first_disorder},
     inventory::BlockState,
     snapshot::{Snapshot, StackTable, TraceEntry},
     torch::ABSURD_BYTES,
 };
 
-/// No device is full with less.
+/// No device is full with fewer reserved bytes.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
-/// What a trace was read as.
+/// The steps of a trace.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) steps: Vec<Step>,
     pub(super) priors: Vec<Prior>,
     pub(super) pools: Vec<PoolId>,
     pub(super) n_slots: usize,
-    /// A request gave cached segments back to be served.
+    /// Whether a request released cached segments before it was served.
     pub(super) gave_back: bool,
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a trace; one that contradicts itself is refused.
+/// Reads a trace. A trace that contradicts itself is refused.
 pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
     let trace = snapshot.trace(device);
     let places = Places::new(trace.iter().filter(|entry| is_of_block(entry)).map(|entry| entry.address));
@@ -90,31 +86,31 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
     Ok(reader.finish(n_missing))
 }
 
-/// Whether an entry is an event of a block's life.
+/// Returns whether an entry is an alloc or a free of a block.
 fn is_of_block(entry: &TraceEntry) -> bool {
     matches!(entry.action, Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted))
 }
 
-/// What has happened since the last call was over.
+/// The entries since the end of the last call.
 #[derive(Debug, Default)]
 struct Call {
     completed: Vec<(SlotIndex, EntryIndex)>,
     /// The first and the last release.
     released: Option<(EntryIndex, EntryIndex)>,
-    /// Whether all of what was released belongs to private pools.
+    /// Whether all released segments belong to private pools.
     only_private: bool,
-    /// What was reserved before the first release.
+    /// The bytes that were reserved before the first release.
     before_bytes: u64,
-    /// What was taken after the last release.
+    /// The bytes that were taken from the device after the last release.
     grown_bytes: u64,
 }
 
-/// The request that ends a call.
+/// The end of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Served(usize),
     Failed(usize),
-    /// Something else came: the call was no request.
+    /// An entry of another call.
     Other,
 }
 
@@ -122,7 +118,7 @@ struct Reader<'a> {
     snapshot: &'a Snapshot,
     trace: &'a [TraceEntry],
     recorded: &'a RecordedRun,
-    /// The trace was recorded without completed frees.
+    /// Whether the trace has no completed frees.
     never_completes: bool,
     /// The blocks in use in the snapshot's segments.
     end: FinalState<'a>,
@@ -136,14 +132,10 @@ struct Reader<'a> {
     gave_back: bool,
 }
 
-/// An entry's number fits: a trace has fewer than 2^32 entries.
+/// Returns an entry's index, which fits because a trace has fewer than 2^32 entries.
 #[allow(clippy::cast_possible_truncation)]
 fn number(entry: usize) -> EntryIndex {
     entry as EntryIndex
-}
-
-fn stream(entry: &TraceEntry) -> StreamId {
-    entry.stream
 }
 
 impl Reader<'_> {
@@ -157,7 +149,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes one entry up, and the completion of a free with it. Says how many were used.
+    /// Reads one entry, and with a free its completion. Returns the number of entries that were read.
     fn entry(&mut self, at: usize) -> Checked<usize> {
         let entry = &self.trace[at];
         let Some(action) = entry.action else { return Ok(1) };
@@ -183,8 +175,8 @@ impl Reader<'_> {
 
     fn request(&self, at: usize) -> Request {
         let entry = &self.trace[at];
-        let pool = self.pools.of(self.snapshot, at, entry);
-        Request { bytes: entry.size, stream: stream(entry), entry: number(at), pool }
+        let pool = self.pools.of_entry(self.snapshot, at, entry);
+        Request { bytes: entry.size, stream: entry.stream, entry: number(at), pool }
     }
 
     fn alloc(&mut self, at: usize) -> Checked<()> {
@@ -198,8 +190,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A trace without completed frees shows only by the next block at the
-    /// same place that the one before is free.
+    /// Completes the free of the block at an address before the next block is allocated there, in a trace
+    /// without completed frees.
     fn complete_unseen(&mut self, at: usize) {
         let address = self.trace[at].address;
         let Some(live) = self.blocks.get(address).filter(|live| self.never_completes && live.is_pending)
@@ -260,7 +252,7 @@ impl Reader<'_> {
     }
 
     fn release(&mut self, at: usize) {
-        let is_private = self.pools.of(self.snapshot, at, &self.trace[at]) != 0;
+        let is_private = self.pools.of_entry(self.snapshot, at, &self.trace[at]) != 0;
         let at = number(at);
         match &mut self.call.released {
             Some((_, last)) => *last = at,
@@ -277,14 +269,14 @@ impl Reader<'_> {
     fn note_prior(&mut self, freed: Freed, at: usize) {
         if let Freed::New(slot) = freed {
             let entry = &self.trace[at];
-            let pool = self.pools.of(self.snapshot, at, entry);
+            let pool = self.pools.of_entry(self.snapshot, at, entry);
             let (address, bytes) = (entry.address, entry.size);
-            self.priors.push(Prior { address, bytes, stream: stream(entry), pool, slot, stack: None });
+            self.priors.push(Prior { address, bytes, stream: entry.stream, pool, slot, stack: None });
         }
     }
 
-    /// The steps of what came before a request or something else. What a
-    /// request's own retry completed, it waited for: those steps come after it.
+    /// Adds the steps of the entries before the end of a call. Returns the frees that the retry of a request
+    /// completed, whose steps come after the request.
     fn end_call(&mut self, end: End) -> Option<Vec<(SlotIndex, EntryIndex)>> {
         let call = std::mem::take(&mut self.call);
         let first = call.released.map(|(first, _)| first);
@@ -304,7 +296,7 @@ impl Reader<'_> {
         self.steps.extend(completed.into_iter().map(|(slot, entry)| Step::Complete { slot, entry }));
     }
 
-    /// Whether a request gave the segments back itself; see the top of this file.
+    /// Returns whether a request released the segments itself; see the top of this file.
     fn is_own(&self, call: &Call, end: End) -> bool {
         let (Some((_, last)), End::Served(at) | End::Failed(at)) = (call.released, end) else { return false };
         let has_failed = matches!(end, End::Failed(_));
@@ -321,8 +313,8 @@ impl Reader<'_> {
             || level_bytes > self.recorded.reserved_peak_bytes.max(LEAST_DEVICE_BYTES)
     }
 
-    /// Adds the blocks that are in use at the end and have no entry. Returns on how many blocks the
-    /// trace and the end disagree.
+    /// Adds the blocks that are in use at the end and have no entry. Returns the number of blocks on which
+    /// the trace and the end disagree.
     fn compare_with_the_end(&mut self) -> usize {
         let mut n_differ = 0;
         for found in self.end.blocks().to_vec() {

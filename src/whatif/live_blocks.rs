@@ -1,4 +1,4 @@
-//! The blocks that are live while a trace is read; a trace that contradicts itself is refused.
+//! The blocks that are live while a trace is read. A trace that contradicts itself is refused.
 
 use super::step::SlotIndex;
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     snapshot::TraceEntry,
 };
 
-/// A value, or what contradicts it.
+/// A value, or a description of the contradiction.
 pub(super) type Checked<T> = Result<T, String>;
 
-/// The blocks of a trace so far.
+/// The live blocks after the entries that were read so far.
 #[derive(Debug)]
 pub(super) struct LiveBlocks<'a> {
     walk: Forward,
@@ -37,9 +37,9 @@ impl Extent for LiveBlock {
 /// The block of a free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Freed {
-    /// The trace has its alloc, or an earlier free.
+    /// A block with an earlier entry.
     Known(SlotIndex),
-    /// It was live before the trace began, and this entry is its first.
+    /// A block that was live before the trace began, of which this is the first entry.
     New(SlotIndex),
 }
 
@@ -51,12 +51,12 @@ impl Freed {
 }
 
 impl<'a> LiveBlocks<'a> {
-    /// Begins a trace whose addresses are given.
+    /// Begins a trace with the given addresses.
     pub(super) fn new(places: &'a Places) -> LiveBlocks<'a> {
         LiveBlocks { walk: Forward::default(), live: Live::new(places), vacant: Vec::new(), n_slots: 0 }
     }
 
-    /// Takes an `alloc`.
+    /// Applies an `alloc`.
     pub(super) fn alloc(&mut self, entry: &TraceEntry) -> Checked<SlotIndex> {
         let TraceEntry { address, size: bytes, .. } = *entry;
         let end = end(entry)?;
@@ -73,7 +73,7 @@ impl<'a> LiveBlocks<'a> {
         Ok(slot)
     }
 
-    /// Takes a `free_requested`: the program gives a block back, and another stream may still use it.
+    /// Applies a `free_requested`: the program frees a block that another stream may still use.
     pub(super) fn request_free(&mut self, entry: &TraceEntry) -> Checked<Freed> {
         let TraceEntry { address, size: bytes, .. } = *entry;
         match self.walk.step(entry) {
@@ -92,8 +92,8 @@ impl<'a> LiveBlocks<'a> {
         }
     }
 
-    /// Takes a `free_completed`, and returns the block with whether its free was requested. Without a
-    /// request the program gave the block back no later than now.
+    /// Applies a `free_completed`. Returns the block, and whether its free was requested; if not, the program
+    /// freed the block no later than now.
     pub(super) fn complete_free(&mut self, entry: &TraceEntry) -> Checked<(Freed, bool)> {
         let TraceEntry { address, size: bytes, .. } = *entry;
         let (freed, was_requested) = match self.walk.step(entry) {
@@ -116,7 +116,7 @@ impl<'a> LiveBlocks<'a> {
         Ok((freed, was_requested))
     }
 
-    /// Completes the free of a block without an entry.
+    /// Completes the free of a block for which there is no entry.
     pub(super) fn complete_unrecorded(&mut self, address: Address) {
         if let Some(live) = self.live.remove(address) {
             self.walk.close(address);
@@ -131,7 +131,7 @@ impl<'a> LiveBlocks<'a> {
         if let Some((at, _)) = self.live.overlapping(address, end) {
             return Err(format!("a free of {address:#x}, which is in the live block at {at:#x}"));
         }
-        // A slot that another block has had would be taken at the beginning.
+        // At the beginning, the slot of another block may be in use.
         let slot = self.new_slot();
         self.live.insert(address, LiveBlock { bytes, end, slot, is_pending: true });
         Ok(slot)
@@ -141,12 +141,12 @@ impl<'a> LiveBlocks<'a> {
         self.live.get(address).copied()
     }
 
-    /// Whether an entry of a block has this address.
+    /// Returns whether an entry of a block has this address.
     pub(super) fn knows(&self, address: Address) -> bool {
         self.walk.spot(address).is_some()
     }
 
-    /// A slot that no block has had.
+    /// Returns a slot that no block has had.
     pub(super) fn new_slot(&mut self) -> SlotIndex {
         self.n_slots += 1;
         self.n_slots - 1
@@ -156,7 +156,7 @@ impl<'a> LiveBlocks<'a> {
         self.n_slots as usize
     }
 
-    /// The blocks that are live or pending at the end of the trace, by address.
+    /// Returns the blocks that are live or pending at the end of the trace, by address.
     pub(super) fn live(&self) -> impl Iterator<Item = (Address, LiveBlock)> {
         self.live.iter().map(|(address, live)| (address, *live))
     }

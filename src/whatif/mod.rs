@@ -1,9 +1,8 @@
-//! What if the settings had been different? Runs the requests of a recorded history through the allocator again.
+//! Runs the requests of a recorded history through the allocator again, under other settings.
 //!
-//! A snapshot's trace shows what a program requested ([`Requests`]). The same
-//! requests run on a simulated device under any [`Settings`](crate::allocator::Settings)
-//! give what PyTorch's allocator would have reserved ([`Replay`]), for one
-//! setting or many ([`Sweep`]), and a [`replayed`] snapshot to look at.
+//! A snapshot's trace contains the requests of a program ([`Requests`]). A [`Replay`] runs them on a
+//! simulated device under any [`Settings`](crate::allocator::Settings) and returns what PyTorch's allocator
+//! would have reserved. A [`Sweep`] tries many settings, and [`replayed`] returns a snapshot of a run.
 //!
 //! ```
 //! use memreel::{Reel, DeviceId, recorder::History, whatif::{Replay, Requests}};
@@ -18,8 +17,8 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! [`Requests::warnings`] lists what a trace does not show: blocks that
-//! were live before it began, and what the ring had lost.
+//! [`Requests::warnings`] lists what a trace does not show: blocks that were live before it began, and
+//! entries that the ring lost.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,9 +1,9 @@
-//! Blocks that were live before the history began, and how far an answer can be trusted with them.
+//! Blocks that were live before the history began, and how much they lower the confidence in an answer.
 
 use super::{calls::Read, recorded_run::RecordedRun};
 use crate::{history::Trust, snapshot::Snapshot};
 
-/// The facts that lower the confidence in an answer.
+/// Returns the facts that lower the confidence in an answer.
 pub(super) fn judge(snapshot: &Snapshot, n_entries: usize, read: &Read, recorded: &RecordedRun) -> Trust {
     Trust {
         n_entries,
@@ -15,7 +15,7 @@ pub(super) fn judge(snapshot: &Snapshot, n_entries: usize, read: &Read, recorded
     }
 }
 
-/// What a reader of an answer should know about them; `None` if the history is complete.
+/// Returns a warning about these blocks for readers of an answer; `None` if the history is complete.
 pub(super) fn warning(trust: &Trust, recorded: &RecordedRun) -> Option<String> {
     let Trust { n_before, bytes_before, reserved_before_bytes, .. } = *trust;
     let lost = if trust.has_lost { "its ring lost the oldest entries, and " } else { "" };

@@ -1,4 +1,4 @@
-//! What the real allocator did: its setting, its peak, where its segments lay.
+//! The recorded run: its setting, its peak and the addresses of its segments.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,32 @@ use crate::{
     torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
 
-/// The recorded run, with which answers are compared.
+/// The results of the recorded run, with which answers are compared.
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
     conf: String,
-    /// What of `conf` has a meaning here.
+    /// The options of `conf` that the simulated allocator supports.
     usable_conf: String,
     pub(super) collects_garbage: bool,
     pub(super) start_bytes: u64,
     pub(super) addresses: Addresses,
     /// The most bytes in segments at any time of the history.
     pub reserved_peak_bytes: u64,
-    /// Segments and pages that came from the device.
+    /// The number of segments and ranges of pages that were taken from the device.
     pub num_device_alloc: u64,
-    /// Segments and pages that went back to it.
+    /// The number of segments and ranges of pages that were returned to it.
     pub num_device_free: u64,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub num_ooms: u64,
     warnings: Vec<String>,
 }
 
-/// Where segments and expandable ranges began, in their order.
+/// The first addresses of segments and of expandable ranges, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     pub(super) segments: Vec<Address>,
     pub(super) ranges: Vec<Address>,
-    /// A device on which these ranges lie apart, if that bounds it.
+    /// The size of a device on which these ranges do not overlap; `None` if they do not limit it.
     pub(super) total_bytes: Option<u64>,
 }
 
@@ -66,13 +66,14 @@ impl RecordedRun {
         }
     }
 
-    /// The settings text of the file; empty where there is none.
+    /// Returns the settings text of the file; empty if there is none.
     #[must_use]
     pub fn conf(&self) -> &str {
         &self.conf
     }
 
-    /// The settings text without the options that have no meaning here, those of pinned host memory.
+    /// Returns the settings text without the options that a replay does not support, those of pinned host
+    /// memory.
     #[must_use]
     pub fn usable_conf(&self) -> &str {
         &self.usable_conf
@@ -83,7 +84,7 @@ impl RecordedRun {
     }
 }
 
-/// The options of a recorded text that the parser takes, and which it does not.
+/// Returns the options of a recorded text that the parser accepts, and a warning about the others.
 fn usable(conf: &str) -> (String, Vec<String>) {
     if conf.parse::<Settings>().is_ok() {
         return (conf.to_owned(), Vec::new());
@@ -115,7 +116,8 @@ struct RangeKey {
     is_small: bool,
 }
 
-/// Small requests map one small page at a time, large ones nothing of that size.
+/// Returns the addresses of a trace. A small request maps one small page at a time, and a large request
+/// never maps a range of that size.
 fn addresses(trace: &[TraceEntry]) -> Addresses {
     let mut all = Addresses::default();
     let mut mapped = BTreeMap::<RangeKey, u64>::new();
@@ -132,7 +134,7 @@ fn addresses(trace: &[TraceEntry]) -> Addresses {
                 *bytes = bytes.saturating_add(entry.size);
             }
             Some(Action::SegmentUnmap) => {
-                // A free row of small pages may go at once, and be a multiple of a large one.
+                // Several small pages may be unmapped at once, and their size may be a multiple of a large page's.
                 let of_small = RangeKey { is_small: true, ..key };
                 let is_large = mapped.get(&key).is_some_and(|bytes| *bytes >= entry.size);
                 let bytes = mapped.entry(if is_large { key } else { of_small }).or_default();
@@ -145,8 +147,8 @@ fn addresses(trace: &[TraceEntry]) -> Addresses {
     all
 }
 
-/// A range is an eighth larger than its device, in whole pages, so the nearest
-/// two ranges say how large the device can be.
+/// Returns the size of the largest device on which the ranges do not overlap. A range is an eighth larger
+/// than its device, in whole pages, so the two nearest ranges limit the device's size.
 fn total_bytes(ranges: &[Address]) -> Option<u64> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();

@@ -39,20 +39,20 @@ impl<'a> Replay<'a> {
         Replay { requests, question: Question::default(), on_progress: &|_| () }
     }
 
-    /// The settings, in the text of `PYTORCH_CUDA_ALLOC_CONF`. Default: empty.
+    /// Sets the settings, as a text of `PYTORCH_CUDA_ALLOC_CONF`. Default: empty.
     pub fn conf(mut self, conf: impl Into<String>) -> Self {
         self.question.conf = conf.into();
         self
     }
 
-    /// The most bytes that may be reserved. Default: no limit, and no request is refused.
+    /// Sets the most bytes that may be reserved. Default: no limit, and no request fails.
     pub fn limit_bytes(mut self, limit_bytes: impl Into<Option<u64>>) -> Self {
         self.question.limit_bytes = limit_bytes.into();
         self
     }
 
-    /// A function that is called with the number of steps done since the last call. Each run takes
-    /// [`n_steps`](Requests::n_steps), and an answer takes two or three runs. Default: none.
+    /// Sets a function that is called with the number of steps since the last call. Each run takes
+    /// [`n_steps`](Requests::n_steps) steps, and an answer takes two or three runs. Default: none.
     pub fn on_progress(mut self, on_progress: &'a (dyn Fn(u64) + Sync)) -> Self {
         self.on_progress = on_progress;
         self
@@ -69,7 +69,7 @@ impl<'a> Replay<'a> {
             run(self.requests, &Conditions { settings, limit_bytes, order }, self.on_progress)
         };
         let (rising, falling) = (run_in(Order::Rising)?, run_in(Order::Falling)?);
-        // The script of addresses does not fit when the trace is not complete.
+        // The recorded addresses do not fit a trace that is not complete.
         let recorded =
             can_repeat(self.requests, &self.question).then(|| run_in(Order::Recorded).ok()).flatten();
         Ok(Answer {
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Replay<'_> {
     }
 }
 
-/// Whether a run can use the recorded addresses.
+/// Returns whether a run can use the recorded addresses.
 pub(super) fn can_repeat(requests: &Requests, question: &Question) -> bool {
     question.limit_bytes.is_none()
         && requests.never_full

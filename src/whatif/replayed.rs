@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the
-/// snapshot that would have been taken at the end.
+/// snapshot of the end of the run.
 ///
-/// Addresses are the recorded ones where a [`Replay`](super::Replay) uses them, otherwise falling
-/// ones. Each event has the time and the stack of the entry that its request was read from. Blocks
-/// that were live before the history began are there without an event, as they were.
+/// Addresses are the recorded ones if a [`Replay`](super::Replay) uses them, otherwise falling ones. Each
+/// event has the time and the stack of the entry from which its request was read. Blocks that were live
+/// before the history began have no events, as in the recorded snapshot.
 ///
 /// # Errors
 /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
@@ -45,14 +45,14 @@ fn replayed_in(
     question: &Question,
     order: Order,
 ) -> Result<Snapshot> {
-    // A ring that grows as it fills, and loses nothing.
+    // A ring of this capacity never loses an event, and grows only as it fills.
     const UNBOUNDED: usize = 1 << 40;
     let recorder = Recorder::new();
     recorder.record_history(&History::all().context(Context::None).max_entries(UNBOUNDED));
     let settings: Settings = question.conf.parse()?;
     let conditions = Conditions { settings, limit_bytes: question.limit_bytes, order };
     let logs: Result<Vec<Log<'_>>> =
-        requests.iter().map(|requests| Log::of_run(requests, &conditions, &recorder)).collect();
+        requests.iter().map(|requests| Log::new(requests, &conditions, &recorder)).collect();
     let logs = logs?;
     let inventories: Vec<&dyn Inventory> =
         logs.iter().map(|log| &log.run.allocator as &dyn Inventory).collect();
@@ -62,18 +62,18 @@ fn replayed_in(
     Ok(writer.out)
 }
 
-/// A run with the step behind each of its events.
+/// A run, with the entry from which each of its events was read.
 struct Log<'a> {
     run: Run<'a>,
     requests: &'a Requests,
-    /// Events that came of pre-existing blocks.
+    /// The number of events of pre-existing blocks.
     n_before: usize,
     /// For each event after those, the recorded entry.
     entries: Vec<usize>,
 }
 
 impl<'a> Log<'a> {
-    fn of_run(requests: &'a Requests, conditions: &Conditions, recorder: &Recorder) -> Result<Log<'a>> {
+    fn new(requests: &'a Requests, conditions: &Conditions, recorder: &Recorder) -> Result<Log<'a>> {
         let mut run = Run::start(requests, conditions, recorder)?;
         let n_before = recorder.n_events(requests.device);
         let mut entries: Vec<usize> = Vec::with_capacity(requests.steps.len() * 2);
@@ -86,8 +86,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A snapshot in the making. It begins with the recorded one's stacks and
-/// shapes, so that it can hold records of both.
+/// Builds the snapshot. It begins with the stacks and shapes of the recorded snapshot, so that it can hold
+/// records of both.
 struct Writer<'a> {
     recorded: &'a Snapshot,
     collected: &'a Snapshot,
@@ -95,7 +95,7 @@ struct Writer<'a> {
     entry_shapes: FxHashMap<(ShapeId, ShapeId, bool), ShapeId>,
 }
 
-/// The stacks of what is still there at the end, by address.
+/// The stacks of the blocks and segments, by address.
 #[derive(Default)]
 struct Origins {
     blocks: FxHashMap<Address, StackIndex>,
@@ -155,7 +155,7 @@ impl<'a> Writer<'a> {
         TraceEntry { time_us: recorded.time_us.max(least_us), stack: recorded.stack, shape, ..*event }
     }
 
-    /// The collector's keys, with the recorded texts and a place for the frames.
+    /// Returns the shape of an entry: the collector's keys, the recorded texts and a key for the frames.
     fn entry_shape(&mut self, collected: ShapeId, recorded: &TraceEntry) -> ShapeId {
         let mut shape = self.collected.shapes.get(collected).clone();
         let texts = self.recorded.shapes.get(recorded.shape);
@@ -189,7 +189,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Segments with a stack have their frames behind their blocks (snapshot-format.md 1.2).
+/// Moves the frames of a segment after its blocks, as in segments with a stack (`docs/snapshot-format.md`
+/// 1.2).
 fn frames_last(shape: &mut Shape) {
     shape.slots.sort_by_key(|(_, slot)| *slot == Slot::Field(Field::Frames));
 }

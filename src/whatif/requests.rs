@@ -1,4 +1,4 @@
-//! What a program asked of one device, in its order, made of that device's trace.
+//! The requests of a program to one device, read from that device's trace.
 
 use super::{
     calls, prior,
@@ -12,9 +12,9 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The requests of one device, with what was recorded beside them.
+/// The requests of one device, with the results of the recorded run.
 ///
-/// They are made once and run as often as there are settings.
+/// They are read once and can be run under any number of settings.
 #[derive(Debug)]
 pub struct Requests {
     pub(super) device: DeviceId,
@@ -24,7 +24,7 @@ pub struct Requests {
     /// The private pools that requests go to.
     pub(super) pools: Vec<PoolId>,
     n_requests: usize,
-    /// The device never was full, so that the recorded addresses fit a run in which nothing is refused.
+    /// Whether the device was never full, so that the recorded addresses fit a run without failures.
     pub(super) never_full: bool,
     recorded: RecordedRun,
     trust: Trust,
@@ -34,16 +34,15 @@ pub struct Requests {
 impl Requests {
     /// Reads the requests of a device from its trace.
     ///
-    /// Blocks live before the history began come first. Frees that were
-    /// completed late are completed at the same place. Segments that went back
-    /// outside a request are taken as an emptied cache; see
-    /// [`Requests::warnings`] for what a trace does not show.
+    /// Blocks that were live before the history began come first. A free that was completed late is completed
+    /// at the same place in a run. Segments that were returned outside of a request mean that the program
+    /// emptied the cache. [`Requests::warnings`] lists what a trace does not show.
     ///
     /// # Errors
     /// [`is_history`](crate::Error::is_history), with the
-    /// [`entry`](crate::Error::entry): a trace without entries, entries out of
-    /// order, an allocation over a live block, a second free, a size of 2^60
-    /// or more; [`is_misuse`](crate::Error::is_misuse) without such a device.
+    /// [`entry`](crate::Error::entry), for a trace without entries, entries out of order, an allocation over
+    /// a live block, a second free, or a size of 2^60 bytes or more;
+    /// [`is_misuse`](crate::Error::is_misuse) if the snapshot does not have the device.
     pub fn new(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
         let n_devices = snapshot.device_traces.len().max(1);
         if device.index().is_none_or(|index| index >= n_devices) {
@@ -78,67 +77,67 @@ impl Requests {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// How many blocks were asked for, in vain or not.
+    /// Returns the number of requests, including those that failed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.n_requests
     }
 
-    /// Whether no block was asked for.
+    /// Returns whether there are no requests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n_requests == 0
     }
 
-    /// How many things there are to do in one run: requests, frees, completions.
+    /// Returns the number of steps of one run: requests, frees, completions and emptied caches.
     #[must_use]
     pub fn n_steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// How many blocks were live before the history began.
+    /// Returns the number of blocks that were live before the history began.
     #[must_use]
     pub fn n_pre_existing(&self) -> usize {
         self.priors.len()
     }
 
-    /// What was asked for in blocks that were live before the history began.
+    /// Returns the requested bytes of the blocks that were live before the history began.
     #[must_use]
     pub fn pre_existing_bytes(&self) -> u64 {
         self.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes))
     }
 
-    /// What the real allocator did.
+    /// Returns the results of the recorded run.
     #[must_use]
     pub fn recorded(&self) -> &RecordedRun {
         &self.recorded
     }
 
-    /// The facts that decide how far answers can be trusted.
+    /// Returns the facts that decide how far answers can be trusted.
     #[must_use]
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// How far answers can be trusted.
+    /// Returns how far answers can be trusted.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
         self.trust.confidence(self.recorded.reserved_peak_bytes)
     }
 
-    /// What the trace does not show, and what was assumed instead.
+    /// Returns what the trace does not show, and what a run assumes instead, one sentence each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// A device that is never full: room for four times the most that was ever live.
+    /// Returns the size of a device that is never full: four times the peak of live bytes.
     pub(super) fn ample_bytes(&self) -> u64 {
         const LEAST: u64 = 8 << 40;
         const MOST: u64 = 1 << 56;

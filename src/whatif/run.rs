@@ -1,45 +1,48 @@
-//! One run of the requests: one allocator, one setting, one order of addresses.
+//! One run of the requests, with one allocator under one setting and with one order of addresses.
 
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::{
     requests::Requests,
     step::{Request, SlotIndex, Step},
 };
 use crate::{
-    allocator::{Allocation, CachingAllocator, PoolOptions, Route, Settings},
+    allocator::{Allocation, CachingAllocator, HeldBytes, PoolOptions, Route, Settings},
     device::Simulated,
     error::Result,
     event::{Address, PoolId, StreamId},
     recorder::Recorder,
 };
 
-/// Aggregate results of one replay.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// The results of one run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The most bytes held from the device.
+    /// The most bytes that were held from the device.
     pub reserved_peak_bytes: u64,
-    /// The most bytes in blocks the program held.
+    /// The most bytes in blocks that the program held.
     pub allocated_peak_bytes: u64,
-    /// What was reserved but not in any block when the most was reserved.
+    /// The reserved bytes in no block when the most bytes were reserved.
     pub waste_at_peak_bytes: u64,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub num_ooms: u64,
-    /// Requests that succeeded or failed after everything cached was given back.
+    /// The number of requests for which the allocator released its cache and asked the device again.
     pub num_alloc_retries: u64,
-    /// Segments and stretches of pages taken from the device.
+    /// The number of segments and ranges of pages that were taken from the device.
     pub num_device_alloc: u64,
-    /// Segments and stretches of pages given back to it.
+    /// The number of segments and ranges of pages that were returned to it.
     pub num_device_free: u64,
-    /// Pre-existing blocks for which the limit had no room.
+    /// The number of pre-existing blocks for which the limit left no room.
     pub n_priors_refused: u64,
-    /// The first request that failed. The run goes on without its block; the program would have stopped.
+    /// The first request that failed. The run continues without its block; the program would have stopped.
     pub first_oom: Option<FailedRequest>,
 }
 
 impl Outcome {
-    /// Calls that the setting costs: a device's are a hundred times as slow as the cache.
+    /// Returns the number of calls to the device, each of which takes about a hundred times as long as a
+    /// request that the cache serves.
     #[must_use]
     pub fn num_device_calls(&self) -> u64 {
         self.num_device_alloc + self.num_device_free
@@ -47,25 +50,25 @@ impl Outcome {
 }
 
 /// A request that failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FailedRequest {
-    /// Its number among the requests, from 0.
+    /// Its number among the requests, counted from 0.
     pub request: usize,
     /// The index of its trace entry, which has its stack.
     pub entry: usize,
-    /// What was asked for.
+    /// Its size in bytes.
     pub size_bytes: u64,
 }
 
-/// Where the simulated device puts segments.
+/// The order of the addresses that the simulated device gives to segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// From low addresses to high ones.
     Rising,
     /// From high addresses to low ones.
     Falling,
-    /// Where they were recorded.
+    /// The recorded addresses.
     Recorded,
 }
 
@@ -77,7 +80,7 @@ pub(super) struct Conditions {
     pub(super) order: Order,
 }
 
-/// A run under way.
+/// A run that has started.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     requests: &'a Requests,
@@ -91,17 +94,17 @@ pub(super) struct Run<'a> {
     first_oom: Option<FailedRequest>,
 }
 
-/// The most that was reserved, and what was unused of it.
+/// The peak of reserved bytes, and the bytes of it that were in no block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     reserved_bytes: u64,
-    /// As of the last request.
+    /// The reserved bytes after the last request.
     last_bytes: u64,
     waste_bytes: u64,
 }
 
 impl Peak {
-    fn note(&mut self, (reserved_bytes, allocated_bytes): (u64, u64)) {
+    fn note(&mut self, HeldBytes { reserved_bytes, allocated_bytes }: HeldBytes) {
         let waste_bytes = reserved_bytes.saturating_sub(allocated_bytes);
         if reserved_bytes > self.reserved_bytes {
             (self.reserved_bytes, self.waste_bytes) = (reserved_bytes, waste_bytes);
@@ -112,7 +115,7 @@ impl Peak {
     }
 }
 
-/// How many steps pass between two reports of progress.
+/// The number of steps between two reports of progress.
 const STRIDE: usize = 1 << 14;
 
 /// Runs all requests. `progress` is called with the number of steps done since its last call.
@@ -130,7 +133,7 @@ pub(super) fn run(
 }
 
 impl<'a> Run<'a> {
-    /// An allocator with the pre-existing blocks; its counts begin after them.
+    /// Creates an allocator and allocates the pre-existing blocks. Its counts begin after them.
     pub(super) fn start(
         requests: &'a Requests,
         conditions: &Conditions,
@@ -174,7 +177,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Does one thing.
+    /// Takes one step.
     #[inline]
     pub(super) fn step(&mut self, step: &Step) -> Result<()> {
         match *step {
@@ -190,7 +193,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Where a slot's block is, while one is there.
+    /// Returns the address of a slot's block, if there is one.
     pub(super) fn address(&self, slot: SlotIndex) -> Option<Address> {
         self.slots[slot as usize].as_ref().map(Allocation::address)
     }
@@ -205,14 +208,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A request that failed when it was recorded. It is not known how long its
-    /// block would have lived, so one that is served now is freed at once.
+    /// Repeats a request that failed when it was recorded. The lifetime of its block is not known, so a
+    /// block that is allocated now is freed at once.
     fn fail(&mut self, request: &Request) -> Result<()> {
         let served = self.alloc(request.bytes, request.stream, request.pool);
         self.count(request, served)?.map_or(Ok(()), Allocation::free)
     }
 
-    /// The block of a request, if there was one; other failures than of memory end the run.
+    /// Counts a request, and returns its block if it was served. Errors other than out of memory end the run.
     fn count(&mut self, request: &Request, served: Result<Allocation>) -> Result<Option<Allocation>> {
         self.n_requests += 1;
         let block = match served {
@@ -247,7 +250,8 @@ impl<'a> Run<'a> {
         served
     }
 
-    /// Each late free waits for a stream of its own, so that it can be completed at its own place.
+    /// Frees a block whose free is completed later. Each such free waits for its own stream, so that it can
+    /// be completed at its own place.
     fn free_later(&mut self, slot: SlotIndex) -> Result<()> {
         let Some(block) = self.take(slot) else { return Ok(()) };
         self.device.set_busy(other_stream(slot));
@@ -271,13 +275,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A stream that no recorded block was allocated for: handles are addresses below 2^63.
+/// Returns a stream that no recorded block can have: handles are addresses below 2^63.
 fn other_stream(slot: SlotIndex) -> StreamId {
     StreamId::from_handle(1 << 63 | u64::from(slot))
 }
 
-/// The memory limit is the device's size too, so that a fraction of the
-/// device in a setting means a fraction of the limit.
+/// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a
+/// setting is a fraction of the limit.
 fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
     let total_bytes = conditions.limit_bytes.unwrap_or_else(|| requests.ample_bytes());
     match conditions.order {

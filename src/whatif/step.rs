@@ -1,31 +1,31 @@
-//! One thing that a program, or a stream, did; and the blocks it began with.
+//! The steps of a run, and the blocks that it begins with.
 
 use crate::{event::Address, event::StreamId, snapshot::StackIndex};
 
-/// The place of a block among those that live at the same time; used again after it is free.
+/// The number of a block among those that are live at the same time. It is used again after the block is free.
 pub(super) type SlotIndex = u32;
 
-/// The place of an entry in its trace.
+/// The index of an entry in its trace.
 pub(super) type EntryIndex = u32;
 
-/// One thing the program, or a stream, did.
+/// An action of the program or of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It asked for a block.
+    /// The program requested a block.
     Alloc { request: Request, slot: SlotIndex },
-    /// It asked for a block and there was no memory.
+    /// The program requested a block, and there was no memory.
     Fail { request: Request },
-    /// It gave a block back that no other stream used.
+    /// The program freed a block that no other stream used.
     Free { slot: SlotIndex, entry: EntryIndex },
-    /// It gave a block back that another stream still used.
+    /// The program freed a block that another stream still used.
     FreeLater { slot: SlotIndex, entry: EntryIndex },
-    /// That stream had come so far.
+    /// The other stream was done with a freed block.
     Complete { slot: SlotIndex, entry: EntryIndex },
-    /// It emptied the cache.
+    /// The program emptied the cache.
     EmptyCache { entry: EntryIndex },
 }
 
-/// A request with where it was recorded.
+/// A request, and the entry from which it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct Request {
 }
 
 impl Step {
-    /// The entry it was read from.
+    /// Returns the entry from which the step was read.
     pub(super) fn entry(&self) -> usize {
         let (Step::Alloc { request: Request { entry, .. }, .. }
         | Step::Fail { request: Request { entry, .. } }
@@ -56,6 +56,6 @@ pub(super) struct Prior {
     pub(super) stream: StreamId,
     pub(super) pool: u16,
     pub(super) slot: SlotIndex,
-    /// The stack of the live block, where the snapshot still has it.
+    /// The stack of the block, if it is live at the end; the trace does not have it.
     pub(super) stack: Option<StackIndex>,
 }

@@ -1,4 +1,4 @@
-//! A sweep: many settings at once, on every core.
+//! A sweep: replays under many settings, on all cores.
 
 use std::{
     num::NonZero,
@@ -12,8 +12,8 @@ use std::{
 use super::{answer::Answer, replay::Replay, requests::Requests};
 use crate::error::Result;
 
-/// Returns the settings that a [`Sweep`] tries by default, the empty one first. Garbage is collected only under a
-/// limit, so thresholds are among them only with one.
+/// Returns the settings that a [`Sweep`] tries by default, the empty one first. Thresholds of garbage
+/// collection are among them only if there is a limit, because without one they have no effect.
 #[must_use]
 pub fn grid(limit_bytes: Option<u64>) -> Vec<String> {
     let expandable = "expandable_segments:True";
@@ -37,7 +37,7 @@ pub fn grid(limit_bytes: Option<u64>) -> Vec<String> {
 
 /// Runs the requests of one or more devices under many settings, on all cores.
 ///
-/// Memory is that of one allocator a core.
+/// It needs the memory of one allocator for each core.
 #[must_use = "a sweep does nothing until it is run"]
 pub struct Sweep<'a> {
     requests: &'a [Requests],
@@ -52,26 +52,27 @@ impl<'a> Sweep<'a> {
         Sweep { requests, confs: None, limit_bytes: None, on_progress: &|_| () }
     }
 
-    /// The settings to try, each in the text of `PYTORCH_CUDA_ALLOC_CONF`. Default: those of [`grid`].
+    /// Sets the settings to try, each as a text of `PYTORCH_CUDA_ALLOC_CONF`. Default: those of [`grid`].
     pub fn confs(mut self, confs: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.confs = Some(confs.into_iter().map(Into::into).collect());
         self
     }
 
-    /// As [`Replay::limit_bytes`], for every run.
+    /// Sets the most bytes that may be reserved in each run. Like [`Replay::limit_bytes`].
     pub fn limit_bytes(mut self, limit_bytes: impl Into<Option<u64>>) -> Self {
         self.limit_bytes = limit_bytes.into();
         self
     }
 
-    /// As [`Replay::on_progress`]; called from several threads.
+    /// Sets a function that is called with the number of steps since the last call, from several threads.
+    /// Like [`Replay::on_progress`].
     pub fn on_progress(mut self, on_progress: &'a (dyn Fn(u64) + Sync)) -> Self {
         self.on_progress = on_progress;
         self
     }
 
-    /// Runs every setting for every device. The answers are in the order of the devices, and of each
-    /// device in the order of the settings.
+    /// Runs the requests of every device under every setting. The answers are in the order of the devices,
+    /// and those of each device in the order of the settings.
     ///
     /// # Errors
     /// The first error of [`Replay::run`].

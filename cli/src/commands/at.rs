@@ -8,24 +8,23 @@ use std::{
 };
 
 use memreel::{
-    analysis::{By, DeviceHistory, Gap, SegmentLayout},
-    history::Moment,
+    analysis::{By, DeviceHistory, Gap, SegmentLayout, Totals},
+    history::Life,
 };
 use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
-    each::each_device,
+    each::each_history,
     exit::Exit,
     failure::Failure,
-    json::joined,
     labels::stream,
     moment::{self, At},
     options::Input,
     sites::{Sites, call},
     table::Table,
     text::count,
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,53 +55,50 @@ fn when(text: &str) -> Result<At, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
-        let moment = options.at.of(&history)?;
+    each_history(&options.input, out, |asked, out| {
+        let history = &asked.history;
+        let totals = history.totals_at(options.at.moment(history)?);
         if options.input.json {
-            let object = json!({"file": opened.name, "device": device.0});
-            writeln!(out, "{}", joined(object, state(&history, moment)))?;
+            asked.print_json(&state(history, totals), out)?;
         } else {
-            print(&history, moment, out)?;
+            print(history, totals, out)?;
         }
         Ok(Exit::Fine)
     })
 }
 
-fn state(history: &DeviceHistory<'_>, moment: Moment) -> Value {
-    let totals = history.totals_at(moment);
-    let block = |life: &&memreel::history::Life| {
+fn state(history: &DeviceHistory<'_>, totals: Totals) -> Value {
+    let block = |life: &&Life| {
         json!({
             "address": life.address,
             "bytes": life.bytes,
             "requested_bytes": life.requested_bytes,
-            "is_pending": !life.is_allocated_at(moment),
-            "allocated_by_event": life.from.entry(),
+            "is_pending": !life.is_allocated_at(totals.moment),
+            "allocated_by_event": life.from,
         })
     };
-    let segment = |segment: &SegmentLayout<'_>| {
+    let segment = |SegmentLayout { range, blocks, .. }: &SegmentLayout<'_>| {
         json!({
-            "address": segment.range.address,
-            "bytes": segment.range.bytes,
-            "stream": segment.range.stream.0,
-            "is_expandable": segment.range.is_expandable,
-            "blocks": segment.blocks.iter().map(block).collect::<Vec<_>>(),
+            "address": range.address,
+            "bytes": range.bytes,
+            "stream": range.stream,
+            "is_expandable": range.is_expandable,
+            "blocks": blocks.iter().map(block).collect::<Vec<_>>(),
         })
     };
     json!({
-        "event": moment.entry(),
+        "event": totals.moment,
         "allocated_bytes": totals.allocated_bytes,
         "active_bytes": totals.active_bytes,
         "reserved_bytes": totals.reserved_bytes,
         "n_blocks": totals.n_blocks,
-        "segments": history.layout(moment).iter().map(segment).collect::<Vec<_>>(),
+        "segments": history.layout(totals.moment).iter().map(segment).collect::<Vec<_>>(),
         "is_exact": history.trust().is_exact(),
-        "warnings": history.trust().warnings(),
     })
 }
 
-fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> Result<(), Failure> {
-    let totals = history.totals_at(moment);
+fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> Result<(), Failure> {
+    let moment = totals.moment;
     writeln!(
         out,
         "{}: {} allocated, {} in use in {}, {} reserved",
@@ -117,7 +113,7 @@ fn print(history: &DeviceHistory<'_>, moment: Moment, out: &mut impl Write) -> R
         let by = history.snapshot().frames(entry.stack).next().map(|frame| format!(" by {}", call(frame)));
         writeln!(out, "the event: {action} of {}{}", Bytes(entry.size), by.unwrap_or_default())?;
     }
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(history, out)?;
     segments(&history.layout(moment), out)?;
     writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
     let sites = Sites::new(history.snapshot(), 4);

@@ -4,19 +4,17 @@
 
 use std::io::Write;
 
-use memreel::analysis::{ChurnSite, DeviceHistory};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_device,
+    each::each_history,
     exit::Exit,
     failure::Failure,
-    json::joined,
     options::{Input, Listing},
     sites::Sites,
     text::count,
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -37,19 +35,13 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
-        let sites = Sites::new(&opened.snapshot, options.listing.frames);
-        let found = history.churn();
+    each_history(&options.input, out, |asked, out| {
+        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        let found = asked.history.churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
-            let all: Vec<Value> =
-                found.iter().take(options.listing.n).map(|site| object(site, &sites)).collect();
-            let warnings = history.trust().warnings();
-            let object = json!({
-                "file": opened.name, "device": device.0, "cycles": n_cycles, "sites": all, "warnings": warnings,
-            });
-            writeln!(out, "{object}")?;
+            let listed = sites.first_with_frames(&found, options.listing.n);
+            asked.print_json(&json!({"cycles": n_cycles, "sites": listed}), out)?;
             return Ok(Exit::Fine);
         }
         if found.is_empty() {
@@ -62,7 +54,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 count(found.len(), "site"),
             )?;
         }
-        warnings(&history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+        print_warnings(&asked.history, out)?;
         for site in found.iter().take(options.listing.n) {
             let (size, n, life) = (Bytes(site.size_bytes).to_string(), site.n_cycles, site.mean_life_entries);
             writeln!(
@@ -73,14 +65,4 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         Ok(Exit::Fine)
     })
-}
-
-fn object(site: &ChurnSite, sites: &Sites<'_>) -> Value {
-    let object = json!({
-        "cycles": site.n_cycles,
-        "size_bytes": site.size_bytes,
-        "bytes": site.bytes,
-        "mean_life_events": site.mean_life_entries,
-    });
-    joined(object, sites.json(&site.site))
 }

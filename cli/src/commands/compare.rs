@@ -97,8 +97,8 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
         segments
             .map(|segment| {
                 json!({
-                    "device": segment.device.0, "address": segment.address, "bytes": segment.total_size,
-                    "active_bytes": segment.active_size, "stream": segment.stream.0,
+                    "device": segment.device, "address": segment.address, "bytes": segment.total_size,
+                    "active_bytes": segment.active_size, "stream": segment.stream,
                 })
             })
             .collect()

@@ -12,14 +12,13 @@ use memreel::{
     analysis::{DeviceHistory, GroupChange, Totals},
     history::Moment,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     bytes::Bytes,
     exit::Exit,
     failure::Failure,
     input::{Opened, open_both},
-    json::joined,
     moment::{self, At},
     options::{Devices, device},
     sites::Sites,
@@ -92,24 +91,25 @@ fn one_device(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let histories = [before, after].map(|opened| DeviceHistory::new(&opened.snapshot, device));
-    let moments = [options.at.of(&histories[0])?, options.at.of(&histories[1])?];
+    let moments = [options.at.moment(&histories[0])?, options.at.moment(&histories[1])?];
     let changes = histories[0].diff(moments[0], &histories[1], moments[1]);
     let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
     let sites = [before, after].map(|opened| Sites::new(&opened.snapshot, options.frames));
     if options.json {
-        let all: Vec<Value> = changes.iter().map(|change| object(change, &sites)).collect();
+        let side = |change: &GroupChange| &sites[usize::from(change.after.is_some())];
+        let all: Vec<_> = changes.iter().map(|change| side(change).with_frames(change)).collect();
         let object = json!({
             "before": before.name,
             "after": after.name,
-            "device": device.0,
-            "before_event": moments[0].entry(),
-            "after_event": moments[1].entry(),
+            "device": device,
+            "before_event": moments[0],
+            "after_event": moments[1],
             "before_bytes": totals[0].active_bytes,
             "after_bytes": totals[1].active_bytes,
             "before_reserved_bytes": totals[0].reserved_bytes,
             "after_reserved_bytes": totals[1].reserved_bytes,
-            "before_peak_bytes": histories[0].peak().1.active_bytes,
-            "after_peak_bytes": histories[1].peak().1.active_bytes,
+            "before_peak_bytes": histories[0].peak().active_bytes,
+            "after_peak_bytes": histories[1].peak().active_bytes,
             "changes": all,
             "warnings": histories.iter().flat_map(|history| history.trust().warnings()).collect::<Vec<_>>(),
         });
@@ -138,7 +138,7 @@ fn head(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let figures = [0, 1]
-        .map(|at| [totals[at].active_bytes, totals[at].reserved_bytes, histories[at].peak().1.active_bytes]);
+        .map(|at| [totals[at].active_bytes, totals[at].reserved_bytes, histories[at].peak().active_bytes]);
     for (at, opened) in opened.into_iter().enumerate() {
         let [active, reserved, peak] = figures[at].map(Bytes);
         let when = moment::words(&histories[at], moments[at]);
@@ -178,17 +178,4 @@ fn print(
 fn signed(bytes: i128) -> String {
     let sign = if bytes < 0 { '-' } else { '+' };
     format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
-}
-
-fn object(change: &GroupChange, sites: &[Sites<'_>; 2]) -> Value {
-    let group = change.after.as_ref().or(change.before.as_ref());
-    let site = group.map(|group| sites[usize::from(change.after.is_some())].json(&group.site));
-    let bytes = |group: &Option<memreel::analysis::Group>| group.as_ref().map_or(0, |group| group.bytes);
-    let object = json!({
-        "bytes": i64::try_from(change.bytes()).ok(),
-        "blocks": change.n_blocks(),
-        "before_bytes": bytes(&change.before),
-        "after_bytes": bytes(&change.after),
-    });
-    joined(object, site.unwrap_or_default())
 }

@@ -4,25 +4,20 @@
 
 use std::io::{self, Write};
 
-use memreel::{
-    DeviceId,
-    analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, Totals},
-    history::Moment,
-};
+use memreel::analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, Totals};
 use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
-    each::each_device,
+    each::each_history,
     exit::Exit,
     failure::Failure,
-    input::Opened,
     moment::{self, At},
     options::Input,
     sites::Sites,
     table::Table,
     text::{count, percent},
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -50,52 +45,49 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
-        let found = history.fragmentation(options.at.of(&history)?);
+    each_history(&options.input, out, |asked, out| {
+        let history = &asked.history;
+        let found = history.fragmentation(options.at.moment(history)?);
+        let sites = Sites::new(history.snapshot(), 3);
         if options.input.json {
-            writeln!(out, "{}", object(options, opened, device, &history, &found))?;
+            asked.print_json(&object(options, &found, &sites), out)?;
         } else {
-            print(options, opened, &history, &found, out)?;
+            print(options, history, &found, &sites, out)?;
         }
         Ok(Exit::Fine)
     })
 }
 
-fn internal(totals: &Totals) -> u64 {
-    totals.rounded_bytes.saturating_sub(totals.active_bytes)
-}
-
 fn print(
     options: &Options,
-    opened: &Opened,
     history: &DeviceHistory<'_>,
     found: &Fragmentation,
+    sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(history, out)?;
     let mut table = Table::new(&["when", "reserved", "in use", "external", "%", "internal", "event"]);
     let rows = [
         ("most reserved", found.most_reserved),
         ("most waste", found.most_unused),
-        ("looked at", (found.moment, found.totals)),
+        ("looked at", found.totals),
     ];
-    for (name, (moment, totals)) in rows {
+    for (name, totals) in rows {
         table.row(vec![
             name.to_owned(),
             Bytes(totals.reserved_bytes).to_string(),
             Bytes(totals.active_bytes).to_string(),
             Bytes(totals.unused_bytes()).to_string(),
             percent(totals.unused_bytes(), totals.reserved_bytes).trim().trim_end_matches(" %").to_owned(),
-            Bytes(internal(&totals)).to_string(),
-            moment.entry().map_or_else(|| "-".to_owned(), |entry| entry.to_string()),
+            Bytes(totals.rounding_bytes()).to_string(),
+            totals.moment.entry().map_or_else(|| "-".to_owned(), |entry| entry.to_string()),
         ]);
     }
     table.print(out)?;
     writeln!(
         out,
         "\n{}: {} free in {}, the largest {}; {} in empty segments (empty_cache returns them)",
-        moment::words(history, found.moment),
+        moment::words(history, found.totals.moment),
         Bytes(found.free_bytes),
         count(found.n_free, "piece"),
         Bytes(found.largest_free_bytes),
@@ -111,7 +103,6 @@ fn print(
         Bytes(pinned_bytes),
         count(found.pinned.len(), "segment")
     )?;
-    let sites = Sites::new(&opened.snapshot, 3);
     for pinned in found.pinned.iter().take(options.n) {
         let PinnedSegment { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
         let figures = format!(
@@ -121,28 +112,21 @@ fn print(
             count(*n_blocks, "block"),
             Bytes(*used_bytes),
         );
-        writeln!(out, "{}", sites.row(&format!("{figures:50}"), &Site::of(largest)))?;
+        writeln!(out, "{}", sites.row(&format!("{figures:50}"), &Site::from_life(largest)))?;
     }
     Ok(())
 }
 
-fn object(
-    options: &Options,
-    opened: &Opened,
-    device: DeviceId,
-    history: &DeviceHistory<'_>,
-    found: &Fragmentation,
-) -> Value {
-    let figures = |(moment, totals): (Moment, Totals)| {
+fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value {
+    let figures = |totals: &Totals| {
         json!({
-            "event": moment.entry(),
+            "event": totals.moment,
             "reserved_bytes": totals.reserved_bytes,
             "active_bytes": totals.active_bytes,
             "external_bytes": totals.unused_bytes(),
-            "internal_bytes": internal(&totals),
+            "internal_bytes": totals.rounding_bytes(),
         })
     };
-    let sites = Sites::new(&opened.snapshot, usize::MAX);
     let pinned = |pinned: &PinnedSegment| {
         json!({
             "address": pinned.range.address,
@@ -150,20 +134,17 @@ fn object(
             "free_bytes": pinned.free_bytes,
             "blocks": pinned.n_blocks,
             "used_bytes": pinned.used_bytes,
-            "largest": sites.json(&Site::of(&pinned.largest)),
+            "largest": sites.site_frames(&Site::from_life(&pinned.largest)),
         })
     };
     json!({
-        "file": opened.name,
-        "device": device.0,
-        "at": figures((found.moment, found.totals)),
-        "most_reserved": figures(found.most_reserved),
-        "most_waste": figures(found.most_unused),
+        "at": figures(&found.totals),
+        "most_reserved": figures(&found.most_reserved),
+        "most_waste": figures(&found.most_unused),
         "free_bytes": found.free_bytes,
         "free_pieces": found.n_free,
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
         "pinned": found.pinned.iter().take(options.n).map(pinned).collect::<Vec<_>>(),
-        "warnings": history.trust().warnings(),
     })
 }

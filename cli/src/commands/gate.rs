@@ -8,11 +8,8 @@ use std::{
     path::PathBuf,
 };
 
-use memreel::{
-    DeviceId,
-    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure},
-};
-use serde_json::{Value, json};
+use memreel::analysis::{By, Check, DeviceHistory, Figures, Limits, Measure};
+use serde_json::json;
 
 use crate::{
     bytes::{self, Bytes},
@@ -20,7 +17,8 @@ use crate::{
     each::each_device,
     exit::Exit,
     failure::Failure,
-    input::{Opened, name, open},
+    input::{name, open},
+    json::print_line,
     options::Input,
     sites::Sites,
     text::escape_xml,
@@ -122,9 +120,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             unsure.extend(warnings_of(&before, "baseline: "));
         }
         let is_sure = unsure.is_empty();
-        let is_failed = checks.iter().any(|check| !check.is_passed()) || options.strict && !is_sure;
+        let is_failed = checks.iter().any(|check| !check.is_passed) || options.strict && !is_sure;
         if options.input.json {
-            writeln!(out, "{}", object(opened, device, &checks, &unsure, !is_failed))?;
+            let answer = json!({"is_passed": !is_failed, "checks": checks, "warnings": unsure});
+            print_line(&opened.name, device, &answer, out)?;
         } else {
             print(&history, &figures, &checks, &unsure, out)?;
             if options.strict && !is_sure {
@@ -172,14 +171,14 @@ fn print(
 ) -> io::Result<()> {
     let red = red();
     for check in checks {
-        if check.is_passed() {
+        if check.is_passed {
             writeln!(out, "ok      {}", line(check))?;
         } else {
             writeln!(out, "{red}FAILED{red:#}  {}", line(check))?;
         }
     }
     unsure.iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
-    let over = checks.iter().find(|check| !check.is_passed());
+    let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
     let moment = if over.what == "live" { history.end() } else { figures.peak };
     let all_bytes = history.totals_at(moment).active_bytes;
@@ -189,43 +188,20 @@ fn print(
     groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
 }
 
-fn object(opened: &Opened, device: DeviceId, checks: &[Check], unsure: &[String], is_passed: bool) -> Value {
-    let number = |measure| match measure {
-        Measure::Bytes(bytes) => json!(bytes),
-        Measure::Percent(percent) => json!(percent),
-        _ => Value::Null,
-    };
-    let checks: Vec<Value> = checks
-        .iter()
-        .map(|check| {
-            json!({
-                "what": check.what,
-                "actual": number(check.actual),
-                "most": number(check.most),
-                "is_baseline": check.is_baseline,
-                "is_passed": check.is_passed(),
-            })
-        })
-        .collect();
-    json!({
-        "file": opened.name, "device": device.0, "is_passed": is_passed, "checks": checks, "warnings": unsure,
-    })
-}
-
 /// Returns JUnit XML: a test suite for each device, a test case for each check.
 fn junit(results: &[Gated]) -> String {
     let mut text =
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
     for Gated { place, checks, unsure } in results {
         let n_failed =
-            checks.iter().filter(|check| !check.is_passed()).count() + usize::from(!unsure.is_empty());
+            checks.iter().filter(|check| !check.is_passed).count() + usize::from(!unsure.is_empty());
         let n = checks.len() + usize::from(!unsure.is_empty());
         let place = escape_xml(place);
         text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
         for check in checks {
             let of = if check.is_baseline { " against baseline" } else { "" };
             let case = format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", check.what);
-            text += &match check.is_passed() {
+            text += &match check.is_passed {
                 true => format!("{case}/>\n"),
                 false => format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&line(check))),
             };

@@ -5,23 +5,20 @@
 use std::io::{self, Write};
 
 use memreel::{
-    DeviceId,
-    analysis::{DeviceHistory, Group, LeakSite},
+    analysis::{DeviceHistory, Group},
     history::{Moment, Scopes},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_device,
+    each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
-    input::Opened,
-    json::joined,
     options::{Input, Listing},
     sites::Sites,
     text::{clean, count, percent},
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -52,12 +49,11 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
-        let sites = Sites::new(&opened.snapshot, options.listing.frames);
-        match some(options, &history)? {
-            Some(groups) => print_groups(options, opened, device, &history, &groups, &sites, out)?,
-            None => print_sites(options, opened, device, &history, &sites, out)?,
+    each_history(&options.input, out, |asked, out| {
+        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        match some(options, &asked.history)? {
+            Some(groups) => print_groups(options, asked, &groups, &sites, out)?,
+            None => print_sites(options, asked, &sites, out)?,
         }
         Ok(Exit::Fine)
     })
@@ -91,9 +87,7 @@ fn known(scopes: &[&str]) -> String {
 
 fn print_groups(
     options: &Options,
-    opened: &Opened,
-    device: DeviceId,
-    history: &DeviceHistory<'_>,
+    asked: &Asked<'_>,
     groups: &[Group],
     sites: &Sites<'_>,
     out: &mut impl Write,
@@ -101,13 +95,8 @@ fn print_groups(
     let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
     let n: usize = groups.iter().map(|group| group.n_blocks).sum();
     if options.input.json {
-        let groups: Vec<Value> =
-            groups.iter().take(options.listing.n).map(|group| sites.group_json(group)).collect();
-        let warnings = history.trust().warnings();
-        let object = json!({
-            "file": opened.name, "device": device.0, "bytes": bytes, "blocks": n, "groups": groups, "warnings": warnings,
-        });
-        return writeln!(out, "{object}");
+        let groups = sites.first_with_frames(groups, options.listing.n);
+        return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups}), out);
     }
     let what = match (&options.between[..], options.older_than) {
         ([first, second], _) => format!("allocated between {first} and {second} and still held"),
@@ -115,56 +104,35 @@ fn print_groups(
         _ => String::new(),
     };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(&asked.history, out)?;
     groups.iter().take(options.listing.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
 }
 
 fn print_sites(
     options: &Options,
-    opened: &Opened,
-    device: DeviceId,
-    history: &DeviceHistory<'_>,
+    asked: &Asked<'_>,
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let history = &asked.history;
     let found = history.leaks();
-    let growing: Vec<&LeakSite> = found.iter().filter(|site| site.is_growing()).collect();
+    let n_growing = found.iter().filter(|site| site.is_growing).count();
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
-        let site = |site: &LeakSite| {
-            let object = json!({
-                "bytes": site.bytes,
-                "live": site.n_live,
-                "allocated": site.n_allocated,
-                "freed": site.n_freed,
-                "oldest_event": site.oldest.entry(),
-                "newest_event": site.newest.entry(),
-                "bytes_after_each_quarter": site.quarters,
-                "is_growing": site.is_growing(),
-            });
-            joined(object, sites.json(&site.site))
-        };
-        let all: Vec<Value> = found.iter().take(options.listing.n).map(site).collect();
-        let object = json!({
-            "file": opened.name,
-            "device": device.0,
-            "allocated_bytes": held,
-            "n_growing": growing.len(),
-            "sites": all,
-            "warnings": history.trust().warnings(),
-        });
-        return writeln!(out, "{object}");
+        let listed = sites.first_with_frames(&found, options.listing.n);
+        let answer = json!({"allocated_bytes": held, "n_growing": n_growing, "sites": listed});
+        return asked.print_json(&answer, out);
     }
     writeln!(
         out,
         "{} held at the end by {}; {} of them grew all along",
         Bytes(held),
         count(found.len(), "site"),
-        growing.len()
+        n_growing
     )?;
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(history, out)?;
     for site in found.iter().take(options.listing.n) {
-        let mark = if site.is_growing() { '+' } else { ' ' };
+        let mark = if site.is_growing { '+' } else { ' ' };
         let figures = format!(
             "{mark}{} {:>11} {:>5} live, {} of {} freed",
             percent(site.bytes, held),

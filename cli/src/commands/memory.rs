@@ -2,13 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, io::Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
-use memreel::{BlockState, DeviceId, StreamId, analysis::Grouping};
+use memreel::{BlockState, DeviceId, StreamId, analysis::Grouping, snapshot::Segment};
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes, each::each_device, exit::Exit, failure::Failure, folded::FoldedForm, input::Opened,
+    bytes::Bytes, exit::Exit, failure::Failure, folded::FoldedForm, json::print_line,
     labels::stream as handle, options::Input, table::Table,
 };
 
@@ -31,39 +34,49 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    if let Some(done) = options.form.show(&options.input, Grouping::Memory, out) {
-        return done;
-    }
     let is_json = options.input.json;
-    each_device(&options.input, out, |opened, device, out| print(opened, device, is_json, out))
+    options.form.answer(&options.input, Grouping::Memory, out, |file, device, segments, out| {
+        if is_json { objects(file, device, segments, out) } else { table(segments, out) }
+    })
 }
 
-fn print(opened: &Opened, device: DeviceId, is_json: bool, out: &mut impl Write) -> Result<Exit, Failure> {
-    // Bytes and blocks, by stream and state.
-    let mut sums: BTreeMap<(i64, Option<BlockState>), (u64, usize)> = BTreeMap::new();
-    for segment in opened.snapshot.segments.iter().filter(|segment| segment.device == device) {
+/// The blocks of a state on a stream.
+#[derive(Default)]
+struct Sum {
+    bytes: u64,
+    n_blocks: usize,
+}
+
+/// Returns the sums of all blocks, by stream and state.
+fn sums(segments: &[&Segment]) -> BTreeMap<(i64, Option<BlockState>), Sum> {
+    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
+    for segment in segments {
         for block in &segment.blocks {
-            let (bytes, n) = sums.entry((segment.stream.0, block.state)).or_default();
-            (*bytes, *n) = (bytes.saturating_add(block.size), *n + 1);
+            let sum = sums.entry((segment.stream.0, block.state)).or_default();
+            sum.bytes = sum.bytes.saturating_add(block.size);
+            sum.n_blocks += 1;
         }
     }
-    if sums.is_empty() && !is_json {
-        writeln!(out, "no segments: the process holds no memory of the device")?;
-        return Ok(Exit::Fine);
-    }
+    sums
+}
+
+fn state_name(state: Option<BlockState>) -> &'static str {
+    state.map_or("unknown", BlockState::name)
+}
+
+fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(&["state", "bytes", "blocks", "stream"]);
-    for ((stream, state), (bytes, n)) in sums {
-        let state = state.map_or("unknown", BlockState::name);
-        if is_json {
-            let object = json!({
-                "file": opened.name, "device": device.0, "stream": stream, "state": state, "bytes": bytes, "blocks": n,
-            });
-            writeln!(out, "{object}")?;
-        }
-        table.row(vec![state.to_owned(), Bytes(bytes).to_string(), n.to_string(), handle(StreamId(stream))]);
+    for ((stream, state), Sum { bytes, n_blocks }) in sums(segments) {
+        let (bytes, stream) = (Bytes(bytes).to_string(), handle(StreamId(stream)));
+        table.row(vec![state_name(state).to_owned(), bytes, n_blocks.to_string(), stream]);
     }
-    if !is_json {
-        table.print(out)?;
-    }
-    Ok(Exit::Fine)
+    table.print(out)
+}
+
+fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+    sums(segments).into_iter().try_for_each(|((stream, state), Sum { bytes, n_blocks })| {
+        let state = state_name(state);
+        let answer = json!({"stream": stream, "state": state, "bytes": bytes, "blocks": n_blocks});
+        print_line(file, device, &answer, out)
+    })
 }

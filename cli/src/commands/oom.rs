@@ -8,7 +8,6 @@ use std::{
 };
 
 use memreel::{
-    DeviceId,
     analysis::{By, DeviceHistory, OomReport, Site, Verdict},
     snapshot::Value as Setting,
 };
@@ -17,15 +16,16 @@ use serde_json::{Value, json};
 use crate::{
     bytes::Bytes,
     colour::red,
-    each::each_device,
+    each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
     input::{Opened, name},
+    json::print_line,
     moment,
     options::{Input, Listing},
     sites::Sites,
     text::count,
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -48,21 +48,21 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
+    each_history(&options.input, out, |asked, out| {
+        let history = &asked.history;
         let Some(report) = history.oom() else {
             if options.input.json {
-                writeln!(out, "{}", json!({"file": opened.name, "device": device.0, "oom": null}))?;
+                print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
             } else {
-                writeln!(out, "no request failed{}", why_none(&history))?;
+                writeln!(out, "no request failed{}", why_none(history))?;
             }
             return Ok(Exit::Fine);
         };
-        let sites = Sites::new(&opened.snapshot, options.listing.frames);
+        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
         if options.input.json {
-            writeln!(out, "{}", object(options, opened, device, &history, &report, &sites))?;
+            asked.print_json(&object(options, history, &report, &sites), out)?;
         } else {
-            print(options, opened, &history, &report, &sites, out)?;
+            print(options, asked, &report, &sites, out)?;
         }
         Ok(Exit::Broken)
     })
@@ -119,19 +119,19 @@ fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
 
 fn print(
     options: &Options,
-    opened: &Opened,
-    history: &DeviceHistory<'_>,
+    asked: &Asked<'_>,
     report: &OomReport,
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
+    let history = &asked.history;
     let red = red();
     let words = report.verdict.name();
     writeln!(
         out,
         "{red}out of memory, {words}{red:#}: {} asked for {}",
         Bytes(report.requested_bytes),
-        moment::words(history, report.moment),
+        moment::words(history, report.totals.moment),
     )?;
     writeln!(out, "{}", explained(report))?;
     if report.is_limited() {
@@ -144,13 +144,13 @@ fn print(
     if report.n_ooms > 1 {
         writeln!(out, "it is the last of {} failed requests", report.n_ooms)?;
     }
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(history, out)?;
     if let Some(stack) = report.stack {
         writeln!(out, "\n{}", sites.row("asked by", &Site::Stack(stack)))?;
     }
     writeln!(out)?;
     figures(report, out)?;
-    let groups = history.top(report.moment, By::Stack);
+    let groups = history.top(report.totals.moment, By::Stack);
     writeln!(
         out,
         "\nthe biggest of {}, {}:\n{}",
@@ -161,7 +161,7 @@ fn print(
     for group in groups.iter().take(options.listing.n) {
         writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;
     }
-    if let Some(advice) = advice(report, opened) {
+    if let Some(advice) = advice(report, asked.opened) {
         writeln!(out, "\n{advice}")?;
     }
     Ok(())
@@ -199,26 +199,13 @@ fn figures(report: &OomReport, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn object(
-    options: &Options,
-    opened: &Opened,
-    device: DeviceId,
-    history: &DeviceHistory<'_>,
-    report: &OomReport,
-    sites: &Sites<'_>,
-) -> Value {
-    let groups: Vec<Value> = history
-        .top(report.moment, By::Stack)
-        .iter()
-        .take(options.listing.n)
-        .map(|group| sites.group_json(group))
-        .collect();
+fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, sites: &Sites<'_>) -> Value {
+    let groups = history.top(report.totals.moment, By::Stack);
+    let site = report.stack.map(Site::Stack);
     json!({
-        "file": opened.name,
-        "device": device.0,
         "oom": {
             "event": report.entry,
-            "verdict": report.verdict.name(),
+            "verdict": report.verdict,
             "is_limited": report.is_limited(),
             "why": explained(report),
             "n_ooms": report.n_ooms,
@@ -235,10 +222,9 @@ fn object(
             "fits_compacted": report.fits_compacted(),
             "fits_expandable": report.fits_expandable(),
             "is_last": report.is_last,
-            "stack": report.stack.map(|stack| sites.json(&Site::Stack(stack))["stack"].clone()),
+            "stack": site.as_ref().map(|site| json!(sites.site_frames(site))["stack"].take()),
         },
-        "live": groups,
+        "live": sites.first_with_frames(&groups, options.listing.n),
         "is_exact": history.trust().is_exact(),
-        "warnings": history.trust().warnings(),
     })
 }

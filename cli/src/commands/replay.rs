@@ -177,13 +177,13 @@ impl Answered<'_> {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
         let first_oom = outcome.first_oom.map(|oom| {
-            let stack: Vec<Value> = self.frames(requests, oom).map(frame).collect();
+            let stack: Vec<&Frame> = self.frames(requests, oom).collect();
             json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
         });
         json!({
             "file": self.name,
             "conf": answer.conf,
-            "device": answer.device.0,
+            "device": answer.device,
             "reserved_peak_bytes": outcome.reserved_peak_bytes,
             "allocated_peak_bytes": outcome.allocated_peak_bytes,
             "requests": requests.len(),
@@ -203,7 +203,7 @@ impl Answered<'_> {
             "recorded_reserved_peak_bytes": recorded.reserved_peak_bytes,
             "recorded_num_ooms": recorded.num_ooms,
             "is_least": std::ptr::eq(answer, least(all)),
-            "confidence": answer.confidence.to_string(),
+            "confidence": answer.confidence,
             "warnings": self.warnings(requests, options),
         })
     }
@@ -271,10 +271,6 @@ impl Answered<'_> {
         let entry = &self.snapshot.trace(requests.device())[oom.entry];
         entry.stack.into_iter().flat_map(|stack| self.snapshot.stacks.frames(stack))
     }
-}
-
-fn frame(frame: &Frame) -> Value {
-    json!({"name": &*frame.name, "filename": &*frame.filename, "line": frame.line})
 }
 
 /// Returns a setting as the table shows it.

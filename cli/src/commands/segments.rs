@@ -2,18 +2,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use memreel::{BlockState, DeviceId, analysis::Grouping, snapshot::Segment};
 use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_device,
     exit::Exit,
     failure::Failure,
     folded::FoldedForm,
-    input::Opened,
+    json::print_line,
     labels::{pool, stream},
     options::Input,
     table::Table,
@@ -38,70 +37,63 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    if let Some(done) = options.form.show(&options.input, Grouping::Segments, out) {
-        return done;
-    }
-    each_device(&options.input, out, |opened, device, out| {
-        if options.input.json { objects(opened, device, out) } else { table(opened, device, out) }
+    let is_json = options.input.json;
+    options.form.answer(&options.input, Grouping::Segments, out, |file, device, segments, out| {
+        if is_json { objects(file, device, segments, out) } else { table(segments, out) }
     })
 }
 
-fn of(opened: &Opened, device: DeviceId) -> Vec<&Segment> {
-    let is_of = |segment: &&Segment| segment.device == device;
-    opened.snapshot.segments.iter().filter(is_of).collect()
+/// The blocks of a segment that are in use.
+struct InUse {
+    bytes: u64,
+    n_blocks: usize,
 }
 
-/// Returns the bytes and the number of the blocks in a state.
-fn sum(segment: &Segment, is_asked: fn(BlockState) -> bool) -> (u64, usize) {
-    let blocks = segment.blocks.iter().filter(|block| block.state.is_some_and(is_asked));
-    blocks.fold((0, 0), |(bytes, n), block| (u64::saturating_add(bytes, block.size), n + 1))
+fn in_use(segment: &Segment) -> InUse {
+    let blocks = segment.blocks.iter().filter(|block| block.state.is_some_and(BlockState::is_active));
+    blocks.fold(InUse { bytes: 0, n_blocks: 0 }, |InUse { bytes, n_blocks }, block| InUse {
+        bytes: bytes.saturating_add(block.size),
+        n_blocks: n_blocks + 1,
+    })
 }
 
-fn table(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut segments = of(opened, device);
-    if segments.is_empty() {
-        writeln!(out, "no segments: the process holds no memory of the device")?;
-        return Ok(Exit::Fine);
-    }
-    segments.sort_by_cached_key(|segment| (sum(segment, BlockState::is_active).0, segment.address));
+fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+    let mut segments = segments.to_vec();
+    segments.sort_by_cached_key(|segment| (in_use(segment).bytes, segment.address));
     let mut table =
         Table::new(&["address", "size", "in use", "%", "blocks", "largest free", "pool", "stream"]);
     for segment in segments {
-        let (used, n) = sum(segment, BlockState::is_active);
+        let InUse { bytes, n_blocks } = in_use(segment);
         let free = segment.blocks.iter().filter(|block| block.state == Some(BlockState::Inactive));
         #[allow(clippy::cast_precision_loss)]
-        let percent = used as f64 / segment.total_size.max(1) as f64 * 100.0;
+        let percent = bytes as f64 / segment.total_size.max(1) as f64 * 100.0;
         table.row(vec![
             format!("{:#x}", segment.address),
             Bytes(segment.total_size).to_string(),
-            Bytes(used).to_string(),
+            Bytes(bytes).to_string(),
             format!("{percent:.0}"),
-            n.to_string(),
+            n_blocks.to_string(),
             Bytes(free.map(|block| block.size).max().unwrap_or(0)).to_string(),
             pool(segment),
             stream(segment.stream),
         ]);
     }
-    table.print(out)?;
-    Ok(Exit::Fine)
+    table.print(out)
 }
 
-fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<Exit, Failure> {
-    for segment in of(opened, device) {
-        let (active, n) = sum(segment, BlockState::is_active);
-        let object = json!({
-            "file": opened.name,
-            "device": device.0,
+fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+    segments.iter().try_for_each(|segment| {
+        let InUse { bytes, n_blocks } = in_use(segment);
+        let answer = json!({
             "address": segment.address,
             "bytes": segment.total_size,
-            "active_bytes": active,
-            "n_active_blocks": n,
-            "stream": segment.stream.0,
-            "pool": segment.kind.map(|kind| kind.name()),
-            "pool_id": [segment.pool.graph, segment.pool.user],
+            "active_bytes": bytes,
+            "n_active_blocks": n_blocks,
+            "stream": segment.stream,
+            "pool": segment.kind,
+            "pool_id": segment.pool,
             "is_expandable": segment.is_expandable,
         });
-        writeln!(out, "{object}")?;
-    }
-    Ok(Exit::Fine)
+        print_line(file, device, &answer, out)
+    })
 }

@@ -15,6 +15,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::Opened,
+    json::print_line,
     options::{Devices, device},
     text::count,
 };
@@ -68,11 +69,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         pickle::save(&part, &path)?;
         let (n_events, path) = (part.n_events(), path.display().to_string());
         if options.json {
-            writeln!(
-                out,
-                "{}",
-                json!({"file": name, "device": device.0, "n_events": n_events, "written": path})
-            )?;
+            print_line(name, device, &json!({"n_events": n_events, "written": path}), out)?;
         } else {
             writeln!(out, "{name}: device {device}, {}, written to {path}", count(n_events, "event"))?;
         }

@@ -4,14 +4,10 @@
 
 use std::io::{self, Write};
 
-use memreel::{
-    DeviceId,
-    analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats},
-};
-use serde_json::{Value, json};
+use memreel::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
 use crate::{
-    each::each_file, exit::Exit, failure::Failure, input::Opened, options::Input, pytorch::TorchSize,
+    each::each_file, exit::Exit, failure::Failure, json::print_line, options::Input, pytorch::TorchSize,
 };
 
 #[derive(Debug, clap::Args)]
@@ -33,7 +29,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let device = opened.one_device(input.device)?;
         let stats = stats(&opened.snapshot, device);
         if input.json {
-            writeln!(out, "{}", line(opened, device, &stats))?;
+            print_line(&opened.name, device, &stats, out)?;
         } else {
             print(&stats, out)?;
         }
@@ -41,45 +37,17 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn line(opened: &Opened, device: Option<DeviceId>, stats: &SegmentStats) -> Value {
-    let number = |bytes: i128| i64::try_from(bytes).ok();
-    let free = |free: FreeBytes| json!({"external": number(free.external_bytes), "internal": number(free.internal_bytes)});
-    let segments: Vec<Value> = stats
-        .segments
-        .iter()
-        .map(|map| {
-            json!({
-                "address": map.address,
-                "bytes": map.bytes,
-                "stream": map.stream.0,
-                "free_bytes": free(map.free),
-                "pages": map.pages,
-            })
-        })
-        .collect();
-    json!({
-        "file": opened.name,
-        "device": device.map(|device| device.0),
-        "n_segments": stats.n_segments,
-        "reserved_bytes": number(stats.reserved_bytes),
-        "allocated_bytes": number(stats.allocated_bytes),
-        "free_bytes": free(stats.free),
-        "page_bytes": PAGE_BYTES,
-        "segments": segments,
-    })
-}
-
 fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
-    let page = TorchSize::of(PAGE_BYTES);
+    let page = TorchSize::new(PAGE_BYTES);
     writeln!(out, "Summary of segments >= {page} in size")?;
     for map in &stats.segments {
         let stream = if map.stream.0 == 0 { String::new() } else { format!(" stream_{}", map.stream) };
-        let (size, free) = (TorchSize::of(map.bytes), free(map.free));
+        let (size, free) = (TorchSize::new(map.bytes), free(map.free));
         writeln!(out, "[{}] {size} allocated, {free} free{stream}", map.pages)?;
     }
     writeln!(out, "segments: {}", stats.n_segments)?;
-    writeln!(out, "total_reserved: {}", TorchSize::of_sum(stats.reserved_bytes))?;
-    writeln!(out, "total_allocated: {}", TorchSize::of_sum(stats.allocated_bytes))?;
+    writeln!(out, "total_reserved: {}", TorchSize::from_sum(stats.reserved_bytes))?;
+    writeln!(out, "total_allocated: {}", TorchSize::from_sum(stats.allocated_bytes))?;
     writeln!(out, "total_free: {}", free(stats.free))?;
     // The tool's own text, which scripts may search for.
     write!(
@@ -95,5 +63,5 @@ fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
 fn free(free: FreeBytes) -> String {
     let share =
         free.internal_percent().map(|percent| format!(" ({percent:.1}% internal)")).unwrap_or_default();
-    format!("{}{share}", TorchSize::of_sum(free.bytes()))
+    format!("{}{share}", TorchSize::from_sum(free.bytes()))
 }

@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::analysis::{Axis, DeviceHistory};
+use memreel::analysis::{Axis, DeviceHistory, Point};
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::Bytes, each::each_device, exit::Exit, failure::Failure, moment, options::Input, plot, text::count,
-    warnings::warnings,
+    bytes::Bytes, each::each_history, exit::Exit, failure::Failure, moment, options::Input, plot,
+    text::count, warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -67,23 +67,23 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         json: options.input.json || options.csv || options.svg.is_some(),
         ..options.input
     };
-    each_device(&input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
+    each_history(&input, out, |asked, out| {
+        let (opened, history) = (asked.opened, &asked.history);
         if options.csv {
-            csv(&opened.name, &history, out)?;
+            csv(&opened.name, history, out)?;
         } else if let Some(path) = &options.svg {
             let path = numbered(path, n_drawn);
             n_drawn += 1;
-            let title = format!("{}, device {device}", opened.name);
-            draw(&path, &history, axis, &title)?;
+            let title = format!("{}, device {}", opened.name, history.device());
+            draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
             if input.files.len() > 1 || opened.devices(input.device)?.len() > 1 {
                 writeln!(out, "{title}: written to {}", path.display())?;
             }
         } else if options.input.json {
-            writeln!(out, "{}", object(&opened.name, &history, axis, options.width))?;
+            asked.print_json(&points(history, axis, options.width), out)?;
         } else {
-            print(&history, axis, options, out)?;
+            print(history, axis, options, out)?;
         }
         Ok(Exit::Fine)
     })
@@ -95,16 +95,16 @@ fn print(
     options: &Options,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let (moment, peak) = history.peak();
+    let peak = history.peak();
     let most = history.highest(|totals| totals.reserved_bytes);
     writeln!(
         out,
         "peak: {} in use {}; {} reserved at most",
         Bytes(peak.active_bytes),
-        moment::words(history, moment),
-        Bytes(most.1.reserved_bytes),
+        moment::words(history, peak.moment),
+        Bytes(most.reserved_bytes),
     )?;
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    print_warnings(history, out)?;
     let points = history.timeline(axis, options.width.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
@@ -128,10 +128,10 @@ fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Res
     let prefix = format!("{file},{},", history.device());
     let mut line = Vec::new();
     // `fmt` would take longer for a million lines of eight numbers than everything else.
-    for (moment, totals) in history.totals() {
+    for totals in history.totals() {
         line.clear();
         line.extend_from_slice(prefix.as_bytes());
-        match moment.entry() {
+        match totals.moment.entry() {
             None => line.extend_from_slice(b",,start"),
             Some(at) => {
                 let entry = &history.entries()[at];
@@ -189,18 +189,16 @@ fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Re
     write().map_err(|error: io::Error| Failure::unwritable(path, error))
 }
 
-fn object(file: &str, history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {
-    let point = |point: memreel::analysis::Point| {
+fn points(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {
+    let point = |Point { time_us, highest, .. }: &Point| {
         json!({
-            "event": point.moment.entry(),
-            "time_us": point.time_us,
-            "allocated_bytes": point.highest.allocated_bytes,
-            "active_bytes": point.highest.active_bytes,
-            "reserved_bytes": point.highest.reserved_bytes,
+            "event": highest.moment,
+            "time_us": time_us,
+            "allocated_bytes": highest.allocated_bytes,
+            "active_bytes": highest.active_bytes,
+            "reserved_bytes": highest.reserved_bytes,
         })
     };
-    let points: Vec<Value> =
-        history.timeline(axis, n_points.clamp(1, 100_000)).into_iter().map(point).collect();
-    let warnings = history.trust().warnings();
-    json!({"file": file, "device": history.device().0, "points": points, "warnings": warnings})
+    let points = history.timeline(axis, n_points.clamp(1, 100_000));
+    json!({"points": points.iter().map(point).collect::<Vec<_>>()})
 }

@@ -6,24 +6,22 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use memreel::{
-    DeviceId, Snapshot,
-    analysis::{Branch, By, DeviceHistory, Group, Site},
-    history::Moment,
+    Snapshot,
+    analysis::{Branch, By, DeviceHistory, Group, Site, Totals},
 };
 use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
     colour::faint,
-    each::each_device,
+    each::each_history,
     exit::Exit,
     failure::Failure,
-    input::Opened,
     moment::{self, At},
     options::{Input, Listing},
     sites::{Sites, call},
     text::{count, percent},
-    warnings::warnings,
+    warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -83,78 +81,60 @@ impl Grouping {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
-        let moment = options.at.of(&history)?;
-        let sites = Sites::new(&opened.snapshot, options.listing.frames);
+    each_history(&options.input, out, |asked, out| {
+        let history = &asked.history;
+        let totals = history.totals_at(options.at.moment(history)?);
+        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
         if options.input.json {
-            let object = object(options, opened, device, &history, moment, &sites);
-            writeln!(out, "{object}")?;
+            asked.print_json(&object(options, history, &totals, &sites), out)?;
         } else {
-            head(options, &history, moment, out)?;
-            body(options, &history, moment, &sites, out)?;
+            head(options, history, &totals, out)?;
+            body(options, history, &totals, &sites, out)?;
         }
         Ok(Exit::Fine)
     })
 }
 
-fn object(
-    options: &Options,
-    opened: &Opened,
-    device: DeviceId,
-    history: &DeviceHistory<'_>,
-    moment: Moment,
-    sites: &Sites<'_>,
-) -> Value {
-    let totals = history.totals_at(moment);
-    let groups: Vec<Value> = history
-        .top(moment, options.by.by())
-        .iter()
-        .take(options.listing.n)
-        .map(|group| sites.group_json(group))
-        .collect();
+fn object(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, sites: &Sites<'_>) -> Value {
+    let groups = history.top(totals.moment, options.by.by());
     json!({
-        "file": opened.name,
-        "device": device.0,
-        "event": moment.entry(),
+        "event": totals.moment,
         "active_bytes": totals.active_bytes,
         "allocated_bytes": totals.allocated_bytes,
         "reserved_bytes": totals.reserved_bytes,
         "blocks": totals.n_blocks,
-        "groups": groups,
+        "groups": sites.first_with_frames(&groups, options.listing.n),
         "is_exact": history.trust().is_exact(),
         "is_whole": history.trust().is_whole(),
-        "warnings": history.trust().warnings(),
     })
 }
 
 fn head(
     options: &Options,
     history: &DeviceHistory<'_>,
-    moment: Moment,
+    totals: &Totals,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let totals = history.totals_at(moment);
     let peak = if options.at == At::Peak { "peak: " } else { "" };
     writeln!(
         out,
         "{peak}{} in use in {} {}, {} reserved",
         Bytes(totals.active_bytes),
         count(totals.n_blocks, "block"),
-        moment::words(history, moment),
+        moment::words(history, totals.moment),
         Bytes(totals.reserved_bytes),
     )?;
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))
+    print_warnings(history, out)
 }
 
 fn body(
     options: &Options,
     history: &DeviceHistory<'_>,
-    moment: Moment,
+    totals: &Totals,
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let all_bytes = history.totals_at(moment).active_bytes;
+    let (moment, all_bytes) = (totals.moment, totals.active_bytes);
     if options.tree {
         print_tree(&history.tree(moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
         return Ok(());

@@ -10,7 +10,6 @@ use std::{
 use memreel::{
     Action, BlockState, DeviceId,
     analysis::{DeviceHistory, Home, Naming, TraceLine, trace_lines},
-    snapshot::Segment,
 };
 use serde_json::json;
 
@@ -19,6 +18,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::Opened,
+    json::print_line,
     options::{Devices, Input},
     pytorch::{TorchSize, repr_entry},
 };
@@ -76,17 +76,16 @@ fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Wri
         print(opened, &line, options.pytorch, out)?;
     }
     if options.pytorch {
-        write!(out, "TOTAL MEM: {}", TorchSize::of_sum(pytorch_total(entries)))?;
+        write!(out, "TOTAL MEM: {}", TorchSize::from_sum(pytorch_total(entries)))?;
     } else {
-        writeln!(out, "TOTAL MEM: {}", TorchSize::of(active_bytes(opened, device)))?;
+        writeln!(out, "TOTAL MEM: {}", TorchSize::new(active_bytes(opened, device)))?;
     }
     Ok(())
 }
 
 /// Returns the bytes in use at the end, from the segments or, without segments, from the history.
 fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
-    let is_of = |segment: &&Segment| segment.device == device;
-    let mut segments = opened.snapshot.segments.iter().filter(is_of).peekable();
+    let mut segments = opened.segments(device).peekable();
     if segments.peek().is_none() {
         let history = DeviceHistory::new(&opened.snapshot, device);
         return history.totals_at(history.end()).active_bytes;
@@ -120,7 +119,7 @@ impl fmt::Display for Called<'_> {
 
 fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
     let entry = line.entry;
-    let size = TorchSize::of(entry.size);
+    let size = TorchSize::new(entry.size);
     let name = Called(line);
     match entry.action {
         Some(Action::Alloc) => match line.home {
@@ -133,7 +132,7 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
         Some(Action::SegmentAlloc) => writeln!(out, "{name} = cudaMalloc({}, {size})", entry.address.0),
         Some(Action::SegmentFree) => writeln!(out, "cudaFree({name}) # {size}"),
         Some(Action::Oom) => {
-            let free = TorchSize::of(entry.device_free_bytes());
+            let free = TorchSize::new(entry.device_free_bytes());
             writeln!(out, "raise OutOfMemoryError # {size} requested, {free} free in CUDA")
         }
         Some(Action::SegmentMap) if !is_pytorch => writeln!(out, "cuMemMap({}, {size})", entry.address.0),
@@ -154,17 +153,15 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<()
             Home::Final(segment, offset) => json!({"segment": format!("seg_{segment}"), "offset": offset}),
             _ => serde_json::Value::Null,
         };
-        let object = json!({
-            "file": opened.name,
-            "device": device.0,
+        let answer = json!({
             "entry": index,
-            "action": entry.action.map(Action::name),
+            "action": entry.action,
             "name": line.name.map(|name| name.to_string()),
             "address": entry.address,
             "bytes": entry.size,
             "home": home,
         });
-        writeln!(out, "{object}")?;
+        print_line(&opened.name, device, &answer, out)?;
     }
     Ok(())
 }

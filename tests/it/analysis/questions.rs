@@ -2,7 +2,7 @@
 
 use memreel::{
     DeviceId, Reel, Snapshot,
-    analysis::{self, Axis, By, DeviceHistory, Site, Verdict},
+    analysis::{self, Axis, By, DeviceHistory, ShownFrames, Site, Verdict, WithFrames},
     history::{Moment, Scopes},
     recorder::History,
 };
@@ -77,14 +77,24 @@ fn the_tallest_moment_names_its_holders() {
     );
     let history = DeviceHistory::new(&snapshot, DeviceId(0));
     assert!(history.trust().is_whole());
-    let (peak, totals) = history.peak();
-    assert_eq!((peak, totals.active_bytes), (Moment(4), 4 * MIB));
+    let peak = history.peak();
+    assert_eq!((peak.moment, peak.active_bytes), (Moment(4), 4 * MIB));
     let found: Vec<_> = history
-        .top(peak, By::Stack)
+        .top(peak.moment, By::Stack)
         .iter()
         .map(|group| (lines(&snapshot, &group.site), group.bytes, group.n_blocks))
         .collect();
     assert_eq!(found, [(1, 2 * MIB, 2), (2, 2 * MIB, 1)]);
+    let shown = ShownFrames::new(&snapshot);
+    let written: Vec<Value> = history
+        .top(peak.moment, By::Stack)
+        .iter()
+        .map(|group| serde_json::to_value(WithFrames::new(group, &shown)).unwrap())
+        .collect();
+    let object = |n_blocks: u64, line| json!({"bytes": 2 * MIB, "blocks": n_blocks, "total_bytes": 2 * MIB, "stack": frames(line)});
+    assert_eq!(written, [object(2, 1), object(1, 2)]);
+    let written = serde_json::to_value(peak).unwrap();
+    assert_eq!((&written["event"], &written["active_bytes"]), (&json!(3), &json!(4 * MIB)));
     let at_end = history.top(history.end(), By::Function);
     assert_eq!((at_end.len(), at_end[0].bytes, at_end[0].total_bytes), (1, 3 * MIB, 3 * MIB));
 }
@@ -99,7 +109,7 @@ fn waste_is_between_blocks() {
     assert_eq!((found.n_free, found.largest_free_bytes), (3, 16 * MIB - 512));
     assert_eq!((found.free_bytes, found.empty_bytes), (22 * MIB - 512, 2 * MIB));
     assert_eq!((found.pinned.len(), found.pinned[0].n_blocks, found.pinned[0].used_bytes), (1, 1, 512));
-    assert_eq!(lines(&snapshot, &Site::of(&found.pinned[0].largest)), 7);
+    assert_eq!(lines(&snapshot, &Site::from_life(&found.pinned[0].largest)), 7);
 }
 
 /// One segment of 30 MiB with a block in its middle, and a request that fails.
@@ -144,7 +154,7 @@ fn only_what_grows_is_a_leak() {
     let history = DeviceHistory::new(&snapshot, DeviceId(0));
     let found = history.leaks();
     let told: Vec<_> =
-        found.iter().map(|site| (lines(&snapshot, &site.site), site.is_growing(), site.n_live)).collect();
+        found.iter().map(|site| (lines(&snapshot, &site.site), site.is_growing, site.n_live)).collect();
     assert_eq!(told, [(2, true, 8), (1, false, 1), (5, false, 4)]);
     let busiest = &history.churn()[0];
     assert_eq!((lines(&snapshot, &busiest.site), busiest.n_cycles, busiest.size_bytes), (3, 8, MIB));
@@ -229,7 +239,7 @@ fn a_timeline_keeps_the_highest_of_each_stretch() {
     {
         let points = history.timeline(axis, n_points);
         assert_eq!(points.iter().map(|point| point.highest.active_bytes).max(), Some(5 * MIB));
-        assert_eq!(points.last().unwrap().moment, history.end());
+        assert_eq!(points.last().unwrap().highest.moment, history.end());
         assert!(points.len() <= n_points, "{} points of {n_points}", points.len());
     }
 }

@@ -157,8 +157,8 @@ fn check(snapshot: &Snapshot, history: &DeviceHistory, worlds: &[World], seed: u
         let segments: BTreeMap<u64, u64> =
             history.segments_at(moment).iter().map(|range| (range.address.0, range.bytes)).collect();
         assert_eq!(segments, world.segments, "seed {seed}, moment {n}");
-        let (at, totals) = all.next().unwrap();
-        assert_eq!((at, totals), (moment, history.totals_at(moment)));
+        let totals = all.next().unwrap();
+        assert_eq!((totals.moment, totals), (moment, history.totals_at(moment)));
         let live = world.blocks.values().filter(|(_, is_pending, _)| !is_pending);
         assert_eq!(totals.allocated_bytes, live.map(|(size, ..)| size).sum::<u64>());
         assert_eq!(totals.active_bytes, world.active_bytes());
@@ -167,8 +167,8 @@ fn check(snapshot: &Snapshot, history: &DeviceHistory, worlds: &[World], seed: u
     }
     assert_eq!(all.next(), None);
     let highest = worlds.iter().map(World::active_bytes).max().unwrap();
-    let (moment, totals) = history.peak();
-    assert_eq!((totals.active_bytes, worlds[moment.n_entries()].active_bytes()), (highest, highest));
+    let peak = history.peak();
+    assert_eq!((peak.active_bytes, worlds[peak.moment.n_entries()].active_bytes()), (highest, highest));
 }
 
 fn real(name: &str) -> Snapshot {
@@ -201,8 +201,10 @@ fn real_recordings_agree_with_their_segments_and_markers() {
             assert_eq!(end.rounded_bytes, sum(|segment| segment.active_size), "{name}");
             assert_eq!(end.active_bytes, sum(|segment| segment.requested_size), "{name}");
             // An earlier snapshot left its count of active bytes, rounded.
-            for (moment, totals) in history.totals() {
-                let Some(entry) = moment.entry().map(|entry| &history.entries()[entry]) else { continue };
+            for totals in history.totals() {
+                let Some(entry) = totals.moment.entry().map(|entry| &history.entries()[entry]) else {
+                    continue;
+                };
                 if entry.action == Some(memreel::Action::Snapshot) {
                     assert!(
                         totals.rounded_bytes <= entry.size && totals.n_blocks > 0 || entry.size == 0,

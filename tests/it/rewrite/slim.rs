@@ -310,7 +310,7 @@ fn stacks_without_names_are_as_readable() {
         let [before, after] = [&whole, &cut].map(|snapshot| {
             let shown = ShownFrames::new(snapshot);
             let stacks = snapshot.device_traces[0].iter().filter_map(|entry| entry.stack);
-            stacks.map(|stack| [shown.members(stack).count(), shown.telling(stack).count()]).collect()
+            stacks.map(|stack| [shown.members(stack).count(), shown.identifying(stack).count()]).collect()
         });
         let (before, after): (Vec<[usize; 2]>, Vec<[usize; 2]>) = (before, after);
         assert_eq!(before, after, "{name}");

@@ -1,0 +1,114 @@
+//! Results with the frames of the stacks that they refer to, in the form that serialises.
+
+use serde::Serialize;
+
+use super::{
+    churn::ChurnSite,
+    diff::GroupChange,
+    frames::ShownFrames,
+    leaks::LeakSite,
+    top::{Group, Site},
+};
+use crate::snapshot::Frame;
+
+/// A site that serialises with all shown frames of its stack, innermost first.
+///
+/// A stack becomes `{"stack": [{"name", "filename", "line"}, …]}`, a size
+/// `{"stack": null, "size_bytes"}`, and the other sites `{"function", "filename"}`,
+/// `{"filename"}` or `{"scope"}`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct SiteFrames<'a>(Form<'a>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(untagged)]
+enum Form<'a> {
+    Stack { stack: Vec<&'a Frame> },
+    Size { stack: Option<()>, size_bytes: u64 },
+    Function { function: &'a str, filename: &'a str },
+    File { filename: &'a str },
+    Scope { scope: Option<&'a str> },
+    NoStack { function: Option<()> },
+}
+
+impl<'a> SiteFrames<'a> {
+    /// Looks up the frames of a site; `shown` is of the site's snapshot.
+    #[must_use]
+    pub fn new(site: &'a Site, shown: &ShownFrames<'a>) -> SiteFrames<'a> {
+        SiteFrames(match site {
+            Site::Stack(stack) => Form::Stack { stack: shown.frames(*stack).collect() },
+            Site::Size(size_bytes) => Form::Size { stack: None, size_bytes: *size_bytes },
+            Site::Function(function, filename) => Form::Function { function, filename },
+            Site::File(filename) => Form::File { filename },
+            Site::Scope(scope) => Form::Scope { scope: Some(scope) },
+            Site::NoStack => Form::NoStack { function: None },
+            Site::Before => Form::Scope { scope: None },
+        })
+    }
+}
+
+/// A result about one site that serialises with its figures first and then its [`SiteFrames`].
+///
+/// On their own such results serialise their figures only, because a stack's number means nothing
+/// without its snapshot.
+///
+/// ```
+/// use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory, ShownFrames, WithFrames}, recorder::History};
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// let _kept = reel.alloc(1000)?;
+/// let snapshot = reel.snapshot();
+/// let history = DeviceHistory::new(&snapshot, DeviceId(0));
+/// let shown = ShownFrames::new(&snapshot);
+/// for group in history.top(history.end(), By::Stack) {
+///     println!("{}", serde_json::to_string(&WithFrames::new(&group, &shown)).expect("is JSON"));
+/// }
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct WithFrames<'a, T> {
+    #[serde(flatten)]
+    result: &'a T,
+    #[serde(flatten)]
+    site: Option<SiteFrames<'a>>,
+}
+
+impl<'a, T: AtSite> WithFrames<'a, T> {
+    /// Looks up the frames of a result's site; `shown` is of the site's snapshot.
+    #[must_use]
+    pub fn new(result: &'a T, shown: &ShownFrames<'a>) -> WithFrames<'a, T> {
+        let site = result.site().map(|site| SiteFrames::new(site, shown));
+        WithFrames { result, site }
+    }
+}
+
+/// A result about one site.
+pub trait AtSite {
+    /// Returns the site; `None` only for a [`GroupChange`] without groups.
+    fn site(&self) -> Option<&Site>;
+}
+
+impl AtSite for Group {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+}
+
+impl AtSite for ChurnSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+}
+
+impl AtSite for LeakSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+}
+
+/// The site is of the later snapshot if that has it, otherwise of the earlier one.
+impl AtSite for GroupChange {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.after.as_ref().or(self.before.as_ref())?.site)
+    }
+}
