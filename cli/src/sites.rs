@@ -27,7 +27,7 @@ impl<'a> Sites<'a> {
         Sites { snapshot, shown: ShownFrames::new(snapshot), n_frames }
     }
 
-    /// Returns the frames that are shown, innermost first.
+    /// Returns the frames that identify the code that allocated, innermost first.
     fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
         self.shown.identifying(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
     }
@@ -40,7 +40,7 @@ impl<'a> Sites<'a> {
                 frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| call(frame))
             }
             Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-            Site::Function(name, file) => match &**file {
+            Site::Function { name, filename: file } => match &**file {
                 "??" | "" => short(name),
                 file => format!("{} ({})", short(name), clean(base_name(file))),
             },
@@ -91,6 +91,11 @@ impl<'a> Sites<'a> {
             group.n_blocks
         );
         self.row(&figures, &group.site)
+    }
+
+    /// Returns every shown frame of a stack, innermost first, for JSON.
+    pub(crate) fn all_frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
+        self.shown.frames(stack).collect()
     }
 
     /// Returns a site with every shown frame, innermost first, for JSON.

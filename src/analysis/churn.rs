@@ -31,45 +31,50 @@ impl DeviceHistory<'_> {
     /// Returns the sites with at least two cycles of alloc and free, those with the most cycles first.
     #[must_use]
     pub fn churn(&self) -> Vec<ChurnSite> {
-        churn(self)
+        let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
+        let mut cycles: Vec<Cycle> = self.lives().iter().filter(is_cycle).map(Cycle::new).collect();
+        // There may be as many sites as cycles, so sorting is faster than hashing.
+        cycles.sort_unstable();
+        let same =
+            |one: &Cycle, other: &Cycle| (one.stack, one.size_bytes) == (other.stack, other.size_bytes);
+        let repeated = cycles.chunk_by(same).filter(|cycles| cycles.len() > 1);
+        let mut sites: Vec<ChurnSite> = repeated.map(ChurnSite::new).collect();
+        sites.sort_by(|one, other| {
+            let key = |site: &ChurnSite| (site.n_cycles, site.bytes);
+            key(other)
+                .cmp(&key(one))
+                .then_with(|| (&one.site, one.size_bytes).cmp(&(&other.site, other.size_bytes)))
+        });
+        sites
     }
 }
 
-/// Sorts cycles instead of hashing them, because there may be as many sites as cycles.
-fn churn(history: &DeviceHistory<'_>) -> Vec<ChurnSite> {
-    let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
-    let mut cycles: Vec<(Option<StackIndex>, u64, u32)> = history
-        .lives()
-        .iter()
-        .filter(is_cycle)
-        .map(|life| {
-            let stack = life.stack.filter(|stack| *stack != StackTable::EMPTY);
-            (stack, life.requested_bytes, life.until.0 - life.from.0)
-        })
-        .collect();
-    cycles.sort_unstable();
-    let same = |one: &(Option<StackIndex>, u64, u32), other: &(Option<StackIndex>, u64, u32)| {
-        (one.0, one.1) == (other.0, other.1)
-    };
-    let mut sites: Vec<ChurnSite> =
-        cycles.chunk_by(same).filter(|cycles| cycles.len() > 1).map(site_of).collect();
-    sites.sort_by(|one, other| {
-        let key = |site: &ChurnSite| (site.n_cycles, site.bytes);
-        key(other)
-            .cmp(&key(one))
-            .then_with(|| (&one.site, one.size_bytes).cmp(&(&other.site, other.size_bytes)))
-    });
-    sites
+/// One alloc of a block and the end of its free.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cycle {
+    stack: Option<StackIndex>,
+    size_bytes: u64,
+    n_entries: u32,
 }
 
-fn site_of(cycles: &[(Option<StackIndex>, u64, u32)]) -> ChurnSite {
-    let (stack, size_bytes, _) = cycles[0];
-    let ages: u64 = cycles.iter().map(|(_, _, age)| u64::from(*age)).sum();
-    ChurnSite {
-        site: stack.map_or(Site::Size(size_bytes), Site::Stack),
-        size_bytes,
-        n_cycles: cycles.len(),
-        bytes: size_bytes.saturating_mul(cycles.len() as u64),
-        mean_life_entries: ages / cycles.len() as u64,
+impl Cycle {
+    fn new(life: &Life) -> Cycle {
+        let stack = life.stack.filter(|stack| *stack != StackTable::EMPTY);
+        Cycle { stack, size_bytes: life.requested_bytes, n_entries: life.until.0 - life.from.0 }
+    }
+}
+
+impl ChurnSite {
+    /// Sums up the cycles of one site, of which there is at least one.
+    fn new(cycles: &[Cycle]) -> ChurnSite {
+        let Cycle { stack, size_bytes, .. } = cycles[0];
+        let n_entries: u64 = cycles.iter().map(|cycle| u64::from(cycle.n_entries)).sum();
+        ChurnSite {
+            site: stack.map_or(Site::Size(size_bytes), Site::Stack),
+            n_cycles: cycles.len(),
+            size_bytes,
+            bytes: size_bytes.saturating_mul(cycles.len() as u64),
+            mean_life_entries: n_entries / cycles.len() as u64,
+        }
     }
 }

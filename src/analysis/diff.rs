@@ -27,6 +27,11 @@ pub struct GroupChange {
 }
 
 impl GroupChange {
+    /// Returns the site in both snapshots, to order changes.
+    fn sites(&self) -> [Option<&Site>; 2] {
+        [&self.after, &self.before].map(|group| group.as_ref().map(|group| &group.site))
+    }
+
     /// Returns by how many bytes the site grew; negative if it shrank.
     #[must_use]
     pub fn bytes(&self) -> i128 {
@@ -68,33 +73,23 @@ impl DeviceHistory<'_> {
     /// that of a later snapshot. Those that grew most come first, those that shrank most last.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
-        diff((self, moment), (after, after_moment))
-    }
-}
-
-fn diff(before: (&DeviceHistory<'_>, Moment), after: (&DeviceHistory<'_>, Moment)) -> Vec<GroupChange> {
-    let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
-    for (is_after, (history, moment)) in [(false, before), (true, after)] {
-        for group in grouped(history.lives_at(moment), Site::from_life) {
-            let change = changes
-                .entry(key(history.snapshot(), &group.site))
-                .or_insert(GroupChange { before: None, after: None });
-            *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
+        let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
+        for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
+            for group in grouped(history.lives_at(moment), Site::from_life) {
+                let change = changes
+                    .entry(key(history.snapshot(), &group.site))
+                    .or_insert(GroupChange { before: None, after: None });
+                *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
+            }
         }
+        let mut changes: Vec<GroupChange> = changes.into_values().collect();
+        changes.retain(|change| change.bytes() != 0 || change.n_blocks() != 0);
+        changes.sort_by(|one, other| {
+            let key = |change: &GroupChange| (change.bytes(), change.n_blocks());
+            key(other).cmp(&key(one)).then_with(|| one.sites().cmp(&other.sites()))
+        });
+        changes
     }
-    let mut changes: Vec<(Key, GroupChange)> = changes.into_iter().collect();
-    changes.retain(|(_, change)| change.bytes() != 0 || change.n_blocks() != 0);
-    changes.sort_by(|(_, one), (_, other)| {
-        let key = |change: &GroupChange| (change.bytes(), change.n_blocks());
-        let site = |change: &GroupChange| {
-            (
-                change.after.as_ref().map(|group| group.site.clone()),
-                change.before.as_ref().map(|group| group.site.clone()),
-            )
-        };
-        key(other).cmp(&key(one)).then_with(|| site(one).cmp(&site(other)))
-    });
-    changes.into_iter().map(|(_, change)| change).collect()
 }
 
 fn key(snapshot: &Snapshot, site: &Site) -> Key {

@@ -52,25 +52,21 @@ impl DeviceHistory<'_> {
     /// the moments with the most of it.
     #[must_use]
     pub fn fragmentation(&self, moment: Moment) -> Fragmentation {
-        fragmentation(self, moment)
-    }
-}
-
-fn fragmentation(history: &DeviceHistory<'_>, moment: Moment) -> Fragmentation {
-    let segments = history.layout(moment);
-    let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|gap| gap.bytes);
-    let empty = segments.iter().filter(|segment| segment.blocks.is_empty());
-    let mut pinned: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
-    pinned.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
-    Fragmentation {
-        totals: history.totals_at(moment),
-        most_reserved: history.highest(|totals| totals.reserved_bytes),
-        most_unused: history.highest(Totals::unused_bytes),
-        free_bytes: gaps().fold(0, u64::saturating_add),
-        n_free: gaps().count(),
-        largest_free_bytes: gaps().max().unwrap_or(0),
-        empty_bytes: empty.map(|segment| segment.range.bytes).fold(0, u64::saturating_add),
-        pinned,
+        let segments = self.layout(moment);
+        let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|gap| gap.bytes);
+        let empty = segments.iter().filter(|segment| segment.blocks.is_empty());
+        let mut pinned: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
+        pinned.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
+        Fragmentation {
+            totals: self.totals_at(moment),
+            most_reserved: self.highest(|totals| totals.reserved_bytes),
+            most_unused: self.highest(Totals::unused_bytes),
+            free_bytes: gaps().fold(0, u64::saturating_add),
+            n_free: gaps().count(),
+            largest_free_bytes: gaps().max().unwrap_or(0),
+            empty_bytes: empty.map(|segment| segment.range.bytes).fold(0, u64::saturating_add),
+            pinned,
+        }
     }
 }
 

@@ -49,16 +49,51 @@ impl DeviceHistory<'_> {
 }
 
 /// The highest figures that a gate allows; `None` allows every figure.
+///
+/// ```
+/// use memreel::analysis::Limits;
+///
+/// let limits = Limits::new().peak_bytes(10 << 30).fragmentation_percent(20.0);
+/// # assert_ne!(limits, Limits::new());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[must_use = "limits do nothing until figures are checked"]
 pub struct Limits {
-    /// The highest [`Figures::peak_bytes`].
-    pub peak_bytes: Option<u64>,
-    /// The highest [`Figures::live_bytes`].
-    pub live_bytes: Option<u64>,
-    /// The highest [`Figures::reserved_bytes`].
-    pub reserved_bytes: Option<u64>,
-    /// The highest [`Figures::fragmentation_percent`].
-    pub fragmentation_percent: Option<f64>,
+    peak_bytes: Option<u64>,
+    live_bytes: Option<u64>,
+    reserved_bytes: Option<u64>,
+    fragmentation_percent: Option<f64>,
+}
+
+impl Limits {
+    /// Allows every figure.
+    pub fn new() -> Limits {
+        Limits::default()
+    }
+
+    /// Sets the highest [`Figures::peak_bytes`].
+    pub fn peak_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.peak_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::live_bytes`].
+    pub fn live_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.live_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::reserved_bytes`].
+    pub fn reserved_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.reserved_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::fragmentation_percent`].
+    pub fn fragmentation_percent(mut self, most: impl Into<Option<f64>>) -> Self {
+        self.fragmentation_percent = most.into();
+        self
+    }
 }
 
 /// The comparison of one figure with one limit.
@@ -95,7 +130,8 @@ impl Check {
 }
 
 impl Figures {
-    /// Compares the figures with limits. The results are in the order of the fields of [`Limits`].
+    /// Compares the figures with limits. The results are in the order peak, live, reserved,
+    /// fragmentation.
     #[must_use]
     pub fn check(&self, limits: &Limits) -> Vec<Check> {
         let bytes = |what, actual, most: Option<u64>| {
@@ -118,15 +154,12 @@ impl Figures {
     #[must_use]
     pub fn check_baseline(&self, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let most = |bytes: u64| {
-            Some(bytes.saturating_add((bytes as f64 * tolerance_percent.max(0.0) / 100.0) as u64))
-        };
-        let limits = Limits {
-            peak_bytes: most(baseline.peak_bytes),
-            live_bytes: most(baseline.live_bytes),
-            reserved_bytes: most(baseline.reserved_bytes),
-            fragmentation_percent: None,
-        };
+        let most =
+            |bytes: u64| bytes.saturating_add((bytes as f64 * tolerance_percent.max(0.0) / 100.0) as u64);
+        let limits = Limits::new()
+            .peak_bytes(most(baseline.peak_bytes))
+            .live_bytes(most(baseline.live_bytes))
+            .reserved_bytes(most(baseline.reserved_bytes));
         self.check(&limits).into_iter().map(|check| Check { is_baseline: true, ..check }).collect()
     }
 }

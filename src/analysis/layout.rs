@@ -56,25 +56,21 @@ impl DeviceHistory<'_> {
     /// are not included.
     #[must_use]
     pub fn layout(&self, moment: Moment) -> Vec<SegmentLayout<'_>> {
-        layout(self, moment)
+        let mut lives: Vec<&Life> = self.lives_at(moment).collect();
+        lives.sort_unstable_by_key(|life| life.address);
+        let mut next = 0;
+        let ranges = self.segments_at(moment);
+        ranges
+            .into_iter()
+            .map(|range| {
+                next += lives[next..].partition_point(|life| life.address < range.address);
+                let n = lives[next..].partition_point(|life| life.address < range.end());
+                let blocks = lives[next..next + n].to_vec();
+                next += n;
+                SegmentLayout { gaps: gaps(range, &blocks), range, blocks }
+            })
+            .collect()
     }
-}
-
-fn layout<'a>(history: &'a DeviceHistory<'_>, moment: Moment) -> Vec<SegmentLayout<'a>> {
-    let mut lives: Vec<&Life> = history.lives_at(moment).collect();
-    lives.sort_unstable_by_key(|life| life.address);
-    let mut next = 0;
-    let ranges = history.segments_at(moment);
-    ranges
-        .into_iter()
-        .map(|range| {
-            next += lives[next..].partition_point(|life| life.address < range.address);
-            let n = lives[next..].partition_point(|life| life.address < range.end());
-            let blocks = lives[next..next + n].to_vec();
-            next += n;
-            SegmentLayout { gaps: gaps(range, &blocks), range, blocks }
-        })
-        .collect()
 }
 
 fn gaps(range: SegmentRange, blocks: &[&Life]) -> Vec<Gap> {

@@ -46,28 +46,25 @@ impl DeviceHistory<'_> {
     /// with the most bytes first among the growing and the others.
     #[must_use]
     pub fn leaks(&self) -> Vec<LeakSite> {
-        leaks(self)
+        let end = self.end();
+        let quarters: [Moment; 4] = std::array::from_fn(|at| {
+            let n = u64::from(end.0) * (at as u64 + 1) / 4;
+            Moment(u32::try_from(n).unwrap_or(end.0))
+        });
+        let mut sites: FxHashMap<Site, LeakSite> = FxHashMap::default();
+        for life in self.lives() {
+            let found =
+                sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
+            found.add(life, end, quarters);
+        }
+        let mut sites: Vec<LeakSite> = sites.into_values().filter(|site| site.n_live > 0).collect();
+        sites.iter_mut().for_each(LeakSite::judge);
+        sites.sort_by(|one, other| {
+            let key = |site: &LeakSite| (site.is_growing, site.bytes);
+            key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
+        });
+        sites
     }
-}
-
-fn leaks(history: &DeviceHistory<'_>) -> Vec<LeakSite> {
-    let end = history.end();
-    let quarters: [Moment; 4] = std::array::from_fn(|at| {
-        let n = u64::from(end.0) * (at as u64 + 1) / 4;
-        Moment(u32::try_from(n).unwrap_or(end.0))
-    });
-    let mut sites: FxHashMap<Site, LeakSite> = FxHashMap::default();
-    for life in history.lives() {
-        let found = sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
-        found.add(life, end, quarters);
-    }
-    let mut sites: Vec<LeakSite> = sites.into_values().filter(|site| site.n_live > 0).collect();
-    sites.iter_mut().for_each(LeakSite::judge);
-    sites.sort_by(|one, other| {
-        let key = |site: &LeakSite| (site.is_growing, site.bytes);
-        key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
-    });
-    sites
 }
 
 impl LeakSite {

@@ -130,45 +130,43 @@ impl DeviceHistory<'_> {
     /// Returns a report on the last request that failed; `None` if none did.
     #[must_use]
     pub fn oom(&self) -> Option<OomReport> {
-        oom(self)
+        let entries = self.entries();
+        let is_oom = |entry: &crate::snapshot::TraceEntry| entry.action == Some(Action::Oom);
+        let at = entries.iter().rposition(is_oom)?;
+        let (entry, moment) = (&entries[at], Moment::after(at));
+        let segments = self.layout(moment);
+        let serves = |segment: &&SegmentLayout<'_>| {
+            let range = &segment.range;
+            let kind = pool_kind(entry.size);
+            range.stream == entry.stream
+                && range.kind.is_none_or(|found| found == kind)
+                && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
+        };
+        let sum = |free: u64, segment: &SegmentLayout<'_>| free.saturating_add(segment.free_bytes());
+        let free_here_bytes = segments.iter().filter(serves).fold(0, sum);
+        let all_bytes = segments.iter().fold(0, sum);
+        let largest = segments.iter().filter(serves).map(SegmentLayout::largest_gap_bytes).max();
+        let mut report = OomReport {
+            entry: at,
+            is_last: !entries[at + 1..]
+                .iter()
+                .any(|entry| entry.action.is_some_and(|a| a != Action::Snapshot)),
+            n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
+            requested_bytes: entry.size,
+            segment_bytes: segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
+            device_free_bytes: entry.device_free_bytes(),
+            stream: entry.stream,
+            stack: entry.stack,
+            totals: self.totals_at(moment),
+            free_here_bytes,
+            largest_free_bytes: largest.unwrap_or(0),
+            free_elsewhere_bytes: all_bytes - free_here_bytes,
+            free_pages_bytes: segments.iter().map(free_pages_bytes).fold(0, u64::saturating_add),
+            verdict: Verdict::Full,
+        };
+        report.verdict = verdict(&report);
+        Some(report)
     }
-}
-
-fn oom(history: &DeviceHistory<'_>) -> Option<OomReport> {
-    let entries = history.entries();
-    let is_oom = |entry: &crate::snapshot::TraceEntry| entry.action == Some(Action::Oom);
-    let at = entries.iter().rposition(is_oom)?;
-    let (entry, moment) = (&entries[at], Moment::after(at));
-    let segments = history.layout(moment);
-    let serves = |segment: &&SegmentLayout<'_>| {
-        let range = &segment.range;
-        let kind = pool_kind(entry.size);
-        range.stream == entry.stream
-            && range.kind.is_none_or(|found| found == kind)
-            && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
-    };
-    let sum = |free: u64, segment: &SegmentLayout<'_>| free.saturating_add(segment.free_bytes());
-    let free_here_bytes = segments.iter().filter(serves).fold(0, sum);
-    let all_bytes = segments.iter().fold(0, sum);
-    let largest = segments.iter().filter(serves).map(SegmentLayout::largest_gap_bytes).max();
-    let mut report = OomReport {
-        entry: at,
-        is_last: !entries[at + 1..].iter().any(|entry| entry.action.is_some_and(|a| a != Action::Snapshot)),
-        n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
-        requested_bytes: entry.size,
-        segment_bytes: segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
-        device_free_bytes: entry.device_free_bytes(),
-        stream: entry.stream,
-        stack: entry.stack,
-        totals: history.totals_at(moment),
-        free_here_bytes,
-        largest_free_bytes: largest.unwrap_or(0),
-        free_elsewhere_bytes: all_bytes - free_here_bytes,
-        free_pages_bytes: segments.iter().map(free_pages_bytes).fold(0, u64::saturating_add),
-        verdict: Verdict::Full,
-    };
-    report.verdict = verdict(&report);
-    Some(report)
 }
 
 fn verdict(report: &OomReport) -> Verdict {

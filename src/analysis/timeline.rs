@@ -32,41 +32,37 @@ impl DeviceHistory<'_> {
     /// each. A stretch without entries repeats the figures before it.
     #[must_use]
     pub fn timeline(&self, axis: Axis, n_points: usize) -> Vec<Point> {
-        timeline(self, axis, n_points)
+        let entries = self.entries();
+        let time = |moment: Moment| entries.get(moment.entry().unwrap_or(0)).map_or(0, |entry| entry.time_us);
+        let n_moments = entries.len() + 1;
+        let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
+        let (first, last) = (time(Moment::START), time(self.end()));
+        let span = i128::from(last) - i128::from(first) + 1;
+        // The stretch that a moment is in. An entry that is older than the one before stays in its stretch.
+        let place = |moment: Moment| match axis {
+            Axis::Events => moment.n_entries() * n_points / n_moments,
+            Axis::Time => {
+                let since = (i128::from(time(moment)) - i128::from(first)).clamp(0, span.max(1) - 1);
+                usize::try_from(since * n_points as i128 / span.max(1)).unwrap_or(0)
+            }
+        };
+        let mut points: Vec<Point> = Vec::with_capacity(n_points);
+        let mut latest = Totals::default();
+        for totals in self.totals() {
+            let moment = totals.moment;
+            let place = place(moment).max(points.len().saturating_sub(1));
+            while points.len() <= place {
+                let highest = if points.is_empty() { totals } else { latest };
+                points.push(Point { time_us: time(moment), highest: Totals { moment, ..highest } });
+            }
+            if let Some(point) = points.last_mut() {
+                point.time_us = time(moment);
+                raise(&mut point.highest, &totals);
+            }
+            latest = totals;
+        }
+        points
     }
-}
-
-fn timeline(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Vec<Point> {
-    let entries = history.entries();
-    let time = |moment: Moment| entries.get(moment.entry().unwrap_or(0)).map_or(0, |entry| entry.time_us);
-    let n_moments = entries.len() + 1;
-    let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
-    let (first, last) = (time(Moment::START), time(history.end()));
-    let span = i128::from(last) - i128::from(first) + 1;
-    // The stretch that a moment is in. An entry that is older than the one before stays in its stretch.
-    let place = |moment: Moment| match axis {
-        Axis::Events => moment.n_entries() * n_points / n_moments,
-        Axis::Time => {
-            let since = (i128::from(time(moment)) - i128::from(first)).clamp(0, span.max(1) - 1);
-            usize::try_from(since * n_points as i128 / span.max(1)).unwrap_or(0)
-        }
-    };
-    let mut points: Vec<Point> = Vec::with_capacity(n_points);
-    let mut latest = Totals::default();
-    for totals in history.totals() {
-        let moment = totals.moment;
-        let place = place(moment).max(points.len().saturating_sub(1));
-        while points.len() <= place {
-            let highest = if points.is_empty() { totals } else { latest };
-            points.push(Point { time_us: time(moment), highest });
-        }
-        if let Some(point) = points.last_mut() {
-            point.time_us = time(moment);
-            raise(&mut point.highest, &totals);
-        }
-        latest = totals;
-    }
-    points
 }
 
 fn raise(highest: &mut Totals, totals: &Totals) {

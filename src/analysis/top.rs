@@ -32,8 +32,13 @@ pub enum Site {
     Stack(StackIndex),
     /// The requested size, of blocks without a stack.
     Size(u64),
-    /// A function and its file.
-    Function(Text, Text),
+    /// A function.
+    Function {
+        /// Its name.
+        name: Text,
+        /// The path of its source file.
+        filename: Text,
+    },
     /// A file.
     File(Text),
     /// A scope; empty for blocks outside of all scopes.
@@ -80,27 +85,23 @@ impl DeviceHistory<'_> {
     /// function is on the stack several times.
     #[must_use]
     pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
-        top(self, moment, by)
-    }
-}
-
-fn top(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
-    match by {
-        By::Stack => grouped(history.lives_at(moment), Site::from_life),
-        By::Scope => {
-            let scopes = Scopes::new(history.snapshot(), history.device());
-            grouped(history.lives_at(moment), |life| match scopes.of_life(life) {
-                Some(scope) => Site::Scope(scope.to_owned()),
-                None => Site::Before,
-            })
+        match by {
+            By::Stack => grouped(self.lives_at(moment), Site::from_life),
+            By::Scope => {
+                let scopes = Scopes::new(self.snapshot(), self.device());
+                grouped(self.lives_at(moment), |life| match scopes.of_life(life) {
+                    Some(scope) => Site::Scope(scope.to_owned()),
+                    None => Site::Before,
+                })
+            }
+            By::Function => by_frame(self, moment, |snapshot, frame| {
+                let frame = snapshot.stacks.frame(frame);
+                Site::Function { name: frame.name.clone(), filename: frame.filename.clone() }
+            }),
+            By::File => by_frame(self, moment, |snapshot, frame| {
+                Site::File(snapshot.stacks.frame(frame).filename.clone())
+            }),
         }
-        By::Function => by_frame(history, moment, |snapshot, frame| {
-            let frame = snapshot.stacks.frame(frame);
-            Site::Function(frame.name.clone(), frame.filename.clone())
-        }),
-        By::File => by_frame(history, moment, |snapshot, frame| {
-            Site::File(snapshot.stacks.frame(frame).filename.clone())
-        }),
     }
 }
 
@@ -186,33 +187,29 @@ impl DeviceHistory<'_> {
     /// inward and the largest first. Branches of fewer than `least_bytes` bytes are not included.
     #[must_use]
     pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
-        tree(self, moment, least_bytes)
-    }
-}
-
-fn tree(history: &DeviceHistory<'_>, moment: Moment, least_bytes: u64) -> Vec<Branch> {
-    let shown = ShownFrames::new(history.snapshot());
-    let mut nodes = vec![Node::default()];
-    let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
-    for group in grouped(history.lives_at(moment), Site::from_life) {
-        let frames: Vec<Option<FrameIndex>> = match group.site {
-            Site::Stack(stack) => shown.identifying(stack).rev().map(Some).collect(),
-            _ => vec![None],
-        };
-        let mut node = 0;
-        for frame in frames {
-            let child = *children.entry((node, frame)).or_insert_with(|| {
-                nodes.push(Node { frame, ..Node::default() });
-                let child = nodes.len() - 1;
-                nodes[node].children.push(child);
-                child
-            });
-            nodes[child].bytes = nodes[child].bytes.saturating_add(group.bytes);
-            nodes[child].n_blocks += group.n_blocks;
-            node = child;
+        let shown = ShownFrames::new(self.snapshot());
+        let mut nodes = vec![Node::default()];
+        let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
+        for group in grouped(self.lives_at(moment), Site::from_life) {
+            let frames: Vec<Option<FrameIndex>> = match group.site {
+                Site::Stack(stack) => shown.identifying(stack).rev().map(Some).collect(),
+                _ => vec![None],
+            };
+            let mut node = 0;
+            for frame in frames {
+                let child = *children.entry((node, frame)).or_insert_with(|| {
+                    nodes.push(Node { frame, ..Node::default() });
+                    let child = nodes.len() - 1;
+                    nodes[node].children.push(child);
+                    child
+                });
+                nodes[child].bytes = nodes[child].bytes.saturating_add(group.bytes);
+                nodes[child].n_blocks += group.n_blocks;
+                node = child;
+            }
         }
+        preorder(&nodes, least_bytes)
     }
-    preorder(&nodes, least_bytes)
 }
 
 #[derive(Debug, Default)]

@@ -39,10 +39,20 @@ impl fmt::Display for ShortName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Home {
-    /// The name of a segment of the trace, and the offset in bytes.
-    Traced(ShortName, u64),
-    /// The index of a segment of the snapshot, and the offset in bytes.
-    Final(usize, u64),
+    /// A segment of the trace.
+    Traced {
+        /// The segment's name.
+        segment: ShortName,
+        /// The block's offset in bytes.
+        offset: u64,
+    },
+    /// A segment of the snapshot.
+    Final {
+        /// The segment's index.
+        segment: usize,
+        /// The block's offset in bytes.
+        offset: u64,
+    },
     /// No known segment.
     Unknown,
 }
@@ -159,13 +169,15 @@ impl Names {
     }
 
     fn home(&self, address: Address) -> Home {
-        if let Some((_, span)) = self.traced.at(address) {
-            return Home::Traced(span.value.name, address - span.value.start);
+        if let Some((_, Span { value: Named { name, start }, .. })) = self.traced.at(address) {
+            return Home::Traced { segment: name, offset: address - start };
         }
-        let home = |(_, span): (Address, Span<Named<usize>>)| {
-            Home::Final(span.value.name, address - span.value.start)
-        };
-        self.finals.at(address).map_or(Home::Unknown, home)
+        match self.finals.at(address) {
+            Some((_, Span { value: Named { name, start }, .. })) => {
+                Home::Final { segment: name, offset: address - start }
+            }
+            None => Home::Unknown,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl<'a> SiteFrames<'a> {
         SiteFrames(match site {
             Site::Stack(stack) => Form::Stack { stack: shown.frames(*stack).collect() },
             Site::Size(size_bytes) => Form::Size { stack: None, size_bytes: *size_bytes },
-            Site::Function(function, filename) => Form::Function { function, filename },
+            Site::Function { name, filename } => Form::Function { function: name, filename },
             Site::File(filename) => Form::File { filename },
             Site::Scope(scope) => Form::Scope { scope: Some(scope) },
             Site::NoStack => Form::NoStack { function: None },

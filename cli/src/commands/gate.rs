@@ -97,13 +97,12 @@ struct Gated {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let limits = Limits {
-        peak_bytes: options.max_peak,
-        live_bytes: options.max_live,
-        reserved_bytes: options.max_reserved,
-        fragmentation_percent: options.max_fragmentation,
-    };
-    if limits == Limits::default() && options.baseline.is_none() {
+    let limits = Limits::new()
+        .peak_bytes(options.max_peak)
+        .live_bytes(options.max_live)
+        .reserved_bytes(options.max_reserved)
+        .fragmentation_percent(options.max_fragmentation);
+    if limits == Limits::new() && options.baseline.is_none() {
         return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
     let open_baseline = |path: &PathBuf| open(path).map_err(|failure| failure.of_file(&name(path)));

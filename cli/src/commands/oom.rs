@@ -201,7 +201,6 @@ fn figures(report: &OomReport, out: &mut impl Write) -> io::Result<()> {
 
 fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, sites: &Sites<'_>) -> Value {
     let groups = history.top(report.totals.moment, By::Stack);
-    let site = report.stack.map(Site::Stack);
     json!({
         "oom": {
             "event": report.entry,
@@ -222,7 +221,7 @@ fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, si
             "fits_compacted": report.fits_compacted(),
             "fits_expandable": report.fits_expandable(),
             "is_last": report.is_last,
-            "stack": site.as_ref().map(|site| json!(sites.site_frames(site))["stack"].take()),
+            "stack": report.stack.map(|stack| sites.all_frames(stack)),
         },
         "live": sites.first_with_frames(&groups, options.listing.n),
         "is_exact": history.trust().is_exact(),

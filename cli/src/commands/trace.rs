@@ -123,8 +123,8 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
     let name = Called(line);
     match entry.action {
         Some(Action::Alloc) => match line.home {
-            Home::Traced(segment, offset) => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
-            Home::Final(segment, offset) => writeln!(out, "{name} = seg_{segment}[{offset}:{size}]"),
+            Home::Traced { segment, offset } => writeln!(out, "{name} = {segment}[{offset}:{size}]"),
+            Home::Final { segment, offset } => writeln!(out, "{name} = seg_{segment}[{offset}:{size}]"),
             _ => writeln!(out, "{name} = MEM[{}:{size}]", entry.address.0),
         },
         Some(Action::FreeRequested) => writeln!(out, "del {name} # {size}"),
@@ -149,8 +149,8 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<()
     for (index, line) in trace_lines(&opened.snapshot, device, Naming::Recycled).enumerate() {
         let entry = line.entry;
         let home = match line.home {
-            Home::Traced(segment, offset) => json!({"segment": segment.to_string(), "offset": offset}),
-            Home::Final(segment, offset) => json!({"segment": format!("seg_{segment}"), "offset": offset}),
+            Home::Traced { segment, offset } => json!({"segment": segment.to_string(), "offset": offset}),
+            Home::Final { segment, offset } => json!({"segment": format!("seg_{segment}"), "offset": offset}),
             _ => serde_json::Value::Null,
         };
         let answer = json!({
