@@ -128,18 +128,27 @@ impl Eq for Value {}
 /// How many elements of a container its hash looks at.
 const HASHED_ELEMENTS: usize = 16;
 
-/// A container counts with its length and its first elements, of which those
-/// that are containers count with their length: what a file shares a thousand
-/// times would otherwise be walked a thousand times.
+/// How many levels of containers a hash looks into. The `history` of a block in PyTorch 2.0 is a list of
+/// dictionaries, and only their values differ from block to block.
+const HASHED_LEVELS: u32 = 2;
+
+/// A container counts with its length and its first elements, down to [`HASHED_LEVELS`]: a value that a file
+/// shares a thousand times would otherwise be walked a thousand times.
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Some(elements) = self.first_elements() else { return self.hash_flat(state) };
-        self.hash_flat(state);
-        elements.for_each(|element| element.hash_flat(state));
+        self.hash_down(HASHED_LEVELS, state);
     }
 }
 
 impl Value {
+    fn hash_down<H: Hasher>(&self, n_levels: u32, state: &mut H) {
+        self.hash_flat(state);
+        if n_levels > 0 {
+            let elements = self.first_elements().into_iter().flatten();
+            elements.for_each(|element| element.hash_down(n_levels - 1, state));
+        }
+    }
+
     fn first_elements(&self) -> Option<Box<dyn Iterator<Item = &Value> + '_>> {
         match self {
             Value::List(all) | Value::Tuple(all) => Some(Box::new(all.iter().take(HASHED_ELEMENTS))),
@@ -277,5 +286,23 @@ impl Value {
             },
             Value::Int,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, hash::BuildHasher};
+
+    use super::*;
+
+    #[test]
+    fn histories_of_blocks_have_hashes_of_their_own() {
+        let history = |address: i64| {
+            let pairs = vec![(Value::Text("addr".into()), Value::Int(address))];
+            Value::List(vec![Value::Dict(pairs.into())].into())
+        };
+        let hasher = rustc_hash::FxBuildHasher;
+        let hashes: HashSet<u64> = (0..1000).map(|address| hasher.hash_one(history(address))).collect();
+        assert!(hashes.len() > 990, "{} of 1000", hashes.len());
     }
 }
