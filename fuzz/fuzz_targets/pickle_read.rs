@@ -22,11 +22,8 @@ fuzz_target!(|bytes: &[u8]| {
     let lazy = pickle::lazy(bytes).expect("what is read whole is read with its events left where they are");
     assert!(pickle::to_vec(&lazy) == written, "and is the same");
     let n = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
-    let mut slim = Slim::default();
-    slim.window = Some(Window::Events { device: None, range: n / 3..n - n / 3 });
-    slim.min_bytes = 1000;
-    slim.depth = Some(2);
-    slim.anonymise = true;
+    let window = Window::Events { device: None, range: n / 3..n - n / 3 };
+    let slim = Slim::new().window(window).min_bytes(1000).depth(2).anonymise(true);
     let streamed = slim.over(&lazy);
     match slim.apply(snapshot.clone()) {
         Ok(small) => {
@@ -38,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(_) => assert!(streamed.is_err()),
     }
-    let parts = split(snapshot.clone()).into_iter().map(|(_, snapshot)| Part { snapshot, rank: None });
+    let parts = split(snapshot.clone()).into_iter().map(|(_, snapshot)| Part::new(snapshot));
     let _ = merge(parts);
     let fixed = fix(snapshot).snapshot;
     let _ = validate(&fixed);

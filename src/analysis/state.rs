@@ -184,8 +184,13 @@ impl<'a> DeviceHistory<'a> {
     /// Returns the life that an entry begins, frees or ends.
     #[must_use]
     pub fn life_of(&self, entry: usize) -> Option<&Life> {
+        self.life_number(entry).map(|number| &self.lives.all[number])
+    }
+
+    /// The place in [`DeviceHistory::lives`] of the life that an entry begins, frees or ends.
+    pub(crate) fn life_number(&self, entry: usize) -> Option<usize> {
         let life = *self.lives.of_entry.get(entry)?;
-        (life != NONE).then(|| &self.lives.all[life as usize])
+        (life != NONE).then_some(life as usize)
     }
 
     /// Returns the blocks in use at a moment.

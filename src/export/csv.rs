@@ -1,4 +1,4 @@
-//! Events as comma-separated values (RFC 4180), for spreadsheets and data frames.
+//! Writes events as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
 use std::{io, rc::Rc};
 
@@ -30,7 +30,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     out.finish()
 }
 
-/// Cells that many lines have, each made once.
+/// Cells that many lines share; each is made once.
 struct Cells<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
@@ -71,7 +71,7 @@ impl<'a> Cells<'a> {
         self.scopes[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
     }
 
-    /// Where a stack's memory was asked for, the stack's number, and its frames, innermost first.
+    /// The call that requested the memory, the number of the stack, and its frames, innermost first.
     fn stack(&mut self, stack: Option<StackIndex>) -> Rc<str> {
         let Some(stack) = stack else { return self.none.clone() };
         let (snapshot, shown, has_stacks) = (self.snapshot, &self.shown, self.has_stacks);
@@ -93,7 +93,7 @@ fn text(frame: &Frame) -> String {
     format!("{}:{}:{}", frame.filename, frame.line, frame.name)
 }
 
-/// A field in quotes if it needs them.
+/// Puts a field in quotes if it needs them.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

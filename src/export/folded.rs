@@ -1,4 +1,4 @@
-//! Stacks on one line, outermost first, each with its bytes in use: what flame graph tools read.
+//! Writes each stack on one line, outermost frame first, with its bytes in use, for flame graph tools.
 
 use std::{collections::BTreeMap, io};
 
@@ -6,7 +6,7 @@ use super::in_use;
 use crate::snapshot::{Snapshot, StackIndex};
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Result<()> {
-    // By stack first: a thousand blocks may have one, and a line is long.
+    // Sum by stack first: many blocks may share a stack, and a line is long.
     let mut sums: BTreeMap<Option<StackIndex>, u64> = BTreeMap::new();
     for (stack, bytes) in in_use(snapshot) {
         let sum = sums.entry(stack).or_default();
@@ -25,7 +25,7 @@ fn text(snapshot: &Snapshot, stack: Option<StackIndex>) -> String {
     let frames: Vec<String> = frames
         .map(|frame| {
             let file = frame.filename.rsplit('/').next().unwrap_or_default();
-            // These two would end the frame, or the line.
+            // A semicolon would end the frame, and a newline the line.
             format!("{file}:{}:{}", frame.line, frame.name).replace([';', '\n'], " ")
         })
         .collect();

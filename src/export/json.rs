@@ -1,8 +1,7 @@
-//! PyTorch's dictionaries as JSON: what serde makes of a snapshot, with the text of each stack made once.
+//! Writes PyTorch's dictionaries as JSON, with the text that serde makes of a snapshot.
 //!
-//! A million entries have a few thousand stacks, of some kilobytes each, and a
-//! handful of shapes. Both become texts before they are written; an entry is
-//! then five numbers between texts. serde_json has a type for such texts
+//! A million entries have a few thousand stacks, of some kilobytes each, and a handful of shapes. The text
+//! of each is made once; an entry is then five numbers between texts. serde_json has a type for such texts
 //! (`RawValue`), but the library does not depend on serde_json.
 
 use std::{
@@ -30,7 +29,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     writer.out.finish()
 }
 
-/// A dictionary of a shape: the text before each field, and the field; the last part has none.
+/// The dictionary of a shape: the text before each field, and the field; the last part has no field.
 type Template = [(String, Option<Field>)];
 
 struct Writer<'a, W> {
@@ -109,7 +108,7 @@ impl<'a, W: Write> Writer<'a, W> {
         template
     }
 
-    /// A record's dictionary.
+    /// Writes a record's dictionary.
     fn record(&mut self, record: &impl Record) {
         let template = self.template(record.shape());
         self.dictionary(&template, |writer, field| writer.field(record.field(field)));
@@ -120,7 +119,7 @@ impl<'a, W: Write> Writer<'a, W> {
             FieldRef::Uint(int) => self.unsigned(int),
             FieldRef::Int(int) => drop(self.out.int(int)),
             FieldRef::Bool(bool) => drop(self.out.text(if bool { "true" } else { "false" })),
-            // Nothing in a word of the format needs escaping.
+            // Words of the format need no escaping.
             FieldRef::Word(word) => drop(self.out.text("\"").text(word.name()).text("\"")),
             FieldRef::Text(text) => drop(self.out.text(&quoted(text))),
             FieldRef::Pool(pool) => {
@@ -135,7 +134,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// A number that is a text where it needs the 64th bit, as serde has it.
+    /// Writes a number; it is a text if it needs the 64th bit, as in serde's JSON.
     fn unsigned(&mut self, int: u64) {
         match i64::try_from(int) {
             Ok(int) => self.out.int(int),
@@ -183,7 +182,7 @@ fn add(text: &mut String, value: &Value) -> Result<(), &'static str> {
         Value::None => text.push_str("null"),
         Value::Bool(bool) => text.push_str(if *bool { "true" } else { "false" }),
         Value::Int(int) => text.push_str(itoa::Buffer::new().format(*int)),
-        // JSON takes Rust's own form of a float.
+        // Rust's form of a float is valid JSON.
         Value::Float(float) if float.is_finite() => drop(write!(text, "{float:?}")),
         Value::Float(_) => text.push_str("null"),
         Value::Text(one) => text.push_str(&quoted(one)),
@@ -200,7 +199,7 @@ fn add(text: &mut String, value: &Value) -> Result<(), &'static str> {
                         add(text, key)?;
                         text.push('"');
                     }
-                    _ => return Err("a dict has a key that is no text, which JSON cannot have"),
+                    _ => return Err("a dict has a key that is not a text, which JSON cannot represent"),
                 }
                 text.push(':');
                 add(text, value)?;

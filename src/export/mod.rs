@@ -1,4 +1,4 @@
-//! Snapshots in the formats of other tools.
+//! Writes snapshots in the formats of other tools.
 
 #![forbid(unsafe_code)]
 
@@ -21,21 +21,20 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Format {
-    /// A line for each event, under a heading: with the call that requested the memory, as
-    /// [`ShownFrames::identifying`](crate::analysis::ShownFrames::identifying) has it first, and the number of
-    /// the stack.
+    /// A line for each event, under a heading, with the call that requested the memory (the first of
+    /// [`ShownFrames::identifying`](crate::analysis::ShownFrames::identifying)) and the number of the stack.
     Csv,
-    /// As [`Format::Csv`], with all frames of each event's stack. Of a million events that are gigabytes.
+    /// [`Format::Csv`] with all frames of each event's stack. A million events make gigabytes.
     CsvStacks,
-    /// `outermost;…;innermost bytes` for what is in use at the end, as flame graph tools read it.
+    /// `outermost;…;innermost bytes` for the blocks in use at the end, for flame graph tools.
     Folded,
     /// Chrome's trace events as JSON, which ui.perfetto.dev and chrome://tracing open: active and
     /// reserved bytes as counters, blocks and scopes as slices.
     Perfetto,
-    /// PyTorch's dictionaries, as the current viewer loads them: what `serde_json` writes of a [`Snapshot`]
-    /// (save the form of exponents), in an eighth of the time.
+    /// PyTorch's dictionaries, which the current viewer loads. The text is that of `serde_json` for a
+    /// [`Snapshot`], except for the form of exponents; it takes an eighth of the time.
     Json,
-    /// A protobuf profile, not compressed, for `go tool pprof`: what was allocated and what is in use.
+    /// A protobuf profile, not compressed, for `go tool pprof`: allocated memory and memory in use.
     Pprof,
 }
 
@@ -50,8 +49,8 @@ pub enum Format {
 /// ```
 ///
 /// # Errors
-/// The first error of the sink. [`InvalidData`](io::ErrorKind::InvalidData) if something that is no part of the
-/// format cannot be in JSON: a dictionary whose keys are no texts or numbers.
+/// The first error of the sink. [`InvalidData`](io::ErrorKind::InvalidData) if JSON cannot represent the
+/// value of an unknown key: a dictionary whose keys are neither texts nor numbers.
 pub fn convert(snapshot: &Snapshot, format: Format, sink: &mut impl io::Write) -> io::Result<()> {
     match format {
         Format::Csv => csv::write(snapshot, false, sink),
@@ -63,7 +62,7 @@ pub fn convert(snapshot: &Snapshot, format: Format, sink: &mut impl io::Write) -
     }
 }
 
-/// Every block in use at the end: its stack and its requested bytes.
+/// The stack and the requested bytes of every block in use at the end.
 fn in_use(snapshot: &Snapshot) -> impl Iterator<Item = (Option<StackIndex>, u64)> {
     let blocks = snapshot.segments.iter().flat_map(active_blocks);
     blocks.map(|block| (block.block.stack, block.block.requested_size))

@@ -1,23 +1,20 @@
 //! Chrome's trace events: a process for each device, counters of its bytes, slices of its blocks and scopes.
 //!
-//! A block is an asynchronous slice from its alloc to its `free_completed`,
-//! named by the function that asked for it. What lived before the history or
-//! after it begins or ends with it. Bytes in use are the requested bytes of
-//! the events.
+//! A block is an asynchronous slice from its alloc to its `free_completed`, named by the function that
+//! requested it. A block in use before or after the history begins or ends with it. Bytes in use are the
+//! requested bytes of the events.
 
 use std::{
     io::{self, Write},
     rc::Rc,
 };
 
-use rustc_hash::FxHashMap;
-
 use super::text::{Out, quoted};
 use crate::{
-    event::{Action, Address},
-    history::active_blocks,
-    rewrite::{at::segments_at, trace::Trace},
-    snapshot::{Block, Segment, Snapshot, StackIndex, StackTable, TraceEntry},
+    analysis::{DeviceHistory, Totals},
+    event::Action,
+    history::{Life, Moment},
+    snapshot::{Snapshot, StackIndex, StackTable, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
@@ -40,14 +37,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     writer.out.finish()
 }
 
-/// A block's slice that is not over.
-#[derive(Clone, Copy)]
-struct Open {
-    slice: u64,
-    stack: Option<StackIndex>,
-}
-
-/// What a stack's slices are called, and where they come from; as JSON.
+/// The name of a stack's slices and the place in the source, as JSON.
 struct Label {
     name: String,
     place: String,
@@ -79,74 +69,68 @@ impl<'a, W: Write> Writer<'a, W> {
             .text(",")
     }
 
-    /// Whether it is worth going on.
+    /// Ends an event; returns whether the sink still takes events.
     fn end_event(&mut self) -> bool {
         self.out.text("}");
         self.out.spill()
     }
 
     fn device(&mut self, device: usize) {
-        let snapshot = self.snapshot;
-        let trace = &snapshot.device_traces[device];
-        let mut shapes = snapshot.shapes.clone();
-        let all = Trace::Of(snapshot, device.into());
-        let start = segments_at(&snapshot.segments, device.into(), all, 0, &mut shapes);
-        if trace.is_empty() && start.is_empty() {
+        let history = DeviceHistory::new(self.snapshot, device.into());
+        if history.entries().is_empty() && history.segments().is_empty() {
             return;
         }
         let name = quoted(&format!("device {device}"));
         let out = self.event("M", device, self.begin_us);
         out.text("\"name\":\"process_name\",\"args\":{\"name\":").text(&name).text("}");
         self.end_event();
-        let mut open = self.open_before(device, &start);
-        let mut reserved: i128 = start.iter().map(|segment| i128::from(segment.total_size)).sum();
-        // Files of PyTorch 2.0 have no sum of requested bytes; the blocks have them.
-        let blocks = start.iter().flat_map(active_blocks);
-        let mut active: i128 = blocks.map(|block| i128::from(block.block.requested_size)).sum();
-        self.counter(device, self.begin_us, active, reserved);
-        for entry in trace {
-            let size = i128::from(entry.size);
-            match entry.action {
-                Some(Action::Alloc) => {
-                    let slice = self.begin(device, entry.time_us, entry.address, entry.size, entry.stack);
-                    open.insert(entry.address, slice);
-                    active += size;
+        // The slice of each life; 0 before it begins and after it ends.
+        let mut slices = vec![0; history.lives().len()];
+        for number in lives_at_start(&history) {
+            slices[number] = self.begin(device, self.begin_us, &history.lives()[number]);
+        }
+        for totals in history.totals() {
+            let Some(index) = totals.moment.entry() else {
+                self.counter(device, self.begin_us, &totals);
+                continue;
+            };
+            let entry = &history.entries()[index];
+            let life =
+                history.life_number(index).map(|number| (&history.lives()[number], &mut slices[number]));
+            match (entry.action, life) {
+                (Some(Action::Alloc), Some((life, slice))) => {
+                    *slice = self.begin(device, entry.time_us, life);
                 }
-                Some(Action::FreeCompleted) => {
-                    if let Some(open) = open.remove(&entry.address) {
-                        self.end(device, entry.time_us, open);
-                    }
-                    active -= size;
+                (Some(Action::FreeCompleted), Some((life, slice))) if *slice != 0 => {
+                    self.end(device, entry.time_us, life, std::mem::take(slice));
                 }
-                Some(Action::SegmentAlloc | Action::SegmentMap) => reserved += size,
-                Some(Action::SegmentFree | Action::SegmentUnmap) => reserved -= size,
-                Some(Action::Oom) => self.oom(device, entry),
-                _ => continue,
+                (Some(Action::Oom), _) => self.oom(device, entry),
+                (Some(Action::FreeRequested | Action::Snapshot | Action::Annotate) | None, _) => continue,
+                _ => {}
             }
-            if !self.counter(device, entry.time_us, active, reserved) {
+            if !self.counter(device, entry.time_us, &totals) {
                 return;
             }
         }
-        let mut rest: Vec<(Address, Open)> = open.into_iter().collect();
-        rest.sort_unstable_by_key(|(address, _)| *address);
-        rest.into_iter().for_each(|(_, open)| self.end(device, self.end_us, open));
+        self.end_rest(device, &history, &slices);
     }
 
-    /// The slices of what lives already.
-    fn open_before(&mut self, device: usize, segments: &[Segment]) -> FxHashMap<Address, Open> {
-        let mut open = FxHashMap::default();
-        for block in segments.iter().flat_map(active_blocks) {
-            let Block { address, requested_size, stack, .. } = block.block;
-            let slice = self.begin(device, self.begin_us, address, requested_size, stack);
-            open.insert(address, slice);
+    /// Ends the slices of blocks without a completion: at the moment that shows that they are free, or at
+    /// the end of the history.
+    fn end_rest(&mut self, device: usize, history: &DeviceHistory<'_>, slices: &[u64]) {
+        let rest = history.lives().iter().zip(slices).filter(|(_, slice)| **slice != 0);
+        let mut rest: Vec<(&Life, u64)> = rest.map(|(life, slice)| (life, *slice)).collect();
+        rest.sort_by_key(|(life, _)| life.address);
+        for (life, slice) in rest {
+            let entry = life.until.entry().and_then(|index| history.entries().get(index));
+            self.end(device, entry.map_or(self.end_us, |entry| entry.time_us), life, slice);
         }
-        open
     }
 
-    fn counter(&mut self, device: usize, time_us: i64, active: i128, reserved: i128) -> bool {
+    fn counter(&mut self, device: usize, time_us: i64, totals: &Totals) -> bool {
         let out = self.event("C", device, time_us);
-        out.text("\"name\":\"bytes\",\"args\":{\"active\":").int(active);
-        out.text(",\"reserved\":").int(reserved).text("}");
+        out.text("\"name\":\"bytes\",\"args\":{\"active\":").int(totals.active_bytes);
+        out.text(",\"reserved\":").int(totals.reserved_bytes).text("}");
         self.end_event()
     }
 
@@ -161,26 +145,20 @@ impl<'a, W: Write> Writer<'a, W> {
         label.clone()
     }
 
-    fn begin(
-        &mut self,
-        device: usize,
-        time_us: i64,
-        address: Address,
-        bytes: u64,
-        stack: Option<StackIndex>,
-    ) -> Open {
+    /// Begins a slice and returns its number.
+    fn begin(&mut self, device: usize, time_us: i64, life: &Life) -> u64 {
         self.n_slices += 1;
-        let (slice, label) = (self.n_slices, self.label(stack));
+        let (slice, label) = (self.n_slices, self.label(life.stack));
         let out = self.event("b", device, time_us);
         out.text("\"cat\":\"block\",\"id\":").int(slice).text(",\"name\":").text(&label.name);
-        out.text(",\"args\":{\"address\":\"").hex(address.0).text("\",\"bytes\":").int(bytes);
-        out.text(",\"from\":").text(&label.place).text("}");
+        out.text(",\"args\":{\"address\":\"").hex(life.address.0).text("\",\"bytes\":");
+        out.int(life.requested_bytes).text(",\"from\":").text(&label.place).text("}");
         self.end_event();
-        Open { slice, stack }
+        slice
     }
 
-    fn end(&mut self, device: usize, time_us: i64, open: Open) {
-        let (slice, label) = (open.slice, self.label(open.stack));
+    fn end(&mut self, device: usize, time_us: i64, life: &Life, slice: u64) {
+        let label = self.label(life.stack);
         let out = self.event("e", device, time_us);
         out.text("\"cat\":\"block\",\"id\":").int(slice).text(",\"name\":").text(&label.name);
         self.end_event();
@@ -193,7 +171,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.end_event();
     }
 
-    /// Scopes may overlap, so that they are asynchronous slices too, one behind the other by name.
+    /// Writes scopes. They may overlap, so they are asynchronous slices too, in one row for each name.
     fn scopes(&mut self) {
         for annotation in &self.snapshot.external_annotations {
             let kind = if &*annotation.stage == "START" { "b" } else { "e" };
@@ -204,4 +182,13 @@ impl<'a, W: Write> Writer<'a, W> {
             self.end_event();
         }
     }
+}
+
+/// The lives of the blocks in use before the first entry, by address.
+fn lives_at_start(history: &DeviceHistory<'_>) -> Vec<usize> {
+    let lives = history.lives();
+    let is_active = |number: &usize| lives[*number].is_active_at(Moment::START);
+    let mut numbers: Vec<usize> = (0..lives.len()).filter(is_active).collect();
+    numbers.sort_by_key(|number| lives[*number].address);
+    numbers
 }

@@ -1,7 +1,7 @@
-//! A profile in the format of pprof's `profile.proto`, with the four values of Go's heap profiles.
+//! Writes a profile in the format of pprof's `profile.proto`, with the four values of Go's heap profiles.
 //!
-//! Written message by message: a sample for each stack, a location for each
-//! frame, a function for each pair of name and file.
+//! There is a sample for each stack, a location for each frame, and a function for each pair of name and
+//! file.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::{
     snapshot::{Snapshot, StackIndex, StackTable},
 };
 
-/// Objects and bytes that were allocated, and those in use at the end.
+/// Objects and bytes that were allocated, then objects and bytes in use at the end.
 type Values = [u64; 4];
 
 const VALUES: [(&str, &str); 4] = [
@@ -79,7 +79,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
     sink.write_all(out.as_bytes())
 }
 
-/// By the number of the stack.
+/// The values of each stack, by its number.
 fn values(snapshot: &Snapshot) -> Vec<Values> {
     let mut all = vec![[0; 4]; snapshot.stacks.len()];
     let mut add = |stack: Option<StackIndex>, first: usize, bytes: u64| {

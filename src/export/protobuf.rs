@@ -1,11 +1,11 @@
-//! The little of the protobuf wire format that a profile needs: varints, and what has a length.
+//! Writes the parts of the protobuf wire format that a profile needs: varints and fields with a length.
 
 /// A message as it grows.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
 impl Message {
-    /// A field of an integer; 0 is what readers assume of a missing one.
+    /// Adds an integer field; 0 is left out, because readers assume it for a missing field.
     pub(super) fn int(&mut self, field: u64, value: u64) {
         if value != 0 {
             varint(&mut self.0, field << 3);
@@ -13,19 +13,19 @@ impl Message {
         }
     }
 
-    /// A field of bytes: a text, or another message.
+    /// Adds a field of bytes: a text or another message.
     pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) {
         varint(&mut self.0, field << 3 | 2);
         varint(&mut self.0, bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// A field of another message.
+    /// Adds a field that is another message.
     pub(super) fn message(&mut self, field: u64, message: &Message) {
         self.bytes(field, &message.0);
     }
 
-    /// A repeated field of integers, one behind the other.
+    /// Adds a packed repeated field of integers.
     pub(super) fn packed(&mut self, field: u64, values: impl IntoIterator<Item = u64>) {
         let mut packed = Vec::new();
         values.into_iter().for_each(|value| varint(&mut packed, value));
@@ -36,13 +36,13 @@ impl Message {
         &self.0
     }
 
-    /// Empty again, for the next one.
+    /// Empties the message for reuse.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Seven bits a byte, the lowest first; the eighth is set if more follow.
+/// Adds an integer: seven bits a byte, the lowest first; the eighth bit is set if more bytes follow.
 fn varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push((value & 0x7f) as u8 | 0x80);

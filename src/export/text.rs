@@ -1,11 +1,11 @@
-//! Texts on their way out: numbers without the formatting machinery, through a buffer of their own.
+//! Buffered text output that formats numbers without `std::fmt`.
 
 use std::io::{self, Write};
 
-/// When the buffer is handed on.
+/// The size in bytes at which the buffer is written.
 const FULL_BYTES: usize = 64 * 1024;
 
-/// A buffer of text in front of a writer. The first error of the writer is kept for the end.
+/// A buffer in front of a writer. The first error is kept; [`Out::finish`] returns it.
 pub(super) struct Out<'a, W> {
     buffer: Vec<u8>,
     sink: &'a mut W,
@@ -28,7 +28,7 @@ impl<'a, W: Write> Out<'a, W> {
         self.text(itoa::Buffer::new().format(int))
     }
 
-    /// As `{:#x}` has it.
+    /// Adds a number in the form `{:#x}`.
     pub(super) fn hex(&mut self, int: u64) -> &mut Self {
         let n_digits = (64 - int.leading_zeros()).div_ceil(4).max(1);
         self.text("0x");
@@ -37,35 +37,35 @@ impl<'a, W: Write> Out<'a, W> {
         self
     }
 
-    /// Hands the buffer on if it is full; returns whether it is worth going on.
+    /// Writes the buffer if it is full; returns false after an error.
     #[inline]
     pub(super) fn spill(&mut self) -> bool {
         if self.buffer.len() >= FULL_BYTES {
-            self.hand_on();
+            self.write_buffer();
         }
         self.error.is_none()
     }
 
-    fn hand_on(&mut self) {
+    fn write_buffer(&mut self) {
         if self.error.is_none() {
             self.error = self.sink.write_all(&self.buffer).err();
         }
         self.buffer.clear();
     }
 
-    /// Keeps an error for the end.
+    /// Keeps an error, unless there is an earlier one.
     pub(super) fn fail(&mut self, error: io::Error) {
         self.error.get_or_insert(error);
     }
 
-    /// Hands on what is left.
+    /// Writes the rest and returns the first error.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.hand_on();
+        self.write_buffer();
         self.error.map_or(Ok(()), Err)
     }
 }
 
-/// A text as JSON has it, in quotes.
+/// A text as a JSON string, in quotes.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

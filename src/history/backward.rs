@@ -1,17 +1,13 @@
-//! The backward walk: a trace undone from the final state, entry by entry from its end.
+//! The backward walk: segment events undone from the final state, entry by entry from the end of a trace.
 //!
-//! [`Backward`] has the segments and the blocks in use at one point, at first those of the
-//! [`FinalState`]. The caller undoes entries from the last to the first:
-//!
-//! - `alloc`: [`Backward::blocks`] loses the block ([`Live::remove`]).
-//! - `free_completed`: the block was there before. [`Backward::block_obstacles`] says what
-//!   contradicts that, then the caller inserts it.
-//! - segment events: [`Backward::undo_segment_event`].
+//! [`final_ranges`] has the ranges of the final segments. The caller undoes entries from the last to the
+//! first with [`undo_segment_event`], and keeps the blocks in use in a [`Live`](super::Live) if it undoes
+//! those too.
 //!
 //! A step that the later entries rule out is an [`Obstacle`]; the caller decides what follows:
 //! `validate` reports it and goes on, `fix` removes it by an event that must have been there and
-//! tries again, or drops the entry, and `analysis` takes what is there.
-//! The functions on segments work on [`Ranges`] alone too, for callers that do not undo blocks.
+//! tries again, or drops the entry, and `analysis` takes what is there. A caller that must look before it
+//! changes anything asks [`segment_obstacle`].
 
 use super::ranges::{RangeValue, Ranges, Span};
 use crate::{
@@ -63,9 +59,11 @@ pub(crate) enum Obstacle {
     Empty,
 }
 
-/// The ranges of a device's final segments, given with their numbers in the file.
+/// The ranges of a device's final segments, given with their numbers in the file. A segment that overlaps
+/// an earlier one is left out.
 pub(crate) fn final_ranges<'s>(
     segments: impl IntoIterator<Item = (usize, &'s Segment)>,
+    joining: Joining,
 ) -> Ranges<DeviceRange> {
     let mut ranges = Ranges::default();
     for (number, segment) in segments {
@@ -74,7 +72,7 @@ pub(crate) fn final_ranges<'s>(
             is_expandable: segment.is_expandable,
             origin: Origin::Segment(number),
         };
-        insert_free(&mut ranges, segment.address, segment.total_size, value, Joining::Joined);
+        insert_free(&mut ranges, segment.address, segment.total_size, value, joining);
     }
     ranges
 }
@@ -105,6 +103,26 @@ pub(crate) fn insert_free<R: RangeValue>(
     true
 }
 
+/// Returns what prevents [`undo_segment_event`], if anything does.
+pub(crate) fn segment_obstacle<R: RangeValue>(ranges: &Ranges<R>, entry: &TraceEntry) -> Option<Obstacle> {
+    let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+    match entry.action {
+        Some(Action::SegmentAlloc) => match ranges.get(start) {
+            Some(span) if span.end == end => None,
+            Some(span) => Some(Obstacle::SegmentResized { end: span.end }),
+            None => Some(Obstacle::SegmentMissing),
+        },
+        Some(Action::SegmentMap) if ranges.covering(start, end).is_none() => Some(Obstacle::RangeMissing),
+        Some(Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap) if end == start => {
+            Some(Obstacle::Empty)
+        }
+        Some(Action::SegmentFree | Action::SegmentUnmap) => {
+            ranges.overlapping(start, end).map(|(by, _)| Obstacle::Overlapped { by })
+        }
+        _ => None,
+    }
+}
+
 /// Undoes a segment event; an entry of another kind changes nothing. `given_back` describes the
 /// range that a `segment_free` or `segment_unmap` took.
 ///
@@ -116,36 +134,17 @@ pub(crate) fn undo_segment_event<R: RangeValue>(
     given_back: R,
     joining: Joining,
 ) -> Result<(), Obstacle> {
-    let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
-    match entry.action {
-        Some(Action::SegmentAlloc) => match ranges.get(start) {
-            Some(span) if span.end == end => {
-                ranges.remove(start);
-                Ok(())
-            }
-            Some(span) => Err(Obstacle::SegmentResized { end: span.end }),
-            None => Err(Obstacle::SegmentMissing),
-        },
-        Some(Action::SegmentMap) => {
-            if ranges.covering(start, end).is_none() {
-                return Err(Obstacle::RangeMissing);
-            }
-            if end == start {
-                return Err(Obstacle::Empty);
-            }
-            ranges.carve(start, end);
-            Ok(())
-        }
-        Some(Action::SegmentFree | Action::SegmentUnmap) => {
-            if end == start {
-                return Err(Obstacle::Empty);
-            }
-            if let Some((by, _)) = ranges.overlapping(start, end) {
-                return Err(Obstacle::Overlapped { by });
-            }
-            insert_free(ranges, start, entry.size, given_back, joining);
-            Ok(())
-        }
-        _ => Ok(()),
+    if let Some(obstacle) = segment_obstacle(ranges, entry) {
+        return Err(obstacle);
     }
+    let start = entry.address;
+    match entry.action {
+        Some(Action::SegmentAlloc) => drop(ranges.remove(start)),
+        Some(Action::SegmentMap) => ranges.carve(start, start.saturating_add(entry.size)),
+        Some(Action::SegmentFree | Action::SegmentUnmap) => {
+            insert_free(ranges, start, entry.size, given_back, joining);
+        }
+        _ => {}
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use rustc_hash::FxHashMap;
 
+use super::ranges::Span;
 use crate::event::Address;
 
 /// The addresses that a walk can meet, numbered in their order.
@@ -60,6 +61,12 @@ const NONE: u32 = u32::MAX;
 pub(crate) trait Extent: Copy {
     /// The first address past it.
     fn end(&self) -> Address;
+}
+
+impl<T: Copy> Extent for Span<T> {
+    fn end(&self) -> Address {
+        self.end
+    }
 }
 
 /// Values by address. The addresses are among those of [`Places`].

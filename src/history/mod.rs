@@ -32,7 +32,7 @@ mod scopes;
 mod trust;
 
 pub(crate) use backward::{
-    DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, undo_segment_event,
+    DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, segment_obstacle, undo_segment_event,
 };
 pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
@@ -42,5 +42,5 @@ pub(crate) use order::{JITTER_US, first_disorder};
 pub(crate) use ranges::{RangeValue, Ranges, Span};
 pub(crate) use reserved::{change, reserved_at_start, reserved_peak};
 pub use scopes::Scopes;
-pub(crate) use scopes::scope_pairs;
+pub(crate) use scopes::{ScopePair, scope_pairs};
 pub use trust::{Confidence, Trust};

@@ -1,4 +1,6 @@
-//! Categories: as soon as one entry has one, the viewer looks for `"unknown"` and throws without it (docs/snapshot-format.md 3.5).
+//! Adds the category `"unknown"`, without which the viewer throws if another entry has a category.
+//!
+//! See `docs/snapshot-format.md` 3.5.
 
 use super::change::Changes;
 use crate::{
@@ -9,8 +11,8 @@ use crate::{
 const CATEGORY: &str = "category";
 const UNKNOWN: &str = "unknown";
 
-/// Names what has no category `"unknown"`, which is how the viewer draws it
-/// anyway; where every entry has one, a marker that draws nothing takes the name.
+/// Gives entries without a category the category `"unknown"`, as which the viewer draws them anyway. If
+/// every entry has a category, adds a marker of that category, which the viewer does not draw.
 pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     let entries = || snapshot.device_traces.iter().flatten();
     let categories: Vec<Option<bool>> = snapshot

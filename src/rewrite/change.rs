@@ -1,16 +1,16 @@
-//! One thing that was done to a snapshot, and how often.
+//! Changes to a snapshot, counted by kind and place.
 
 use std::fmt;
 
-/// What a rewriting changed, for a person to read.
+/// One kind of change to a snapshot, for users to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Change {
-    /// Where: `device_traces[0]`, `segments`, or empty for the whole file.
+    /// The changed part: `device_traces[0]`, `segments`, or empty for the whole file.
     pub place: String,
     /// What was done, in the past tense.
     pub what: &'static str,
-    /// To how many of them.
+    /// How often it was done.
     pub count: usize,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Changes as they are made; the same change of one place is counted.
+/// Collects changes; equal changes of one place are one change with a count.
 #[derive(Debug, Default)]
 pub(super) struct Changes(Vec<Change>);
 

@@ -1,9 +1,9 @@
-//! What is to be inserted into a trace and dropped from it, gathered first and done at once.
+//! Insertions into a trace and deletions from it, collected first and applied at once.
 
 use super::change::Changes;
 use crate::snapshot::TraceEntry;
 
-/// On which side of a gap an entry is inserted: with what was before, or with what comes.
+/// The order of insertions between two entries: those that belong to the entry before come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Side {
     FirstAfter,
@@ -11,13 +11,13 @@ enum Side {
     Before,
 }
 
-/// Edits of one trace, by the numbers that its entries have before any of them.
+/// Edits of one trace. Entries have the numbers that they have before all edits.
 #[derive(Debug)]
 pub(super) struct Edits {
     insertions: Vec<(usize, Side, TraceEntry)>,
     is_dropped: Vec<bool>,
     sizes: Vec<(usize, u64)>,
-    told: Vec<(&'static str, usize)>,
+    counts: Vec<(&'static str, usize)>,
 }
 
 /// An insertion that may still be changed.
@@ -30,26 +30,27 @@ impl Edits {
             insertions: Vec::new(),
             is_dropped: vec![false; n_entries],
             sizes: Vec::new(),
-            told: Vec::new(),
+            counts: Vec::new(),
         }
     }
 
-    /// Inserts in front of the entry of that number, behind earlier such insertions.
+    /// Inserts in front of an entry, behind earlier such insertions.
     pub(super) fn before(&mut self, index: usize, entry: TraceEntry) {
         self.insertions.push((index, Side::Before, entry));
     }
 
-    /// Inserts right behind the entry of that number.
+    /// Inserts right behind an entry.
     pub(super) fn after(&mut self, index: usize, entry: TraceEntry) -> InsertionId {
         self.insertions.push((index + 1, Side::After, entry));
         InsertionId(self.insertions.len() - 1)
     }
 
-    /// Inserts behind the entry of that number, in front of all other insertions there.
+    /// Inserts right behind an entry, in front of all other insertions there.
     pub(super) fn first_after(&mut self, index: usize, entry: TraceEntry) {
         self.insertions.push((index + 1, Side::FirstAfter, entry));
     }
 
+    /// The inserted entry, to be changed.
     pub(super) fn inserted(&mut self, id: InsertionId) -> &mut TraceEntry {
         &mut self.insertions[id.0].2
     }
@@ -68,16 +69,17 @@ impl Edits {
     }
 
     /// Counts a change for the report.
-    pub(super) fn tell(&mut self, what: &'static str) {
-        match self.told.iter_mut().find(|(told, _)| *told == what) {
+    pub(super) fn count(&mut self, what: &'static str) {
+        match self.counts.iter_mut().find(|(counted, _)| *counted == what) {
             Some((_, count)) => *count += 1,
-            None => self.told.push((what, 1)),
+            None => self.counts.push((what, 1)),
         }
     }
 
-    /// Applies the edits, and returns whether there were any. An insertion takes the time of the entry before it.
+    /// Applies the edits and returns whether there were any. An inserted entry has the time of the entry
+    /// before it.
     pub(super) fn apply(mut self, trace: &mut Vec<TraceEntry>, place: &str, changes: &mut Changes) -> bool {
-        for (what, count) in &self.told {
+        for (what, count) in &self.counts {
             changes.add(place, what, *count);
         }
         for (index, size) in &self.sizes {

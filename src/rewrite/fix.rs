@@ -1,39 +1,38 @@
-//! A snapshot on which readers throw becomes one that they open.
+//! Repairs a snapshot on which readers throw.
 
 use super::{
     category,
     change::{Change, Changes},
-    entries, lifecycle,
-    mold::Mold,
-    order, rewind, structure,
+    entries,
+    entry_template::EntryTemplate,
+    lifecycle, order, rewind, structure,
     trace_end::TraceEnd,
 };
 use crate::{history::Places, snapshot::Snapshot};
 
-/// Undoing may show what reading forward cannot, and the other way round. A sound
-/// trace takes one round, a broken one two; more only one that is mere noise.
+/// The backward walk may find what the forward walk cannot, and the other way round. A sound trace takes
+/// one round, a broken one two; only random entries take more.
 const MAX_ROUNDS: usize = 8;
 
-/// A repaired snapshot, and what was done to it.
+/// A repaired snapshot with the list of changes.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fixed {
-    /// What the viewer opens.
+    /// The repaired snapshot.
     pub snapshot: Snapshot,
-    /// Nothing, if nothing had to be done.
+    /// The changes; empty if there was nothing to repair.
     pub changes: Vec<Change>,
 }
 
-/// Repairs what makes PyTorch's viewer throw or draw nothing (docs/snapshot-format.md 3.5).
+/// Repairs what makes PyTorch's viewer throw or draw nothing (`docs/snapshot-format.md` 3.5).
 ///
-/// What is wrong with a file's bytes (the protocol, batches too long, records
-/// used twice, stacks written again and again) is gone as soon as a snapshot
-/// that was read is written again. This is the rest: lists and traces that are
-/// missing, categories without `"unknown"`, the order of a ring that was
-/// resized, and events that are missing, as `skip_actions` leaves them out. The
-/// segments are believed; a trace is completed with the events that must have
-/// been there, at the latest place where they can have been, and loses those
-/// that contradict the segments. A sound snapshot comes back as it was.
+/// Adds missing lists and traces and the category `"unknown"`, sorts the entries of a ring that was
+/// resized, and adds missing events, such as those that `skip_actions` leaves out. The segments are
+/// believed: missing events are added to the trace at the latest possible place, and events that
+/// contradict the segments are dropped. A sound snapshot is returned unchanged.
+///
+/// Defects of a file's bytes (the protocol, batches that are too long, records that are used twice,
+/// repeated stacks) do not need this function; writing the snapshot again removes them.
 ///
 /// ```
 /// use memreel::{rewrite::fix, snapshot::Snapshot};
@@ -64,13 +63,14 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
         &snapshot.shapes,
     );
     order::fix(trace, &end, &snapshot.shapes, &place, changes);
-    let mut mold = Mold::new(&mut snapshot.shapes);
-    // What is put in and taken away is at addresses of the trace or of the segments.
+    let mut template = EntryTemplate::new(&mut snapshot.shapes);
+    // Every edit is at an address of the trace or of the segments.
     let addresses = trace.iter().map(|entry| entry.address);
     let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
-        let is_completed = lifecycle::complete(trace, &places, &end, &mut mold).apply(trace, &place, changes);
-        let is_rewound = rewind::check(trace, &places, &end, &mut mold).apply(trace, &place, changes);
+        let is_completed =
+            lifecycle::complete(trace, &places, &end, &mut template).apply(trace, &place, changes);
+        let is_rewound = rewind::check(trace, &places, &end, &mut template).apply(trace, &place, changes);
         if !is_completed && !is_rewound {
             return;
         }

@@ -1,10 +1,9 @@
-//! Stacks with other frames: fewer, with shorter paths, or without names.
+//! Rewrites stacks: fewer frames, shorter paths, or no names.
 
 use std::{io, ops::Range};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::slim::Slim;
 use crate::{
     analysis::{is_shown, mark},
     event::DeviceId,
@@ -14,22 +13,31 @@ use crate::{
     },
 };
 
-/// A document whose stacks are others. Those that are not in use vanish.
+/// What to leave out of stacks; see the methods of [`Slim`](super::Slim).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct FrameOptions {
+    pub(super) depth: Option<usize>,
+    pub(super) drop_paths: Vec<String>,
+    pub(super) strip_prefixes: Vec<String>,
+    pub(super) anonymise: bool,
+}
+
+/// A source with rewritten stacks. Stacks that are not in use are left out.
 pub(super) struct Reframed<'a> {
     base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
-    /// By the old number.
+    /// The new stacks by the old numbers.
     stacks: Vec<Option<StackIndex>>,
-    /// By the old number; empty where shapes stay.
+    /// The new shapes by the old numbers; empty if shapes do not change.
     shapes: Vec<Option<ShapeId>>,
     uses: UseCounts,
 }
 
 impl<'a> Reframed<'a> {
-    pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, slim: &Slim) -> Reframed<'a> {
+    pub(super) fn new(base: Box<dyn SnapshotSource + 'a>, options: &FrameOptions) -> Reframed<'a> {
         let mut head = base.head().without_traces();
         let old = std::mem::take(&mut head.stacks);
-        let mut rewriting = Rewriting::new(old, slim);
+        let mut rewriting = Rewriting::new(old, options);
         let of_base = base.use_counts();
         for (stack, _) in of_base.stacks() {
             rewriting.stack(stack, &mut head.shapes);
@@ -45,7 +53,7 @@ impl<'a> Reframed<'a> {
         }
         let Rewriting { new, mut names, stacks, block_shapes, .. } = rewriting;
         head.stacks = new;
-        let shapes = if slim.anonymise {
+        let shapes = if options.anonymise {
             let with_history: FxHashSet<ShapeId> = block_shapes.into_values().flatten().collect();
             anonymise_texts(&mut head, &of_base, &mut names, &with_history)
         } else {
@@ -103,12 +111,12 @@ impl SnapshotSource for Reframed<'_> {
 }
 
 struct Rewriting<'a> {
-    slim: &'a Slim,
+    options: &'a FrameOptions,
     old: StackTable,
     new: StackTable,
-    /// Every old frame: not looked at yet, dropped, or the new one.
+    /// By the old frame: `None` until it is first used, then the new frame, or `Some(None)` if it is dropped.
     frames: Vec<Option<Option<FrameIndex>>>,
-    /// Whether an old frame counts in a stack's depth: those that viewers leave out do not.
+    /// Whether an old frame counts in a stack's depth; frames that viewers hide do not.
     counts: Vec<bool>,
     stacks: Vec<Option<StackIndex>>,
     names: Names,
@@ -120,10 +128,10 @@ struct Rewriting<'a> {
 }
 
 impl Rewriting<'_> {
-    fn new(old: StackTable, slim: &Slim) -> Rewriting<'_> {
+    fn new(old: StackTable, options: &FrameOptions) -> Rewriting<'_> {
         let (n_frames, n_stacks) = (old.all_frames().len(), old.len());
         Rewriting {
-            slim,
+            options,
             frames: vec![None; n_frames],
             counts: old.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect(),
             stacks: vec![None; n_stacks],
@@ -148,7 +156,7 @@ impl Rewriting<'_> {
         }
         let mut members = std::mem::take(&mut self.members);
         members.clear();
-        let mut n_left = self.slim.depth.unwrap_or(usize::MAX);
+        let mut n_left = self.options.depth.unwrap_or(usize::MAX);
         for nth in 0..self.old.members(old).len() {
             if n_left == 0 {
                 break;
@@ -169,11 +177,11 @@ impl Rewriting<'_> {
             return done;
         }
         let frame = self.old.frame(old);
-        let is_dropped = self.slim.drop_paths.iter().any(|path| frame.filename.contains(path.as_str()));
+        let is_dropped = self.options.drop_paths.iter().any(|path| frame.filename.contains(path.as_str()));
         let new = (!is_dropped).then(|| {
             let mut frame = frame.clone();
-            self.slim.strip(&mut frame);
-            if self.slim.anonymise {
+            self.options.strip(&mut frame);
+            if self.options.anonymise {
                 self.names.hide(&mut frame, shapes);
             }
             self.new.intern_frame(frame)
@@ -183,7 +191,7 @@ impl Rewriting<'_> {
     }
 }
 
-/// The `history` of a block, in which PyTorch 2.0 wrote its uses with their sizes and stacks.
+/// Rewrites the `history` of a block, in which PyTorch 2.0 wrote its uses with their sizes and stacks.
 impl Rewriting<'_> {
     /// The shape of a block, with other stacks in its `history`.
     fn block_shape(&mut self, old: ShapeId, shapes: &mut Shapes) -> ShapeId {
@@ -204,9 +212,9 @@ impl Rewriting<'_> {
         new.unwrap_or(old)
     }
 
-    /// One use; `None` if it is to be hidden and is not a dictionary.
+    /// Rewrites one use; `None` if names are to be hidden and it is not a dictionary.
     fn one_use(&mut self, one: &Value, shapes: &mut Shapes) -> Option<Value> {
-        let Value::Dict(pairs) = one else { return (!self.slim.anonymise).then(|| one.clone()) };
+        let Value::Dict(pairs) = one else { return (!self.options.anonymise).then(|| one.clone()) };
         let pairs = pairs.iter().filter_map(|(key, value)| {
             let stack = match key.as_text() {
                 Some(name) if &**name == "frames" => stack_from_value(value, &mut self.old, shapes),
@@ -215,7 +223,7 @@ impl Rewriting<'_> {
             if let Some(stack) = stack {
                 return Some((key.clone(), self.frame_list(stack, shapes)));
             }
-            if !self.slim.anonymise {
+            if !self.options.anonymise {
                 return Some((key.clone(), value.clone()));
             }
             Some((key.clone(), hide_value(key.as_text()?, value, &mut self.names)?))
@@ -225,7 +233,7 @@ impl Rewriting<'_> {
 
     /// The frames of an old stack, rewritten, as a list of dictionaries.
     fn frame_list(&mut self, old: StackIndex, shapes: &mut Shapes) -> Value {
-        // Stacks that only a `history` has are new among the old ones.
+        // Reading the stacks of a `history` added them to the old ones.
         self.stacks.resize(self.old.len(), None);
         self.frames.resize(self.old.all_frames().len(), None);
         let n_known = self.counts.len();
@@ -237,8 +245,8 @@ impl Rewriting<'_> {
     }
 }
 
-impl Slim {
-    /// Takes the longest prefix that fits from a path.
+impl FrameOptions {
+    /// Removes the longest prefix that fits from a path.
     fn strip(&self, frame: &mut Frame) {
         let fits =
             self.strip_prefixes.iter().filter_map(|prefix| frame.filename.strip_prefix(prefix.as_str()));
@@ -248,7 +256,7 @@ impl Slim {
     }
 }
 
-/// Numbers in place of names; the same name has the same number.
+/// Replaces names by numbers, the same name by the same number.
 #[derive(Debug, Default)]
 struct Names {
     functions: FxHashMap<Text, Text>,
@@ -297,8 +305,8 @@ impl Names {
 /// Texts without information.
 const EMPTY_TEXTS: &[&str] = &["", "N/A", "unknown"];
 
-/// Numbers in place of scopes and of all that entries, blocks and segments say beside their fields. Gives
-/// the new shapes by the old ones' numbers.
+/// Replaces scopes, and the texts of unknown keys of entries, blocks and segments, by numbers. Returns the
+/// new shapes by the old numbers.
 fn anonymise_texts(
     snapshot: &mut Snapshot,
     of_entries: &UseCounts,
@@ -315,7 +323,7 @@ fn anonymise_texts(
         let new = match hidden[id.index()] {
             Some(new) => new,
             None => {
-                // These are hidden already.
+                // A `history` is already rewritten.
                 let is_done = |key: &str| key == "history" && with_history.contains(id);
                 let hide = |(key, slot): &(Text, Slot)| match is_done(key) {
                     true => Some((key.clone(), slot.clone())),
@@ -340,7 +348,7 @@ fn anonymise_texts(
     hidden
 }
 
-/// A key with its value hidden: texts become numbers, containers of unknown content go.
+/// Replaces a text by a number; returns `None` for containers of unknown content.
 fn hide_slot(key: &Text, slot: &Slot, names: &mut Names) -> Option<(Text, Slot)> {
     let Slot::Value(value) = slot else { return Some((key.clone(), slot.clone())) };
     Some((key.clone(), Slot::Value(hide_value(key, value, names)?)))

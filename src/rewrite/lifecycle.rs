@@ -1,16 +1,16 @@
-//! The lives of blocks and segments, read forward: what was left out of a trace is put back.
+//! The lives of blocks and segments, read forward: the events that a trace lacks are added.
 //!
-//! An event that is impossible where it stands tells which event is missing
-//! (invariants 21, 23 and 25). Ends are put in as late as can be: a block is
-//! live until its memory is used again. A `free_completed` alone comes right
-//! behind its request, as PyTorch writes it.
+//! An event that cannot follow the entries before it shows which event is missing (invariants 21, 23 and
+//! 25). Ends are added as late as possible: a block is live until its memory is used again. A
+//! `free_completed` alone is added right behind its request, as PyTorch writes it.
 
-use rustc_hash::FxHashMap;
-
-use super::{edits::Edits, mold::Mold, trace_end::TraceEnd};
+use super::{edits::Edits, entry_template::EntryTemplate, trace_end::TraceEnd};
 use crate::{
     event::{Action, Address},
-    history::{DeviceRange, FinalBlock, Live, Origin, Places, Ranges, Span},
+    history::{
+        Contradiction, DeviceRange, FinalBlock, Forward, LifeIndex, Live, Origin, Places, Ranges, Span,
+        State, Step,
+    },
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
 };
@@ -22,192 +22,193 @@ const ALLOCATED: &str = "added the alloc that was left out, of a block in use at
 const RESIZED: &str = "gave an event the size that its block has elsewhere";
 const UNMAPPED: &str = "added the segment_free or segment_unmap that was left out";
 
-/// A block in use, as the trace records it.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    end: Address,
-    /// As its first entry has it, which lies far back.
-    size: u64,
-    /// The entry that began it.
-    first: usize,
-    /// The entry that asked to free it.
-    requested: Option<usize>,
-}
-
-/// Puts in what must have happened between the entries of a trace and after them.
+/// Adds the events that must have happened between the entries of a trace and after them.
 pub(super) fn complete(
     trace: &[TraceEntry],
     places: &Places,
     end: &TraceEnd<'_>,
-    mold: &mut Mold<'_>,
+    template: &mut EntryTemplate<'_>,
 ) -> Edits {
-    let mut forward = Forward {
+    let mut completion = Completion {
         trace,
-        mold,
+        template,
         edits: Edits::new(trace.len()),
-        open: Live::new(places),
-        last: FxHashMap::default(),
+        walk: Forward::default(),
+        lives: Vec::new(),
+        live: Live::new(places),
         ranges: Ranges::default(),
     };
-    (0..trace.len()).for_each(|index| forward.step(index));
-    forward.end_blocks(end);
-    forward.end_ranges(end);
-    forward.edits
+    (0..trace.len()).for_each(|index| completion.step(index));
+    completion.end_blocks(end);
+    completion.end_ranges(end);
+    completion.edits
 }
 
-struct Forward<'a, 'b> {
+/// The entries of a life.
+#[derive(Clone, Copy, Debug)]
+struct LifeEntries {
+    first: usize,
+    last: usize,
+    requested: Option<usize>,
+}
+
+struct Completion<'a, 'b> {
     trace: &'a [TraceEntry],
-    mold: &'a mut Mold<'b>,
+    template: &'a mut EntryTemplate<'b>,
     edits: Edits,
-    open: Live<'a, Open>,
-    /// The last entry of every address.
-    last: FxHashMap<Address, usize>,
-    /// What the trace itself got from the device.
+    walk: Forward,
+    /// By the numbers that `walk` gives them.
+    lives: Vec<LifeEntries>,
+    /// The lives of the blocks in use. None of them overlap.
+    live: Live<'a, Span<LifeIndex>>,
+    /// The ranges that the trace itself took from the device.
     ranges: Ranges<DeviceRange>,
 }
 
-impl Forward<'_, '_> {
+impl Completion<'_, '_> {
     fn step(&mut self, index: usize) {
         let entry = self.trace[index];
-        let end = entry.address.saturating_add(entry.size.max(1));
+        let (address, end) = (entry.address, entry.address.saturating_add(entry.size.max(1)));
         match entry.action {
-            Some(Action::Alloc) => {
-                self.close_all(entry.address, end, index);
-                self.begin(index, None);
+            Some(Action::Alloc | Action::SegmentFree | Action::SegmentUnmap) => {
+                self.close_all(address, end, index);
             }
-            Some(Action::FreeRequested) => self.request(index, end),
-            Some(Action::FreeCompleted) => self.finish(index, end),
             Some(Action::SegmentAlloc | Action::SegmentMap) => self.range_begins(index),
-            Some(Action::SegmentFree | Action::SegmentUnmap) => {
-                self.close_all(entry.address, end, index);
-                self.range_ends(entry.address, end);
-            }
             _ => {}
         }
+        match self.walk.step(&entry) {
+            Step::Begin { life, .. } => self.begin(life, index, None),
+            Step::Request { life, began_bytes, is_prior: false } => {
+                self.life(life).requested = Some(index);
+                self.life(life).last = index;
+                self.resize(index, began_bytes);
+            }
+            Step::Request { life, is_prior: true, .. } => {
+                self.close_all(address, end, index);
+                self.begin(life, index, Some(index));
+            }
+            Step::End { life, began_bytes, is_prior: false, was_requested } => {
+                self.live.remove(address);
+                self.life(life).last = index;
+                if !was_requested {
+                    self.add_request(index);
+                }
+                self.resize(index, began_bytes);
+            }
+            Step::End { is_prior: true, .. } => {
+                self.close_all(address, end, index);
+                self.lives.push(LifeEntries { first: index, last: index, requested: None });
+            }
+            Step::Contradiction(Contradiction::CompletionOfFree) => {
+                self.close_all(address, end, index);
+                self.add_request(index);
+                if let Some(spot) = self.walk.spot(address) {
+                    self.life(spot.life).last = index;
+                }
+            }
+            Step::Contradiction(_) => {
+                self.close_all(address, end, index);
+                let life = self.walk.begin(address, entry.size, State::Pending);
+                self.begin(life, index, Some(index));
+            }
+            Step::Other => {}
+        }
+        if let Some(Action::SegmentFree | Action::SegmentUnmap) = entry.action {
+            self.ranges.carve(address, end);
+        }
     }
 
-    fn begin(&mut self, index: usize, requested: Option<usize>) {
+    fn life(&mut self, life: LifeIndex) -> &mut LifeEntries {
+        &mut self.lives[life as usize]
+    }
+
+    fn begin(&mut self, life: LifeIndex, index: usize, requested: Option<usize>) {
         let entry = &self.trace[index];
         let end = entry.address.saturating_add(entry.size.max(1));
-        self.open.insert(entry.address, Open { end, size: entry.size, first: index, requested });
-        self.last.insert(entry.address, index);
-    }
-
-    fn request(&mut self, index: usize, end: Address) {
-        let address = self.trace[index].address;
-        match self.open.get_mut(address) {
-            Some(open) if open.requested.is_none() => {
-                open.requested = Some(index);
-                let size = open.size;
-                self.last.insert(address, index);
-                self.resize(index, size);
-            }
-            _ => {
-                self.close_all(address, end, index);
-                self.begin(index, Some(index));
-            }
-        }
-    }
-
-    fn finish(&mut self, index: usize, end: Address) {
-        let address = self.trace[index].address;
-        match self.open.remove(address) {
-            Some(open) => {
-                if open.requested.is_none() {
-                    self.put_request(index);
-                }
-                self.resize(index, open.size);
-            }
-            None => {
-                self.close_all(address, end, index);
-                if self.last.contains_key(&address) {
-                    self.put_request(index);
-                }
-            }
-        }
-        self.last.insert(address, index);
+        self.live.insert(entry.address, Span { end, value: life });
+        self.lives.push(LifeEntries { first: index, last: index, requested });
     }
 
     /// Gives an event the size that its block began with.
     fn resize(&mut self, index: usize, size: u64) {
         if self.trace[index].size != size {
             self.edits.resize(index, size);
-            self.edits.tell(RESIZED);
+            self.edits.count(RESIZED);
         }
     }
 
-    /// The request of a completion, in front of it.
-    fn put_request(&mut self, index: usize) {
+    /// Adds the request of a completion, in front of it.
+    fn add_request(&mut self, index: usize) {
         let TraceEntry { address, size, .. } = self.trace[index];
-        let entry = self.mold.entry(&self.trace[index], Action::FreeRequested, address, size, None);
+        let entry = self.template.entry(&self.trace[index], Action::FreeRequested, address, size, None);
         self.edits.before(index, entry);
-        self.edits.tell(REQUESTED);
+        self.edits.count(REQUESTED);
     }
 
-    /// Ends what is in use in a range that the entry of that number needs.
+    /// Ends the blocks in use in a range that an entry needs.
     fn close_all(&mut self, start: Address, end: Address, index: usize) {
-        while let Some((address, open)) = self.open.last_below(start, end).map(|(at, open)| (at, *open)) {
-            if open.end <= start {
-                return;
-            }
-            self.open.remove(address);
-            self.close(address, open, Some(index));
+        while let Some((address, block)) = self.live.overlapping(start, end) {
+            self.close(address, block.value, index);
         }
     }
 
-    /// Ends a block in front of an entry, or behind all.
-    fn close(&mut self, address: Address, open: Open, index: Option<usize>) {
-        let pattern = &self.trace[open.first];
-        let mut entry = |action| self.mold.entry(pattern, action, address, pattern.size, None);
+    /// Ends a block in front of an entry, or behind all if `index` is the number of entries.
+    fn close(&mut self, address: Address, life: LifeIndex, index: usize) {
+        self.live.remove(address);
+        self.walk.close(address);
+        let LifeEntries { first, requested, .. } = *self.life(life);
+        let pattern = &self.trace[first];
+        let mut entry = |action| self.template.entry(pattern, action, address, pattern.size, None);
         let completed = entry(Action::FreeCompleted);
-        if let Some(requested) = open.requested {
+        if let Some(requested) = requested {
             self.edits.after(requested, completed);
-            self.edits.tell(COMPLETED);
+            self.edits.count(COMPLETED);
             return;
         }
         for entry in [entry(Action::FreeRequested), completed] {
-            self.edits.before(index.unwrap_or(self.trace.len()), entry);
+            self.edits.before(index, entry);
         }
-        self.edits.tell(FREED);
+        self.edits.count(FREED);
     }
 
     /// Brings every address to its state in the segments.
     fn end_blocks(&mut self, end: &TraceEnd<'_>) {
-        let open: Vec<(Address, Open)> = self.open.iter().map(|(address, open)| (address, *open)).collect();
-        for (address, open) in open.iter().copied() {
-            match (open.requested, end.state.state(address)) {
+        let live: Vec<(Address, LifeIndex)> =
+            self.live.iter().map(|(address, block)| (address, block.value)).collect();
+        for (address, life) in live {
+            let LifeEntries { first, requested, .. } = *self.life(life);
+            match (requested, end.state.state(address)) {
                 (None, Some(BlockState::ActiveAllocated))
                 | (Some(_), Some(BlockState::ActivePendingFree)) => {
                     if let Some(size) = end.requested_bytes(address) {
-                        [Some(open.first), open.requested].into_iter().flatten().for_each(|index| {
+                        [Some(first), requested].into_iter().flatten().for_each(|index| {
                             self.resize(index, size);
                         });
                     }
                 }
                 (None, Some(_)) => {
-                    self.push(Action::FreeRequested, &self.trace[open.first].clone(), None);
-                    self.edits.tell(REQUESTED);
+                    self.push(Action::FreeRequested, &self.trace[first].clone(), None);
+                    self.edits.count(REQUESTED);
                 }
-                (_, None) => self.close(address, open, None),
                 (Some(_), Some(_)) => {
-                    self.close(address, open, None);
-                    end.state.block(address).into_iter().for_each(|block| self.append(block, open.first));
+                    self.close(address, life, self.trace.len());
+                    end.state.block(address).into_iter().for_each(|block| self.append(block, first));
                 }
+                (_, None) => self.close(address, life, self.trace.len()),
             }
+            // It is in its final state: a range that ends later ends no block.
+            self.live.remove(address);
         }
         for block in end.state.blocks() {
-            let address = block.block.address;
-            if let Some(last) = self.last.get(&address).filter(|_| self.open.get(address).is_none()) {
-                self.append(block, *last);
+            let free = self.walk.spot(block.block.address).filter(|spot| spot.state == State::Free);
+            if let Some(spot) = free {
+                let last = self.life(spot.life).last;
+                self.append(block, last);
             }
-        }
-        // They are ended: what `end_ranges` closes has none of them left.
-        for (address, _) in open {
-            self.open.remove(address);
         }
     }
 
-    /// The alloc of a block that is in use at the end and free before.
+    /// Adds the alloc of a block that is in use at the end and free before.
     fn append(&mut self, block: &FinalBlock<'_>, pattern: usize) {
         let (block, stream) = (block.block, block.segment.stream);
         let pattern =
@@ -216,11 +217,12 @@ impl Forward<'_, '_> {
         if block.state == Some(BlockState::ActivePendingFree) {
             self.push(Action::FreeRequested, &pattern, None);
         }
-        self.edits.tell(ALLOCATED);
+        self.edits.count(ALLOCATED);
+        self.walk.begin(block.address, block.requested_size, State::Live);
     }
 
     fn push(&mut self, action: Action, pattern: &TraceEntry, stack: Option<StackIndex>) {
-        let entry = self.mold.entry(pattern, action, pattern.address, pattern.size, stack);
+        let entry = self.template.entry(pattern, action, pattern.address, pattern.size, stack);
         self.edits.before(self.trace.len(), entry);
     }
 
@@ -243,21 +245,17 @@ impl Forward<'_, '_> {
         }
     }
 
-    fn range_ends(&mut self, start: Address, end: Address) {
-        self.ranges.carve(start, end);
-    }
-
-    /// The end of a range in front of an entry.
+    /// Ends a range in front of an entry.
     fn unmap(&mut self, start: Address, end: Address, span: Span<DeviceRange>, index: usize) {
         let Origin::Entry(first) = span.value.origin else { return };
         let action = if span.value.is_expandable { Action::SegmentUnmap } else { Action::SegmentFree };
         self.close_all(start, end, index);
-        let entry = self.mold.entry(&self.trace[first], action, start, end - start, None);
+        let entry = self.template.entry(&self.trace[first], action, start, end - start, None);
         self.edits.before(index, entry);
-        self.edits.tell(UNMAPPED);
+        self.edits.count(UNMAPPED);
     }
 
-    /// What the trace got and the segments no longer have went back.
+    /// Ends the ranges that the trace took and the segments do not have.
     fn end_ranges(&mut self, end: &TraceEnd<'_>) {
         let behind = self.trace.len();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {

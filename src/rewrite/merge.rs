@@ -1,4 +1,4 @@
-//! Several snapshots become one, and one becomes several: by device.
+//! Joins several snapshots into one, and divides one into several, by device.
 
 use std::{io, ops::Range};
 
@@ -13,34 +13,44 @@ use crate::{
     },
 };
 
-/// More devices than any menu shows.
+/// Numbers of devices are below this.
 const MAX_DEVICES: usize = 1 << 16;
 
-/// One file of several that become one.
-#[derive(Debug)]
+/// One of the snapshots that [`merge`] joins.
+#[derive(Clone, Debug)]
 pub struct Part<D = Snapshot> {
-    /// What it holds: a [`Snapshot`], or another [`SnapshotSource`].
-    pub snapshot: D,
-    /// Its number among the processes of a run, where that is known.
-    pub rank: Option<usize>,
+    snapshot: D,
+    rank: Option<usize>,
 }
 
-/// Several snapshots in one, each under device numbers of its own.
+impl<D> Part<D> {
+    /// Takes a [`Snapshot`], or another [`SnapshotSource`].
+    #[must_use]
+    pub fn new(snapshot: D) -> Part<D> {
+        Part { snapshot, rank: None }
+    }
+
+    /// Its number among the processes of a run. Default: not known.
+    #[must_use]
+    pub fn rank(self, rank: impl Into<Option<usize>>) -> Part<D> {
+        Part { rank: rank.into(), ..self }
+    }
+}
+
+/// Joins snapshots into one, each with its own device numbers.
 ///
-/// With one device in each file, as the ranks of a training run have, the
-/// device's number is the rank: the viewer's menu of devices then picks the
-/// rank. Without ranks, devices keep their numbers if no two files have the
-/// same, and are numbered in the order of the files if they do. Files of
-/// several devices get as many numbers each as the largest needs. Settings
-/// and unknown keys of the top level are those of the first file that has them.
+/// If each file has one device, as the ranks of a training run do, the rank becomes the number of the
+/// device, so that the viewer's menu of devices picks the rank. Without ranks, devices keep their numbers
+/// if these are distinct, and are numbered in the order of the files otherwise. If files have several
+/// devices, each file gets the count of numbers that the largest needs. Settings and unknown keys of the
+/// top level are those of the first file that has them.
 ///
-/// For files that are too large to be in memory together there is [`Merged`].
+/// [`Merged`] joins files that are too large to be in memory together.
 ///
 /// # Errors
-/// [`is_misuse`](crate::Error::is_misuse) if two files have the same rank, or
-/// the numbers become too large.
+/// [`is_misuse`](crate::Error::is_misuse) if two files have the same rank, or a number is too large.
 pub fn merge(parts: impl IntoIterator<Item = Part>) -> Result<Snapshot> {
-    let Merged { mut head, mut parts, tables, traces } = Merged::of(parts)?;
+    let Merged { mut head, mut parts, tables, traces } = Merged::new(parts)?;
     let trace = |source: Option<(usize, usize)>| {
         let Some((part, device)) = source else { return Vec::new() };
         let mut trace = std::mem::take(&mut parts[part].device_traces[device]);
@@ -51,16 +61,16 @@ pub fn merge(parts: impl IntoIterator<Item = Part>) -> Result<Snapshot> {
     Ok(head)
 }
 
-/// What [`merge`] makes of its parts, without their events: those are handed on as they are looked at.
+/// The result of [`merge`] as a [`SnapshotSource`]: it reads events from its parts at every pass.
 ///
 /// ```
 /// use memreel::{pickle, rewrite::{Merged, Part}, snapshot::Snapshot};
 /// # let files = [0, 1].map(|_| pickle::to_vec(&Snapshot::default()));
 /// let mut parts = Vec::new();
 /// for (rank, bytes) in files.iter().enumerate() {
-///     parts.push(Part { snapshot: pickle::lazy(bytes)?, rank: Some(rank) });
+///     parts.push(Part::new(pickle::lazy(bytes)?).rank(rank));
 /// }
-/// pickle::write(&Merged::of(parts)?, std::io::sink())?;
+/// pickle::write(&Merged::new(parts)?, std::io::sink())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -68,16 +78,16 @@ pub struct Merged<D> {
     head: Snapshot,
     parts: Vec<D>,
     tables: Vec<Tables>,
-    /// Of each device: the part that it is in, and the number that it has there.
+    /// For each device: the part that it is in, and its number there.
     traces: Vec<Option<(usize, usize)>>,
 }
 
 impl<D: SnapshotSource> Merged<D> {
-    /// Joins all but the events.
+    /// Joins everything but the events.
     ///
     /// # Errors
-    /// As [`merge`].
-    pub fn of(parts: impl IntoIterator<Item = Part<D>>) -> Result<Merged<D>> {
+    /// The errors of [`merge`].
+    pub fn new(parts: impl IntoIterator<Item = Part<D>>) -> Result<Merged<D>> {
         let parts: Vec<Part<D>> = parts.into_iter().collect();
         let places = places(&parts)?;
         let mut merged =
@@ -99,7 +109,7 @@ impl<D: SnapshotSource> Merged<D> {
     fn add(&mut self, part: D, places: &[(usize, usize)]) {
         let place = |device: DeviceId| {
             let found = places.iter().find(|(from, _)| device.index() == Some(*from));
-            // A scope may have begun on a device without memory: it goes with its file's first.
+            // The scope of a device without memory goes to the first device of its file.
             found.or(places.first()).map_or(device, |(_, to)| (*to).into())
         };
         let (whole, head) = (&mut self.head, part.head());
@@ -186,18 +196,18 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
     }
 }
 
-/// The devices that have events or segments.
-fn devices(document: &impl SnapshotSource) -> Vec<usize> {
+/// The numbers of the devices that have events or segments.
+fn devices(source: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
-        (0..document.n_traces()).filter(|device| document.n_entries((*device).into()) > 0).collect();
-    let segments = &document.head().segments;
+        (0..source.n_traces()).filter(|device| source.n_entries((*device).into()) > 0).collect();
+    let segments = &source.head().segments;
     devices.extend(segments.iter().filter_map(|segment| segment.device.index()));
     devices.sort_unstable();
     devices.dedup();
     devices
 }
 
-/// The new number of every device, by file.
+/// Returns for each file its devices with their new numbers.
 fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>>> {
     let found: Vec<Vec<usize>> = parts.iter().map(|part| devices(&part.snapshot)).collect();
     let stride = found.iter().map(Vec::len).max().unwrap_or(1).max(1);
@@ -215,6 +225,9 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
             ranks
         }
         None if is_apart => {
+            if let Some(device) = all.last().filter(|device| **device >= MAX_DEVICES) {
+                return Err(Error::misuse(format!("the device {device} is too large")));
+            }
             return Ok(found.into_iter().map(|f| f.into_iter().map(|d| (d, d)).collect()).collect());
         }
         None => (0..parts.len()).collect(),
@@ -229,7 +242,7 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
     ranks.into_iter().zip(found).map(place).collect()
 }
 
-/// Numbers of one snapshot's tables in another's.
+/// The numbers of one snapshot's stacks and shapes in another's tables.
 #[derive(Debug)]
 struct Tables {
     stacks: Vec<StackIndex>,
@@ -279,10 +292,11 @@ impl Tables {
     }
 }
 
-/// One snapshot for each device that has events or segments, under its own number.
+/// Divides a snapshot: one for each device that has events or segments, which keeps its number.
 ///
-/// Pinned host memory belongs to no device and goes with the first. Scopes go
-/// with the device that they were opened on. [`merge`] makes one of them again.
+/// Pinned host memory does not belong to a device and goes to the first. Scopes go to the device on which
+/// they were opened. [`merge`] joins the snapshots again. Devices whose number has more than 16 bits are
+/// left out.
 #[must_use]
 pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
     let devices = devices(&snapshot);
@@ -291,30 +305,30 @@ pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
     let mut traces = std::mem::take(&mut snapshot.device_traces);
     let annotations = std::mem::take(&mut snapshot.external_annotations);
     let first = devices.first().copied();
+    let devices = devices.into_iter().filter_map(|device| u16::try_from(device).ok());
     devices
-        .into_iter()
-        .filter_map(|device| {
-            let is_own = |of: DeviceId| of.index() == Some(device);
+        .map(|number| {
+            let device = usize::from(number);
             let is_first = Some(device) == first;
-            let host = |list: &mut Vec<_>| if is_first { std::mem::take(list) } else { Vec::new() };
+            let of_device = segments.iter().filter(|segment| segment.device == number.into());
             let mut part = Snapshot {
-                segments: segments.iter().filter(|segment| is_own(segment.device)).cloned().collect(),
+                segments: of_device.cloned().collect(),
                 device_traces: vec![Vec::new(); n_traces.max(device + 1)],
-                host_segments: host(&mut snapshot.host_segments),
-                host_traces: Vec::new(),
                 external_annotations: own_annotations(&annotations, device, is_first, n_traces),
                 stacks: snapshot.stacks.clone(),
                 shapes: snapshot.shapes.clone(),
                 shape: snapshot.shape.clone(),
                 top_level: snapshot.top_level,
+                ..Snapshot::default()
             };
             if is_first {
+                part.host_segments = std::mem::take(&mut snapshot.host_segments);
                 part.host_traces = std::mem::take(&mut snapshot.host_traces);
             }
             if let Some(trace) = traces.get_mut(device) {
                 part.device_traces[device] = std::mem::take(trace);
             }
-            Some((u16::try_from(device).ok()?.into(), part))
+            (number.into(), part)
         })
         .collect()
 }

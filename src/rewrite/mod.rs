@@ -1,35 +1,32 @@
-//! A snapshot becomes another one: repaired, made smaller, divided or joined.
+//! Makes another snapshot of a snapshot: repaired, smaller, divided or joined.
 //!
-//! Everything here works on the model and keeps what it does not mean to
-//! change: key orders, unknown keys, shared stacks. [`fix`] makes of a dump
-//! on which the web viewer throws one that it opens; [`Slim`] leaves out what is
-//! not wanted, and keeps the state right.
+//! All functions work on the model and keep everything else: the order of keys, unknown keys, shared
+//! stacks. [`fix`] repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the
+//! state right. [`merge`] and [`split`] join and divide by device.
 
 #![forbid(unsafe_code)]
 
-pub(crate) mod at;
 mod category;
 mod change;
 mod edits;
 mod entries;
+mod entry_template;
 mod fix;
 mod frames;
 mod lifecycle;
 mod merge;
-mod mold;
+mod min_size;
 mod order;
+mod past_segments;
 mod rewind;
 mod slim;
-mod slimmed;
-mod small;
 mod structure;
-pub(crate) mod trace;
+mod trace;
 mod trace_end;
 mod window;
 
 pub use change::Change;
 pub use fix::{Fixed, fix};
 pub use merge::{Merged, Part, merge, split};
-pub use slim::Slim;
-pub use slimmed::Slimmed;
+pub use slim::{Slim, Slimmed};
 pub use window::Window;

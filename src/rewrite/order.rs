@@ -1,16 +1,17 @@
-//! The order of a trace: a ring whose size was changed writes its parts in the wrong one (docs/snapshot-format.md 2.5).
+//! Sorts the entries of a ring whose size was changed.
+//!
+//! PyTorch writes the parts of such a ring in the wrong order (`docs/snapshot-format.md` 2.5).
 
 use rustc_hash::FxHashMap;
 
 use super::{change::Changes, trace_end::TraceEnd};
 use crate::{
     event::{Action, Address},
-    inventory::BlockState,
+    history::{Contradiction, Forward, State, Step},
     snapshot::{Field, Shapes, TraceEntry},
 };
 
-/// Sorts a trace by its times, if its own order contradicts itself and that of
-/// the times does so less often. Entries of one time keep their order.
+/// Sorts a trace by time if that leaves fewer contradictions. Entries of one time keep their order.
 pub(super) fn fix(
     trace: &mut Vec<TraceEntry>,
     end: &TraceEnd<'_>,
@@ -39,36 +40,24 @@ pub(super) fn fix(
     }
 }
 
-/// How many steps of the addresses are impossible (invariants 21, 23 and 26).
+/// The number of entries that cannot follow the entries before them, and of addresses that cannot end as
+/// they do (invariants 21, 23 and 26).
 fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
-    let mut last: FxHashMap<(bool, Address), &TraceEntry> = FxHashMap::default();
+    let mut walk = Forward::default();
+    let mut segments: FxHashMap<Address, bool> = FxHashMap::default();
     let mut n = 0;
     for entry in trace {
-        let Some(action) = entry.action else { continue };
-        let is_segment = match action {
-            Action::Alloc | Action::FreeRequested | Action::FreeCompleted => false,
-            Action::SegmentAlloc | Action::SegmentFree => true,
-            _ => continue,
-        };
-        let before = last.insert((is_segment, entry.address), entry).and_then(|entry| entry.action);
-        n += usize::from(match before {
-            None => false,
-            Some(Action::FreeRequested) => action != Action::FreeCompleted,
-            Some(Action::Alloc | Action::SegmentAlloc) => Some(action) == before,
-            Some(_) => !matches!(action, Action::Alloc | Action::SegmentAlloc),
-        });
+        let step = walk.step(entry);
+        n += usize::from(step.is_contradiction());
+        if step == Step::Contradiction(Contradiction::RequestOfFree) {
+            walk.begin(entry.address, entry.size, State::Pending);
+        }
+        if let Some(Action::SegmentAlloc | Action::SegmentFree) = entry.action {
+            let is_there = entry.action == Some(Action::SegmentAlloc);
+            n += usize::from(segments.insert(entry.address, is_there) == Some(is_there));
+        }
     }
-    n + last.into_values().filter(|entry| !ends_as(entry, end)).count()
-}
-
-/// Whether an address can end with this event, as the segments are.
-fn ends_as(last: &TraceEntry, end: &TraceEnd<'_>) -> bool {
-    let state = end.state.state(last.address);
-    match last.action {
-        Some(Action::Alloc) => state == Some(BlockState::ActiveAllocated),
-        Some(Action::FreeRequested) => state == Some(BlockState::ActivePendingFree),
-        Some(Action::FreeCompleted) => state.is_none(),
-        Some(Action::SegmentAlloc) => end.ranges.get(last.address).is_some(),
-        _ => end.ranges.get(last.address).is_none(),
-    }
+    let blocks = walk.spots().filter(|(address, spot)| spot.state.as_block() != end.state.state(*address));
+    let segments = segments.iter().filter(|(at, is_there)| end.ranges.get(**at).is_some() != **is_there);
+    n + blocks.count() + segments.count()
 }

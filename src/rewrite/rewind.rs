@@ -1,19 +1,22 @@
-//! The trace undone from its end, as the viewer's state history does it; what would make that throw is put right.
+//! Undoes a trace from its end, as the viewer's state history does, and repairs the steps on which that throws.
 //!
-//! An undone step that cannot be (invariants 25 to 27) meets a block or a
-//! segment whose beginning the trace does not have: it is put in right behind
-//! the step. Where it has one, the trace contradicts itself, and the step goes.
+//! An entry that cannot be undone (invariants 25 to 27) meets a block or a segment that is there later. If
+//! the trace does not have its beginning, the beginning is added right behind the entry. Otherwise the trace
+//! contradicts itself, and the entry is dropped.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     edits::{Edits, InsertionId},
-    mold::Mold,
+    entry_template::EntryTemplate,
     trace_end::TraceEnd,
 };
 use crate::{
     event::{Action, Address},
-    history::{DeviceRange, Live, Origin, Places, Ranges, Span},
+    history::{
+        Contradiction, DeviceRange, Forward, Joining, LifeIndex, Live, Obstacle, Origin, Places, Ranges,
+        Span, State, Step, segment_obstacle, undo_segment_event,
+    },
     inventory::BlockState,
     snapshot::{StackIndex, TraceEntry},
 };
@@ -29,97 +32,130 @@ const SEGMENT_BYTES: u64 = 2 << 20;
 
 /// A block in use at one point.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    end: Address,
-    /// The entry of its alloc, if the trace has it.
-    born: Option<usize>,
-    /// The entry of its request to be freed, unless that is undone.
-    requested: Option<usize>,
+struct LiveBlock {
+    entries: LifeEntries,
     /// The entry of its completion; `None` if it is in use at the end.
     completed: Option<usize>,
     size: u64,
     stack: Option<StackIndex>,
-    /// Whether its free was requested, by the entry above or before the trace begins.
-    is_over: bool,
+    /// Whether its free was requested, by an entry or before the trace begins.
+    is_requested: bool,
 }
 
-/// What the forward reading knows of a completion: its life's other two entries.
+/// The entries of a life before its completion, if the trace has them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Life {
-    born: Option<usize>,
+struct LifeEntries {
+    alloc: Option<usize>,
     requested: Option<usize>,
 }
 
-/// Undoes a trace whose addresses contradict nothing (see `lifecycle`).
-pub(super) fn check(trace: &[TraceEntry], places: &Places, end: &TraceEnd<'_>, mold: &mut Mold<'_>) -> Edits {
-    let births = Births::of(trace);
-    let mut held = Live::new(places);
+impl LifeEntries {
+    /// A life whose alloc is not in the trace.
+    fn requested_by(entry: usize) -> LifeEntries {
+        LifeEntries { alloc: None, requested: Some(entry) }
+    }
+}
+
+/// Undoes a trace in which no entry contradicts an earlier one of its address (see `lifecycle`).
+pub(super) fn check(
+    trace: &[TraceEntry],
+    places: &Places,
+    end: &TraceEnd<'_>,
+    template: &mut EntryTemplate<'_>,
+) -> Edits {
+    let pairs = Pairs::new(trace);
+    let mut live = Live::new(places);
     for block in end.state.blocks() {
         let block = &block.block;
-        let Life { born, requested } = births.open.get(&block.address).copied().unwrap_or_default();
+        let entries = pairs.open_life(block.address);
         let end = block.address.saturating_add(block.size.max(1));
         let (size, stack) = (block.requested_size, block.stack);
-        let is_over = block.state == Some(BlockState::ActivePendingFree);
-        held.insert(block.address, Held { end, born, requested, completed: None, size, stack, is_over });
+        let is_requested = block.state == Some(BlockState::ActivePendingFree);
+        let value = LiveBlock { entries, completed: None, size, stack, is_requested };
+        live.insert(block.address, Span { end, value });
     }
     let edits = Edits::new(trace.len());
-    let synthetic = FxHashMap::default();
-    let mut rewind = Rewind { trace, mold, edits, births, ranges: end.ranges.clone(), held, synthetic };
+    let added = FxHashMap::default();
+    let mut rewind = Rewind { trace, template, edits, pairs, ranges: end.ranges.clone(), live, added };
     (0..trace.len()).rev().for_each(|index| rewind.undo(index));
     rewind.edits
 }
 
-/// Which entries belong to one life.
-#[derive(Debug, Default)]
-struct Births {
-    /// By entry: the life that it completes.
-    completed: Vec<Life>,
-    /// The lives that do not end.
-    open: FxHashMap<Address, Life>,
-    /// The last `segment_alloc` of every address before an entry, by `segment_free`; and at the end.
-    segments: FxHashMap<Address, usize>,
-    segment_of_free: FxHashMap<usize, usize>,
+/// Which entries are of one life, or of one segment.
+#[derive(Debug)]
+struct Pairs {
+    walk: Forward,
+    /// By the numbers that `walk` gives them.
+    lives: Vec<LifeEntries>,
+    /// By entry: the life that it completes; [`LifeIndex::MAX`] for other entries.
+    completed: Vec<LifeIndex>,
+    /// Where segments begin whose `segment_alloc` is in the trace and which are not freed in it.
+    open_segments: FxHashSet<Address>,
+    /// The entries of `segment_free` whose `segment_alloc` is in the trace.
+    paired_frees: FxHashSet<usize>,
 }
 
-impl Births {
-    fn of(trace: &[TraceEntry]) -> Births {
-        let mut births = Births { completed: vec![Life::default(); trace.len()], ..Births::default() };
-        for (index, entry) in trace.iter().enumerate() {
-            let address = entry.address;
-            match entry.action {
-                Some(Action::Alloc) => {
-                    births.open.insert(address, Life { born: Some(index), requested: None });
-                }
-                Some(Action::FreeRequested) => {
-                    births.open.entry(address).or_default().requested = Some(index);
-                }
-                Some(Action::FreeCompleted) => {
-                    births.completed[index] = births.open.remove(&address).unwrap_or_default();
-                }
-                Some(Action::SegmentAlloc) => {
-                    births.segments.insert(address, index);
-                }
-                Some(Action::SegmentFree) => {
-                    if let Some(born) = births.segments.remove(&address) {
-                        births.segment_of_free.insert(index, born);
-                    }
-                }
-                _ => {}
+impl Pairs {
+    fn new(trace: &[TraceEntry]) -> Pairs {
+        let mut pairs = Pairs {
+            walk: Forward::default(),
+            lives: Vec::new(),
+            completed: vec![LifeIndex::MAX; trace.len()],
+            open_segments: FxHashSet::default(),
+            paired_frees: FxHashSet::default(),
+        };
+        trace.iter().enumerate().for_each(|(index, entry)| pairs.step(index, entry));
+        pairs
+    }
+
+    fn step(&mut self, index: usize, entry: &TraceEntry) {
+        match self.walk.step(entry) {
+            Step::Begin { .. } => self.lives.push(LifeEntries { alloc: Some(index), requested: None }),
+            Step::Request { is_prior: true, .. } => self.lives.push(LifeEntries::requested_by(index)),
+            Step::Contradiction(Contradiction::RequestOfFree) => {
+                // `lifecycle` leaves its alloc to this walk.
+                self.walk.begin(entry.address, entry.size, State::Pending);
+                self.lives.push(LifeEntries::requested_by(index));
             }
+            Step::Request { life, .. } => self.lives[life as usize].requested = Some(index),
+            Step::End { life, is_prior, .. } => {
+                if is_prior {
+                    self.lives.push(LifeEntries::default());
+                }
+                self.completed[index] = life;
+            }
+            Step::Contradiction(_) | Step::Other => {}
         }
-        births
+        match entry.action {
+            Some(Action::SegmentAlloc) => drop(self.open_segments.insert(entry.address)),
+            Some(Action::SegmentFree) if self.open_segments.remove(&entry.address) => {
+                self.paired_frees.insert(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// The entries of the life that is not completed at an address.
+    fn open_life(&self, address: Address) -> LifeEntries {
+        let open = self.walk.spot(address).filter(|spot| spot.state != State::Free);
+        open.map(|spot| self.lives[spot.life as usize]).unwrap_or_default()
+    }
+
+    /// The entries of the life that an entry completes.
+    fn completed_life(&self, index: usize) -> LifeEntries {
+        self.lives.get(self.completed[index] as usize).copied().unwrap_or_default()
     }
 }
 
 struct Rewind<'a, 'b> {
     trace: &'a [TraceEntry],
-    mold: &'a mut Mold<'b>,
+    template: &'a mut EntryTemplate<'b>,
     edits: Edits,
-    births: Births,
+    pairs: Pairs,
     ranges: Ranges<DeviceRange>,
-    held: Live<'a, Held>,
-    /// The segments made here, by where they begin.
-    synthetic: FxHashMap<Address, InsertionId>,
+    live: Live<'a, Span<LiveBlock>>,
+    /// The segments added here, by where they begin.
+    added: FxHashMap<Address, InsertionId>,
 }
 
 impl Rewind<'_, '_> {
@@ -127,68 +163,58 @@ impl Rewind<'_, '_> {
         if self.edits.is_dropped(index) {
             return;
         }
-        let entry = self.trace[index];
+        let entry = &self.trace[index];
         match entry.action {
-            Some(Action::Alloc) => {
-                self.held.remove(entry.address);
+            Some(Action::Alloc) => drop(self.live.remove(entry.address)),
+            Some(Action::FreeCompleted) => self.undo_completion(index),
+            Some(Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap) => {
+                self.undo_segment(index)
             }
-            Some(Action::FreeCompleted) => self.revive(index),
-            Some(Action::SegmentAlloc) => self.undo_segment_alloc(index),
-            Some(Action::SegmentMap) => self.undo_segment_map(index),
-            Some(Action::SegmentFree | Action::SegmentUnmap) => self.give_back(index),
             _ => {}
         }
     }
 
-    /// The last block in use that shares a byte with a range.
-    fn held_in(&self, start: Address, end: Address) -> Option<(Address, Held)> {
-        let (address, held) = self.held.last_below(start, end)?;
-        (held.end > start && end > start).then_some((address, *held))
-    }
-
-    /// Makes room for what was in a range before the entry of that number: blocks
-    /// without a beginning begin right behind it. False if one began before.
+    /// Makes room for what was in a range before an entry: blocks that the trace does not allocate are
+    /// allocated right behind it. Returns whether there are no others.
     fn clear(&mut self, start: Address, end: Address, index: usize) -> bool {
         let mut at = end;
-        if self.held_in(start, end).is_none() {
-            return true;
-        }
-        while let Some((address, held)) = self.held_in(start, at) {
-            if held.born.is_some() || held.requested.is_some_and(|requested| requested < index) {
+        while let Some((address, block)) = self.live.overlapping(start, at) {
+            let LifeEntries { alloc, requested } = block.value.entries;
+            if alloc.is_some() || requested.is_some_and(|requested| requested < index) {
                 return false;
             }
             at = address;
         }
-        while let Some((address, held)) = self.held_in(start, end) {
-            self.held.remove(address);
-            let pattern = held.requested.or(held.completed).unwrap_or(index);
-            let pattern = self.trace[pattern];
-            let alloc = self.mold.entry(&pattern, Action::Alloc, address, held.size, held.stack);
+        while let Some((address, Span { value: block, .. })) = self.live.overlapping(start, end) {
+            self.live.remove(address);
+            let requested = block.entries.requested;
+            let pattern = self.trace[requested.or(block.completed).unwrap_or(index)];
+            let alloc = self.template.entry(&pattern, Action::Alloc, address, block.size, block.stack);
             self.edits.after(index, alloc);
-            self.edits.tell(ALLOCATED);
-            // Whoever has a beginning needs a request before its end.
-            if held.requested.is_none() && held.is_over {
-                let request = self.mold.entry(&pattern, Action::FreeRequested, address, held.size, None);
-                self.edits.before(held.completed.unwrap_or(self.trace.len()), request);
+            self.edits.count(ALLOCATED);
+            // A life with an alloc needs a request before its end.
+            if requested.is_none() && block.is_requested {
+                let request = self.template.entry(&pattern, Action::FreeRequested, address, block.size, None);
+                self.edits.before(block.completed.unwrap_or(self.trace.len()), request);
             }
         }
         true
     }
 
-    /// A block that ended here was there before.
-    fn revive(&mut self, index: usize) {
+    /// Undoes `free_completed`: the block was there before.
+    fn undo_completion(&mut self, index: usize) {
         let entry = self.trace[index];
         let end = entry.address.saturating_add(entry.size.max(1));
-        let Life { born, requested } = self.births.completed[index];
-        let completed = Some(index);
-        let held = Held { end, born, requested, completed, size: entry.size, stack: None, is_over: true };
+        let entries = self.pairs.completed_life(index);
         if self.clear(entry.address, end, index) && self.is_inside(entry.address, end, index) {
-            self.held.insert(entry.address, held);
+            let (completed, size) = (Some(index), entry.size);
+            let value = LiveBlock { entries, completed, size, stack: None, is_requested: true };
+            self.live.insert(entry.address, Span { end, value });
             return;
         }
-        for index in [Some(index), born, requested].into_iter().flatten() {
+        for index in [Some(index), entries.alloc, entries.requested].into_iter().flatten() {
             self.edits.drop_entry(index);
-            self.edits.tell(LIFE);
+            self.edits.count(LIFE);
         }
     }
 
@@ -202,8 +228,8 @@ impl Rewind<'_, '_> {
             end.0.checked_next_multiple_of(SEGMENT_BYTES).map_or(end, Address),
         );
         while let Some((other, span)) = self.ranges.overlapping(from, until) {
-            match self.synthetic.get(&other) {
-                // One that was made here before grows: it has no end of its own yet.
+            match self.added.get(&other) {
+                // A segment that was added before grows: its alloc is not added yet.
                 Some(id) if span.value.origin == Origin::Entry(usize::MAX) => {
                     return self.grow(other, span, *id, start, end);
                 }
@@ -212,10 +238,10 @@ impl Rewind<'_, '_> {
                 _ => return false,
             }
         }
-        let segment = self.mold.entry(&self.trace[index], Action::SegmentFree, from, until - from, None);
+        let segment = self.template.entry(&self.trace[index], Action::SegmentFree, from, until - from, None);
         let id = self.edits.after(index, segment);
-        self.edits.tell(SEGMENT_FREED);
-        self.synthetic.insert(from, id);
+        self.edits.count(SEGMENT_FREED);
+        self.added.insert(from, id);
         let (stream, origin) = (self.trace[index].stream, Origin::Entry(usize::MAX));
         let value = DeviceRange { stream, is_expandable: false, origin };
         self.ranges.insert(from, Span { end: until, value });
@@ -238,74 +264,57 @@ impl Rewind<'_, '_> {
         }
         let segment = self.edits.inserted(id);
         (segment.address, segment.size) = (from, until - from);
-        self.synthetic.remove(&at);
-        self.synthetic.insert(from, id);
+        self.added.remove(&at);
+        self.added.insert(from, id);
         self.ranges.insert(from, Span { end: until, ..span });
         true
     }
 
-    fn drop_segment(&mut self, index: usize) {
-        self.edits.drop_entry(index);
-        self.edits.tell(SEGMENT);
-    }
-
-    fn undo_segment_alloc(&mut self, index: usize) {
-        let (start, end) = range(&self.trace[index]);
-        let is_there = self.ranges.get(start).is_some_and(|span| span.end == end);
-        if is_there && self.clear(start, end, index) {
-            self.ranges.remove(start);
-        } else {
-            self.drop_segment(index);
+    /// Undoes a segment event, or drops it if what is left of the trace rules it out.
+    fn undo_segment(&mut self, index: usize) {
+        let entry = self.trace[index];
+        let given_back = DeviceRange {
+            stream: entry.stream,
+            is_expandable: entry.action == Some(Action::SegmentUnmap),
+            origin: Origin::Entry(index),
+        };
+        if !self.can_undo_segment(&entry, index)
+            || undo_segment_event(&mut self.ranges, &entry, given_back, Joining::Joined).is_err()
+        {
+            self.edits.drop_entry(index);
+            self.edits.count(SEGMENT);
         }
     }
 
-    fn undo_segment_map(&mut self, index: usize) {
-        let (start, end) = range(&self.trace[index]);
-        let is_there = end > start && self.ranges.covering(start, end).is_some();
-        if is_there && self.clear(start, end, index) {
-            self.ranges.carve(start, end);
-        } else {
-            self.drop_segment(index);
-        }
-    }
-
-    /// Undoes `segment_free` and `segment_unmap`: the range was there before.
-    fn give_back(&mut self, index: usize) {
-        let (start, end) = range(&self.trace[index]);
-        let is_expandable = self.trace[index].action == Some(Action::SegmentUnmap);
-        while let Some((other, span)) = self.ranges.overlapping(start, end) {
-            if !self.begin_segment(other, span, index) {
-                return self.drop_segment(index);
+    /// Makes room for undoing a segment event, and returns whether that is possible.
+    fn can_undo_segment(&mut self, entry: &TraceEntry, index: usize) -> bool {
+        loop {
+            match segment_obstacle(&self.ranges, entry) {
+                Some(Obstacle::Overlapped { by }) if self.begin_segment(by, index) => {}
+                Some(_) => return false,
+                None => break,
             }
         }
-        if end > start {
-            let (stream, origin) = (self.trace[index].stream, Origin::Entry(index));
-            self.ranges.insert(start, Span { end, value: DeviceRange { stream, is_expandable, origin } });
-        } else {
-            self.drop_segment(index);
-        }
+        let takes = matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
+        !takes || self.clear(entry.address, entry.address.saturating_add(entry.size), index)
     }
 
-    /// A segment whose beginning the trace does not have begins right behind an entry.
-    fn begin_segment(&mut self, start: Address, span: Span<DeviceRange>, index: usize) -> bool {
-        let is_born = match span.value.origin {
-            Origin::Segment(_) => self.births.segments.contains_key(&start),
-            Origin::Entry(entry) => self.births.segment_of_free.contains_key(&entry),
+    /// Begins a segment right behind an entry. Returns whether its beginning is not in the trace.
+    fn begin_segment(&mut self, start: Address, index: usize) -> bool {
+        let Some(span) = self.ranges.get(start) else { return false };
+        let is_paired = match span.value.origin {
+            Origin::Segment(_) => self.pairs.open_segments.contains(&start),
+            Origin::Entry(entry) => self.pairs.paired_frees.contains(&entry),
         };
-        if is_born || span.value.is_expandable || !self.clear(start, span.end, index) {
+        if is_paired || span.value.is_expandable || !self.clear(start, span.end, index) {
             return false;
         }
-        let size = span.end - start;
         let pattern = TraceEntry { stream: span.value.stream, ..self.trace[index] };
-        let segment = self.mold.entry(&pattern, Action::SegmentAlloc, start, size, None);
-        // In front of the allocs that `clear` has put there.
+        let segment = self.template.entry(&pattern, Action::SegmentAlloc, start, span.end - start, None);
+        // In front of the allocs that `clear` added.
         self.edits.first_after(index, segment);
-        self.edits.tell(SEGMENT_ALLOCATED);
+        self.edits.count(SEGMENT_ALLOCATED);
         self.ranges.remove(start);
         true
     }
-}
-
-fn range(entry: &TraceEntry) -> (Address, Address) {
-    (entry.address, entry.address.saturating_add(entry.size))
 }

@@ -1,4 +1,4 @@
-//! What a snapshot must have to be drawn at all: lists, a trace for every device, segments that their blocks fill.
+//! Repairs what a viewer needs to draw anything: lists, traces for all devices, segments that blocks fill.
 
 use super::change::Changes;
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// Beyond this, a device's number is taken for nonsense rather than given a trace.
+/// Segments of devices with this number or a higher one are dropped: every device gets a trace.
 const MAX_DEVICES: i64 = 1 << 16;
 
-/// Puts right the top level and the segments.
+/// Repairs the top level and the segments.
 pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     let fields = [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)];
     if snapshot.top_level == TopLevel::SegmentList {
@@ -44,7 +44,7 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
 }
 
 fn is_placed(segment: &Segment) -> bool {
-    // A bit pattern beyond 63 bits is an address that PyTorch's C++ writer made negative.
+    // PyTorch's C++ writer makes addresses of more than 63 bits negative.
     segment.address < Address(1 << 63)
 }
 
@@ -96,7 +96,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
 
 const ODD_FRAMES: &str = "took away frames that are no list of frames";
 
-/// The shape of a record whose frames were something else than a list of frames.
+/// Returns another shape for a record whose `frames` are not a list of frames, and gives it an empty stack.
 fn without_odd_frames(
     stack: &mut Option<StackIndex>,
     shape: ShapeId,
@@ -111,8 +111,8 @@ fn without_odd_frames(
     Some(shapes.intern(clean))
 }
 
-/// PyTorch's documentation calls `active_pending_free` what its dumps do not
-/// (docs/snapshot-format.md 1.9); the viewer ignores blocks of other states.
+/// Names states as PyTorch's dumps do; its documentation has other names (`docs/snapshot-format.md` 1.9).
+/// The viewer ignores blocks of unknown states.
 fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes) {
     let n_before = segment.blocks.len();
     segment.blocks.retain(|block| block.size > 0);

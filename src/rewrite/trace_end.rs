@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     event::Address,
-    history::{DeviceRange, FinalState, Ranges, final_ranges},
+    history::{DeviceRange, FinalState, Joining, Ranges, final_ranges},
     snapshot::{Segment, Shapes, has_requested_size},
 };
 
@@ -23,7 +23,7 @@ impl<'a> TraceEnd<'a> {
     /// Reads a device's segments, given with their numbers in the file.
     pub(super) fn new(segments: impl Iterator<Item = (usize, &'a Segment)>, shapes: &Shapes) -> TraceEnd<'a> {
         let state = FinalState::new(segments);
-        let ranges = final_ranges(state.segments());
+        let ranges = final_ranges(state.segments(), Joining::Joined);
         let blocks = state.blocks().iter().map(|block| block.block);
         let known = blocks.filter(|block| has_requested_size(shapes.get(block.shape)));
         let requested_bytes = known.map(|block| (block.address, block.requested_size)).collect();

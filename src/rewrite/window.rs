@@ -1,53 +1,53 @@
-//! A piece of the history, with the state that it begins and ends with.
+//! Cuts a window out of the history, with the state at its end.
 
 use std::{cmp::Reverse, io, ops::Range};
 
-use super::{at::segments_at, trace::Trace};
+use super::{past_segments::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    history::scope_pairs,
+    history::{ScopePair, scope_pairs},
     snapshot::{Annotation, Snapshot, SnapshotSource, TraceEntry},
 };
 
-/// Which piece of the history to keep.
+/// A piece of the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Window {
-    /// Events of one device, by their number from 0. Other devices keep what happened at these times.
+    /// Events of one device, by their numbers from 0. Other devices keep their events of the same time.
     Events {
-        /// Whose events are counted; `None` is the device with the most.
+        /// The device whose events are counted; `None` is the device with the most.
         device: Option<DeviceId>,
-        /// Which events.
+        /// The numbers of the events.
         range: Range<usize>,
     },
-    /// Events from a time on and before another, in microseconds since the Unix epoch; in a trace that
-    /// is not in the order of its times, from the first such event to the last.
+    /// Events from one time up to but not including another, in microseconds since the Unix epoch. In a
+    /// trace that is not in the order of its times, from the first such event to the last.
     Time(Range<i64>),
-    /// From the beginning of a scope to its end.
+    /// A scope from its beginning to its end.
     Scope {
-        /// Its name, as `user_metadata` or `external_annotations` have it.
+        /// Its name in `user_metadata` or `external_annotations`.
         name: String,
-        /// Which of the scopes of this name, from 0; `None` is from the first to the last.
+        /// The number of the scope among those of its name, from 0; `None` is from the first to the last.
         nth: Option<usize>,
     },
 }
 
-/// A window of a document: its events, and the segments as they were at its end.
+/// A window of a source: its events, and the segments as they were at its end.
 ///
-/// What lived when it began needs no event: a viewer finds it in the segments
-/// or at its free, as after a ring that wrapped.
-pub(super) struct Cut<'a> {
+/// Blocks that were in use at its beginning need no event: viewers find them in the segments or by their
+/// frees, as after a ring that wrapped.
+pub(super) struct Windowed<'a> {
     base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
-    /// The events that are kept, by device.
+    /// By device, the numbers of the events that are kept.
     ranges: Vec<Range<usize>>,
 }
 
-impl<'a> Cut<'a> {
-    pub(super) fn of(base: Box<dyn SnapshotSource + 'a>, window: &Window) -> Result<Cut<'a>> {
+impl<'a> Windowed<'a> {
+    pub(super) fn new(base: Box<dyn SnapshotSource + 'a>, window: &Window) -> Result<Windowed<'a>> {
         let ranges = ranges(&*base, window)?;
-        let traces = || DeviceId::first(ranges.len()).map(|device| Trace::Of(&*base, device));
+        let traces = || DeviceId::first(ranges.len()).map(|device| Trace::Source(&*base, device));
         let times = traces().zip(&ranges).filter_map(|(trace, range)| times(trace, range));
         let times = times.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
         let mut head = base.head().without_traces();
@@ -63,19 +63,19 @@ impl<'a> Cut<'a> {
             cut_host(&mut head, &times);
             keep_annotations(&mut head.external_annotations, &times);
         }
-        Ok(Cut { base, head, ranges })
+        Ok(Windowed { base, head, ranges })
     }
 }
 
 fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
-    let trace = Trace::Held(&head.host_traces);
+    let trace = Trace::Slice(&head.host_traces);
     let range = between(trace, times);
     head.host_segments = segments_at(&head.host_segments, DeviceId::HOST, trace, range.end, &mut head.shapes);
     head.host_traces.truncate(range.end);
     head.host_traces.drain(..range.start);
 }
 
-impl SnapshotSource for Cut<'_> {
+impl SnapshotSource for Windowed<'_> {
     fn head(&self) -> &Snapshot {
         &self.head
     }
@@ -105,13 +105,13 @@ impl SnapshotSource for Cut<'_> {
     }
 }
 
-/// The times of events, the last one's included.
+/// The times of events, from the first up to and including the last.
 fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
     let last = range.end.checked_sub(1).filter(|last| range.contains(last))?;
     Some(trace.time_us(range.start)?..trace.time_us(last)?.saturating_add(1))
 }
 
-/// The events of these times: from the first that is not before them to the last that is not after.
+/// The numbers of the events of a time, from the first that is not before it to the last that is not after.
 fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
     let (mut number, mut start, mut end) = (0, None, 0);
     trace.each(0..usize::MAX, |entry| {
@@ -127,75 +127,80 @@ fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// The window's events of every device.
-fn ranges(document: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<usize>>> {
-    let devices = DeviceId::first(document.n_traces());
+/// By device, the numbers of the events in a window.
+fn ranges(source: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<usize>>> {
+    let devices = DeviceId::first(source.n_traces());
     match window {
         Window::Time(times) => {
-            Ok(devices.map(|device| between(Trace::Of(document, device), times)).collect())
+            Ok(devices.map(|device| between(Trace::Source(source, device), times)).collect())
         }
         Window::Events { device, range } => {
-            let n_traces = document.n_traces();
-            let length = |device: &DeviceId| (document.n_entries(*device), Reverse(*device));
+            let n_traces = source.n_traces();
+            let length = |device: &DeviceId| (source.n_entries(*device), Reverse(*device));
             let device = device.or_else(|| devices.max_by_key(length)).unwrap_or_default();
             if device.index().is_none_or(|index| index >= n_traces) {
                 let what = format!("there is no device {device}: the file has {n_traces} traces");
                 return Err(Error::misuse(what));
             }
-            Ok(around(document, device, range))
+            Ok(around(source, device, range))
         }
-        Window::Scope { name, nth } => scope(document, name, *nth),
+        Window::Scope { name, nth } => scope(source, name, *nth),
     }
 }
 
-/// These events of a device, and what others did at their times.
-fn around(document: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -> Vec<Range<usize>> {
-    let trace = Trace::Of(document, device);
+/// A range of events of one device, with the events of the other devices at the same time.
+fn around(source: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -> Vec<Range<usize>> {
+    let trace = Trace::Source(source, device);
     let start = range.start.min(trace.len());
     let range = start..range.end.min(trace.len()).max(start);
-    // Without an event it is the state alone, of the time of the next event.
+    // A window without events has the time of the next event.
     let next = || trace.time_us(range.start).unwrap_or(i64::MAX);
     let times = times(trace, &range).unwrap_or_else(|| next()..next());
     let of = |other| match other == device {
         true => range.clone(),
-        false => between(Trace::Of(document, other), &times),
+        false => between(Trace::Source(source, other), &times),
     };
-    DeviceId::first(document.n_traces()).map(of).collect()
+    DeviceId::first(source.n_traces()).map(of).collect()
 }
 
-fn scope(document: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
-    let head = document.head();
-    let spans: Vec<Range<i64>> = scopes(&head.external_annotations)
-        .into_iter()
-        .filter(|(annotation, _)| &*annotation.name == name)
-        .map(|(_, times)| times)
-        .collect();
-    if !spans.is_empty() {
-        let span = match nth {
-            Some(nth) => spans.get(nth).cloned().ok_or_else(|| {
-                Error::misuse(format!("there is no scope {name:?} number {nth}: there are {}", spans.len()))
-            })?,
-            None => spans[0].start..spans.iter().map(|span| span.end).max().unwrap_or_default(),
-        };
-        return ranges(document, &Window::Time(span));
+fn scope(source: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
+    let head = source.head();
+    let annotations = &head.external_annotations;
+    let times = |pair: ScopePair| {
+        let start = &annotations[pair.start?];
+        // A scope without an END does not end.
+        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
+        (&*start.name == name).then_some(start.time_us..end_us)
+    };
+    let times: Vec<Range<i64>> = scope_pairs(annotations).into_iter().filter_map(times).collect();
+    if !times.is_empty() {
+        return ranges(source, &Window::Time(one_scope(&times, name, nth)?));
     }
     let in_scope: Vec<bool> =
         head.shapes.iter().map(|(_, shape)| shape.text("user_metadata") == Some(name)).collect();
-    for device in DeviceId::first(document.n_traces()) {
-        let runs = runs(Trace::Of(document, device), |entry| in_scope[entry.shape.index()]);
-        let Some(last) = runs.last() else { continue };
-        let range = match nth {
-            Some(nth) => runs.get(nth).cloned().ok_or_else(|| {
-                Error::misuse(format!("there is no scope {name:?} number {nth}: there are {}", runs.len()))
-            })?,
-            None => runs[0].start..last.end,
-        };
-        return Ok(around(document, device, &range));
+    for device in DeviceId::first(source.n_traces()) {
+        let runs = runs(Trace::Source(source, device), |entry| in_scope[entry.shape.index()]);
+        if !runs.is_empty() {
+            return Ok(around(source, device, &one_scope(&runs, name, nth)?));
+        }
     }
     Err(Error::misuse(format!("no event is in a scope {name:?}")))
 }
 
-/// Where a condition holds without a break.
+/// Returns the scope of a number, or without one all from the first to the last.
+fn one_scope<T: Copy + Ord>(scopes: &[Range<T>], name: &str, nth: Option<usize>) -> Result<Range<T>> {
+    let found = match nth {
+        Some(nth) => scopes.get(nth).cloned(),
+        None => scopes.iter().cloned().reduce(|all, one| all.start..all.end.max(one.end)),
+    };
+    let n = scopes.len();
+    found.ok_or_else(|| {
+        let nth = nth.unwrap_or_default();
+        Error::misuse(format!("there is no scope {name:?} number {nth}: there are {n}"))
+    })
+}
+
+/// The longest ranges of entries that all meet a condition.
 fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut number = 0;
@@ -211,19 +216,9 @@ fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usiz
     runs
 }
 
-/// Returns every scope that began, in that order, with its times; one without an end lasts.
-fn scopes(annotations: &[Annotation]) -> Vec<(&Annotation, Range<i64>)> {
-    let begun = scope_pairs(annotations).into_iter().filter_map(|pair| {
-        let start = &annotations[pair.start?];
-        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
-        Some((start, start.time_us..end_us))
-    });
-    begun.collect()
-}
-
-/// Keeps the scopes that touch a time, with both their ends.
+/// Keeps the scopes that overlap a time, with their START and END.
 fn keep_annotations(annotations: &mut Vec<Annotation>, times: &Range<i64>) {
-    // What is neither a start nor an end is in no pair; it goes by its own time.
+    // An annotation of another stage is in no pair; its own time decides.
     let mut is_kept: Vec<bool> =
         annotations.iter().map(|annotation| annotation.time_us >= times.start).collect();
     for pair in scope_pairs(annotations) {

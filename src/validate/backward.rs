@@ -41,7 +41,7 @@ pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut 
         trace,
         report,
         // It leaves out a segment that overlaps another, which rule 11 reports.
-        ranges: final_ranges(end.segments()),
+        ranges: final_ranges(end.segments(), Joining::Joined),
         held: Live::new(&places),
         held_bytes: 0,
         n_unrounded: 0,

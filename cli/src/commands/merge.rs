@@ -53,10 +53,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let mut parts = Vec::new();
     for ((file, source), rank) in options.files.iter().zip(&sources).zip(ranks) {
         let snapshot = source.lazy().map_err(|failure| of_file(file, failure))?;
-        parts.push(Part { snapshot, rank });
+        parts.push(Part::new(snapshot).rank(rank));
     }
     let n_files = parts.len();
-    let whole = Merged::of(parts)?;
+    let whole = Merged::new(parts)?;
     let written = options.output.save(&whole, "merged.pickle", out)?;
     if options.output.is_stdout() {
         return Ok(Exit::Fine);

@@ -143,15 +143,15 @@ fn slim_file(
     options: &Options,
     out: &mut impl Write,
 ) -> Result<Exit, Failure> {
-    let slim = options.slim(before);
-    if let Some(Window::Time(times)) = &slim.window
+    let window = options.window(before);
+    if let Some(Window::Time(times)) = &window
         && times.start > times.end
     {
         return Err(Failure::usage("the window of --time ends before it begins"));
     }
     // A scope without events is a valid window.
-    let has_window = matches!(slim.window, Some(Window::Time(_) | Window::Events { .. }));
-    let after = slim.over(before)?;
+    let has_window = matches!(window, Some(Window::Time(_) | Window::Events { .. }));
+    let after = options.slim(window).over(before)?;
     if has_window && after.n_events() == 0 {
         return Err(Failure::usage(format!("the window has no events; {}", span(before))));
     }
@@ -205,15 +205,11 @@ fn span(document: &impl SnapshotSource) -> String {
 }
 
 impl Options {
-    fn slim(&self, document: &impl SnapshotSource) -> Slim {
-        let mut slim = Slim::default();
-        slim.window = self.window(document);
-        slim.min_bytes = self.min_size.unwrap_or(0);
-        slim.depth = self.depth;
-        slim.drop_paths.clone_from(&self.drop_path);
-        slim.strip_prefixes.clone_from(&self.strip_prefix);
-        slim.anonymise = self.anonymise;
-        slim
+    fn slim(&self, window: Option<Window>) -> Slim {
+        let slim = Slim::new().window(window).min_bytes(self.min_size.unwrap_or(0)).depth(self.depth);
+        let slim = self.drop_path.iter().fold(slim, |slim, part| slim.drop_path(part));
+        let slim = self.strip_prefix.iter().fold(slim, |slim, prefix| slim.strip_prefix(prefix));
+        slim.anonymise(self.anonymise)
     }
 
     fn window(&self, document: &impl SnapshotSource) -> Option<Window> {

@@ -172,6 +172,24 @@ fn perfetto_counts_as_the_history_does() {
     }
 }
 
+/// `skip_actions` left out the completions: the second block at the address ends the first.
+#[test]
+fn perfetto_ends_a_block_whose_address_is_allocated_again() {
+    let entry = |action: &str, size: u64, time_us: i64| serde_json::json!({"action": action, "addr": 4096, "size": size, "stream": 0, "time_us": time_us, "frames": []});
+    let trace = [entry("alloc", 1000, 5), entry("free_requested", 1000, 7), entry("alloc", 600, 9)];
+    let snapshot = serde_json::json!({"segments": [], "device_traces": [trace]});
+    let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let counters = events.iter().filter(|event| event["ph"] == "C");
+    let active: Vec<u64> = counters.map(|event| event["args"]["active"].as_u64().unwrap()).collect();
+    assert_eq!(active, [0, 1000, 600]);
+    let slices = events.iter().filter(|event| event["cat"] == "block");
+    let first = slices.filter(|event| event["id"] == 1);
+    let times: Vec<i64> = first.map(|event| event["ts"].as_i64().unwrap()).collect();
+    assert_eq!(times, [0, 2], "it ends at the request");
+}
+
 /// A protobuf message, read by the wire format alone: fields in order, numbers or bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {

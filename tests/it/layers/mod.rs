@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("validate", &["error", "event", "inventory", "finding", "snapshot", "history", "pickle"]),
     ("analysis", &["event", "inventory", "torch", "snapshot", "history"]),
     ("rewrite", &["error", "event", "inventory", "torch", "snapshot", "history", "analysis"]),
-    ("export", &["event", "snapshot", "history", "analysis", "rewrite"]),
+    ("export", &["event", "snapshot", "history", "analysis"]),
     (
         "whatif",
         &["error", "event", "inventory", "torch", "device", "recorder", "allocator", "snapshot", "history"],

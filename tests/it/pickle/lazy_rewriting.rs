@@ -47,11 +47,10 @@ fn assert_counts(document: &dyn SnapshotSource, name: &str) {
 
 /// A random choice of what to leave out.
 fn some_slim(random: &mut Random, snapshot: &Snapshot) -> Slim {
-    let mut slim = Slim::default();
     let longest = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
     let times: Vec<i64> = snapshot.device_traces.iter().flatten().map(|entry| entry.time_us).collect();
     let from = random.below(longest + 1);
-    slim.window = match random.below(5) {
+    let window = match random.below(5) {
         0 => Some(Window::Events { device: None, range: from..from + random.below(longest + 1) }),
         1 if !times.is_empty() => {
             let [one, other] = [0; 2].map(|_| times[random.below(times.len())]);
@@ -60,12 +59,17 @@ fn some_slim(random: &mut Random, snapshot: &Snapshot) -> Slim {
         2 => Some(Window::Scope { name: "forward".into(), nth: [None, Some(0)][random.below(2)] }),
         _ => None,
     };
-    slim.min_bytes = [0, 0, 1000, 1_000_000][random.below(4)];
-    slim.depth = [None, None, Some(0), Some(3)][random.below(4)];
-    slim.drop_paths = [vec![], vec!["/torch/".to_owned(), ".cpp".to_owned()]][random.below(2)].clone();
-    slim.strip_prefixes = [vec![], vec!["/usr".to_owned(), "/".to_owned()]][random.below(2)].clone();
-    slim.anonymise = random.below(3) == 0;
-    slim
+    let mut slim = Slim::new()
+        .window(window)
+        .min_bytes([0, 0, 1000, 1_000_000][random.below(4)])
+        .depth([None, None, Some(0), Some(3)][random.below(4)]);
+    if random.below(2) == 1 {
+        slim = slim.drop_path("/torch/").drop_path(".cpp");
+    }
+    if random.below(2) == 1 {
+        slim = slim.strip_prefix("/usr").strip_prefix("/");
+    }
+    slim.anonymise(random.below(3) == 0)
 }
 
 #[test]
@@ -105,11 +109,11 @@ fn merged_files_are_merged_snapshots() {
             let (name, bytes) = &files[random.below(files.len())];
             let rank = [None, Some(3 * nth), Some(7 - nth)][n % 3];
             names.push((name, rank));
-            held.push(Part { snapshot: pickle::from_slice(bytes).unwrap(), rank });
-            streamed.push(Part { snapshot: pickle::lazy(bytes).unwrap(), rank });
+            held.push(Part::new(pickle::from_slice(bytes).unwrap()).rank(rank));
+            streamed.push(Part::new(pickle::lazy(bytes).unwrap()).rank(rank));
         }
         let name = format!("{names:?}");
-        let (held, streamed) = (merge(held).unwrap(), Merged::of(streamed).unwrap());
+        let (held, streamed) = (merge(held).unwrap(), Merged::new(streamed).unwrap());
         assert_counts(&streamed, &name);
         assert!(pickle::to_vec(&streamed) == pickle::to_vec(&held), "{name}");
         n_merged += held.n_events();
@@ -129,9 +133,7 @@ fn a_window_of_times_out_of_order_goes_from_the_first_to_the_last() {
     for (times, expected) in
         [(15..31, &[20, 15, 40, 30, 25][..]), (0..11, &[10]), (55..99, &[60, 50]), (90..99, &[])]
     {
-        let mut slim = Slim::default();
-        slim.window = Some(Window::Time(times.clone()));
-        let cut = slim.apply(whole.clone()).unwrap();
+        let cut = Slim::new().window(Window::Time(times.clone())).apply(whole.clone()).unwrap();
         let kept: Vec<i64> = cut.device_traces[0].iter().map(|entry| entry.time_us).collect();
         assert_eq!(kept, expected, "{times:?}");
     }

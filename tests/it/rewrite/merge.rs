@@ -1,7 +1,7 @@
 //! `rewrite::merge` and `rewrite::split`: ranks become devices, and devices files.
 
 use memreel::{
-    Snapshot,
+    DeviceId, Snapshot,
     rewrite::{Part, merge, split},
     validate::{Severity, validate},
 };
@@ -24,7 +24,7 @@ fn ranks(n: u64) -> Vec<Snapshot> {
 
 fn parts(snapshots: &[Snapshot], ranks: &[Option<usize>]) -> Vec<Part> {
     let parts = snapshots.iter().cloned().zip(ranks);
-    parts.map(|(snapshot, rank)| Part { snapshot, rank: *rank }).collect()
+    parts.map(|(snapshot, rank)| Part::new(snapshot).rank(*rank)).collect()
 }
 
 fn errors(snapshot: &Snapshot) -> usize {
@@ -76,7 +76,7 @@ fn what_was_split_and_merged_is_as_before() {
             assert!(device(part, number) == device(&whole, number));
             assert_eq!(part.n_events(), whole.device_traces[number].len());
         }
-        let again = merge(parts.into_iter().map(|(_, snapshot)| Part { snapshot, rank: None })).unwrap();
+        let again = merge(parts.into_iter().map(|(_, snapshot)| Part::new(snapshot))).unwrap();
         for number in 0..2 {
             assert!(device(&again, number) == device(&whole, number), "seed {seed}");
         }
@@ -89,6 +89,17 @@ fn the_same_rank_twice_is_refused() {
     let error = merge(parts(&ranks(2), &[Some(1), Some(1)])).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("two files have the rank 1"), "{error}");
     assert!(merge(parts(&ranks(1), &[Some(1 << 40)])).unwrap_err().to_string().contains("too large"));
+}
+
+/// No list is made with an element for each device up to that number.
+#[test]
+fn a_device_number_in_the_billions_is_refused_or_left_out() {
+    let mut whole = recorded(1, 100);
+    whole.segments[0].device = DeviceId(2_000_000_000);
+    let parts = split(whole.clone());
+    assert_eq!(parts.iter().map(|(device, _)| device.0).collect::<Vec<_>>(), [0, 1]);
+    let error = merge([Part::new(whole)]).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("the device 2000000000 is too large"), "{error}");
 }
 
 #[test]

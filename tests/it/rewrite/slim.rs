@@ -107,9 +107,7 @@ fn errors(snapshot: &Snapshot) -> Vec<String> {
 }
 
 fn window(range: Range<usize>) -> Slim {
-    let mut slim = Slim::default();
-    slim.window = Some(Window::Events { device: Some(DeviceId(0)), range });
-    slim
+    Slim::new().window(Window::Events { device: Some(DeviceId(0)), range })
 }
 
 #[test]
@@ -180,8 +178,7 @@ fn a_window_of_time_is_that_of_its_events_on_every_device() {
     for trace in &mut whole.device_traces {
         (0..).zip(trace).for_each(|(time, entry)| entry.time_us = 1000 + 10 * time);
     }
-    let mut slim = Slim::default();
-    slim.window = Some(Window::Time(1100..1205));
+    let slim = Slim::new().window(Window::Time(1100..1205));
     let cut = slim.apply(whole.clone()).unwrap();
     for device in 0..2 {
         let end = whole.device_traces[device].len().min(21);
@@ -196,8 +193,7 @@ fn a_scope_is_from_its_first_event_to_its_last() {
     let scope = |entry: &TraceEntry| whole.user_metadata(entry) == "forward";
     let trace = &whole.device_traces[0];
     let (first, last) = (trace.iter().position(scope).unwrap(), trace.iter().rposition(scope).unwrap());
-    let mut slim = Slim::default();
-    slim.window = Some(Window::Scope { name: "forward".into(), nth: None });
+    let slim = Slim::new().window(Window::Scope { name: "forward".into(), nth: None });
     // Without annotations the entries themselves tell.
     let mut plain = whole.clone();
     plain.external_annotations.clear();
@@ -205,7 +201,7 @@ fn a_scope_is_from_its_first_event_to_its_last() {
     assert_eq!(cut.device_traces[0], trace[first..=last]);
     let cut = slim.apply(whole.clone()).unwrap();
     assert!(cut.device_traces[0].iter().any(scope) && cut.device_traces[0].len() < trace.len());
-    slim.window = Some(Window::Scope { name: "nothing".into(), nth: None });
+    let slim = Slim::new().window(Window::Scope { name: "nothing".into(), nth: None });
     assert!(slim.apply(whole).unwrap_err().is_misuse());
 }
 
@@ -213,8 +209,7 @@ fn a_scope_is_from_its_first_event_to_its_last() {
 fn small_blocks_go_with_all_their_events() {
     for seed in 0..60 {
         let whole = recorded(seed, 250);
-        let mut slim = Slim::default();
-        slim.min_bytes = 100_000;
+        let slim = Slim::new().min_bytes(100_000);
         let cut = slim.apply(whole.clone()).unwrap();
         assert_eq!(errors(&cut), [""; 0], "seed {seed}");
         for device in 0..2 {
@@ -240,9 +235,7 @@ fn with_frames() -> Snapshot {
 #[test]
 fn frames_go_by_depth_and_by_path() {
     let whole = with_frames();
-    let mut slim = Slim::default();
-    slim.depth = Some(3);
-    slim.drop_paths = vec!["/torch/".into()];
+    let slim = Slim::new().depth(3).drop_path("/torch/");
     let cut = slim.apply(whole.clone()).unwrap();
     for (entry, original) in cut.device_traces[0].iter().zip(&whole.device_traces[0]) {
         let mut n_left = 3;
@@ -267,8 +260,7 @@ fn prefixes_are_stripped_the_longest_first() {
         whole.stacks.all_frames().map(|frame| frame.filename.clone()).find(|path| path.starts_with('/'));
     let path = path.unwrap();
     let (folder, name) = path.rsplit_once('/').unwrap();
-    let mut slim = Slim::default();
-    slim.strip_prefixes = vec!["/".into(), folder.into()];
+    let slim = Slim::new().strip_prefix("/").strip_prefix(folder);
     let cut = slim.apply(whole).unwrap();
     assert!(cut.stacks.all_frames().any(|frame| &*frame.filename == name));
     assert!(cut.stacks.all_frames().all(|frame| !frame.filename.starts_with('/')));
@@ -283,8 +275,7 @@ fn nothing_that_was_named_is_left() {
     json["external_annotations"] = json!([{"stage": "START", "name": "secret", "device": 0, "time_us": 1}]);
     json["secret"] = json!("secret");
     whole = serde_json::from_value(json).unwrap();
-    let mut slim = Slim::default();
-    slim.anonymise = true;
+    let slim = Slim::new().anonymise(true);
     let cut = slim.apply(whole.clone()).unwrap();
     let text = serde_json::to_string(&cut).unwrap();
     assert!(!text.contains("secret"));
@@ -304,8 +295,7 @@ fn stacks_without_names_are_as_readable() {
     for name in ["transformer_all_stacks", "resnet18_python_stacks"] {
         let path = format!("{}/fixtures/torch-2.11/snapshots/{name}.pickle", env!("CARGO_MANIFEST_DIR"));
         let whole = pickle::load(path).unwrap();
-        let mut slim = Slim::default();
-        slim.anonymise = true;
+        let slim = Slim::new().anonymise(true);
         let cut = slim.apply(whole.clone()).unwrap();
         let [before, after] = [&whole, &cut].map(|snapshot| {
             let shown = ShownFrames::new(snapshot);
@@ -315,7 +305,7 @@ fn stacks_without_names_are_as_readable() {
         let (before, after): (Vec<[usize; 2]>, Vec<[usize; 2]>) = (before, after);
         assert_eq!(before, after, "{name}");
         assert!(before.iter().any(|[shown, _]| *shown > 0), "{name}");
-        slim.depth = Some(3);
+        let slim = slim.depth(3);
         let cut = slim.apply(whole.clone()).unwrap();
         let shown = ShownFrames::new(&cut);
         let stacks = cut.device_traces[0].iter().filter_map(|entry| entry.stack);
@@ -328,15 +318,13 @@ fn stacks_without_names_are_as_readable() {
 #[test]
 fn what_is_not_asked_for_stays() {
     let whole = with_frames();
-    let same = Slim::default().apply(whole.clone()).unwrap();
+    let same = Slim::new().apply(whole.clone()).unwrap();
     assert_eq!(serde_json::to_value(&same).unwrap(), serde_json::to_value(&whole).unwrap());
 }
 
 /// A file of PyTorch 2.0, whose blocks have `history` in place of `requested_size` and `frames`, after slimming.
-fn of_torch_2_0(change: impl FnOnce(&mut Slim)) -> Vec<serde_json::Value> {
+fn of_torch_2_0(slim: &Slim) -> Vec<serde_json::Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/synthetic/torch-2.0.pickle");
-    let mut slim = Slim::default();
-    change(&mut slim);
     let slimmed = slim.apply(pickle::load(path).unwrap()).unwrap();
     let written = pickle::from_slice(&pickle::to_vec(&slimmed)).unwrap();
     let json = serde_json::to_value(&written).unwrap();
@@ -346,7 +334,7 @@ fn of_torch_2_0(change: impl FnOnce(&mut Slim)) -> Vec<serde_json::Value> {
 
 #[test]
 fn blocks_of_torch_2_0_have_the_size_of_their_history() {
-    let blocks = of_torch_2_0(|slim| slim.min_bytes = 1 << 20);
+    let blocks = of_torch_2_0(&Slim::new().min_bytes(1 << 20));
     let active: Vec<_> = blocks.iter().filter(|block| block["state"] != "inactive").collect();
     assert_eq!(active.len(), 1, "{blocks:?}");
     assert_eq!(active[0]["history"][0]["real_size"], 20 << 20);
@@ -362,16 +350,16 @@ fn stacks_in_the_history_of_torch_2_0_are_slimmed_too() {
     let sizes = |blocks: &[serde_json::Value]| -> Vec<serde_json::Value> {
         blocks.iter().filter_map(|block| block.pointer("/history/0/real_size").cloned()).collect()
     };
-    let whole = of_torch_2_0(|_| {});
+    let whole = of_torch_2_0(&Slim::new());
     let of_main = |name: &&String| name.contains("/app/main.py");
     assert_eq!(names(&whole).iter().filter(of_main).count(), 2, "{:?}", names(&whole));
-    let short = of_torch_2_0(|slim| slim.depth = Some(1));
+    let short = of_torch_2_0(&Slim::new().depth(1));
     assert_eq!(names(&short), ["/app/forward.py:forward"; 2]);
-    let dropped = of_torch_2_0(|slim| slim.drop_paths = vec!["forward".into()]);
+    let dropped = of_torch_2_0(&Slim::new().drop_path("forward"));
     assert_eq!(names(&dropped), ["/app/main.py:main"; 2]);
-    let stripped = of_torch_2_0(|slim| slim.strip_prefixes = vec!["/app".into()]);
+    let stripped = of_torch_2_0(&Slim::new().strip_prefix("/app"));
     assert_eq!(names(&stripped)[0], "forward.py:forward");
-    let hidden = of_torch_2_0(|slim| slim.anonymise = true);
+    let hidden = of_torch_2_0(&Slim::new().anonymise(true));
     assert_eq!(names(&hidden).len(), names(&whole).len());
     assert!(names(&hidden).iter().all(|name| !name.contains("main") && !name.contains("forward")));
     for blocks in [&short, &dropped, &stripped, &hidden] {

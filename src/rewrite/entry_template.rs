@@ -1,4 +1,4 @@
-//! Entries that were never recorded, in the keys of those that were.
+//! Makes entries that were not recorded, with the keys of recorded ones.
 
 use rustc_hash::FxHashMap;
 
@@ -7,23 +7,23 @@ use crate::{
     snapshot::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
 };
 
-/// Keys that belong to one event alone and must not be repeated in another.
+/// Keys that describe one event and must not be copied to another.
 const OF_ONE_EVENT: &[&str] = &["frames", "forward_frames", "internal_metadata", "category"];
 
-/// Makes entries after the pattern of others.
+/// Makes entries like given ones.
 #[derive(Debug)]
-pub(super) struct Mold<'a> {
+pub(super) struct EntryTemplate<'a> {
     shapes: &'a mut Shapes,
     bare: FxHashMap<(ShapeId, bool), ShapeId>,
 }
 
-impl<'a> Mold<'a> {
-    pub(super) fn new(shapes: &'a mut Shapes) -> Mold<'a> {
-        Mold { shapes, bare: FxHashMap::default() }
+impl<'a> EntryTemplate<'a> {
+    pub(super) fn new(shapes: &'a mut Shapes) -> EntryTemplate<'a> {
+        EntryTemplate { shapes, bare: FxHashMap::default() }
     }
 
-    /// An entry with the stream, the scope and the keys of `pattern`, and with a
-    /// stack only if one is given.
+    /// Makes an entry with the stream, the scope and the keys of `pattern`. It has a stack if `stack` is
+    /// given.
     pub(super) fn entry(
         &mut self,
         pattern: &TraceEntry,
