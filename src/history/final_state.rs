@@ -75,12 +75,19 @@ pub(crate) fn segments_of(
 /// The blocks of a segment with their addresses.
 ///
 /// As viewers place them, blocks follow each other from the segment's address on
-/// (`docs/snapshot-format.md` 3.2). Where their sizes do not add up to the segment's, or the first
-/// does not begin with it, the address that a block has itself is the better guess.
+/// (`docs/snapshot-format.md` 3.2). The address that a block has itself is the better guess where their
+/// sizes do not add up to the segment's, or where only the segment's address is wrong: the first block
+/// does not begin with the segment, and the second follows the first.
 pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (Address, &Block)> {
     let sum = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
-    let begins = segment.blocks.first().is_none_or(|first| first.address == segment.address);
-    let is_sound = begins && sum == segment.total_size;
+    let is_elsewhere = match &*segment.blocks {
+        [] => false,
+        [first] => first.address != segment.address,
+        [first, second, ..] => {
+            first.address != segment.address && first.address.saturating_add(first.size) == second.address
+        }
+    };
+    let is_sound = !is_elsewhere && sum == segment.total_size;
     let mut next = segment.address;
     segment.blocks.iter().map(move |block| {
         let address = if is_sound { next } else { block.address };

@@ -282,6 +282,8 @@ mod tests {
         };
         assert_eq!(displaced(last(&[alloc, alloc])), Some(false));
         assert_eq!(displaced(last(&[alloc, complete, alloc])), None);
+        assert!(last(&[alloc, alloc]).is_contradiction() && last(&[request, request]).is_contradiction());
+        assert!(!last(&[alloc, complete, alloc]).is_contradiction());
         assert_eq!(last(&[alloc, Action::Snapshot]), Step::Other);
     }
 

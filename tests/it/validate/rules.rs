@@ -171,6 +171,8 @@ const ROWS: &[Row] = &[
         "E9 W23",
     ),
     ("a block without size", |j| drop(remove(j, "/segments/0/blocks/3", "size")), "E9 W23"),
+    ("a segment elsewhere", |j| set(j, "/segments/0/address", json!(BASE + (64 << 20))), "E10 E26 E27"),
+    ("a first block elsewhere", |j| set(j, "/segments/0/blocks/0/address", json!(BASE + (64 << 20))), "E10"),
     ("a block elsewhere", |j| set(j, "/segments/0/blocks/1/address", json!(BASE + 1536)), "E10"),
     ("overlapping segments", |j| segment(j, 0, BASE + (1 << 20)), "E11"),
     ("the same range on another device", |j| segment(j, 1, BASE), ""),
