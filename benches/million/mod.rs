@@ -8,6 +8,11 @@ use memreel::{
     },
 };
 
+#[path = "../../tests/it/random.rs"]
+mod random;
+
+use random::Random;
+
 /// The number of entries of [`synthetic`].
 pub(crate) const N_EVENTS: usize = 1_000_000;
 const N_FRAMES: u64 = 3_000;
@@ -34,24 +39,24 @@ pub(crate) fn synthetic_of(n_events: usize) -> Snapshot {
     let mut snapshot = Snapshot::default();
     let stacks = make_stacks(&mut snapshot);
     let shapes = EventShapes::new(&mut snapshot);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(1);
     let mut events = Events { trace: Vec::with_capacity(n_events), shapes, time_us: 1_700_000_000_000_000 };
-    let segment_stacks: Vec<_> = (0..N_SEGMENTS).map(|_| random.of(&stacks)).collect();
+    let segment_stacks: Vec<_> = (0..N_SEGMENTS).map(|_| *random.pick(&stacks)).collect();
     for (segment, stack) in (0..).zip(&segment_stacks) {
         events.add(Action::SegmentAlloc, BASE + segment * SEGMENT_BYTES, SEGMENT_BYTES, *stack);
     }
     let mut blocks = Vec::new();
     for slot in 0..N_BLOCKS {
-        let block = (address(slot), BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), random.of(&stacks));
+        let block = (address(slot), BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), *random.pick(&stacks));
         events.add(Action::Alloc, block.0, block.1, block.2);
         blocks.push(block);
     }
     while events.trace.len() + 3 <= n_events {
-        let at = usize::try_from(random.below(N_BLOCKS)).expect("a small number");
-        let free_stack = random.of(&stacks);
+        let at = random.index(N_BLOCKS as usize);
+        let free_stack = *random.pick(&stacks);
         events.add(Action::FreeRequested, blocks[at].0, blocks[at].1, free_stack);
         events.add(Action::FreeCompleted, blocks[at].0, blocks[at].1, free_stack);
-        blocks[at] = (blocks[at].0, BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), random.of(&stacks));
+        blocks[at] = (blocks[at].0, BLOCK_BYTES - 1 - random.below(BLOCK_BYTES / 2), *random.pick(&stacks));
         events.add(Action::Alloc, blocks[at].0, blocks[at].1, blocks[at].2);
     }
     let spare = BASE + N_SEGMENTS * SEGMENT_BYTES;
@@ -80,10 +85,10 @@ fn make_stacks(snapshot: &mut Snapshot) -> Vec<StackIndex> {
             snapshot.stacks.intern_frame(Frame { name, filename, line: 10 + n % 900, shape })
         })
         .collect();
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     (0..N_STACKS)
         .map(|_| {
-            let members: Vec<_> = (0..N_FRAMES_OF_A_STACK).map(|_| random.of(&frames)).collect();
+            let members: Vec<_> = (0..N_FRAMES_OF_A_STACK).map(|_| *random.pick(&frames)).collect();
             snapshot.stacks.intern_stack(&members)
         })
         .collect()
@@ -176,20 +181,4 @@ fn make_segments(
         }
     };
     segment_stacks.iter().enumerate().map(segment).collect()
-}
-
-/// Marsaglia's xorshift with a fixed seed: the same snapshot every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).expect("a small number")]
-    }
 }

@@ -265,6 +265,7 @@ mod tests {
     use std::collections::btree_map::Entry;
 
     use super::*;
+    use crate::random::Random;
 
     /// Sizes that share a bin, are in neighbouring bins, and are far apart.
     fn sizes() -> Vec<u64> {
@@ -273,19 +274,11 @@ mod tests {
         near.chain(far).collect()
     }
 
-    /// The same numbers each time.
-    fn draws() -> impl FnMut(usize) -> usize {
-        let mut random = 1_u64;
-        move |n| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            usize::try_from(random >> 33).unwrap() % n
-        }
-    }
-
     /// The oracle is an ordered map of all that decides the order.
     #[test]
     fn the_order_is_stream_size_address() {
-        let (sizes, mut draw) = (sizes(), draws());
+        let (sizes, mut random) = (sizes(), Random::new(1));
+        let mut draw = |n: usize| random.index(n);
         let (mut set, mut oracle) = (FreeSet::default(), BTreeMap::new());
         for step in 0..60_000 {
             // Phases with few and with many sizes alternate, so that bins become trees and lists again.

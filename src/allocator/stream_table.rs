@@ -210,6 +210,7 @@ impl<K: Hashed, V> Table<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn key(number: u64) -> StreamKey {
         StreamKey::new(DeviceId(0), StreamId::from_handle(number), number)
@@ -235,13 +236,8 @@ mod tests {
 
     #[test]
     fn a_table_holds_what_a_plain_map_holds() {
-        let mut state = 1_u64;
-        let mut next = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = Random::new(1);
+        let mut next = || random.next();
         for _ in 0..200 {
             let (mut table, mut plain) = (StreamTable::default(), std::collections::BTreeMap::new());
             for _ in 0..100 {

@@ -211,17 +211,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::random::Random;
 
     /// The B-tree is the oracle.
     #[test]
     fn it_is_a_sorted_map() {
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut below = |limit: u64| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed % limit
-        };
+        let mut random = Random::new(1);
+        let mut below = |limit: u64| random.below(limit);
         for n_places in [1, 2, 63, 64, 65, 1000, 10_000] {
             let places: Vec<Address> = (0..n_places).map(|_| Address(below(1 << 20) * 512)).collect();
             let numbered = Places::new(places.iter().copied());

@@ -126,25 +126,21 @@ impl<T: RangeValue> Ranges<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Every byte with the range it is in is the oracle.
     #[derive(Default)]
     struct Bytes(BTreeMap<u64, usize>);
 
-    fn random(seed: &mut u64, limit: u64) -> u64 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*seed >> 33) % limit
-    }
-
     #[test]
     fn it_is_a_map_of_bytes() {
-        let mut seed = 7;
+        let mut random = Random::new(7);
         for _ in 0..300 {
             let (mut ranges, mut bytes) = (Ranges::default(), Bytes::default());
             for value in 0..12_usize {
-                let start = random(&mut seed, 40);
-                let end = start + random(&mut seed, 15);
-                if random(&mut seed, 3) == 0 {
+                let start = random.below(40);
+                let end = start + random.below(15);
+                if random.chance(3) {
                     ranges.carve(Address(start), Address(end));
                     bytes.0.retain(|at, _| !(start..end).contains(at));
                 } else {

@@ -12,6 +12,7 @@
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`; `recorded` makes random recordings for other rooms too.
 //! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
+//! - `fixtures`: the snapshot files of the repository, for every room.
 //! - `random`: random numbers, for every room and for the unit tests of `src`.
 //!
 //! The oracles share no code with what they test:
@@ -27,6 +28,7 @@
 mod allocator;
 mod analysis;
 mod export;
+mod fixtures;
 mod history;
 mod layers;
 mod pickle;

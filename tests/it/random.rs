@@ -25,9 +25,14 @@ impl Random {
         self.next() % n
     }
 
+    /// An index of a list of `n` items, which must not be empty.
+    pub(crate) fn index(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
     /// One of some items, which must not be empty.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len() as u64) as usize]
+        &items[self.index(items.len())]
     }
 
     /// `true` once in `n` times on average.

@@ -23,6 +23,8 @@ mod validate;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
+#[path = "../../../tests/it/random.rs"]
+mod random;
 #[path = "../../../tests/it/rewrite/recorded.rs"]
 mod recorded;
 

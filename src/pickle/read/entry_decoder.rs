@@ -26,7 +26,7 @@ use super::{
 use crate::{
     event::{Address, StreamId},
     pickle::opcode,
-    snapshot::{Field, Shape, ShapeId, Slot, TraceEntry},
+    snapshot::{Shape, ShapeId, Slot, TraceEntry},
 };
 
 /// More keys than any version of PyTorch writes.
@@ -311,7 +311,7 @@ impl<'a> EntryDecoder<'a> {
         for (id, item) in &self.pairs {
             let word = parser.words.get(*id);
             let (text, key) = (word.text.clone(), word.key);
-            let slot = match field(key) {
+            let slot = match key.field() {
                 Some(field) => Slot::Field(field),
                 None => Slot::Value(interner.value(*item, parser)?),
             };
@@ -334,17 +334,4 @@ fn text<'a>(c: &mut Cursor<'a>, parser: &mut Parser<'a>) -> Option<TextId> {
         op => parser.shared_item(c, op)?,
     };
     if let Item::Text(id) = item { Some(id) } else { None }
-}
-
-fn field(key: Key) -> Option<Field> {
-    Some(match key {
-        Key::Action => Field::Action,
-        Key::Addr => Field::Addr,
-        Key::DeviceFree => Field::DeviceFree,
-        Key::Size => Field::Size,
-        Key::Stream => Field::Stream,
-        Key::TimeUs => Field::TimeUs,
-        Key::Frames => Field::Frames,
-        Key::Other => return None,
-    })
 }

@@ -95,9 +95,8 @@ impl<'a> LazySnapshot<'a> {
         self.file.into_iter().for_each(Bytes::forget);
     }
 
-    /// Returns whether the events stay in the file.
-    #[cfg(test)]
-    fn is_in_file(&self) -> bool {
+    /// Whether the events are left in the file; otherwise the snapshot is held in memory as a whole.
+    pub fn is_in_file(&self) -> bool {
         matches!(self.content, Content::InFile(_))
     }
 }

@@ -26,6 +26,8 @@ mod assembler;
 mod reader;
 mod whole;
 mod lazy;
+#[cfg(test)]
+mod samples;
 
 pub use lazy::LazySnapshot;
 pub(super) use whole::read;

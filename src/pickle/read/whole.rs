@@ -64,9 +64,7 @@ fn attempt(bytes: &[u8], path: Path) -> (Attempt<Snapshot>, Findings) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::*;
+    use super::{super::samples, *};
     use crate::random::Random;
 
     /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
@@ -83,24 +81,21 @@ mod tests {
 
     #[test]
     fn the_fast_path_reads_what_the_slow_path_reads() {
-        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
         let (mut random, mut n_equal) = (Random::new(1), 0);
-        let mut below = |limit: usize| random.below(limit as u64) as usize;
-        for folder in ["synthetic", "torch-2.11/snapshots"] {
-            for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
-                let path = entry.unwrap().path();
-                let original = fs::read(&path).unwrap();
-                let [fast, slow] = both(&original).expect("ordinary files take the fast path");
-                assert!(fast == slow, "{}: the paths differ", path.display());
-                for n in 0..if original.len() < 8192 { 300 } else { 0 } {
-                    let mut bytes = original.clone();
-                    let at = below(bytes.len());
-                    bytes[at] =
-                        if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
-                    if let Some([fast, slow]) = both(&bytes) {
-                        assert_eq!(fast, slow, "{}: byte {at} became {:#x}", path.display(), bytes[at]);
-                        n_equal += 1;
-                    }
+        for (name, original) in samples::files() {
+            let [fast, slow] = both(&original).expect("ordinary files take the fast path");
+            assert!(fast == slow, "{name}: the paths differ");
+            for n in 0..150 {
+                let mut bytes = original.clone();
+                let at = random.index(bytes.len());
+                bytes[at] = if n % 2 == 0 {
+                    original[random.index(original.len())]
+                } else {
+                    bytes[at] ^ 1 << random.below(8)
+                };
+                if let Some([fast, slow]) = both(&bytes) {
+                    assert_eq!(fast, slow, "{name}: byte {at} became {:#x}", bytes[at]);
+                    n_equal += 1;
                 }
             }
         }

@@ -5,9 +5,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::node::{TextId, number};
-use crate::{event::Action, snapshot::Text};
+use crate::{
+    event::Action,
+    snapshot::{Field, Text, schema},
+};
 
-/// A key of a trace entry.
+/// A key of a trace entry. The decoder of entries compares it for each value, so it is smaller than [`Field`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Action,
@@ -19,6 +22,36 @@ pub(super) enum Key {
     Frames,
     /// A key without a field.
     Other,
+}
+
+impl Key {
+    /// Returns the key of a text by the schema's table.
+    fn of(text: &str) -> Key {
+        match schema::field_of(schema::ENTRY, text) {
+            Some(Field::Action) => Key::Action,
+            Some(Field::Addr) => Key::Addr,
+            Some(Field::DeviceFree) => Key::DeviceFree,
+            Some(Field::Size) => Key::Size,
+            Some(Field::Stream) => Key::Stream,
+            Some(Field::TimeUs) => Key::TimeUs,
+            Some(Field::Frames) => Key::Frames,
+            _ => Key::Other,
+        }
+    }
+
+    /// Returns the field that takes the key's value.
+    pub(super) fn field(self) -> Option<Field> {
+        Some(match self {
+            Key::Action => Field::Action,
+            Key::Addr => Field::Addr,
+            Key::DeviceFree => Field::DeviceFree,
+            Key::Size => Field::Size,
+            Key::Stream => Field::Stream,
+            Key::TimeUs => Field::TimeUs,
+            Key::Frames => Field::Frames,
+            Key::Other => return None,
+        })
+    }
 }
 
 /// A text, with its meaning where an entry is read.
@@ -46,7 +79,7 @@ impl<'a> Words<'a> {
     /// Numbers a new text.
     pub(super) fn add(&mut self, bytes: &'a [u8], text: &str) -> TextId {
         let id = TextId(number(self.all.len()));
-        self.all.push(Word { text: Arc::from(text), key: key(text), action: Action::from_name(text) });
+        self.all.push(Word { text: Arc::from(text), key: Key::of(text), action: Action::from_name(text) });
         self.by_bytes.insert(bytes, id);
         id
     }
@@ -56,15 +89,15 @@ impl<'a> Words<'a> {
     }
 }
 
-fn key(text: &str) -> Key {
-    match text {
-        "action" => Key::Action,
-        "addr" => Key::Addr,
-        "device_free" => Key::DeviceFree,
-        "size" => Key::Size,
-        "stream" => Key::Stream,
-        "time_us" => Key::TimeUs,
-        "frames" => Key::Frames,
-        _ => Key::Other,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_an_entry_has_a_key() {
+        for key in schema::ENTRY {
+            assert_eq!(Key::of(key.name).field(), key.field, "{}", key.name);
+        }
+        assert_eq!(Key::of("address"), Key::Other, "a key of blocks");
     }
 }

@@ -84,7 +84,7 @@ impl Stage {
 
     fn free(&self, random: &mut Random, live: &mut Vec<Allocation>) {
         if !live.is_empty() {
-            let place = random.below(live.len() as u64) as usize;
+            let place = random.index(live.len());
             drop(live.swap_remove(place));
         }
     }
@@ -129,7 +129,7 @@ impl Stage {
                 0..430 if live.len() < 300 => self.alloc(&mut random, &mut live),
                 0..850 => self.free(&mut random, &mut live),
                 850..960 if !live.is_empty() => {
-                    let block: &Allocation = &live[random.below(live.len() as u64) as usize];
+                    let block: &Allocation = &live[random.index(live.len())];
                     block.record_stream(StreamId::from_handle(random.below(N_STREAMS)));
                 }
                 850..990 => self.hand_over(&mut live),

@@ -8,7 +8,7 @@ use memreel::{
 };
 use serde_json::Value;
 
-use crate::rewrite::recorded::recorded;
+use crate::{fixtures::snapshots, rewrite::recorded::recorded};
 
 fn converted(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -82,17 +82,11 @@ fn entry(action: &str, frames: &[(&str, &str)]) -> Value {
 /// serde_json is the oracle, which makes the text of every stack again for every entry.
 #[test]
 fn json_is_what_serde_makes_of_it() {
-    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let mut n_files = 0;
-    for folder in ["synthetic", "torch-2.11/snapshots"] {
-        for entry in std::fs::read_dir(fixtures.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            let snapshot = memreel::pickle::load(&path).unwrap();
-            assert!(text(&snapshot, Format::Json) == serde_json::to_string(&snapshot).unwrap(), "{path:?}");
-            n_files += 1;
-        }
+    let snapshots = snapshots();
+    assert!(snapshots.len() > 25);
+    for (name, snapshot) in snapshots {
+        assert!(text(&snapshot, Format::Json) == serde_json::to_string(&snapshot).unwrap(), "{name}");
     }
-    assert!(n_files > 25);
     for snapshot in samples() {
         assert!(text(&snapshot, Format::Json) == serde_json::to_string(&snapshot).unwrap());
     }

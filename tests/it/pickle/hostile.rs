@@ -11,8 +11,10 @@ use memreel::{
     validate::validate,
 };
 
-use super::files::{all_pickles, name};
-use crate::random::Random;
+use crate::{
+    fixtures::{all_pickles, name},
+    random::Random,
+};
 
 /// The number of inputs by outcome.
 #[derive(Default)]
@@ -43,10 +45,6 @@ impl Counts {
     }
 }
 
-fn below(random: &mut Random, limit: usize) -> usize {
-    random.below(limit as u64) as usize
-}
-
 fn survives(snapshot: &Snapshot) {
     let _ = validate(snapshot);
     let bytes = pickle::to_vec(snapshot);
@@ -63,7 +61,7 @@ fn every_prefix_of_a_file_is_a_value_or_an_error() {
         let lengths: Vec<_> = if bytes.len() < 16 * 1024 {
             (0..bytes.len()).collect()
         } else {
-            (0..2000).map(|_| below(&mut random, bytes.len())).collect()
+            (0..2000).map(|_| random.index(bytes.len())).collect()
         };
         for length in lengths {
             counts.read(&bytes[..length], || format!("the first {length} bytes of {}", name(&path)));
@@ -89,7 +87,7 @@ fn mutated_bytes_are_a_value_or_an_error() {
         let (name, original) = &files[n % files.len()];
         let mut bytes = original.clone();
         for _ in 0..=random.below(3) {
-            let at = below(&mut random, bytes.len());
+            let at = random.index(bytes.len());
             match random.below(4) {
                 0 => bytes[at] ^= 1 << random.below(8),
                 1 => bytes[at] = *random.pick(original),

@@ -1,25 +1,16 @@
 //! Rewriting with the events left in the file gives the bytes that rewriting in memory gives.
 
-use std::{fs, path::Path};
-
 use memreel::{
     DeviceId, Snapshot, pickle,
     rewrite::{Merged, Part, Slim, Window, merge},
     snapshot::{SnapshotSource, raw::UseCounts},
 };
 
-use crate::rewrite::recorded::{Random, recorded};
+use crate::{fixtures::all_files, random::Random, rewrite::recorded::recorded};
 
 /// Files of every PyTorch, of oddities, and of random recordings.
 fn files() -> Vec<(String, Vec<u8>)> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let mut files = Vec::new();
-    for folder in ["synthetic", "torch-2.11/snapshots"] {
-        for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            files.push((path.display().to_string(), fs::read(path).unwrap()));
-        }
-    }
+    let mut files = all_files();
     files.extend((0..20).map(|seed| (format!("seed {seed}"), pickle::to_vec(&recorded(seed, 250)))));
     files
 }
@@ -49,27 +40,27 @@ fn assert_counts(document: &dyn SnapshotSource, name: &str) {
 fn some_slim(random: &mut Random, snapshot: &Snapshot) -> Slim {
     let longest = snapshot.device_traces.iter().map(Vec::len).max().unwrap_or(0);
     let times: Vec<i64> = snapshot.device_traces.iter().flatten().map(|entry| entry.time_us).collect();
-    let from = random.below(longest + 1);
-    let window = match random.below(5) {
-        0 => Some(Window::Events { device: None, range: from..from + random.below(longest + 1) }),
+    let from = random.index(longest + 1);
+    let window = match random.index(5) {
+        0 => Some(Window::Events { device: None, range: from..from + random.index(longest + 1) }),
         1 if !times.is_empty() => {
-            let [one, other] = [0; 2].map(|_| times[random.below(times.len())]);
+            let [one, other] = [0; 2].map(|_| times[random.index(times.len())]);
             Some(Window::Time(one.min(other)..one.max(other)))
         }
-        2 => Some(Window::Scope { name: "forward".into(), nth: [None, Some(0)][random.below(2)] }),
+        2 => Some(Window::Scope { name: "forward".into(), nth: [None, Some(0)][random.index(2)] }),
         _ => None,
     };
     let mut slim = Slim::new()
         .window(window)
-        .min_bytes([0, 0, 1000, 1_000_000][random.below(4)])
-        .depth([None, None, Some(0), Some(3)][random.below(4)]);
-    if random.below(2) == 1 {
+        .min_bytes([0, 0, 1000, 1_000_000][random.index(4)])
+        .depth([None, None, Some(0), Some(3)][random.index(4)]);
+    if random.index(2) == 1 {
         slim = slim.drop_path("/torch/").drop_path(".cpp");
     }
-    if random.below(2) == 1 {
+    if random.index(2) == 1 {
         slim = slim.strip_prefix("/usr").strip_prefix("/");
     }
-    slim.anonymise(random.below(3) == 0)
+    slim.anonymise(random.index(3) == 0)
 }
 
 #[test]
@@ -105,8 +96,8 @@ fn merged_files_are_merged_snapshots() {
     for n in 0..120 {
         let mut names = Vec::new();
         let (mut held, mut streamed) = (Vec::new(), Vec::new());
-        for nth in 0..1 + random.below(4) {
-            let (name, bytes) = &files[random.below(files.len())];
+        for nth in 0..1 + random.index(4) {
+            let (name, bytes) = &files[random.index(files.len())];
             let rank = [None, Some(3 * nth), Some(7 - nth)][n % 3];
             names.push((name, rank));
             held.push(Part::new(pickle::from_slice(bytes).unwrap()).rank(rank));

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use memreel::{pickle, snapshot::Snapshot, validate};
 
-use super::{
-    files::{all_pickles, fixtures, name, pickles},
-    python,
-};
+use super::python;
+use crate::fixtures::{all_pickles, fixtures, name, pickles};
 
 /// The folder of real dumps: the gate gives more of them.
 fn real_dumps() -> PathBuf {

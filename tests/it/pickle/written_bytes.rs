@@ -8,7 +8,7 @@ use memreel::{
     validate,
 };
 
-use super::files::{all_pickles, fixtures, name, pickles};
+use crate::fixtures::{all_pickles, fixtures, name, pickles};
 
 /// One opcode with its argument, and the bytes that follow if the argument is their number.
 struct Op<'a> {

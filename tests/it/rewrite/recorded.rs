@@ -1,4 +1,4 @@
-//! Random recordings for the tests of rewriting: what a real reel writes down of a random program.
+//! Random recordings for the tests of rewriting: what a reel records of a random program.
 
 use memreel::{
     Allocation, Reel, Snapshot, StreamId,
@@ -6,21 +6,7 @@ use memreel::{
     recorder::{Context, History},
 };
 
-/// Marsaglia's xorshift with a fixed seed: the same numbers every time.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
-    }
-}
+use crate::random::Random;
 
 /// The settings that recordings take turns in.
 const SETTINGS: [&str; 3] =
@@ -29,29 +15,29 @@ const SETTINGS: [&str; 3] =
 /// What a history of these options records of a random program of `n_steps`.
 pub(crate) fn recorded_as(seed: u64, n_steps: usize, history: History) -> Snapshot {
     let mut random = Random::new(seed);
-    let settings = SETTINGS[random.below(SETTINGS.len())].parse().unwrap();
+    let settings = SETTINGS[random.index(SETTINGS.len())].parse().unwrap();
     let devices = [Simulated::new(8 << 30), Simulated::new(8 << 30)].map(std::sync::Arc::new);
     let [one, other] = devices.clone();
     let reel = Reel::builder().device(one).device(other).settings(settings).history(history).build().unwrap();
     let mut live: Vec<Allocation> = Vec::new();
     for step in 0..n_steps {
-        let _scope = (random.below(3) == 0).then(|| reel.scope(["forward", "backward"][step / 20 % 2]));
-        match random.below(20) {
+        let _scope = (random.index(3) == 0).then(|| reel.scope(["forward", "backward"][step / 20 % 2]));
+        match random.index(20) {
             0..10 => {
-                let bytes = [2_000, 300_000, 3_000_000, 40_000_000][random.below(4)];
-                let bytes = 1 + random.below(bytes) as u64;
-                let stream = StreamId([0, 0, 0, 7][random.below(4)]);
-                let allocator = &reel.allocators()[usize::from(random.below(10) == 0)];
+                let bytes = [2_000, 300_000, 3_000_000, 40_000_000][random.index(4)];
+                let bytes = 1 + random.index(bytes) as u64;
+                let stream = StreamId([0, 0, 0, 7][random.index(4)]);
+                let allocator = &reel.allocators()[usize::from(random.index(10) == 0)];
                 live.push(allocator.alloc(bytes, stream).unwrap());
             }
             10..18 if !live.is_empty() => {
-                live.swap_remove(random.below(live.len())).free().unwrap();
+                live.swap_remove(random.index(live.len())).free().unwrap();
             }
             18 if !live.is_empty() => {
                 devices[0].set_busy(StreamId(9));
-                live[random.below(live.len())].record_stream(StreamId(9));
+                live[random.index(live.len())].record_stream(StreamId(9));
             }
-            19 if random.below(3) == 0 => {
+            19 if random.index(3) == 0 => {
                 devices[0].set_idle(StreamId(9));
                 reel.empty_cache().unwrap();
             }

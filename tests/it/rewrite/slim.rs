@@ -16,7 +16,8 @@ use memreel::{
 };
 use serde_json::json;
 
-use super::recorded::{Random, recorded, recorded_as};
+use super::recorded::{recorded, recorded_as};
+use crate::random::Random;
 
 const PAGE: u64 = 2 << 20;
 
@@ -117,8 +118,8 @@ fn a_window_begins_and_ends_as_the_whole_history_was() {
         let trace = &whole.device_traces[0];
         let mut random = Random::new(seed);
         for _ in 0..4 {
-            let from = random.below(trace.len());
-            let to = from + random.below(trace.len() + 1 - from);
+            let from = random.index(trace.len());
+            let to = from + random.index(trace.len() + 1 - from);
             let cut = window(from..to).apply(whole.clone()).unwrap();
             assert_eq!(cut.device_traces[0], trace[from..to], "seed {seed}");
             assert_eq!(State::end(&cut, 0), State::after(trace, to), "seed {seed}: the end of {from}..{to}");
@@ -142,8 +143,8 @@ fn a_window_of_a_wrapped_ring_is_as_true() {
         let (trace, kept) = (&whole.device_traces[0], ring.device_traces[0].len());
         let lost = trace.len() - kept;
         let mut random = Random::new(seed);
-        let from = random.below(kept);
-        let to = from + random.below(kept + 1 - from);
+        let from = random.index(kept);
+        let to = from + random.index(kept + 1 - from);
         let cut = window(from..to).apply(ring).unwrap();
         assert_eq!(State::end(&cut, 0), State::after(trace, lost + to), "seed {seed}: {from}..{to}");
         assert_eq!(State::start(&cut, 0), State::after(trace, lost + from), "seed {seed}: {from}..{to}");

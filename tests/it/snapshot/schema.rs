@@ -5,10 +5,11 @@ use std::{fmt::Write, fs, path::Path};
 use jsonschema::Validator;
 use memreel::{
     pickle,
-    snapshot::Snapshot,
     validate::{Rule, Severity, validate},
 };
 use serde_json::{Value, json};
+
+use crate::fixtures::snapshots;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,20 +20,6 @@ fn schema() -> Validator {
     let schema: Value = serde_json::from_str(&text).unwrap();
     jsonschema::meta::validate(&schema).unwrap();
     jsonschema::draft202012::new(&schema).unwrap()
-}
-
-/// Every snapshot among the fixtures, as JSON.
-fn snapshots() -> Vec<(String, Snapshot)> {
-    let mut all = Vec::new();
-    for folder in ["fixtures/synthetic", "fixtures/torch-2.11/snapshots"] {
-        for file in fs::read_dir(root().join(folder)).unwrap() {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "pickle") {
-                all.push((path.display().to_string(), pickle::load(&path).unwrap()));
-            }
-        }
-    }
-    all
 }
 
 #[test]

@@ -10,11 +10,6 @@ use crate::random::Random;
 
 const SEGMENT: u64 = 2 << 20;
 
-/// A random index of a list of `n` elements.
-fn below(random: &mut Random, n: usize) -> usize {
-    usize::try_from(random.below(n as u64)).unwrap()
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Live,
@@ -116,21 +111,21 @@ impl Naive {
 
     fn step(&mut self, random: &mut Random) {
         let (live, pending) = (self.places(State::Live), self.places(State::Pending));
-        match below(random, 100) {
+        match random.index(100) {
             0 => self.empty_cache(),
             1 => self.snapshot(),
-            2..10 if !pending.is_empty() => self.complete(pending[below(random, pending.len())]),
+            2..10 if !pending.is_empty() => self.complete(pending[random.index(pending.len())]),
             10..55 if !live.is_empty() => {
-                let place = live[below(random, live.len())];
+                let place = live[random.index(live.len())];
                 self.request(place);
-                if below(random, 4) > 0 {
+                if random.index(4) > 0 {
                     self.complete(place);
                 }
             }
             _ => {
                 // Half of the sizes are tiny, so that blocks have many neighbours.
-                let most = [2_000, 600_000][below(random, 2)];
-                self.alloc(1 + below(random, most) as u64);
+                let most = [2_000, 600_000][random.index(2)];
+                self.alloc(1 + random.index(most) as u64);
             }
         }
     }
@@ -218,8 +213,8 @@ fn a_ring_that_lost_its_beginning_has_no_error() {
 
 /// Changes one figure; what was done, in words.
 fn corrupt(json: &mut Value, random: &mut Random) -> String {
-    let pick = |list: &Value, random: &mut Random| below(random, list.as_array().unwrap().len());
-    let kind = below(random, 8);
+    let pick = |list: &Value, random: &mut Random| random.index(list.as_array().unwrap().len());
+    let kind = random.index(8);
     if kind < 4 {
         let s = pick(&json["segments"], random);
         let b = pick(&json["segments"][s]["blocks"], random);
@@ -234,10 +229,10 @@ fn corrupt(json: &mut Value, random: &mut Random) -> String {
         }
         return format!("segments[{s}].blocks[{b}] {kind}");
     }
-    let device = below(random, 2);
+    let device = random.index(2);
     let trace = json["device_traces"][device].as_array_mut().unwrap();
     loop {
-        let at = below(random, trace.len());
+        let at = random.index(trace.len());
         let action = trace[at]["action"].as_str().unwrap().to_owned();
         // A wrong size at a snapshot may hide in unknown rounding, and the end of the first life of
         // a segment cannot be told from a ring's beginning; blocks have no such excuse.
@@ -308,10 +303,10 @@ fn garbage_gives_findings_and_no_panic() {
     let mut n_found = 0;
     for _ in 0..500 {
         let mut json = base.clone();
-        for _ in 0..=below(&mut random, 4) {
-            let place = &places[below(&mut random, places.len())];
+        for _ in 0..=random.index(4) {
+            let place = &places[random.index(places.len())];
             if let Some(value) = json.pointer_mut(place) {
-                *value = garbage[below(&mut random, garbage.len())].clone();
+                *value = garbage[random.index(garbage.len())].clone();
             }
         }
         // A list with something in it that is no dict is refused before.

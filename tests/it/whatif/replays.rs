@@ -14,6 +14,7 @@ use memreel::{
 use serde_json::{Value, json};
 
 use super::model_recording::{read, snapshot};
+use crate::fixtures::snapshots;
 
 const SETTINGS: [(&str, &str); 4] = [
     ("default", ""),
@@ -366,16 +367,12 @@ fn a_sweep_gives_the_answers_of_single_questions_in_order() {
 
 #[test]
 fn every_real_dump_replays_and_what_is_written_is_valid() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let files =
-        ["synthetic", "torch-2.11/snapshots"].map(|name| std::fs::read_dir(folder.join(name)).unwrap());
     let mut n_replayed = 0;
-    for file in files.into_iter().flatten().map(|file| file.unwrap().path()) {
-        let Ok(recorded) = pickle::load(&file) else { continue };
+    for (file, recorded) in snapshots() {
         let requests = match Requests::new(&recorded, DeviceId(0)) {
             Ok(requests) => requests,
             Err(error) => {
-                assert!(error.is_history(), "{}: {error}", file.display());
+                assert!(error.is_history(), "{file}: {error}");
                 continue;
             }
         };
@@ -384,9 +381,9 @@ fn every_real_dump_replays_and_what_is_written_is_valid() {
         }
         for conf in ["", "expandable_segments:True"] {
             let replayed = replayed(&recorded, &requests, conf);
-            assert_eq!(errors(&replayed), [""; 0], "{} {conf:?}", file.display());
+            assert_eq!(errors(&replayed), [""; 0], "{file} {conf:?}");
             let again = Requests::new(&replayed, DeviceId(0)).unwrap();
-            assert_eq!(again.len(), requests.len(), "{} {conf:?}", file.display());
+            assert_eq!(again.len(), requests.len(), "{file} {conf:?}");
         }
         n_replayed += 1;
     }

@@ -16,7 +16,7 @@ use memreel::{
 };
 use serde_json::Value;
 
-use crate::recorded::{Random, recorded_as};
+use crate::{random::Random, recorded::recorded_as};
 
 fn memreel(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_memreel")).args(arguments).output().unwrap();
@@ -91,8 +91,8 @@ fn a_window_begins_and_ends_as_the_whole_file_is_then() {
         let whole = path.to_str().unwrap();
         for n in 0..8 {
             // Windows may begin at the start and end at the end of the file.
-            let from = if n % 4 == 0 { 0 } else { random.below(n_events) };
-            let to = if n % 4 == 1 { n_events } else { from + 1 + random.below(n_events - from) };
+            let from = if n % 4 == 0 { 0 } else { random.index(n_events) };
+            let to = if n % 4 == 1 { n_events } else { from + 1 + random.index(n_events - from) };
             let cut = folder.path().join(format!("{name}-{from}-{to}.pickle"));
             let (cut_path, range) = (cut.to_str().unwrap(), format!("{from}..{to}"));
             memreel(&["slim", "--events", &range, "--device", &device.to_string(), whole, "-o", cut_path]);

@@ -1,16 +1,7 @@
-//! Files read with and without their events are the same, whatever was changed in them.
+//! Unusual files that are read with and without their events.
 
-use std::{fs, path::Path};
-
-use super::*;
-use crate::{pickle, random::Random};
-
-fn fixtures() -> Vec<(String, Vec<u8>)> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let folders = ["synthetic", "torch-2.11/snapshots"].map(|folder| fs::read_dir(fixtures.join(folder)));
-    let paths = folders.into_iter().flat_map(|folder| folder.unwrap()).map(|entry| entry.unwrap().path());
-    paths.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
-}
+use super::{super::samples, *};
+use crate::pickle;
 
 /// What both ways of reading make of the bytes: the file written again, or the error.
 fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
@@ -20,60 +11,18 @@ fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
 }
 
 #[test]
-fn events_left_in_the_file_are_those_that_are_loaded() {
-    let mut n_lazy = 0;
-    for (name, bytes) in fixtures() {
-        let whole = pickle::from_slice(&bytes).unwrap();
+fn files_of_every_layout_are_read_without_their_events() {
+    for (name, bytes) in samples::files() {
         let lazy = pickle::lazy(&bytes).unwrap();
-        n_lazy += usize::from(lazy.is_in_file());
-        assert_eq!(lazy.n_events(), whole.n_events(), "{name}");
-        let again = lazy.to_snapshot().unwrap();
-        assert!(again.device_traces == whole.device_traces, "{name}: entries with other numbers");
-        assert!(serde_json::to_string(&again).unwrap() == serde_json::to_string(&whole).unwrap(), "{name}");
+        assert!(lazy.is_in_file(), "{name}");
         let [whole, lazy] = both(&bytes);
         assert!(whole == lazy, "{name}: other bytes");
-    }
-    assert!(n_lazy > 25, "only {n_lazy} files were read without their events");
-}
-
-#[test]
-fn changed_files_give_the_same_either_way() {
-    let mut random = Random::new(2);
-    let mut below = |limit: usize| random.below(limit as u64) as usize;
-    let mut n_read = 0;
-    for (name, original) in fixtures().into_iter().filter(|(_, bytes)| bytes.len() < 8192) {
-        for n in 0..300 {
-            let mut bytes = original.clone();
-            let at = below(bytes.len());
-            bytes[at] = if n % 2 == 0 { original[below(original.len())] } else { bytes[at] ^ 1 << below(8) };
-            let [whole, lazy] = both(&bytes);
-            assert!(whole == lazy, "{name}: byte {at} became {:#x}: {whole:?} {lazy:?}", bytes[at]);
-            n_read += usize::from(whole.is_ok());
-        }
-    }
-    assert!(n_read > 1000, "only {n_read} changed files could be read");
-}
-
-#[test]
-fn a_range_of_events_is_cut_from_all_of_them() {
-    for (name, bytes) in fixtures() {
-        let lazy = pickle::lazy(&bytes).unwrap();
-        for device in DeviceId::first(lazy.n_traces()) {
-            let mut all = Vec::new();
-            lazy.for_each_entry(device, &mut |entry| all.push(*entry));
-            for (from, to) in [(0, 1), (1, 7), (5, 5), (3, usize::MAX), (usize::MAX - 1, usize::MAX)] {
-                let mut some = Vec::new();
-                lazy.for_each_entry_in(device, from..to, &mut |entry| some.push(*entry));
-                let expected = all.iter().skip(from).take(to - from).copied().collect::<Vec<_>>();
-                assert!(some == expected, "{name}: {from}..{to}");
-            }
-        }
     }
 }
 
 #[test]
 fn a_visit_within_a_visit_sees_the_same() {
-    let (_, bytes) = fixtures().into_iter().find(|(name, _)| name.ends_with("valid.pickle")).unwrap();
+    let (_, bytes) = samples::files().pop().unwrap();
     let lazy = pickle::lazy(&bytes).unwrap();
     assert!(lazy.is_in_file());
     let (mut n_outside, mut n_inside) = (0, 0);

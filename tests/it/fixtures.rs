@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memreel::{Snapshot, pickle};
+
 /// Returns a folder of fixtures.
 pub(crate) fn fixtures(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(folder)
@@ -22,10 +24,21 @@ pub(crate) fn pickles(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns every pickle of the fixtures.
 pub(crate) fn all_pickles() -> Vec<PathBuf> {
-    [fixtures("torch-2.11/snapshots"), fixtures("synthetic")]
-        .iter()
-        .flat_map(|folder| pickles(folder))
-        .collect()
+    ["torch-2.11/snapshots", "synthetic"].iter().flat_map(|folder| pickles(&fixtures(folder))).collect()
+}
+
+/// Returns the bytes of every pickle of the fixtures, each with its path.
+pub(crate) fn all_files() -> Vec<(String, Vec<u8>)> {
+    all_pickles().iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
+}
+
+/// Returns the snapshot of every pickle of the fixtures, each with its path.
+pub(crate) fn snapshots() -> Vec<(String, Snapshot)> {
+    let load = |(name, bytes): (String, Vec<u8>)| {
+        let snapshot = pickle::from_slice(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, snapshot)
+    };
+    all_files().into_iter().map(load).collect()
 }
 
 /// Returns the name of a file without its extension.
