@@ -64,8 +64,8 @@ fn entry(random: &mut Random, seed: u64, n: u64, stacks: &[Value]) -> Value {
     entry.insert("action".into(), action.into());
     entry.insert(address.into(), (0x7f12_0000_0000 + 512 * random.below(4096)).into());
     entry.insert("size".into(), size.into());
-    entry.insert("stream".into(), random.pick(&[0, 0, 7, -1]).clone().into());
-    if seed % 4 != 0 {
+    entry.insert("stream".into(), (*random.pick(&[0, 0, 7, -1])).into());
+    if !seed.is_multiple_of(4) {
         entry.insert("time_us".into(), (1_700_000_000_000_000 + n).into());
     }
     if seed % 5 == 1 {
