@@ -133,7 +133,7 @@ pub fn mem_get_info() -> Result<MemInfo> {
     Ok(default_allocator()?.mem_get_info())
 }
 
-/// Returns the bytes in blocks that the program has.
+/// Returns the bytes in allocated blocks.
 ///
 /// # Errors
 /// The errors of [`default_reel`].

@@ -184,6 +184,13 @@ impl Recorder {
         self.shared.stacks.parts(stack)
     }
 
+    /// Marks this thread's work as the recorder's own while the result lives: what is reported meanwhile is not
+    /// recorded. Names are looked up under locks that a capture takes too, so the allocations of the look-up
+    /// must not come back as events where the recorder is in the process's own allocator.
+    pub(crate) fn own_work(&self) -> impl Sized {
+        Guard::enter()
+    }
+
     /// Returns the source of further frames.
     pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.shared.stacks.source()
@@ -191,6 +198,7 @@ impl Recorder {
 
     /// Returns the starts and ends of scopes with their times in microseconds, oldest first.
     pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
+        let _guard = Guard::enter();
         let scale = self.shared.clock.scale();
         let annotations = lock(&self.shared.annotations);
         annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
@@ -204,6 +212,7 @@ impl Recorder {
 
     /// Returns all scope paths by number.
     pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
+        let _guard = Guard::enter();
         lock(&self.shared.scopes).all()
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     stack::{Symbol, Symbolizer, stack_method},
 };
 
-/// Which PyTorch's keys a snapshot carries.
+/// The version of PyTorch whose keys a snapshot has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dialect {
     /// The keys of PyTorch 2.11 in its order; every viewer and tool reads them.
@@ -51,7 +51,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
     collect_lazily(recorder, inventories, dialect).into_snapshot()
 }
 
-/// As [`collect`], but the events stay where they were recorded until they are written.
+/// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
     let takes: Vec<Take> = inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
@@ -219,6 +219,7 @@ static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
 
 /// Gives every stack in use its frames; each distinct address is named once.
 fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
+    let _own_work = recorder.own_work();
     let used = used_stacks(takes, tally);
     let shape = snapshot.shapes.intern(Shape::of(&[
         ("name", Field::Name),

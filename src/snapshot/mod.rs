@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub top_level: TopLevel,
 }
 
-/// What the outermost object of a file is.
+/// The outermost object of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TopLevel {
     /// A dictionary, as `_dump_snapshot` writes it.
@@ -77,7 +77,7 @@ pub enum TopLevel {
 }
 
 impl Default for Snapshot {
-    /// Nothing held and nothing recorded: both lists are there, and empty.
+    /// Returns an empty snapshot: no segments and no traces.
     fn default() -> Snapshot {
         let shape = Shape::of(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
         Snapshot { shape, ..Snapshot::without_keys() }

@@ -91,7 +91,7 @@ impl To {
             "csv" => To::Csv,
             _ => {
                 return Err(Failure::usage(format!(
-                    ".{ending} is not the ending of a format; use --to with a format of --help"
+                    ".{ending} is not the ending of a format; add --to json, pickle, pprof, perfetto, folded or csv"
                 )));
             }
         })

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     if history.entries().is_empty() {
-        ": there is no history (was recording on?)"
+        ": the file has no history (was recording on?); `memreel top` shows what is held"
     } else {
         " in the recorded history"
     }

@@ -1,0 +1,86 @@
+//! A recorder in the process's own allocator: what it allocates for itself does not come back to it.
+//!
+//! A process of its own, because a process has one global allocator.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::OnceLock,
+};
+
+use memreel::{
+    Action, Address, DeviceId, PoolId, StreamId,
+    integrate::{Event, Inventory, InventorySegment, StackId, Track},
+    recorder::{History, Recorder},
+    snapshot::{self, Dialect},
+};
+
+struct Recorded;
+
+#[global_allocator]
+static ALLOCATOR: Recorded = Recorded;
+
+static TRACK: OnceLock<Track> = OnceLock::new();
+
+fn record(track: &Track, action: Action, pointer: *mut u8, layout: Layout, stack: StackId) {
+    track.record_unlocked(Event {
+        action,
+        address: Address(pointer as u64),
+        size_bytes: layout.size() as u64,
+        stream: StreamId::DEFAULT,
+        pool: PoolId::DEFAULT,
+        stack,
+    });
+}
+
+// SAFETY: memory comes from and goes to the system's allocator, with the layout of the request.
+unsafe impl GlobalAlloc for Recorded {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise about the layout is passed on.
+        let pointer = unsafe { System.alloc(layout) };
+        if let Some(track) = TRACK.get() {
+            record(track, Action::Alloc, pointer, layout, track.stack_of_alloc(layout.size() as u64));
+        }
+        pointer
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if let Some(track) = TRACK.get() {
+            let stack = track.stack_of_free(StackId::NONE);
+            record(track, Action::FreeRequested, pointer, layout, stack);
+            record(track, Action::FreeCompleted, pointer, layout, stack);
+        }
+        // SAFETY: the caller's promise about the pointer and its layout is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The system keeps the list of its blocks for itself.
+struct NoList;
+
+impl Inventory for NoList {
+    fn device(&self) -> DeviceId {
+        DeviceId(0)
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        look(&[]);
+    }
+}
+
+#[test]
+fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all());
+    assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
+    let kept: Vec<Vec<u8>> = (1..=20).map(|n| vec![0; 1_000_003 * n]).collect();
+    let snapshot = snapshot::collect(&recorder, &[&NoList], Dialect::default());
+    recorder.record_history(&History::off());
+    let is_ours = |bytes: u64| kept.iter().any(|vector| vector.len() as u64 == bytes);
+    let allocs = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
+    let ours: Vec<_> = allocs.filter(|entry| is_ours(entry.size)).collect();
+    assert_eq!(ours.len(), kept.len());
+    for entry in ours {
+        let names: Vec<_> = snapshot.frames(entry.stack).map(|frame| &*frame.name).collect();
+        assert!(names.iter().any(|name| name.contains("a_snapshot_of_the_global_allocator")), "{names:?}");
+    }
+}
