@@ -29,6 +29,7 @@ enum Form<'a> {
     File { filename: &'a str },
     Scope { scope: Option<&'a str> },
     NoStack { function: Option<()> },
+    NoFrames { stack: Option<()> },
 }
 
 impl<'a> SiteFrames<'a> {
@@ -77,8 +78,11 @@ impl<'a, T: AtSite> WithFrames<'a, T> {
     /// Looks up the frames of a result's site; `shown` is of the site's snapshot.
     #[must_use]
     pub fn new(result: &'a T, shown: &ShownFrames<'a>) -> WithFrames<'a, T> {
-        let site = result.site().map(|site| SiteFrames::new(site, shown));
-        WithFrames { result, site }
+        let frames = |site: &'a Site| match site {
+            Site::Size(_) if result.has_size_bytes() => SiteFrames(Form::NoFrames { stack: None }),
+            site => SiteFrames::new(site, shown),
+        };
+        WithFrames { result, site: result.site().map(frames) }
     }
 }
 
@@ -86,6 +90,11 @@ impl<'a, T: AtSite> WithFrames<'a, T> {
 pub trait AtSite {
     /// Returns the site; `None` only for a [`GroupChange`] without groups.
     fn site(&self) -> Option<&Site>;
+
+    /// Returns whether the figures of the result contain `size_bytes`, which a site without a stack then omits.
+    fn has_size_bytes(&self) -> bool {
+        false
+    }
 }
 
 impl AtSite for Group {
@@ -97,6 +106,10 @@ impl AtSite for Group {
 impl AtSite for ChurnSite {
     fn site(&self) -> Option<&Site> {
         Some(&self.site)
+    }
+
+    fn has_size_bytes(&self) -> bool {
+        true
     }
 }
 
@@ -110,5 +123,26 @@ impl AtSite for LeakSite {
 impl AtSite for GroupChange {
     fn site(&self) -> Option<&Site> {
         Some(&self.after.as_ref().or(self.before.as_ref())?.site)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Snapshot;
+
+    #[test]
+    fn no_key_is_written_twice() {
+        let site = ChurnSite {
+            site: Site::Size(512),
+            n_cycles: 6,
+            size_bytes: 512,
+            bytes: 3072,
+            mean_life_entries: 1,
+        };
+        let snapshot = Snapshot::default();
+        let text = serde_json::to_string(&WithFrames::new(&site, &ShownFrames::new(&snapshot))).unwrap();
+        assert_eq!(text.matches("size_bytes").count(), 1, "{text}");
+        assert!(text.ends_with(r#""stack":null}"#), "{text}");
     }
 }

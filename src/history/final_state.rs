@@ -81,8 +81,8 @@ pub(crate) fn segments_of(
 pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (Address, &Block)> {
     let sum = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
     let is_elsewhere = match &*segment.blocks {
-        [] => false,
-        [first] => first.address != segment.address,
+        // With one block nothing shows which of the two addresses is wrong, and viewers take the segment's.
+        [] | [_] => false,
         [first, second, ..] => {
             first.address != segment.address && first.address.saturating_add(first.size) == second.address
         }

@@ -166,12 +166,21 @@ impl Value {
             Value::Bool(bool) => bool.hash(state),
             Value::Int(int) => int.hash(state),
             Value::Float(float) => float.to_bits().hash(state),
-            Value::Text(text) => text.hash(state),
-            Value::Big(bytes) | Value::Bytes(bytes) => bytes.hash(state),
+            Value::Text(text) => hash_ends(text.as_bytes(), state),
+            Value::Big(bytes) | Value::Bytes(bytes) => hash_ends(bytes, state),
             Value::List(all) | Value::Tuple(all) => all.len().hash(state),
             Value::Dict(pairs) => pairs.len().hash(state),
         }
     }
+}
+
+/// How many bytes of a text its hash looks at, at each end. A file can refer to a long text a million times.
+const HASHED_BYTES: usize = 32;
+
+fn hash_ends<H: Hasher>(bytes: &[u8], state: &mut H) {
+    bytes.len().hash(state);
+    bytes[..bytes.len().min(HASHED_BYTES)].hash(state);
+    bytes[bytes.len().saturating_sub(HASHED_BYTES)..].hash(state);
 }
 
 impl Serialize for Value {
@@ -294,6 +303,19 @@ mod tests {
     use std::{collections::HashSet, hash::BuildHasher};
 
     use super::*;
+
+    #[test]
+    fn a_long_text_counts_with_its_ends() {
+        let hasher = rustc_hash::FxBuildHasher;
+        let hash = |text: &str| hasher.hash_one(Value::text(text));
+        let text = format!("{}{}{}", "a".repeat(32), "b".repeat(1 << 20), "c".repeat(32));
+        let [first, last, inner] = [(0, "x"), (text.len() - 1, "x"), (40, "x")].map(|(at, with)| {
+            let mut other = text.clone();
+            other.replace_range(at..at + 1, with);
+            hash(&other)
+        });
+        assert!(first != hash(&text) && last != hash(&text) && inner == hash(&text));
+    }
 
     #[test]
     fn histories_of_blocks_have_hashes_of_their_own() {

@@ -81,6 +81,24 @@ fn a_block_without_a_requested_size_changes_no_event() {
     assert_eq!(sizes, [2 << 20, 1000], "{:?}", fixed.changes);
 }
 
+/// With one block nothing shows whether its address or its segment's is wrong; viewers take the segment's.
+#[test]
+fn the_address_of_an_only_block_changes_no_event() {
+    let (address, bytes) = (1_u64 << 28, 20 << 20);
+    let block = json!({
+        "address": address + (1 << 30), "size": bytes, "requested_size": bytes, "state": "active_allocated", "frames": [],
+    });
+    let segment = json!({
+        "device": 0, "address": address, "total_size": bytes, "allocated_size": bytes, "active_size": bytes,
+        "requested_size": bytes, "stream": 0, "segment_type": "large", "blocks": [block],
+    });
+    let entry =
+        |action: &str| json!({"action": action, "addr": address, "size": bytes, "stream": 0, "frames": []});
+    let trace = json!([entry("segment_alloc"), entry("alloc")]);
+    let fixed = fix(from(&json!({"segments": [segment], "device_traces": [trace]})));
+    assert_eq!(fixed.snapshot.device_traces[0].len(), 2, "{:?}", fixed.changes);
+}
+
 #[test]
 fn a_block_whose_segment_is_gone_ends_once() {
     let entry = |action, size| json!({"action": action, "addr": 1 << 28, "size": size, "stream": 0, "time_us": 1, "frames": []});
