@@ -132,7 +132,7 @@ const HASHED_ELEMENTS: usize = 16;
 /// dictionaries, and only their values differ from block to block.
 const HASHED_LEVELS: u32 = 2;
 
-/// A container counts with its length and its first elements, down to [`HASHED_LEVELS`]: a value that a file
+/// A container counts with its length and its first elements, down to two levels: a value that a file
 /// shares a thousand times would otherwise be walked a thousand times.
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
