@@ -56,7 +56,8 @@ fn messages_show_the_right_order() {
     assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
     assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
     assert!(
-        refused(&["convert", file, "-o", "x.svg"]).contains(".svg is not the ending of a format; use --to")
+        refused(&["convert", file, "-o", "x.svg"])
+            .contains(".svg is not the ending of a format; add --to json")
     );
     let folder = tempfile::tempdir().unwrap();
     let scoped = folder.path().join("scoped.pickle");
