@@ -250,7 +250,7 @@ fn noted(recorder: &Recorder) -> Vec<u64> {
     let allocs = seen.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
     allocs
         .map(|entry| {
-            assert_eq!((entry.address / 4096, entry.address % 4096), (entry.size / 512, 0), "torn");
+            assert_eq!(entry.address, Address(entry.size / 512 * 4096), "torn");
             entry.size / 512
         })
         .collect()
@@ -316,7 +316,7 @@ fn a_free_stays_in_order_beside_another_lock() {
         thread.join().unwrap();
         let ledger = recorder.ledger(DEVICE);
         let seen = collect(&recorder, &[&ledger as &dyn Inventory], Dialect::default());
-        let own = seen.device_traces[0].iter().filter(|entry| entry.address == 4096);
+        let own = seen.device_traces[0].iter().filter(|entry| entry.address == Address(4096));
         let own: Vec<Action> = own.filter_map(|entry| entry.action).collect();
         assert_eq!(own, [Action::Alloc, Action::FreeRequested, Action::FreeCompleted]);
         assert_eq!(recorder.n_events(DEVICE), 5);
