@@ -103,7 +103,7 @@ impl DeviceId {
 
     /// Returns the element of a list with an element for each device; `None` if the list has none for it.
     #[inline]
-    pub(crate) fn of<T>(self, list: &[T]) -> Option<&T> {
+    pub(crate) fn get_in<T>(self, list: &[T]) -> Option<&T> {
         list.get(self.index()?)
     }
 }

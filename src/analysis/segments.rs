@@ -87,7 +87,7 @@ pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) 
         let is_undone =
             undo_segment_event(&mut ranges, entry, SegmentRange::from_entry(entry), Joining::Apart).is_ok();
         if !is_undone && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
-            ranges.carve(entry.address, entry.address.saturating_add(entry.size));
+            ranges.carve(entry.address, entry.end());
         }
     }
     merged(&ranges)

@@ -30,7 +30,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     out.finish()
 }
 
-/// Cells that many lines share; each is made once.
+/// The texts of cells. Many lines have the same ones, so each text is formatted once.
 struct Cells<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,

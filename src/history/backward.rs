@@ -32,6 +32,14 @@ pub(crate) struct DeviceRange {
     pub(crate) origin: Origin,
 }
 
+impl DeviceRange {
+    /// The range that a segment event takes or gives back; `number` is the entry's.
+    pub(crate) fn from_entry(entry: &TraceEntry, number: usize) -> DeviceRange {
+        let is_expandable = matches!(entry.action, Some(Action::SegmentMap | Action::SegmentUnmap));
+        DeviceRange { stream: entry.stream, is_expandable, origin: Origin::Entry(number) }
+    }
+}
+
 impl RangeValue for DeviceRange {
     fn joins(&self, next: &DeviceRange) -> bool {
         self.is_expandable && next.is_expandable && self.stream == next.stream
@@ -105,7 +113,7 @@ pub(crate) fn insert_free<R: RangeValue>(
 
 /// Returns what prevents [`undo_segment_event`], if anything does.
 pub(crate) fn segment_obstacle<R: RangeValue>(ranges: &Ranges<R>, entry: &TraceEntry) -> Option<Obstacle> {
-    let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+    let (start, end) = (entry.address, entry.end());
     match entry.action {
         Some(Action::SegmentAlloc) => match ranges.get(start) {
             Some(span) if span.end == end => None,
@@ -140,7 +148,7 @@ pub(crate) fn undo_segment_event<R: RangeValue>(
     let start = entry.address;
     match entry.action {
         Some(Action::SegmentAlloc) => drop(ranges.remove(start)),
-        Some(Action::SegmentMap) => ranges.carve(start, start.saturating_add(entry.size)),
+        Some(Action::SegmentMap) => ranges.carve(start, entry.end()),
         Some(Action::SegmentFree | Action::SegmentUnmap) => {
             insert_free(ranges, start, entry.size, given_back, joining);
         }

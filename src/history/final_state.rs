@@ -81,11 +81,11 @@ pub(crate) fn segments_of(
 pub(crate) fn placed_blocks(segment: &Segment) -> impl Iterator<Item = (Address, &Block)> {
     let sum = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
     let is_elsewhere = match &*segment.blocks {
-        // With one block nothing shows which of the two addresses is wrong, and viewers take the segment's.
-        [] | [_] => false,
         [first, second, ..] => {
             first.address != segment.address && first.address.saturating_add(first.size) == second.address
         }
+        // With one block nothing shows which of the two addresses is wrong, and viewers take the segment's.
+        _ => false,
     };
     let is_sound = !is_elsewhere && sum == segment.total_size;
     let mut next = segment.address;

@@ -180,6 +180,11 @@ impl Forward {
         life
     }
 
+    /// Begins the life that a [`Contradiction::RequestOfFree`] shows, for a caller that believes the entry.
+    pub(crate) fn begin_requested(&mut self, entry: &TraceEntry) -> LifeIndex {
+        self.begin(entry.address, entry.size, State::Pending)
+    }
+
     #[inline]
     fn alloc(&mut self, entry: &TraceEntry) -> Step {
         let life = self.n_lives;
@@ -204,7 +209,7 @@ impl Forward {
                 State::Free => Step::Contradiction(Contradiction::RequestOfFree),
             },
             None => {
-                let life = self.begin(entry.address, entry.size, State::Pending);
+                let life = self.begin_requested(entry);
                 Step::Request { life, began_bytes: entry.size, is_prior: true }
             }
         }

@@ -187,6 +187,7 @@ impl Recorder {
     /// Marks this thread's work as the recorder's own while the result lives: what is reported meanwhile is not
     /// recorded. Names are looked up under locks that a capture takes too, so the allocations of the look-up
     /// must not come back as events where the recorder is in the process's own allocator.
+    #[must_use]
     pub(crate) fn own_work(&self) -> impl Sized {
         Guard::enter()
     }

@@ -108,7 +108,7 @@ impl Completion<'_, '_> {
             }
             Step::Contradiction(_) => {
                 self.close_all(address, end, index);
-                let life = self.walk.begin(address, entry.size, State::Pending);
+                let life = self.walk.begin_requested(&entry);
                 self.begin(life, index, Some(index));
             }
             Step::Other => {}
@@ -228,7 +228,7 @@ impl Completion<'_, '_> {
 
     fn range_begins(&mut self, index: usize) {
         let entry = self.trace[index];
-        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        let (start, end) = (entry.address, entry.end());
         while let Some((from, span)) = self.ranges.overlapping(start, end) {
             let (from, until) = if span.value.is_expandable {
                 (from.max(start), span.end.min(end))
@@ -238,9 +238,8 @@ impl Completion<'_, '_> {
             self.ranges.carve(from, until);
             self.unmap(from, until, span, index);
         }
-        let is_expandable = entry.action == Some(Action::SegmentMap);
         if end > start {
-            let value = DeviceRange { stream: entry.stream, is_expandable, origin: Origin::Entry(index) };
+            let value = DeviceRange::from_entry(&entry, index);
             self.ranges.insert(start, Span { end, value });
         }
     }

@@ -159,14 +159,14 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
 
     fn n_entries(&self, device: DeviceId) -> usize {
         device
-            .of(&self.traces)
+            .get_in(&self.traces)
             .copied()
             .flatten()
             .map_or(0, |(part, device)| self.parts[part].n_entries(device.into()))
     }
 
     fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        let Some((part, device)) = device.of(&self.traces).copied().flatten() else { return };
+        let Some((part, device)) = device.get_in(&self.traces).copied().flatten() else { return };
         let tables = &self.tables[part];
         self.parts[part].for_each_entry_in(device.into(), range, &mut |entry| {
             let mut entry = *entry;

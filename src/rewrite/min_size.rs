@@ -66,7 +66,7 @@ impl SnapshotSource for MinSize<'_> {
     }
 
     fn n_entries(&self, device: DeviceId) -> usize {
-        device.of(&self.n_entries).copied().unwrap_or(0)
+        device.get_in(&self.n_entries).copied().unwrap_or(0)
     }
 
     fn use_counts(&self) -> UseCounts {
@@ -94,7 +94,7 @@ impl LargeLives {
             Step::Begin { .. } => entry.size,
             Step::Request { began_bytes, .. } | Step::End { began_bytes, .. } => began_bytes,
             Step::Contradiction(Contradiction::RequestOfFree) => {
-                self.walk.begin(entry.address, entry.size, State::Pending);
+                self.walk.begin_requested(entry);
                 entry.size
             }
             Step::Contradiction(_) => self.bytes_at(entry.address).unwrap_or(entry.size),

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{change::Changes, trace_end::TraceEnd};
 use crate::{
     event::{Action, Address},
-    history::{Contradiction, Forward, State, Step},
+    history::{Contradiction, Forward, Step},
     snapshot::{Field, Shapes, TraceEntry},
 };
 
@@ -50,7 +50,7 @@ fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
         let step = walk.step(entry);
         n += usize::from(step.is_contradiction());
         if step == Step::Contradiction(Contradiction::RequestOfFree) {
-            walk.begin(entry.address, entry.size, State::Pending);
+            walk.begin_requested(entry);
         }
         if let Some(Action::SegmentAlloc | Action::SegmentFree) = entry.action {
             let is_there = entry.action == Some(Action::SegmentAlloc);

@@ -116,11 +116,7 @@ impl PastState {
 
     fn undo_segment_event(&mut self, index: usize) {
         let entry = &self.segment_events[index];
-        let given_back = DeviceRange {
-            stream: entry.stream,
-            is_expandable: entry.action == Some(Action::SegmentUnmap),
-            origin: Origin::Entry(index),
-        };
+        let given_back = DeviceRange::from_entry(entry, index);
         // An event that the later ones rule out changes nothing.
         let _ = undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined);
     }

@@ -114,7 +114,7 @@ impl Pairs {
             Step::Request { is_prior: true, .. } => self.lives.push(LifeEntries::requested_by(index)),
             Step::Contradiction(Contradiction::RequestOfFree) => {
                 // `lifecycle` leaves its alloc to this walk.
-                self.walk.begin(entry.address, entry.size, State::Pending);
+                self.walk.begin_requested(entry);
                 self.lives.push(LifeEntries::requested_by(index));
             }
             Step::Request { life, .. } => self.lives[life as usize].requested = Some(index),
@@ -273,11 +273,7 @@ impl Rewind<'_, '_> {
     /// Undoes a segment event, or drops it if what is left of the trace rules it out.
     fn undo_segment(&mut self, index: usize) {
         let entry = self.trace[index];
-        let given_back = DeviceRange {
-            stream: entry.stream,
-            is_expandable: entry.action == Some(Action::SegmentUnmap),
-            origin: Origin::Entry(index),
-        };
+        let given_back = DeviceRange::from_entry(&entry, index);
         if !self.can_undo_segment(&entry, index)
             || undo_segment_event(&mut self.ranges, &entry, given_back, Joining::Joined).is_err()
         {
@@ -296,7 +292,7 @@ impl Rewind<'_, '_> {
             }
         }
         let takes = matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
-        !takes || self.clear(entry.address, entry.address.saturating_add(entry.size), index)
+        !takes || self.clear(entry.address, entry.end(), index)
     }
 
     /// Begins a segment right behind an entry. Returns whether its beginning is not in the trace.

@@ -85,17 +85,17 @@ impl SnapshotSource for Windowed<'_> {
     }
 
     fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
-        if let Some(range) = device.of(&self.ranges) {
+        if let Some(range) = device.get_in(&self.ranges) {
             self.base.for_each_entry_in(device, range.clone(), look);
         }
     }
 
     fn n_entries(&self, device: DeviceId) -> usize {
-        device.of(&self.ranges).map_or(0, Range::len)
+        device.get_in(&self.ranges).map_or(0, Range::len)
     }
 
     fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        let Some(&Range { start, end }) = device.of(&self.ranges) else { return };
+        let Some(&Range { start, end }) = device.get_in(&self.ranges) else { return };
         let of_base = start.saturating_add(range.start)..start.saturating_add(range.end).min(end);
         self.base.for_each_entry_in(device, of_base, look);
     }
@@ -196,7 +196,9 @@ fn one_scope<T: Copy + Ord>(scopes: &[Range<T>], name: &str, nth: Option<usize>)
     let n = scopes.len();
     found.ok_or_else(|| {
         let nth = nth.unwrap_or_default();
-        Error::misuse(format!("there is no scope {name:?} number {nth}: there are {n}"))
+        Error::misuse(format!(
+            "scope {name:?} number {nth} does not exist: the file has {n}, numbered from 0"
+        ))
     })
 }
 

@@ -29,6 +29,13 @@ pub struct TraceEntry {
 }
 
 impl TraceEntry {
+    /// Returns the first address past the memory of the event.
+    #[inline]
+    #[must_use]
+    pub fn end(&self) -> Address {
+        self.address.saturating_add(self.size)
+    }
+
     /// The device's free bytes, for an `oom`, whose record has them in place of an address.
     #[must_use]
     pub fn device_free_bytes(&self) -> u64 {

@@ -1,16 +1,16 @@
-//! What a snapshot file can be written from: a model in memory, or whatever hands its events out one by one.
+//! The sources that a snapshot file can be written from: a model in memory, or events that come one by one.
 
 use std::{io, ops::Range};
 
 use super::{Snapshot, TraceEntry, UseCounts};
 use crate::event::DeviceId;
 
-/// What can be written as a snapshot file: all but the events of devices, and these one after the other.
+/// A source of a snapshot file: everything but the events of devices at once, and the events one by one.
 ///
-/// Whoever implements it holds as much in memory as it wants to: a [`Snapshot`] everything, a
-/// [`TapeSnapshot`](super::TapeSnapshot) the tapes, a file that was opened for reading almost nothing.
+/// A [`Snapshot`] has everything in memory, a [`TapeSnapshot`](super::TapeSnapshot) the tapes, and a file that
+/// is opened for reading almost nothing.
 pub trait SnapshotSource {
-    /// Everything but the devices' events; its `device_traces` are not looked at.
+    /// Returns everything but the devices' events; its `device_traces` are ignored.
     fn head(&self) -> &Snapshot;
 
     /// The number of traces: devices 0 to `n_traces() - 1` can have events.
@@ -52,16 +52,16 @@ pub trait SnapshotSource {
         Ok(())
     }
 
-    /// How many events there are in all, those of pinned host memory included.
+    /// Returns the number of all events, those of pinned host memory included.
     fn n_events(&self) -> usize {
         let of_devices: usize = DeviceId::first(self.n_traces()).map(|device| self.n_entries(device)).sum();
         of_devices + self.head().host_traces.len()
     }
 
-    /// All of it in memory.
+    /// Returns a model in memory, with all events.
     ///
     /// # Errors
-    /// As [`SnapshotSource::check`].
+    /// Those of [`SnapshotSource::check`].
     fn to_snapshot(&self) -> io::Result<Snapshot> {
         let snapshot = collected(self);
         self.check().map(|()| snapshot)

@@ -78,13 +78,13 @@ impl SnapshotSource for TapeSnapshot {
     }
 
     fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
-        for log in device.of(&self.logs).into_iter().flatten() {
+        for log in device.get_in(&self.logs).into_iter().flatten() {
             log.entries(&self.key).for_each(|entry| look(&self.entry(entry)));
         }
     }
 
     fn n_entries(&self, device: DeviceId) -> usize {
-        device.of(&self.logs).into_iter().flatten().map(Log::len).sum()
+        device.get_in(&self.logs).into_iter().flatten().map(Log::len).sum()
     }
 
     /// As they were counted when the events were looked at first; not in the order of first use.

@@ -309,9 +309,9 @@ mod tests {
         let hasher = rustc_hash::FxBuildHasher;
         let hash = |text: &str| hasher.hash_one(Value::text(text));
         let text = format!("{}{}{}", "a".repeat(32), "b".repeat(1 << 20), "c".repeat(32));
-        let [first, last, inner] = [(0, "x"), (text.len() - 1, "x"), (40, "x")].map(|(at, with)| {
+        let [first, last, inner] = [0, text.len() - 1, 40].map(|at| {
             let mut other = text.clone();
-            other.replace_range(at..at + 1, with);
+            other.replace_range(at..at + 1, "x");
             hash(&other)
         });
         assert!(first != hash(&text) && last != hash(&text) && inner == hash(&text));

@@ -12,8 +12,8 @@ use crate::{
     event::{Action, Address},
     finding::{Report, Rule},
     history::{
-        DeviceRange, Extent, FinalBlock, FinalState, Joining, Live, Obstacle, Origin, Places, Ranges,
-        final_ranges, undo_segment_event,
+        DeviceRange, Extent, FinalBlock, FinalState, Joining, Live, Obstacle, Places, Ranges, final_ranges,
+        undo_segment_event,
     },
     snapshot::TraceEntry,
 };
@@ -153,12 +153,8 @@ impl Replay<'_> {
     }
 
     fn undo_segment(&mut self, index: usize, entry: &TraceEntry, at: EntryPlace) {
-        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
-        let given_back = DeviceRange {
-            stream: entry.stream,
-            is_expandable: entry.action == Some(Action::SegmentUnmap),
-            origin: Origin::Entry(index),
-        };
+        let (start, end) = (entry.address, entry.end());
+        let given_back = DeviceRange::from_entry(entry, index);
         match undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined) {
             Ok(()) if matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) => {
                 self.check_empty(start, end, at);
@@ -170,7 +166,7 @@ impl Replay<'_> {
 
     /// Rule 26: the later entries contradict this one.
     fn report_obstacle(&mut self, obstacle: Obstacle, entry: &TraceEntry, at: EntryPlace) {
-        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        let (start, end) = (entry.address, entry.end());
         let what = match obstacle {
             Obstacle::SegmentMissing => format!(
                 "a segment at {start:#x}, but there is none later and no segment_free: the viewer removes \

@@ -116,7 +116,7 @@ impl<'a> LiveBlocks<'a> {
         Ok((freed, was_requested))
     }
 
-    /// Completes the free of a block for which there is no entry.
+    /// Completes a requested free whose completion was not recorded.
     pub(super) fn complete_unrecorded(&mut self, address: Address) {
         if let Some(live) = self.live.remove(address) {
             self.walk.close(address);

@@ -32,9 +32,8 @@ impl Pools {
         let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
         for segment in segments.filter(|segment| segment.pool != PoolId::DEFAULT) {
             let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
-            let overlaps = |entry: &TraceEntry| {
-                change(entry) < 0 && entry.address < end && entry.address.saturating_add(entry.size) > start
-            };
+            let overlaps =
+                |entry: &TraceEntry| change(entry) < 0 && entry.address < end && entry.end() > start;
             let pool = pools.number(segment.pool);
             pools.held.push(HeldSegment { start, end, pool, last_release: trace.iter().rposition(overlaps) });
         }

@@ -35,6 +35,14 @@ impl Random {
         &items[self.index(items.len())]
     }
 
+    /// Some bytes with one of them changed, to a byte of theirs or in one bit, and the place of the change.
+    pub(crate) fn changed(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
+        let at = self.index(bytes.len());
+        let mut changed = bytes.to_vec();
+        changed[at] = if self.chance(2) { *self.pick(bytes) } else { bytes[at] ^ 1 << self.below(8) };
+        (changed, at)
+    }
+
     /// `true` once in `n` times on average.
     pub(crate) fn chance(&mut self, n: u64) -> bool {
         self.below(n) == 0

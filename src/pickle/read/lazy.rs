@@ -95,7 +95,7 @@ impl<'a> LazySnapshot<'a> {
         self.file.into_iter().for_each(Bytes::forget);
     }
 
-    /// Whether the events are left in the file; otherwise the snapshot is held in memory as a whole.
+    /// Returns whether the events are read from the file each time; otherwise the whole snapshot is in memory.
     pub fn is_in_file(&self) -> bool {
         matches!(self.content, Content::InFile(_))
     }
@@ -121,7 +121,7 @@ impl<'a> InFile<'a> {
             return;
         };
         let mut first = 0;
-        for section in device.of(&self.traces).into_iter().flat_map(LazyTrace::sections) {
+        for section in device.get_in(&self.traces).into_iter().flat_map(LazyTrace::sections) {
             let end = first + section.len();
             let wanted = range.start.max(first)..range.end.min(end);
             if !wanted.is_empty() {
@@ -180,7 +180,7 @@ impl SnapshotSource for LazySnapshot<'_> {
     fn n_entries(&self, device: DeviceId) -> usize {
         match &self.content {
             Content::InMemory(snapshot) => snapshot.n_entries(device),
-            Content::InFile(in_file) => device.of(&in_file.traces).map_or(0, LazyTrace::n_entries),
+            Content::InFile(in_file) => device.get_in(&in_file.traces).map_or(0, LazyTrace::n_entries),
         }
     }
 
@@ -189,7 +189,7 @@ impl SnapshotSource for LazySnapshot<'_> {
             Content::InMemory(snapshot) => return snapshot.for_each_entry_in(device, range, look),
             Content::InFile(in_file) => in_file,
         };
-        let Some(trace) = device.of(&in_file.traces) else { return };
+        let Some(trace) = device.get_in(&in_file.traces) else { return };
         let end = range.end.min(trace.n_entries());
         for from in (range.start..end).step_by(N_AT_ONCE) {
             in_file.visit(device, from..end.min(from + N_AT_ONCE), look);
