@@ -153,7 +153,7 @@ impl fmt::Display for OutOfMemory {
         match (&self.snapshot, &self.snapshot_failure) {
             (Some(path), _) => write!(f, "; see {} for what holds them", path.display()),
             (None, Some(why)) => write!(f, "; no snapshot could be saved: {why}"),
-            (None, None) => write!(f, "; a snapshot (save_on_oom) shows what holds them"),
+            (None, None) => write!(f, "; call save_on_oom to get a snapshot that shows what holds them"),
         }
     }
 }

@@ -19,6 +19,9 @@
 //! - Record a free before the memory can be allocated again.
 //! - While [`Inventory::inspect`] runs, record no event from another thread: your lock, held during the call,
 //!   ensures that. This is why the trace and the segments of a snapshot agree.
+//! - In the process's own `GlobalAlloc`, call [`Track::record_unlocked`], and hold no lock during the call: memreel
+//!   allocates while it captures a stack, so your `alloc` is called again inside. What memreel allocates for itself
+//!   is not recorded. `tests/global_allocator.rs` in the repository is such an allocator.
 //!
 //! # Example
 //!

@@ -138,7 +138,7 @@
 //! let x = reel.cuda(0)?.copy_from(&[1.0_f32; 1000], &stream)?;
 //! ```
 //!
-//! # Rooms
+//! # Modules
 //!
 //! The modules in the order in which an allocation passes through them. Each depends only on those above it;
 //! `ARCHITECTURE.md` in the repository follows one allocation from the request to the byte in the file.

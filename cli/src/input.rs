@@ -24,6 +24,8 @@ use crate::{exit::Exit, failure::Failure, options::Devices, progress::Waiting};
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) name: String,
+    /// Whether it came from standard input, so that its name is not a file's.
+    pub(crate) is_stdin: bool,
     pub(crate) snapshot: Snapshot,
 }
 
@@ -71,7 +73,7 @@ fn is_stdin(path: &Path) -> bool {
 /// Reads a snapshot: a pickle, or JSON as viewers load it.
 pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     let _waiting = Waiting::new(format!("reading {}", name(path)));
-    Ok(Opened { name: name(path), snapshot: load(path)? })
+    Ok(Opened { name: name(path), is_stdin: is_stdin(path), snapshot: load(path)? })
 }
 
 /// Reads two snapshots; a failure names its file.

@@ -80,13 +80,25 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
 /// Reports an error in the command line, or prints the help that it asks for, and exits.
 fn refuse(error: &clap::Error) -> ! {
     let word = error.get(ContextKind::InvalidSubcommand);
-    if let Some(ContextValue::String(file)) = word
-        && Path::new(file).exists()
+    if let Some(ContextValue::String(word)) = word
+        && let Some(what) = file_kind(word)
     {
-        eprintln!("memreel: {file} is a file; give a command first, for example: memreel top {file}");
+        eprintln!("memreel: {word} is {what}; give a command first, for example: memreel top {word}");
         exit(Exit::Usage as i32);
     }
     error.exit()
+}
+
+/// Describes a word that is a file, or the name of one, and so not a misspelt command.
+fn file_kind(word: &str) -> Option<&'static str> {
+    let path = Path::new(word);
+    if path.exists() {
+        Some("a file")
+    } else if path.extension().is_some() || word.contains('/') {
+        Some("a file name, not a command, and no such file exists")
+    } else {
+        None
+    }
 }
 
 /// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.

@@ -194,7 +194,8 @@ fn explained(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, mo
     let shown = ShownFrames::new(history.snapshot());
     let mut text = format!("{what}: {actual} bytes on device {}, more than {most}", history.device());
     for group in history.top(moment, By::Stack).iter().take(3) {
-        let _ = write!(text, "\n  {} bytes in {} blocks", group.bytes, group.n_blocks);
+        let noun = if group.n_blocks == 1 { "block" } else { "blocks" };
+        let _ = write!(text, "\n  {} bytes in {} {noun}", group.bytes, group.n_blocks);
         let Site::Stack(stack) = group.site else { continue };
         for frame in shown.frames(stack).take(4) {
             let _ = write!(text, "\n    {} ({}:{})", frame.name, base_name(&frame.filename), frame.line);

@@ -159,12 +159,12 @@ impl Trust {
         }
         if self.lacks_segments {
             all.push(
-                "there are no segments: blocks that live from before the history to its end are not seen"
+                "there are no segments: blocks that are live from before the history to its end are missing"
                     .into(),
             );
         } else if self.lacks_segment_events {
             all.push(
-                "more is in use than reserved at times: segment events are missing, and reserved is wrong"
+                "at times more bytes are in use than reserved: segment events are missing, and the reserved bytes are wrong"
                     .into(),
             );
         }

@@ -77,7 +77,7 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// ```
 /// let checkpoint = b"\x80\x04}\x8c\x05epochK\x03s.";
 /// let error = memreel::pickle::from_slice(checkpoint).unwrap_err();
-/// assert!(error.to_string().starts_with("no memory snapshot: neither segments nor device_traces"));
+/// assert!(error.to_string().starts_with("not a memory snapshot: neither segments nor device_traces"));
 /// ```
 pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
     from_slice(&file::bytes(path.as_ref())?)

@@ -17,7 +17,7 @@ impl Snapshot {
             TopLevel::SegmentList => self.segments.is_empty() || self.has_a_segment(),
             TopLevel::Dictionary => self.shape.has(Field::Segments) || self.shape.has(Field::DeviceTraces),
         };
-        if is_one { Ok(self) } else { Err(format!("no memory snapshot: {}", self.described())) }
+        if is_one { Ok(self) } else { Err(format!("not a memory snapshot: {}", self.described())) }
     }
 
     fn has_a_segment(&self) -> bool {
@@ -94,7 +94,7 @@ mod tests {
         ];
         for (json, expected) in cases {
             let told = why(json);
-            assert!(told.starts_with(&format!("no memory snapshot: {expected}")), "{json}: {told}");
+            assert!(told.starts_with(&format!("not a memory snapshot: {expected}")), "{json}: {told}");
         }
         let told = why(&format!("{{\"\\u001b[2J{}\": 1}}", "x".repeat(99)));
         assert!(!told.contains('\u{1b}') && told.contains("xxx…") && told.len() < 200, "{told}");

@@ -222,7 +222,7 @@ impl<'a> Check<'a, '_> {
     /// Rule 11: segments are sorted by device, then by address.
     fn order(&mut self, segments: &[(SegmentPlace, &Segment)]) {
         if let Some(pair) = segments.windows(2).find(|pair| key(&pair[0]) > key(&pair[1])) {
-            let what = "comes before the segment ahead of it; PyTorch sorts by device, then by address";
+            let what = "should come before the segment ahead of it: PyTorch sorts by device, then by address";
             self.report.pytorch(Rule::SegmentOverlap, pair[1].0, what);
         }
     }

@@ -359,13 +359,13 @@ impl Reader<'_> {
             warn(n, "frees recorded without their completion, and taken as completed at once");
         }
         let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
-        warn(
-            n,
-            "requests that failed when they were recorded; where they are served now, they are freed at once",
-        );
+        warn(n, "requests failed when they were recorded; a replay that can serve one frees it at once");
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
-        warn(n, "requests to private pools; they go there again, and the pools are held to the end");
+        warn(
+            n,
+            "requests to private pools; the replay serves them from private pools, which it holds to the end",
+        );
         Read {
             steps: self.steps,
             priors: self.priors,

@@ -23,7 +23,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each device with events or segments gets a file NAME.deviceN.pickle, beside the input or in the folder of
--o, and keeps its number in it. Pinned host memory goes with the first device.
+-o, and keeps its number in it. Pinned host memory goes with the first device. NAME is snapshot for
+standard input.
 
 Example:
   memreel split all.pickle -o devices/
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let name = &opened.name;
-    let input = Path::new(name);
+    let input = if opened.is_stdin { Path::new("snapshot") } else { Path::new(name) };
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
     let wanted = opened.devices(options.device)?;

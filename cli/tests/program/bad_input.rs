@@ -66,7 +66,7 @@ fn unreadable_files_are_refused_with_advice() {
         ("zip", b"PK\x03\x04\x00\x00".to_vec(), "a ZIP archive, as torch.save writes it"),
         ("old", [legacy, b"\x80\x02M\xe9\x03."].concat(), "a file of torch.save, as PyTorch before 1.6"),
         ("weights", [b"\x0b\0\0\0\0\0\0\0", &b"{\"w\": [0]}  "[..]].concat(), "a safetensors file"),
-        ("empty", Vec::new(), "no memory snapshot: the file is empty"),
+        ("empty", Vec::new(), "not a memory snapshot: the file is empty"),
         (
             "text",
             b"hello, this is no pickle\n".to_vec(),
@@ -113,7 +113,7 @@ fn other_dictionaries_are_refused() {
             refused_by(
                 command,
                 &file,
-                "no memory snapshot: neither segments nor device_traces; it holds \"epoch\"",
+                "not a memory snapshot: neither segments nor device_traces; it holds \"epoch\"",
             );
         }
     }

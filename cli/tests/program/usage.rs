@@ -59,6 +59,8 @@ fn messages_show_the_right_order() {
         refused(&["convert", file, "-o", "x.svg"])
             .contains(".svg is not the ending of a format; add --to json")
     );
+    let missing = refused(&["missing.pickle"]);
+    assert!(missing.contains("no such file exists; give a command first"), "{missing}");
     let folder = tempfile::tempdir().unwrap();
     let scoped = folder.path().join("scoped.pickle");
     memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();

@@ -52,10 +52,9 @@ impl Findings {
         let what = match version {
             2..=4 => return,
             5 => {
-                "pickle protocol 5, which web viewers before June 2026 refuse; load the file and save it \
-                 again here, or dump with protocol=4"
+                "pickle protocol 5, which web viewers before June 2026 refuse; `memreel fix` writes protocol 4"
             }
-            _ => "a pickle protocol below 2, which the web viewer refuses; dump with protocol=4",
+            _ => "a pickle protocol below 2, which the web viewer refuses; `memreel fix` writes protocol 4",
         };
         self.at_byte(Rule::PickleOpcodes, Severity::Error, offset, what);
     }

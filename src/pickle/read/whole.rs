@@ -41,7 +41,10 @@ fn read_on_either_path(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
         && let Some(kind) = foreign::kind(bytes)
     {
         // The parser's findings on a file of another format are meaningless.
-        return (Err(Error::foreign(format!("no memory snapshot: the file is {kind}"))), Findings::default());
+        return (
+            Err(Error::foreign(format!("not a memory snapshot: the file is {kind}"))),
+            Findings::default(),
+        );
     }
     let snapshot = snapshot.map_err(|failure| match failure {
         Failure::Malformed(error) => error,
@@ -85,14 +88,8 @@ mod tests {
         for (name, original) in samples::files() {
             let [fast, slow] = both(&original).expect("ordinary files take the fast path");
             assert!(fast == slow, "{name}: the paths differ");
-            for n in 0..150 {
-                let mut bytes = original.clone();
-                let at = random.index(bytes.len());
-                bytes[at] = if n % 2 == 0 {
-                    original[random.index(original.len())]
-                } else {
-                    bytes[at] ^ 1 << random.below(8)
-                };
+            for _ in 0..150 {
+                let (bytes, at) = random.changed(&original);
                 if let Some([fast, slow]) = both(&bytes) {
                     assert_eq!(fast, slow, "{name}: byte {at} became {:#x}", bytes[at]);
                     n_equal += 1;
