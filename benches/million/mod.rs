@@ -66,7 +66,8 @@ pub(crate) fn synthetic_of(n_events: usize) -> Snapshot {
     }
     snapshot.segments = make_segments(&mut snapshot, &segment_stacks, &blocks);
     snapshot.device_traces = vec![events.trace];
-    snapshot.shape = Shape::of(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
+    snapshot.shape =
+        Shape::from_fields(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
     snapshot
 }
 
@@ -77,7 +78,7 @@ fn address(slot: u64) -> u64 {
 
 fn make_stacks(snapshot: &mut Snapshot) -> Vec<StackIndex> {
     let keys = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
-    let shape = snapshot.shapes.intern(Shape::of(&keys));
+    let shape = snapshot.shapes.intern(Shape::from_fields(&keys));
     let frames: Vec<_> = (0..N_FRAMES)
         .map(|n| {
             let name = format!("function_{n}").into();
@@ -105,7 +106,7 @@ struct EventShapes(ShapeId);
 
 impl EventShapes {
     fn new(snapshot: &mut Snapshot) -> Self {
-        let mut shape = Shape::of(&[
+        let mut shape = Shape::from_fields(&[
             ("action", Field::Action),
             ("addr", Field::Addr),
             ("size", Field::Size),

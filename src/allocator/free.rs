@@ -30,7 +30,8 @@ impl Heap {
     }
 
     /// Frees a block, at once or after the streams that use it.
-    #[inline]
+    // Without `always`, the frees of raw blocks keep the compiler from inlining it where handles are dropped.
+    #[inline(always)]
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
         block.is_allocated = false;

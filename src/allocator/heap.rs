@@ -239,6 +239,7 @@ impl Heap {
     }
 
     /// Splits a block: the front serves the request, the rest goes back to its pool.
+    #[inline(always)]
     fn split(&mut self, id: BlockId, request: &Request) -> BlockId {
         let was_split = self.blocks[id].is_split();
         let front = self.blocks.split(id, request.rounded_bytes);

@@ -8,7 +8,7 @@
 //! Everything but sorting takes time linear in the trace: the blocks' lives are found once, and each
 //! question then filters them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use serde::Serialize;
 
@@ -112,7 +112,8 @@ pub struct DeviceHistory<'a> {
     segments: Vec<&'a Segment>,
     lives: Lives,
     start: Totals,
-    trust: Trust,
+    /// Judged when it is first asked for, because that takes a walk over all moments.
+    trust: OnceLock<Trust>,
 }
 
 /// Returns the devices that have events or segments, in ascending order.
@@ -140,9 +141,7 @@ impl<'a> DeviceHistory<'a> {
                 start.allocate(life);
             }
         }
-        let trust = Trust::default();
-        let history = DeviceHistory { snapshot, device, entries, segments, lives, start, trust };
-        DeviceHistory { trust: history.judge(), ..history }
+        DeviceHistory { snapshot, device, entries, segments, lives, start, trust: OnceLock::new() }
     }
 
     /// Returns the snapshot that it is read from.
@@ -251,6 +250,17 @@ impl<'a> DeviceHistory<'a> {
             && next.is_some_and(|next| is_growth(next) || next.action == Some(Action::Alloc))
     }
 
+    #[inline]
+    fn second_life_of(&self, entry: usize) -> Option<&Life> {
+        let seconds = &self.lives.second_of;
+        if seconds.is_empty() {
+            return None;
+        }
+        let life = seconds.get(&u32::try_from(entry).ok()?)?;
+        Some(&self.lives.all[*life as usize])
+    }
+
+    #[inline]
     fn apply(&self, entry: usize, totals: &mut Totals) {
         totals.moment = Moment::after(entry);
         let TraceEntry { action, size, .. } = self.entries[entry];
@@ -262,9 +272,12 @@ impl<'a> DeviceHistory<'a> {
                 totals.reserved_bytes = totals.reserved_bytes.saturating_sub(size);
             }
             Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted) => {
-                let second = u32::try_from(entry).ok().and_then(|entry| self.lives.second_of.get(&entry));
-                let second = second.map(|life| &self.lives.all[*life as usize]);
-                second.into_iter().chain(self.life_of(entry)).for_each(|life| totals.change(life));
+                if let Some(second) = self.second_life_of(entry) {
+                    totals.change(second);
+                }
+                if let Some(life) = self.life_of(entry) {
+                    totals.change(life);
+                }
             }
             _ => {}
         }
@@ -273,7 +286,7 @@ impl<'a> DeviceHistory<'a> {
     /// Returns the facts that limit how far the figures can be trusted.
     #[must_use]
     pub fn trust(&self) -> Trust {
-        self.trust
+        *self.trust.get_or_init(|| self.judge())
     }
 
     fn judge(&self) -> Trust {

@@ -88,18 +88,18 @@ struct Names {
     blocks: FxHashMap<Address, ShortName>,
     segments: FxHashMap<Address, ShortName>,
     traced: Ranges<Named<ShortName>>,
-    finals: Ranges<Named<usize>>,
+    final_segments: Ranges<Named<usize>>,
 }
 
 impl Names {
     fn new(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> Names {
-        let mut finals = Ranges::default();
+        let mut final_segments = Ranges::default();
         for (index, segment) in snapshot.segments.iter().enumerate() {
             match naming {
                 // The tool searches the segments of every device, and only their allocated bytes.
-                Naming::PyTorch => add(&mut finals, segment.address, segment.allocated_size, index),
+                Naming::PyTorch => add(&mut final_segments, segment.address, segment.allocated_size, index),
                 Naming::Recycled if segment.device == device => {
-                    add(&mut finals, segment.address, segment.total_size, index);
+                    add(&mut final_segments, segment.address, segment.total_size, index);
                 }
                 Naming::Recycled => {}
             }
@@ -111,7 +111,7 @@ impl Names {
             blocks: FxHashMap::default(),
             segments: FxHashMap::default(),
             traced: Ranges::default(),
-            finals,
+            final_segments,
         }
     }
 
@@ -172,7 +172,7 @@ impl Names {
         if let Some((_, Span { value: Named { name, start }, .. })) = self.traced.at(address) {
             return Home::Traced { segment: name, offset: address - start };
         }
-        match self.finals.at(address) {
+        match self.final_segments.at(address) {
             Some((_, Span { value: Named { name, start }, .. })) => {
                 Home::Final { segment: name, offset: address - start }
             }

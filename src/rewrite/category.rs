@@ -52,7 +52,7 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
 }
 
 fn mark(snapshot: &mut Snapshot) {
-    let mut shape = Shape::of(&[
+    let mut shape = Shape::from_fields(&[
         ("action", Field::Action),
         ("addr", Field::Addr),
         ("size", Field::Size),

@@ -178,7 +178,7 @@ impl Collector {
     }
 
     fn annotations(&mut self, recorder: &Recorder) {
-        let shape = self.snapshot.shapes.intern(Shape::of(&[
+        let shape = self.snapshot.shapes.intern(Shape::from_fields(&[
             ("stage", Field::Stage),
             ("name", Field::Name),
             ("device", Field::Device),
@@ -221,7 +221,7 @@ static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
 fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
     let _own_work = recorder.own_work();
     let used = used_stacks(takes, tally);
-    let shape = snapshot.shapes.intern(Shape::of(&[
+    let shape = snapshot.shapes.intern(Shape::from_fields(&[
         ("name", Field::Name),
         ("filename", Field::Filename),
         ("line", Field::Line),
@@ -284,7 +284,7 @@ fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
 fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, metadata: Text) -> Shape {
     let (address_key, address) =
         if is_oom { ("device_free", Field::DeviceFree) } else { ("addr", Field::Addr) };
-    let mut shape = Shape::of(&[
+    let mut shape = Shape::from_fields(&[
         ("action", Field::Action),
         (address_key, address),
         ("size", Field::Size),

@@ -79,7 +79,8 @@ pub enum TopLevel {
 impl Default for Snapshot {
     /// Returns an empty snapshot: no segments and no traces.
     fn default() -> Snapshot {
-        let shape = Shape::of(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
+        let shape =
+            Shape::from_fields(&[("segments", Field::Segments), ("device_traces", Field::DeviceTraces)]);
         Snapshot { shape, ..Snapshot::without_keys() }
     }
 }

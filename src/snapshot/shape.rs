@@ -31,9 +31,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape of fields alone.
+    /// Returns the shape of a record with these keys in this order, each with its field.
     #[must_use]
-    pub fn of(fields: &[(&str, Field)]) -> Shape {
+    pub fn from_fields(fields: &[(&str, Field)]) -> Shape {
         Shape { slots: fields.iter().map(|(key, field)| ((*key).into(), Slot::Field(*field))).collect() }
     }
 
@@ -45,13 +45,13 @@ impl Shape {
         if has_stack {
             fields.sort_by_key(|(_, field)| *field == Field::Frames);
         }
-        Shape::of(&fields)
+        Shape::from_fields(&fields)
     }
 
     /// The keys of a block in PyTorch's order (`docs/snapshot-format.md` 1.3).
     #[must_use]
     pub fn block() -> Shape {
-        Shape::of(&schema::fields(schema::BLOCK).collect::<Vec<_>>())
+        Shape::from_fields(&schema::fields(schema::BLOCK).collect::<Vec<_>>())
     }
 
     /// Whether the file had this key with a value of the right type.

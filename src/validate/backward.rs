@@ -20,14 +20,14 @@ use crate::{
 
 /// A block in use at one point of the walk.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldBlock {
     end: Address,
     /// Its size with rounding; requested bytes if that is not known.
     size: u64,
     is_rounded: bool,
 }
 
-impl Extent for Held {
+impl Extent for HeldBlock {
     fn end(&self) -> Address {
         self.end
     }
@@ -49,7 +49,7 @@ pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut 
     };
     for FinalBlock { block, .. } in end.blocks() {
         let end = block.address.saturating_add(block.size);
-        replay.hold(block.address, Held { end, size: block.size, is_rounded: true });
+        replay.hold(block.address, HeldBlock { end, size: block.size, is_rounded: true });
     }
     for (index, change) in trace.changes.iter().enumerate().rev() {
         replay.undo(index, *change);
@@ -61,7 +61,7 @@ struct Replay<'a> {
     trace: &'a WalkedTrace<'a>,
     report: &'a mut Report,
     ranges: Ranges<DeviceRange>,
-    held: Live<'a, Held>,
+    held: Live<'a, HeldBlock>,
     held_bytes: u128,
     n_unrounded: u64,
     is_outside: bool,
@@ -88,7 +88,7 @@ impl Replay<'_> {
         }
     }
 
-    fn hold(&mut self, address: Address, held: Held) {
+    fn hold(&mut self, address: Address, held: HeldBlock) {
         if let Some(old) = self.held.insert(address, held) {
             self.uncount(old);
         }
@@ -102,7 +102,7 @@ impl Replay<'_> {
         }
     }
 
-    fn uncount(&mut self, held: Held) {
+    fn uncount(&mut self, held: HeldBlock) {
         self.held_bytes -= u128::from(held.size);
         self.n_unrounded -= u64::from(!held.is_rounded);
     }
@@ -122,7 +122,7 @@ impl Replay<'_> {
             }
             None => {}
         }
-        self.hold(life.address, Held { end, size: life.size, is_rounded: false });
+        self.hold(life.address, HeldBlock { end, size: life.size, is_rounded: false });
         self.check_inside(life, end, place);
     }
 

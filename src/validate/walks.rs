@@ -29,7 +29,7 @@ pub(super) fn check(
     }
     ends::check_overflow(&trace, report);
     if memory.is_unreadable {
-        let what = "not held against the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
+        let what = "not compared with the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
         report.warning(Rule::FinalState, place, what);
     } else {
         let end = FinalState::new(memory.segments.iter().copied());

@@ -1,4 +1,4 @@
-//! Recorded histories under other settings, held against what PyTorch did on an H100.
+//! Recorded histories under other settings, compared with what PyTorch did on an H100.
 //!
 //! A little over 400 lines: every case reads the same recordings the same way.
 

@@ -79,7 +79,7 @@ fn a_file_that_changes_is_reported() {
 
     let mut snapshot = Snapshot::default();
     let keys = [("action", crate::snapshot::Field::Action), ("addr", crate::snapshot::Field::Addr)];
-    let shape = snapshot.shapes.intern(crate::snapshot::Shape::of(&keys));
+    let shape = snapshot.shapes.intern(crate::snapshot::Shape::from_fields(&keys));
     let action = Some(crate::event::Action::Alloc);
     let entry = |address: u64| TraceEntry { address: address.into(), shape, action, ..TraceEntry::default() };
     snapshot.device_traces = vec![(0..200_000).map(entry).collect()];
