@@ -243,7 +243,7 @@ impl Error {
         Error(Box::new(Kind::History { device, entry, what: what.into() }))
     }
 
-    /// Returns whether a request failed for lack of memory. A size above 2^60 bytes counts, as in PyTorch.
+    /// Returns whether a request failed for lack of memory. A size of 2^60 bytes or more counts, as in PyTorch.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(*self.0, Kind::OutOfMemory(_) | Kind::InvalidSize { absurd: true, .. })
@@ -258,7 +258,7 @@ impl Error {
         }
     }
 
-    /// Returns whether a requested size was 0 or above 2^60 bytes.
+    /// Returns whether a requested size was 0, or 2^60 bytes or more.
     #[must_use]
     pub fn is_invalid_size(&self) -> bool {
         matches!(*self.0, Kind::InvalidSize { .. })

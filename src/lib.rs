@@ -18,7 +18,7 @@
 //!   have no file and no line.
 //! - Switch recording on *before* the allocations that you want to see.
 //! - If you report for your own allocator, report a free before the memory can be allocated again.
-//! - Use a bounded set of scope names.
+//! - Use a bounded set of scope names: `step`, not `step 17`. A recorder keeps every name that it has seen.
 //!
 //! **It is not for** watching `malloc`: only allocations through memreel's allocator, or reported to it, are
 //! recorded. It does not capture Python frames by itself (an interpreter can add its frames, see

@@ -25,8 +25,8 @@ pub struct Mark(pub u64);
 
 /// A source of memory in segments, whose streams can be marked.
 ///
-/// These methods are all that an allocator needs. Every implementation of
-/// memreel passes the contract suite in `tests/it/allocator/device_contract.rs`.
+/// These methods are all that an allocator needs. Each of memreel's implementations
+/// passes the contract suite in `tests/it/allocator/device_contract.rs`.
 ///
 /// # Safety
 /// From [`Device::segment_alloc`] to [`Device::segment_free`], a segment

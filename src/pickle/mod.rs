@@ -11,9 +11,9 @@
 //!
 //! A pickle is a program for a small stack machine. The machine here runs only
 //! opcodes that make plain data, so a hostile file is an error with the offset
-//! of a byte; memory stays in proportion to the file. Reads files written by
-//! PyTorch 2.0 to 2.15, by Python or by its C++ writer. Writes protocol 4, with
-//! only the opcodes that every viewer supports.
+//! of a byte; memory stays in proportion to the file. [`load`] reads the files of
+//! PyTorch 2.0 to 2.15, by Python or by its C++ writer. [`save`] writes protocol 4,
+//! with only the opcodes that every viewer supports.
 
 mod opcode;
 mod file;

@@ -33,10 +33,9 @@
 //!
 //! # How an event is recorded
 //!
-//! [`Track::record`] reads the mode (off: one load and one branch), encodes
-//! the event in 32 bytes (`log.rs`) and appends it to the calling thread's chunk (`writer.rs`, `chunk.rs`). A
-//! full chunk goes to the device's tape (`tape.rs`), which drops the oldest ones. A snapshot cuts the tape at
-//! one time without stopping the threads and puts the events in order (`log.rs`).
+//! [`Track::record`] reads the mode (off: one load and one branch), encodes the event in 32 bytes and appends
+//! it to a chunk that only the calling thread fills. A full chunk goes to the device's tape, which drops the
+//! oldest ones. A snapshot cuts the tape at one time without stopping the threads and puts the events in order.
 #![forbid(unsafe_code)]
 
 mod clock;

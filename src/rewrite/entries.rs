@@ -21,7 +21,7 @@ pub(super) fn fix(trace: &mut Vec<TraceEntry>, shapes: &mut Shapes, place: &str,
             n += 1;
         }
     }
-    changes.add(place, "took away frames that are no list of frames", n);
+    changes.add(place, "removed `frames` that are not a list of frames", n);
 }
 
 fn is_whole(shape: &Shape, is_oom: bool) -> bool {

@@ -94,7 +94,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
     }
 }
 
-const ODD_FRAMES: &str = "took away frames that are no list of frames";
+const ODD_FRAMES: &str = "removed `frames` that are not a list of frames";
 
 /// Returns another shape for a record whose `frames` are not a list of frames, and gives it an empty stack.
 fn without_odd_frames(

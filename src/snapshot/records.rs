@@ -12,19 +12,19 @@ use crate::{
 /// its field at the default; [`Shape::has`](super::raw::Shape::has) distinguishes the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceEntry {
-    /// Where its memory begins; for `oom` see [`TraceEntry::device_free_bytes`].
+    /// The first address of its memory; for `oom` see [`TraceEntry::device_free_bytes`].
     pub address: Address,
-    /// How much, in bytes.
+    /// The size of its memory, in bytes; for `oom`, of the request.
     pub size: u64,
-    /// On which stream.
+    /// The stream that it was made for.
     pub stream: StreamId,
-    /// When, in microseconds since the Unix epoch.
+    /// Its time, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// Its frames; `None` without the key.
     pub stack: Option<StackIndex>,
-    /// Its keys, and what it shares with others (`user_metadata`, `pool_id`, …).
+    /// Its keys, and the values that it shares with other entries (`user_metadata`, `pool_id`, …).
     pub shape: ShapeId,
-    /// What happened; `None` if the text is not one of the ten known.
+    /// Its action; `None` if the text is not one of the ten that PyTorch writes.
     pub action: Option<Action>,
 }
 
@@ -36,7 +36,7 @@ impl TraceEntry {
         self.address.saturating_add(self.size)
     }
 
-    /// The device's free bytes, for an `oom`, whose record has them in place of an address.
+    /// Returns the free bytes of the device at an `oom`, whose record has them in place of an address.
     #[must_use]
     pub fn device_free_bytes(&self) -> u64 {
         self.address.0
@@ -62,9 +62,9 @@ impl Default for TraceEntry {
 pub struct Segment {
     /// The device's ordinal; -1 for pinned host memory.
     pub device: DeviceId,
-    /// Where it begins.
+    /// Its first address.
     pub address: Address,
-    /// Bytes in all.
+    /// Its size, in bytes.
     pub total_size: u64,
     /// Bytes in blocks that the program holds, as the file has it.
     pub allocated_size: u64,

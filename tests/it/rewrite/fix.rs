@@ -259,8 +259,10 @@ fn one_small_thing_after_the_other() {
         ("dropped entries without an address or a size", |j| {
             j["device_traces"][0][2].as_object_mut().unwrap().remove("addr");
         }),
-        ("took away frames that are no list of frames", |j| j["device_traces"][0][2]["frames"] = json!(null)),
-        ("took away frames that are no list of frames", |j| {
+        ("removed `frames` that are not a list of frames", |j| {
+            j["device_traces"][0][2]["frames"] = json!(null)
+        }),
+        ("removed `frames` that are not a list of frames", |j| {
             j["segments"][0]["frames"] = json!(7);
             j["segments"][0]["blocks"][0]["frames"] = json!(null);
         }),
