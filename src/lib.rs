@@ -116,7 +116,8 @@
 //!
 //! ## Gate in a test
 //!
-//! [`assert_peak!`] and [`assert_live!`] fail with a list of the stacks that have the memory.
+//! [`assert_peak!`] and [`assert_live!`] fail with a list of the stacks that have the memory. They also fail
+//! if the history is not whole, unless a last argument `allow_partial` accepts that.
 //!
 //! ```
 //! use memreel::{Reel, recorder::History};

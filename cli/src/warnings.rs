@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel::analysis::DeviceHistory;
 
-use crate::{bytes::Bytes, text::count};
+use crate::bytes::Bytes;
 
 /// Prints what limits the figures of a history.
 pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -17,23 +17,6 @@ pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) 
 pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
     let trust = history.trust();
     let mut all: Vec<String> = trust.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
-    if trust.n_entries == 0 {
-        all.push("note: no history was recorded; the figures are those of the end".to_owned());
-    } else if !trust.is_whole() && (trust.n_before > 0 || trust.reserved_before_bytes > 0 || trust.has_lost) {
-        let lost = match trust.n_lost {
-            0 if trust.has_lost => " (older entries were lost)".to_owned(),
-            0 => String::new(),
-            n => format!(" ({n} older entries were lost)"),
-        };
-        let nameless = match trust.n_nameless {
-            0 => String::new(),
-            n => format!("; {n} of them without a stack"),
-        };
-        all.push(format!(
-            "note: the history begins with {} in {}{lost}{nameless}; what happened before it is unknown",
-            Bytes(trust.bytes_before),
-            count(trust.n_before, "block"),
-        ));
-    }
+    all.extend(trust.unknown_before(Bytes).map(|text| format!("note: {text}")));
     all
 }

@@ -3,7 +3,7 @@
 //!
 //! The figures count events and bytes and never time, so that they are the same on a slow machine.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::{
     state::{DeviceHistory, devices},
     top::{By, Site},
 };
-use crate::{history::Moment, snapshot::Snapshot};
+use crate::{event::DeviceId, history::Moment, snapshot::Snapshot};
 
 /// The figures of a device's history that a gate compares with limits.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -51,10 +51,14 @@ impl DeviceHistory<'_> {
 /// The highest figures that a gate allows; `None` allows every figure.
 ///
 /// ```
-/// use memreel::analysis::Limits;
+/// use memreel::{Reel, analysis::Limits, recorder::History};
 ///
-/// let limits = Limits::new().peak_bytes(10 << 30).fragmentation_percent(20.0);
-/// # assert_ne!(limits, Limits::new());
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// drop(reel.alloc(1000)?);
+/// let limits = Limits::new().peak_bytes(1000).fragmentation_percent(20.0);
+/// let why = limits.broken_by(&reel.snapshot()).expect("most of its segment is unused");
+/// assert!(why.starts_with("fragmentation: 100.0 % on device 0, more than 20.0 %"), "{why}");
+/// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[must_use = "limits do nothing until figures are checked"]
@@ -63,6 +67,7 @@ pub struct Limits {
     live_bytes: Option<u64>,
     reserved_bytes: Option<u64>,
     fragmentation_percent: Option<f64>,
+    allows_partial: bool,
 }
 
 impl Limits {
@@ -164,35 +169,71 @@ impl Figures {
     }
 }
 
-/// Returns why the peak of one of a snapshot's devices is over a limit, with the stacks that hold the
-/// most; `None` if it is not. [`assert_peak!`](crate::assert_peak) calls this function.
-#[must_use]
-pub fn over_peak(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
-    histories(snapshot).find_map(|history| {
+impl Limits {
+    /// Sets whether [`Limits::broken_by`] accepts a history that is not whole. Default: no.
+    ///
+    /// Its figures may be too low, because they are those of the recorded events alone.
+    pub fn allow_partial(mut self, allow: bool) -> Self {
+        self.allows_partial = allow;
+        self
+    }
+
+    /// Returns why a snapshot breaks the limits, with the stacks that hold the most; `None` if every device
+    /// keeps them.
+    ///
+    /// A device whose history is not whole ([`Trust::is_whole`](crate::history::Trust::is_whole)) breaks
+    /// them too, unless [`Limits::allow_partial`] is set. [`assert_peak!`](crate::assert_peak) and
+    /// [`assert_live!`](crate::assert_live) call this method.
+    #[must_use]
+    pub fn broken_by(&self, snapshot: &Snapshot) -> Option<String> {
+        let mut devices = devices(snapshot);
+        if devices.is_empty() {
+            // Nothing is known about a device. Whether that is because nothing happened is judged too.
+            devices.push(DeviceId(0));
+        }
+        devices.into_iter().find_map(|device| self.broken_on(&DeviceHistory::new(snapshot, device)))
+    }
+
+    fn broken_on(&self, history: &DeviceHistory<'_>) -> Option<String> {
         let figures = history.figures();
-        let is_over = figures.peak_bytes > most_bytes;
-        is_over.then(|| explained(&history, "peak", figures.peak_bytes, most_bytes, figures.peak))
-    })
+        let over = figures.check(self).into_iter().find(|check| !check.is_passed);
+        over.map(|check| explained(history, &figures, &check)).or_else(|| self.doubted(history))
+    }
+
+    fn doubted(&self, history: &DeviceHistory<'_>) -> Option<String> {
+        let trust = history.trust();
+        if self.allows_partial || trust.is_whole() {
+            return None;
+        }
+        let bytes = |bytes| format!("{bytes} bytes");
+        let why: Vec<String> = trust.warnings().into_iter().chain(trust.unknown_before(bytes)).collect();
+        let (device, why) = (history.device(), why.join("; "));
+        Some(format!(
+            "the history of device {device} is not whole: {why}; record all of it with History::all(), or accept \
+             it with Limits::allow_partial or a last argument `allow_partial`"
+        ))
+    }
 }
 
-/// Returns why one of a snapshot's devices holds more at the end than a limit, with the stacks that hold
-/// the most; `None` if it does not. [`assert_live!`](crate::assert_live) calls this function.
-#[must_use]
-pub fn over_live(snapshot: &Snapshot, most_bytes: u64) -> Option<String> {
-    histories(snapshot).find_map(|history| {
-        let live_bytes = history.totals_at(history.end()).allocated_bytes;
-        (live_bytes > most_bytes)
-            .then(|| explained(&history, "live at the end", live_bytes, most_bytes, history.end()))
-    })
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Measure::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Measure::Percent(percent) => write!(f, "{percent:.1} %"),
+        }
+    }
 }
 
-fn histories(snapshot: &Snapshot) -> impl Iterator<Item = DeviceHistory<'_>> {
-    devices(snapshot).into_iter().map(|device| DeviceHistory::new(snapshot, device))
-}
-
-fn explained(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, moment: Moment) -> String {
+fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
+    let is_live = over.what == "live";
+    let (what, moment) = if is_live { ("live at the end", history.end()) } else { (over.what, figures.peak) };
     let shown = ShownFrames::new(history.snapshot());
-    let mut text = format!("{what}: {actual} bytes on device {}, more than {most}", history.device());
+    let most = match over.most {
+        Measure::Bytes(bytes) => bytes.to_string(),
+        percent @ Measure::Percent(_) => percent.to_string(),
+    };
+    let (device, actual) = (history.device(), over.actual);
+    let mut text = format!("{what}: {actual} on device {device}, more than {most}");
     for group in history.top(moment, By::Stack).iter().take(3) {
         let noun = if group.n_blocks == 1 { "block" } else { "blocks" };
         let _ = write!(text, "\n  {} bytes in {} {noun}", group.bytes, group.n_blocks);
@@ -217,12 +258,28 @@ fn explained(history: &DeviceHistory<'_>, what: &str, actual: u64, most: u64, mo
 /// memreel::assert_peak!(reel.snapshot(), 3000);
 /// # Ok::<(), memreel::Error>(())
 /// ```
+///
+/// # Panics
+/// If the peak is higher, or if the history is not whole
+/// ([`Trust::is_whole`](crate::history::Trust::is_whole)): nothing was recorded, the ring lost entries,
+/// small allocations or frees were not recorded (`min_size`, `sample_every`, `skip_actions`), or recording
+/// began when memory was already held. Such a history may have had any peak. A last argument
+/// `allow_partial` accepts it and compares what was recorded:
+///
+/// ```
+/// # use memreel::{Reel, recorder::History};
+/// let reel = Reel::builder().history(History::all().min_size(1 << 20)).build()?;
+/// drop(reel.alloc(2 << 20)?);
+/// memreel::assert_peak!(reel.snapshot(), 2 << 20, allow_partial);
+/// # Ok::<(), memreel::Error>(())
+/// ```
 #[macro_export]
 macro_rules! assert_peak {
     ($snapshot:expr, $most_bytes:expr $(,)?) => {
-        if let ::std::option::Option::Some(why) = $crate::analysis::over_peak(&$snapshot, $most_bytes) {
-            ::std::panic!("{why}");
-        }
+        $crate::__assert_within!($snapshot, peak_bytes, $most_bytes, false)
+    };
+    ($snapshot:expr, $most_bytes:expr, allow_partial $(,)?) => {
+        $crate::__assert_within!($snapshot, peak_bytes, $most_bytes, true)
     };
 }
 
@@ -237,11 +294,29 @@ macro_rules! assert_peak {
 /// memreel::assert_live!(reel.snapshot(), 0);
 /// # Ok::<(), memreel::Error>(())
 /// ```
+///
+/// # Panics
+/// If more is live, or if the history is not whole, as with [`assert_peak!`](crate::assert_peak); a last
+/// argument `allow_partial` accepts such a history.
 #[macro_export]
 macro_rules! assert_live {
     ($snapshot:expr, $most_bytes:expr $(,)?) => {
-        if let ::std::option::Option::Some(why) = $crate::analysis::over_live(&$snapshot, $most_bytes) {
+        $crate::__assert_within!($snapshot, live_bytes, $most_bytes, false)
+    };
+    ($snapshot:expr, $most_bytes:expr, allow_partial $(,)?) => {
+        $crate::__assert_within!($snapshot, live_bytes, $most_bytes, true)
+    };
+}
+
+/// What [`assert_peak!`](crate::assert_peak) and [`assert_live!`](crate::assert_live) have in common.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __assert_within {
+    ($snapshot:expr, $figure:ident, $most_bytes:expr, $allow_partial:literal) => {{
+        let most_bytes: u64 = $most_bytes;
+        let limits = $crate::analysis::Limits::new().$figure(most_bytes).allow_partial($allow_partial);
+        if let ::std::option::Option::Some(why) = limits.broken_by(&$snapshot) {
             ::std::panic!("{why}");
         }
-    };
+    }};
 }

@@ -31,6 +31,8 @@ pub(super) struct Lives {
     /// The number of entries and blocks that contradict the entries before them.
     pub(super) n_contradictions: usize,
     pub(super) first_contradiction: Option<usize>,
+    /// The number of blocks that end with the request of their free, because the trace has no completions.
+    pub(super) n_uncompleted: usize,
     walk: Forward,
     /// The number of frees with the stack of their alloc.
     n_same_stack: usize,
@@ -60,7 +62,7 @@ impl Lives {
         if !segments.is_empty() {
             lives.compare_with_the_end(segments);
         } else if !lives.has_completions {
-            lives.all.iter_mut().for_each(|life| life.until = life.until.min(life.requested));
+            lives.end_with_the_requests();
         }
         lives.name_the_freed(entries);
         lives
@@ -109,6 +111,14 @@ impl Lives {
         early.for_each(|life| life.requested = life.until);
     }
 
+    /// Ends the lives whose free was requested, in a trace without completions and without segments.
+    fn end_with_the_requests(&mut self) {
+        for life in self.all.iter_mut().filter(|life| life.requested < life.until) {
+            life.until = life.requested;
+            self.n_uncompleted += 1;
+        }
+    }
+
     fn life(&mut self, life: u32) -> &mut Life {
         &mut self.all[life as usize]
     }
@@ -129,6 +139,7 @@ impl Lives {
         if displaced.was_requested && !self.has_completions {
             let life = self.life(displaced.life);
             life.until = life.requested;
+            self.n_uncompleted += 1;
             return;
         }
         self.contradiction(Some(index));
@@ -168,6 +179,7 @@ impl Lives {
             // In a trace without completions, blocks end with their requests.
             if found.requested != Moment::NEVER && !has_completions {
                 found.until = found.requested;
+                self.n_uncompleted += 1;
             } else {
                 let entry = found.from.entry();
                 self.contradiction(entry);

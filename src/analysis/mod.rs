@@ -51,7 +51,7 @@ pub use folded::{Grouping, folded};
 pub use fragmentation::{Fragmentation, PinnedSegment};
 pub(crate) use frames::mark;
 pub use frames::{ShownFrames, base_name, is_shown};
-pub use gate::{Check, Figures, Limits, Measure, over_live, over_peak};
+pub use gate::{Check, Figures, Limits, Measure};
 pub use layout::{Gap, SegmentLayout};
 pub use leaks::LeakSite;
 pub use oom::{OomReport, Verdict};

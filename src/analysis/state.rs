@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     event::{Action, DeviceId},
-    history::{Life, Moment, Trust, first_disorder, reserved_at_start, segments_of},
+    history::{Life, Moment, Times, Trust, disorder, reserved_at_start, segments_of},
     snapshot::{Segment, Snapshot, TraceEntry},
 };
 
@@ -168,6 +168,15 @@ impl<'a> DeviceHistory<'a> {
         &self.segments
     }
 
+    /// Returns the time between the first entry and the last, in microseconds. Entries that could not be
+    /// dated have the time of a neighbour.
+    #[must_use]
+    pub fn span_us(&self) -> i64 {
+        let times = Times::new(self.entries);
+        let last = self.entries.len().checked_sub(1).and_then(|last| times.get(last));
+        times.get(0).zip(last).map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
     /// Returns the moment after the last entry.
     #[must_use]
     pub fn end(&self) -> Moment {
@@ -291,20 +300,42 @@ impl<'a> DeviceHistory<'a> {
 
     fn judge(&self) -> Trust {
         let before = || self.lives.all.iter().filter(|life| life.is_from_before());
-        let has_more_than_reserved =
-            || self.totals().any(|totals| totals.active_bytes > totals.reserved_bytes);
+        let (mut end, mut has_more_than_reserved) = (self.start, false);
+        for totals in self.totals() {
+            has_more_than_reserved |= totals.active_bytes > totals.reserved_bytes;
+            end = totals;
+        }
+        let segments_bytes = self.segments.iter().fold(0, |sum: u64, s| sum.saturating_add(s.total_size));
+        let is_held = end.reserved_bytes > 0 || end.n_blocks > 0;
+        let n_contradictions = self.lives.n_contradictions;
         Trust {
             n_entries: self.entries.len(),
             n_before: before().count(),
             bytes_before: self.start.active_bytes,
             n_nameless: before().filter(|life| self.snapshot.frames(life.stack).next().is_none()).count(),
             reserved_before_bytes: self.start.reserved_bytes,
-            n_contradictions: self.lives.n_contradictions,
+            n_contradictions,
             first_contradiction: self.lives.first_contradiction,
-            first_disorder: first_disorder(self.entries, 0).map(|disorder| disorder.entry),
-            lacks_segments: self.segments.is_empty() && !self.entries.is_empty(),
-            lacks_segment_events: has_more_than_reserved(),
-            ..Trust::from_settings(self.snapshot)
+            first_disorder: disorder(self.entries, n_contradictions > 0).map(|disorder| disorder.entry),
+            n_uncompleted: self.lives.n_uncompleted,
+            lacks_block_events: self.lacks_block_events(),
+            lacks_segments: self.segments.is_empty() && is_held,
+            lacks_segment_events: has_more_than_reserved || end.reserved_bytes != segments_bytes,
+            ..Trust::from_settings(self.snapshot, self.device)
         }
+    }
+
+    /// Whether memory was taken from the device, and no entry is about a block in it. Allocations that
+    /// were filtered out are another reason for it.
+    fn lacks_block_events(&self) -> bool {
+        let is_of_block = |entry: &TraceEntry| {
+            matches!(entry.action, Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted))
+        };
+        let is_growth =
+            |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
+        let Trust { min_size_bytes, sample_bytes, .. } = Trust::from_settings(self.snapshot, self.device);
+        (min_size_bytes, sample_bytes) == (0, 0)
+            && !self.entries.iter().any(is_of_block)
+            && self.entries.iter().any(is_growth)
     }
 }

@@ -108,7 +108,8 @@ rules! {
     /// `E19`: if any entry of any device has a `category`, one entry has `"unknown"`.
     Categories = 19 [Error],
     /// `E20`: `time_us` does not decrease where rule 21 fails in the order of the list; the finding says whether
-    /// the order of the times mends it. `W20`: `time_us` is there and does not decrease; a time of 0 is skipped.
+    /// the order of the times mends it. `W20`: elsewhere, `time_us` is there and does not decrease by more than
+    /// 1 ms. A time of 0 is an entry that could not be dated, and is skipped.
     Times = 20 [Error, Warning],
     /// `E21`: replayed forward, each address goes from unknown or free to live (`alloc`), to pending
     /// (`free_requested`), to free (`free_completed`). `W21`: no step skips pending; no block is freed whose alloc

@@ -11,7 +11,8 @@
 //! | which blocks are in use at one point of a walk? | `Live` |
 //! | which scope is this entry in? | [`Scopes`], `scope_pairs` |
 //! | which private pool is it of? | `pool_of_entry` |
-//! | are the entries in order? | `first_disorder` |
+//! | are the entries in order? | `disorder` |
+//! | when was this entry? | `Times` |
 //! | how much was reserved at the start? | `reserved_at_start` |
 //! | how far can the figures be trusted? | [`Trust`] |
 //!
@@ -29,6 +30,7 @@ mod final_state;
 mod forward;
 mod backward;
 mod scopes;
+mod times;
 mod trust;
 
 pub(crate) use backward::{
@@ -38,9 +40,10 @@ pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, poo
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};
-pub(crate) use order::{JITTER_US, first_disorder};
+pub(crate) use order::disorder;
 pub(crate) use ranges::{RangeValue, Ranges, Span};
 pub(crate) use reserved::{change, reserved_at_start, reserved_peak};
 pub use scopes::Scopes;
 pub(crate) use scopes::{ScopePair, scope_pairs};
+pub(crate) use times::{Times, time_span};
 pub use trust::{Confidence, Trust};

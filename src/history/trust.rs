@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::snapshot::{Snapshot, Value};
+use crate::{
+    event::DeviceId,
+    snapshot::{Recorded, Snapshot},
+};
 
 /// The facts that decide how far the figures of one device's history can be trusted.
 ///
@@ -24,19 +27,30 @@ pub struct Trust {
     pub n_nameless: usize,
     /// Bytes held from the device before the first entry.
     pub reserved_before_bytes: u64,
-    /// Whether the file says that its recorder lost entries. PyTorch does not record it.
+    /// Whether the settings say that all events are recorded, so that an empty trace means that none
+    /// happened. PyTorch does not record it.
+    pub keeps_events: bool,
+    /// Whether the file says that its recorder lost entries of the device. PyTorch does not record it.
     pub has_lost: bool,
-    /// How many entries the recorder lost, of all devices; 0 where the file does not say it.
+    /// How many entries of the device the recorder lost; 0 where the file does not say it. In a file of
+    /// several devices that has only their sum, the sum.
     pub n_lost: u64,
     /// Entries and blocks that contradict the entries before them.
     pub n_contradictions: usize,
     /// The first such entry.
     pub first_contradiction: Option<usize>,
-    /// The first entry that is older than the one before it.
+    /// The first entry that is older than one before it by more than a millisecond; in a history that
+    /// contradicts itself, by anything. Entries without a time are passed over.
     pub first_disorder: Option<usize>,
-    /// Whether there is a trace and no segments to compare it with.
+    /// Frees whose completion is missing, in a trace without any completion. They are taken as
+    /// completed at once, so that memory that waited for a stream counts as free.
+    pub n_uncompleted: usize,
+    /// Whether memory was taken from the device, and no entry is about a block in it.
+    pub lacks_block_events: bool,
+    /// Whether the trace ends with memory that is held or in use, and there are no segments.
     pub lacks_segments: bool,
-    /// Whether more is in use than held at some moment, so that segment events are missing.
+    /// Whether more is in use than held at some moment, or more is held at the end than the segments
+    /// have, so that segment events are missing.
     pub lacks_segment_events: bool,
     /// Allocations below this were not recorded, in bytes.
     pub min_size_bytes: u64,
@@ -84,20 +98,12 @@ impl fmt::Display for Confidence {
 }
 
 impl Trust {
-    /// The facts that the settings of a snapshot say: lost entries, and what was not recorded.
-    pub(crate) fn from_settings(snapshot: &Snapshot) -> Trust {
-        let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
-        let number =
-            |key| setting(key).and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let n_lost = number("trace_alloc_lost_entries");
-        let has_overflowed = matches!(setting("trace_alloc_overflowed"), Some(Value::Bool(true)));
-        Trust {
-            has_lost: has_overflowed || n_lost > 0,
-            n_lost,
-            min_size_bytes: number("memreel_min_size"),
-            sample_bytes: number("memreel_sample_bytes"),
-            ..Trust::default()
-        }
+    /// The facts about a device that the settings of a snapshot say.
+    pub(crate) fn from_settings(snapshot: &Snapshot, device: DeviceId) -> Trust {
+        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes } =
+            Recorded::of_device(snapshot, device);
+        let keeps_events = Recorded::keeps_events(snapshot);
+        Trust { keeps_events, has_lost, n_lost, min_size_bytes, sample_bytes, ..Trust::default() }
     }
 
     /// Whether nothing was there before the first entry.
@@ -105,10 +111,20 @@ impl Trust {
         !self.has_lost && self.n_before == 0 && self.reserved_before_bytes == 0
     }
 
-    /// Whether the history begins with nothing allocated, lost no entries and contradicts itself nowhere.
+    /// Whether the history is recorded from its beginning and its figures are exact.
+    ///
+    /// This decides what `memreel gate --strict`, [`assert_peak!`](crate::assert_peak) and
+    /// [`assert_live!`](crate::assert_live) accept: a whole history begins with nothing held from the
+    /// device, lost no entries, has the events of every allocation and free, and contradicts itself
+    /// nowhere. [`Trust::warnings`] and [`Trust::unknown_before`] say why a history is not whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.n_entries > 0 && self.begins_empty() && self.is_exact()
+        self.has_history() && self.begins_empty() && self.is_exact()
+    }
+
+    /// Whether there are entries, or there are none because nothing happened.
+    fn has_history(&self) -> bool {
+        self.n_entries > 0 || self.keeps_events && self.begins_empty()
     }
 
     /// Whether the figures of every recorded moment are exact.
@@ -116,6 +132,8 @@ impl Trust {
     pub fn is_exact(&self) -> bool {
         self.n_contradictions == 0
             && self.first_disorder.is_none()
+            && self.n_uncompleted == 0
+            && !self.lacks_block_events
             && !self.lacks_segments
             && !self.lacks_segment_events
             && self.min_size_bytes == 0
@@ -144,8 +162,8 @@ impl Trust {
         let mut all = Vec::new();
         if let Some(entry) = self.first_disorder {
             all.push(format!(
-                "entry {entry} is older than the one before it: the recording ring was resized, and figures over \
-                 time are wrong; `memreel fix` puts the entries in order"
+                "entry {entry} is older than one before it, and figures over time are wrong: the recording ring \
+                 was resized (`memreel fix` puts its entries in order), or a clock was set back"
             ));
         }
         if self.n_contradictions > 0 {
@@ -157,20 +175,29 @@ impl Trust {
                  estimates; see `memreel validate`"
             ));
         }
+        if self.n_uncompleted > 0 {
+            let n = self.n_uncompleted;
+            all.push(format!(
+                "free_completed is missing for {n} frees (skip_actions?): memory that waited for a stream counts as \
+                 free, and figures may be too low"
+            ));
+        }
+        if self.lacks_block_events {
+            all.push("no event is about a block (skip_actions?): figures may be too low".into());
+        }
         if self.lacks_segments {
             all.push(
                 "there are no segments: blocks that are live from before the history to its end are missing"
                     .into(),
             );
         } else if self.lacks_segment_events {
-            all.push(
-                "at times more bytes are in use than reserved: segment events are missing, and the reserved bytes are wrong"
-                    .into(),
-            );
+            all.push("the reserved bytes are wrong: segment events are missing (skip_actions?)".into());
         }
         if self.min_size_bytes > 0 {
             let least = self.min_size_bytes;
-            all.push(format!("allocations below {least} bytes were not recorded, and count only at the end"));
+            all.push(format!(
+                "allocations below {least} bytes have no events: figures over time may be too low"
+            ));
         }
         if self.sample_bytes > 0 {
             let n = self.sample_bytes;
@@ -178,11 +205,41 @@ impl Trust {
         }
         all
     }
+
+    /// What is not known of the time before the history, as one sentence; `None` if it is whole or only
+    /// the facts of [`Trust::warnings`] limit it. `bytes` formats a number of bytes.
+    #[must_use]
+    pub fn unknown_before<T: fmt::Display>(&self, bytes: impl Fn(u64) -> T) -> Option<String> {
+        if !self.has_history() {
+            return Some("no history was recorded; the figures are those of the end".to_owned());
+        }
+        if self.begins_empty() {
+            return None;
+        }
+        let lost = match self.n_lost {
+            0 if self.has_lost => " (older entries were lost)".to_owned(),
+            0 => String::new(),
+            n => format!(" ({n} older entries were lost)"),
+        };
+        let nameless = match self.n_nameless {
+            0 => String::new(),
+            n => format!("; {n} of them without a stack"),
+        };
+        let before = match self.n_before {
+            0 if self.reserved_before_bytes > 0 => {
+                format!("{} reserved and no block in use", bytes(self.reserved_before_bytes))
+            }
+            1 => format!("{} in 1 block", bytes(self.bytes_before)),
+            n => format!("{} in {n} blocks", bytes(self.bytes_before)),
+        };
+        Some(format!("the history begins with {before}{lost}{nameless}; what happened before it is unknown"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Value;
 
     fn with_settings(settings: &[(&str, Value)]) -> Trust {
         let pairs: Vec<_> =
@@ -190,7 +247,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         let settings = crate::snapshot::Slot::Value(Value::Dict(pairs.into()));
         snapshot.shape.slots.push(("allocator_settings".into(), settings));
-        Trust { n_entries: 1, ..Trust::from_settings(&snapshot) }
+        Trust { n_entries: 1, ..Trust::from_settings(&snapshot, DeviceId(0)) }
     }
 
     #[test]

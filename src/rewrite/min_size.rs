@@ -5,7 +5,7 @@ use crate::{
     event::{Action, Address, DeviceId},
     history::{Contradiction, FinalBlock, Forward, State, Step, active_blocks},
     inventory::BlockState,
-    snapshot::{Block, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
+    snapshot::{Block, Recorded, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
 };
 
 /// A source without the blocks of fewer than `min_bytes` requested bytes.
@@ -43,6 +43,7 @@ impl<'a> MinSize<'a> {
         let mut lives = LargeLives::new(min_bytes);
         head.host_traces.retain(|entry| lives.keep(entry));
         lives.clear(head.host_segments.iter_mut());
+        mark(&mut head, base.n_traces(), min_bytes);
         MinSize { base, head, n_entries, uses, min_bytes }
     }
 }
@@ -76,6 +77,17 @@ impl SnapshotSource for MinSize<'_> {
     fn check(&self) -> std::io::Result<()> {
         self.base.check()
     }
+}
+
+/// Writes the least size into the settings, as a recorder with such a filter does, so that readers do not
+/// take the figures for exact.
+fn mark(head: &mut Snapshot, n_traces: usize, min_bytes: u64) {
+    let marked = |device| {
+        let recorded = Recorded::of_device(head, device);
+        (device, Recorded { min_size_bytes: recorded.min_size_bytes.max(min_bytes), ..recorded })
+    };
+    let devices: Vec<_> = DeviceId::first(n_traces).map(marked).collect();
+    Recorded::store(head, &devices);
 }
 
 /// Decides which lives of blocks are kept, entry by entry: the first entry of a life has its size.

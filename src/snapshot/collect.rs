@@ -1,16 +1,19 @@
 //! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
 
 use rustc_hash::FxHashMap;
 
 use super::{
-    Annotation, Block, Field, Frame, FrameIndex, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex,
-    StackTable, Text, TopLevel, Value,
+    Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Slot, Snapshot,
+    StackIndex, StackTable, Text, TopLevel, Value,
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
 };
 use crate::{
-    event::{Action, Address, Event, PoolId, StackId, StreamId},
+    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
     stack::{Symbol, Symbolizer, stack_method},
@@ -72,6 +75,7 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     collector.annotations(recorder);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
     collector.top(&settings, recorder, n_lost);
+    Recorded::store(&mut collector.snapshot, &recorded(recorder, &takes));
     let mut logs: Vec<Vec<Log>> = Vec::new();
     logs.resize_with(n_devices, Vec::new);
     for take in takes {
@@ -99,6 +103,18 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
     let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
     // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
     Some(Take { device, segments, log: cut.read() })
+}
+
+/// The facts about the recording of each device, by its number.
+fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
+    let history = recorder.history();
+    let mut n_lost: BTreeMap<usize, u64> = BTreeMap::new();
+    takes.iter().for_each(|take| *n_lost.entry(take.device).or_default() += take.log.n_lost);
+    let facts = |(device, n_lost): (usize, u64)| {
+        let (min_size_bytes, sample_bytes) = (history.min_size_bytes(), history.sample_bytes());
+        (device.into(), Recorded { has_lost: n_lost > 0, n_lost, min_size_bytes, sample_bytes })
+    };
+    n_lost.into_iter().map(facts).collect()
 }
 
 /// A snapshot being put together.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     event::{Action, Address, DeviceId, PoolId},
-    history::{FinalBlock, FinalState, JITTER_US, Places, change, first_disorder},
+    history::{FinalBlock, FinalState, Places, change, disorder},
     inventory::BlockState,
     snapshot::{Snapshot, StackTable, TraceEntry},
     torch::ABSURD_BYTES,
@@ -69,14 +69,11 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
         Ok(()) => reader.compare_with_the_end(),
         Err(_) => 0,
     };
-    if let Some(found) = first_disorder(trace, JITTER_US).or_else(|| first_disorder(trace, 0))
-        && (contradiction.is_err() || n_missing > 0 || found.back_us > JITTER_US)
-    {
+    if let Some(found) = disorder(trace, contradiction.is_err() || n_missing > 0) {
         let what = format!(
             "out of order, {} us before entry {}: the ring was resized while it held entries; \
              record again with clear_history",
-            found.back_us,
-            found.entry - 1
+            found.back_us, found.latest
         );
         return refuse(found.entry, what);
     }

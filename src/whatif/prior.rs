@@ -1,17 +1,23 @@
 //! Blocks that were live before the history began, and how much they lower the confidence in an answer.
 
 use super::{calls::Read, recorded_run::RecordedRun};
-use crate::{history::Trust, snapshot::Snapshot};
+use crate::{event::DeviceId, history::Trust, snapshot::Snapshot};
 
 /// Returns the facts that lower the confidence in an answer.
-pub(super) fn judge(snapshot: &Snapshot, n_entries: usize, read: &Read, recorded: &RecordedRun) -> Trust {
+pub(super) fn judge(
+    snapshot: &Snapshot,
+    device: DeviceId,
+    n_entries: usize,
+    read: &Read,
+    recorded: &RecordedRun,
+) -> Trust {
     Trust {
         n_entries,
         n_before: read.priors.len(),
         bytes_before: read.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes)),
         n_nameless: read.priors.iter().filter(|prior| prior.stack.is_none()).count(),
         reserved_before_bytes: recorded.start_bytes,
-        ..Trust::from_settings(snapshot)
+        ..Trust::from_settings(snapshot, device)
     }
 }
 

@@ -58,7 +58,7 @@ impl Requests {
         }
         let recorded = RecordedRun::new(snapshot, device);
         let read = calls::read(snapshot, device, &recorded)?;
-        let trust = prior::judge(snapshot, trace.len(), &read, &recorded);
+        let trust = prior::judge(snapshot, device, trace.len(), &read, &recorded);
         let mut warnings = recorded.warnings().to_vec();
         warnings.extend(read.warnings);
         warnings.extend(prior::warning(&trust, &recorded));

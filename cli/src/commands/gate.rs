@@ -31,6 +31,11 @@ Peaks are those of the recorded events, in requested bytes, so that timing does 
 is the share of the reserved memory that is in no block when the most is reserved. A baseline is an older
 snapshot: peak, live and reserved may exceed it by the tolerance.
 
+A history is whole if it begins with nothing held from the device, lost no events, has the events of every
+allocation and free (no min_size, sample_every or skip_actions) and contradicts itself nowhere. One that is
+not whole may have had any peak: --strict fails it, also as a baseline; without --strict the figures that
+are known are compared, and a note says what is not known.
+
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
 64 MiB); kB, MB, GB count in 1000s.
 
@@ -68,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if a history is cut short or contradicts itself
+    /// Fail if a history is not whole, so that its figures may be too low
     #[arg(long)]
     strict: bool,
 

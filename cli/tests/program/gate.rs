@@ -4,7 +4,13 @@
 
 use std::fs;
 
-use crate::support::{answer, run};
+use memreel::{
+    Action, Reel,
+    recorder::{Context, History},
+};
+use serde_json::{Value, json};
+
+use crate::support::{answer, run, stdout};
 
 #[test]
 fn exit_statuses_and_reports() {
@@ -50,4 +56,81 @@ fn decimal_and_binary_units_differ() {
     for command in ["gate", "replay"] {
         assert!(answer(&[command, "--help"]).contains("kB, MB, GB count in 1000s"), "{command}");
     }
+}
+
+/// What a file cannot know fails `--strict`, and is compared with a note without it.
+#[test]
+fn strict_fails_a_history_that_is_not_whole() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let record = |name: &str, history: History| {
+        let reel = Reel::builder().history(history.context(Context::None)).build().unwrap();
+        drop((reel.alloc(100 * MIB).unwrap(), reel.alloc(1000).unwrap()));
+        reel.empty_cache().unwrap();
+        drop(reel.alloc(1000).unwrap());
+        reel.empty_cache().unwrap();
+        reel.save(path(name)).unwrap();
+    };
+    record("whole.pickle", History::all());
+    // Everything was freed, so that nothing is live where the ring begins.
+    record("lost.pickle", History::all().max_entries(5));
+    record("skipped.pickle", History::all().skip_actions([Action::FreeCompleted]));
+    answer(&["slim", "--min-size", "1MiB", &path("whole.pickle"), "-o", &path("slim.pickle")]);
+    let gate = |arguments: &[&str], name: &str| {
+        let output = run(&[&["gate", "--max-peak", "1GiB"], arguments, &[&path(name)]].concat());
+        (output.status.code().unwrap(), stdout(&output).to_owned())
+    };
+    assert_eq!(gate(&["--strict"], "whole.pickle").0, 0, "{}", gate(&["--strict"], "whole.pickle").1);
+    for (name, why) in [
+        ("lost.pickle", "older entries were lost"),
+        ("skipped.pickle", "free_completed is missing"),
+        ("slim.pickle", "allocations below 1048576 bytes have no events"),
+    ] {
+        let (status, text) = gate(&["--strict"], name);
+        assert!(status == 4 && text.contains(why) && text.contains("(--strict)"), "{name}: {status} {text}");
+        let (status, text) = gate(&[], name);
+        assert!(status == 0 && text.contains(why), "{name}: {status} {text}");
+        let line: Value = serde_json::from_str(&gate(&["--strict", "--json"], name).1).unwrap();
+        assert_eq!(line["is_passed"], false, "{name}");
+        let top: Value = serde_json::from_str(&answer(&["top", "--json", &path(name)])).unwrap();
+        assert_eq!(top["is_whole"], false, "{name}");
+    }
+    assert_eq!(
+        gate(&["--strict", "--baseline", &path("slim.pickle"), "--tolerance", "999%"], "whole.pickle").0,
+        4
+    );
+}
+
+/// A time of 0 is an event that could not be dated; a microsecond back is another processor's clock.
+#[test]
+fn undated_events_and_small_steps_back_are_no_disorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("times.json");
+    let file = path.to_str().unwrap();
+    let asked = |time_us: u64| {
+        let entry = |action: &str, addr: u64, size: u64, time_us: u64| json!({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": time_us});
+        let trace = [
+            entry("segment_alloc", 1 << 30, 2 << 20, 1_700_000_000_000_000),
+            entry("alloc", 1 << 30, 512, 1_700_000_000_000_010),
+            entry("alloc", (1 << 30) + 512, 512, time_us),
+            entry("free_requested", (1 << 30) + 512, 512, 1_700_000_000_000_020),
+            entry("free_completed", (1 << 30) + 512, 512, 1_700_000_000_000_021),
+            entry("free_requested", 1 << 30, 512, 1_700_000_000_000_022),
+            entry("free_completed", 1 << 30, 512, 1_700_000_000_000_023),
+            entry("segment_free", 1 << 30, 2 << 20, 1_700_000_000_000_024),
+        ];
+        fs::write(&path, json!({"segments": [], "device_traces": [trace]}).to_string()).unwrap();
+        let gate = run(&["gate", "--strict", "--max-peak", "1KiB", file]).status.code();
+        let [top, validate, fix, timeline] = [&["top"][..], &["validate"], &["fix"], &["timeline"]]
+            .map(|command| stdout(&run(&[command, &[file]].concat())).to_owned());
+        (gate, top.contains("older than"), validate.contains("20 "), fix.contains("in the order"), timeline)
+    };
+    for time_us in [0, 1_700_000_000_000_009] {
+        let (gate, top, validate, fix, timeline) = asked(time_us);
+        assert_eq!((gate, top, validate, fix), (Some(0), false, false, false), "{time_us}");
+        assert!(timeline.contains("8 events in 0.000 s"), "{timeline}");
+    }
+    let (gate, top, validate, _, _) = asked(1_600_000_000_000_000);
+    assert_eq!((gate, top, validate), (Some(4), true, true));
 }

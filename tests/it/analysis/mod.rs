@@ -1,4 +1,5 @@
-//! Tests of questions about a snapshot (`questions`).
+//! Tests of questions about a snapshot (`questions`) and of limits in tests (`gate`).
 #![forbid(unsafe_code)]
 
+mod gate;
 mod questions;

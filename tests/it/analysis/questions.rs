@@ -2,7 +2,7 @@
 
 use memreel::{
     DeviceId, Reel, Snapshot,
-    analysis::{self, Axis, By, DeviceHistory, ShownFrames, Site, Verdict, WithFrames},
+    analysis::{self, Axis, By, DeviceHistory, Limits, ShownFrames, Site, Verdict, WithFrames},
     history::{Moment, Scopes},
     recorder::History,
 };
@@ -349,8 +349,7 @@ fn ask_everything(snapshot: &Snapshot, round: usize) {
     }
     let _ = (
         analysis::compare(snapshot, snapshot),
-        analysis::over_peak(snapshot, 0),
-        analysis::over_live(snapshot, 0),
+        Limits::new().peak_bytes(0).live_bytes(0).broken_by(snapshot),
     );
     analysis::folded(snapshot, None, analysis::Grouping::Segments, |_, _| Ok::<(), ()>(())).unwrap();
 }

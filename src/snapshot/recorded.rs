@@ -1,0 +1,146 @@
+//! What the settings of a snapshot say about its recording: entries that were lost, and allocations without events.
+//!
+//! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
+//! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
+
+use super::{Slot, Snapshot, TopLevel, Value};
+use crate::event::DeviceId;
+
+const SETTINGS: &str = "allocator_settings";
+const DEVICES: &str = "memreel_devices";
+const OVERFLOWED: &str = "trace_alloc_overflowed";
+const LOST: &str = "trace_alloc_lost_entries";
+const MAX_ENTRIES: &str = "trace_alloc_max_entries";
+const MIN_SIZE: &str = "memreel_min_size";
+const SAMPLE: &str = "memreel_sample_bytes";
+/// Rule 35: this key stays the last.
+const LAST: &str = "roundup_power2_divisions";
+
+/// The facts about the recording of one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Recorded {
+    /// Whether entries were lost.
+    pub(crate) has_lost: bool,
+    /// How many; 0 if the number is not known.
+    pub(crate) n_lost: u64,
+    /// Allocations of fewer requested bytes have no events.
+    pub(crate) min_size_bytes: u64,
+    /// Mean sampling interval in bytes; 0 if every allocation was recorded.
+    pub(crate) sample_bytes: u64,
+}
+
+impl Recorded {
+    /// Reads the facts about one device. What the settings do not mention is not lost and not left out.
+    pub(crate) fn of_device(snapshot: &Snapshot, device: DeviceId) -> Recorded {
+        let Some(settings) = snapshot.allocator_settings() else { return Recorded::default() };
+        let own = settings.get(DEVICES).and_then(|devices| devices.get(&device.to_string()));
+        let setting = |key| own.and_then(|own| own.get(key)).or_else(|| settings.get(key));
+        let n_lost = number(setting(LOST));
+        Recorded {
+            has_lost: n_lost > 0 || setting(OVERFLOWED) == Some(&Value::Bool(true)),
+            n_lost,
+            min_size_bytes: number(setting(MIN_SIZE)),
+            sample_bytes: number(setting(SAMPLE)),
+        }
+    }
+
+    /// Whether the settings say that all events were recorded, so that a device without events had none.
+    ///
+    /// A recorder that is off, or keeps the latest event alone, has room for one.
+    pub(crate) fn keeps_events(snapshot: &Snapshot) -> bool {
+        number(snapshot.allocator_settings().and_then(|settings| settings.get(MAX_ENTRIES))) > 1
+    }
+
+    /// Whether a key of the settings is one of these facts.
+    pub(crate) fn is_key(key: &str) -> bool {
+        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE].contains(&key)
+    }
+
+    /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
+    fn by_device(devices: &[(DeviceId, Recorded)]) -> Option<Value> {
+        let is_same = devices.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        let dict = |(device, recorded): &(DeviceId, Recorded)| {
+            (Value::text(&device.to_string()), Value::dict(recorded.pairs()))
+        };
+        (!is_same).then(|| Value::Dict(devices.iter().map(dict).collect()))
+    }
+
+    /// Writes the facts about every device into the settings. Keys that would add nothing are not added.
+    ///
+    /// If devices differ, the keys for all devices get the sum of what was lost and the largest of each size,
+    /// for readers that do not know `memreel_devices`.
+    pub(crate) fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, Recorded)]) {
+        let reads_the_same =
+            |(device, recorded): &(DeviceId, Recorded)| Recorded::of_device(snapshot, *device) == *recorded;
+        if snapshot.top_level == TopLevel::SegmentList || devices.iter().all(reads_the_same) {
+            return;
+        }
+        let by_device = Recorded::by_device(devices);
+        let mut all = devices.iter().map(|(_, recorded)| *recorded);
+        let all = if by_device.is_some() { all.reduce(Recorded::and) } else { all.next() };
+        let pairs = all.unwrap_or_default().pairs();
+        let mut settings = match snapshot.shape.slot(SETTINGS) {
+            Some(Slot::Value(Value::Dict(pairs))) => pairs.to_vec(),
+            Some(_) => return,
+            None => Vec::new(),
+        };
+        settings.retain(|pair| !has_key(pair, DEVICES));
+        for (key, value) in pairs {
+            // PyTorch does not record losses, and its files do not begin to deny them.
+            let is_new = settings.iter().all(|pair| !has_key(pair, key));
+            if !is_new || ![Value::Bool(false), Value::Int(0)].contains(&value) {
+                set(&mut settings, key, value);
+            }
+        }
+        by_device.into_iter().for_each(|by_device| set(&mut settings, DEVICES, by_device));
+        let slot = Slot::Value(Value::Dict(settings.into()));
+        let slots = &mut snapshot.shape.slots;
+        match slots.iter_mut().find(|(key, _)| &**key == SETTINGS) {
+            Some((_, old)) => *old = slot,
+            None => {
+                // PyTorch writes the settings behind the traces.
+                let traces = slots.iter().position(|(key, _)| &**key == "device_traces");
+                slots.insert(traces.map_or(slots.len(), |traces| traces + 1), (SETTINGS.into(), slot));
+            }
+        }
+    }
+
+    /// The facts about two devices together.
+    fn and(self, other: Recorded) -> Recorded {
+        Recorded {
+            has_lost: self.has_lost || other.has_lost,
+            n_lost: self.n_lost.saturating_add(other.n_lost),
+            min_size_bytes: self.min_size_bytes.max(other.min_size_bytes),
+            sample_bytes: self.sample_bytes.max(other.sample_bytes),
+        }
+    }
+
+    /// The keys with their values.
+    fn pairs(self) -> [(&'static str, Value); 4] {
+        [
+            (OVERFLOWED, Value::Bool(self.has_lost)),
+            (LOST, Value::unsigned(self.n_lost)),
+            (MIN_SIZE, Value::unsigned(self.min_size_bytes)),
+            (SAMPLE, Value::unsigned(self.sample_bytes)),
+        ]
+    }
+}
+
+fn number(value: Option<&Value>) -> u64 {
+    value.and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+}
+
+/// Sets a key of the settings; a new one comes before the key that stays the last.
+fn set(settings: &mut Vec<(Value, Value)>, key: &str, value: Value) {
+    match settings.iter().position(|pair| has_key(pair, key)) {
+        Some(at) => settings[at].1 = value,
+        None => {
+            let at = settings.iter().position(|pair| has_key(pair, LAST)).unwrap_or(settings.len());
+            settings.insert(at, (Value::text(key), value));
+        }
+    }
+}
+
+fn has_key(pair: &(Value, Value), key: &str) -> bool {
+    pair.0.as_text().is_some_and(|text| &**text == key)
+}
