@@ -11,6 +11,7 @@ use rustc_hash::FxBuildHasher;
 use super::{in_use, protobuf::Message};
 use crate::{
     event::Action,
+    history::time_span,
     snapshot::{Snapshot, StackIndex, StackTable},
 };
 
@@ -70,8 +71,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
         out.message(FUNCTION, &part);
     }
     texts.iter().for_each(|text| out.bytes(STRING, text.as_bytes()));
-    let times = snapshot.device_traces.iter().flatten().map(|entry| entry.time_us);
-    if let Some((first, last)) = times.clone().min().zip(times.max()) {
+    if let Some((first, last)) = time_span(snapshot.device_traces.iter().flatten()) {
         out.int(TIME_NANOS, first.saturating_mul(1000).cast_unsigned());
         out.int(DURATION_NANOS, last.saturating_sub(first).saturating_mul(1000).cast_unsigned());
     }

@@ -8,7 +8,10 @@ use super::{
     lifecycle, order, rewind, structure,
     trace_end::TraceEnd,
 };
-use crate::{history::Places, snapshot::Snapshot};
+use crate::{
+    history::Places,
+    snapshot::{Field, Snapshot},
+};
 
 /// The backward walk may find what the forward walk cannot, and the other way round. A sound trace takes
 /// one round, a broken one two; only random entries take more.
@@ -62,16 +65,18 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
         of_device.filter(|(_, segment)| segment.device.index() == Some(device)),
         &snapshot.shapes,
     );
-    order::fix(trace, &end, &snapshot.shapes, &place, changes);
+    let has_times = trace.iter().all(|entry| snapshot.shapes.get(entry.shape).has(Field::TimeUs));
     let mut template = EntryTemplate::new(&mut snapshot.shapes);
     // Every edit is at an address of the trace or of the segments.
     let addresses = trace.iter().map(|entry| entry.address);
     let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
+        // Entries that contradict each other in both orders may agree in one once others are added.
+        let is_sorted = has_times && order::fix(trace, &end, &place, changes);
         let is_completed =
             lifecycle::complete(trace, &places, &end, &mut template).apply(trace, &place, changes);
         let is_rewound = rewind::check(trace, &places, &end, &mut template).apply(trace, &place, changes);
-        if !is_completed && !is_rewound {
+        if !is_sorted && !is_completed && !is_rewound {
             return;
         }
     }

@@ -7,29 +7,32 @@ use rustc_hash::FxHashMap;
 use super::{change::Changes, trace_end::TraceEnd};
 use crate::{
     event::{Action, Address},
-    history::{Contradiction, Forward, Step},
-    snapshot::{Field, Shapes, TraceEntry},
+    history::{Contradiction, Forward, Step, Times, disorder},
+    snapshot::TraceEntry,
 };
 
-/// Sorts a trace by time if that leaves fewer contradictions. Entries of one time keep their order.
+/// Sorts a trace that is out of order by time if that leaves fewer contradictions, or none. Returns whether
+/// it did. Entries of one time keep their order, and undated ones stay behind the entry before them.
 pub(super) fn fix(
     trace: &mut Vec<TraceEntry>,
     end: &TraceEnd<'_>,
-    shapes: &Shapes,
     place: &str,
     changes: &mut Changes,
-) {
-    let is_sorted = trace.is_sorted_by_key(|entry| entry.time_us);
-    if is_sorted || !trace.iter().all(|entry| shapes.get(entry.shape).has(Field::TimeUs)) {
-        return;
+) -> bool {
+    if disorder(trace, true).is_none() {
+        return false;
     }
     let n_before = n_contradictions(trace, end);
-    if n_before == 0 {
-        return;
+    if disorder(trace, n_before > 0).is_none() {
+        return false;
     }
-    let mut sorted = trace.clone();
-    sorted.sort_by_key(|entry| entry.time_us);
-    if n_contradictions(&sorted, end) < n_before {
+    let times = Times::new(trace).all().into_owned();
+    let mut dated: Vec<(i64, TraceEntry)> = times.into_iter().zip(trace.iter().copied()).collect();
+    dated.sort_by_key(|(time_us, _)| *time_us);
+    let sorted: Vec<TraceEntry> = dated.into_iter().map(|(_, entry)| entry).collect();
+    let n_after = n_contradictions(&sorted, end);
+    let is_better = n_after < n_before || n_after == 0;
+    if is_better {
         let n_moved = trace.iter().zip(&sorted).filter(|(one, other)| one != other).count();
         changes.add(
             place,
@@ -38,6 +41,7 @@ pub(super) fn fix(
         );
         *trace = sorted;
     }
+    is_better
 }
 
 /// The number of entries that cannot follow the entries before them, and of addresses that cannot end as

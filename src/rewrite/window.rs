@@ -105,24 +105,46 @@ impl SnapshotSource for Windowed<'_> {
     }
 }
 
-/// The times of events, from the first up to and including the last.
+/// The times of events, from the first up to and including the last. Events that could not be dated have the
+/// time 0 and are passed over, unless there are no others.
 fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
     let last = range.end.checked_sub(1).filter(|last| range.contains(last))?;
-    Some(trace.time_us(range.start)?..trace.time_us(last)?.saturating_add(1))
+    let ends = (trace.time_us(range.start)?, trace.time_us(last)?);
+    let mut dated: Option<(i64, i64)> = None;
+    if ends.0 == 0 || ends.1 == 0 {
+        trace.each(range.clone(), |entry| {
+            if entry.time_us != 0 {
+                dated = Some((dated.map_or(entry.time_us, |(first, _)| first), entry.time_us));
+            }
+        });
+    }
+    let (first, last) = dated.unwrap_or(ends);
+    Some(first..last.saturating_add(1))
 }
 
 /// The numbers of the events of a time, from the first that is not before it to the last that is not after.
+/// An event that could not be dated has the time of the one before it, or in front of all others of the first.
 fn between(trace: Trace<'_>, times: &Range<i64>) -> Range<usize> {
     let (mut number, mut start, mut end) = (0, None, 0);
+    let mut latest_us = None;
     trace.each(0..usize::MAX, |entry| {
-        if start.is_none() && entry.time_us >= times.start {
-            start = Some(number);
+        let is_first = latest_us.is_none();
+        if entry.time_us != 0 {
+            latest_us = Some(entry.time_us);
+        }
+        if let Some(time_us) = latest_us {
+            if start.is_none() && time_us >= times.start {
+                start = Some(if is_first { 0 } else { number });
+            }
+            if time_us < times.end {
+                end = number + 1;
+            }
         }
         number += 1;
-        if entry.time_us < times.end {
-            end = number;
-        }
     });
+    if latest_us.is_none() && times.contains(&0) {
+        return 0..number;
+    }
     let start = start.unwrap_or(number);
     start..end.max(start)
 }

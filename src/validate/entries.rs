@@ -1,9 +1,7 @@
 //! Trace entries one by one: rules 4, 17 to 20, 28, 30, 31 and 32.
 //!
-//! Rule 19 is about the whole snapshot, not one device: the viewer collects the categories of all. Rule
-//! 20 skips times of 0, which PyTorch writes for an event that it cannot date
-//! (`docs/snapshot-format.md` 2.4). It counts every entry that is older than any before it;
-//! `history::first_disorder` answers another question, where a ring of changed size was cut.
+//! Rule 19 is about the whole snapshot, not one device: the viewer collects the categories of all. Of
+//! rule 20, missing times are checked here, and their order with the walks.
 
 use super::{
     frames::Frames,
@@ -48,17 +46,21 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Repor
     for (device, entries) in snapshot.device_traces.iter().enumerate() {
         let place = TracePlace::Device(device);
         let is_readable = check.entries(entries, place);
-        let unordered = check.times(entries, place);
+        check.undated(entries, place);
         if !is_readable {
+            walks::check_order(entries, place, check.report);
             let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
             check.report.warning(Rule::Lifecycle, place, what);
         } else if let Some(memory) = memory.devices.get(device) {
-            walks::check(snapshot, entries, place, memory, unordered, check.report);
+            walks::check(snapshot, entries, place, memory, check.report);
+        } else {
+            walks::check_order(entries, place, check.report);
         }
     }
     check.report.set_lenient(true);
     check.entries(&snapshot.host_traces, TracePlace::Host);
-    check.times(&snapshot.host_traces, TracePlace::Host);
+    check.undated(&snapshot.host_traces, TracePlace::Host);
+    walks::check_order(&snapshot.host_traces, TracePlace::Host, check.report);
     check.report.set_lenient(false);
     check.categories();
 }
@@ -152,31 +154,15 @@ impl Check<'_> {
         }
     }
 
-    /// Rule 20 except its error. Returns the first entry that is older than one before it.
-    fn times(&mut self, entries: &[TraceEntry], place: TracePlace) -> Option<EntryPlace> {
-        let mut n_undated = 0u64;
-        let mut latest = i64::MIN;
-        let mut backwards = (0u64, None);
-        for (index, entry) in entries.iter().enumerate() {
-            if self.table.facts(entry.shape).lacks(Field::TimeUs) {
-                n_undated += 1;
-            } else if entry.time_us != 0 && entry.time_us < latest {
-                backwards.0 += 1;
-                backwards.1.get_or_insert(place.entry(index));
-            }
-            latest = latest.max(entry.time_us);
-        }
+    /// Rule 20 for entries without a time.
+    fn undated(&mut self, entries: &[TraceEntry], place: TracePlace) {
+        let lacks_time = |entry: &&TraceEntry| self.table.facts(entry.shape).lacks(Field::TimeUs);
+        let n_undated = entries.iter().filter(lacks_time).count();
         if n_undated > 0 {
             let what = "the viewer shows \"Invalid Date\"; PyTorch since 2.2 writes it";
             let what = format_args!("{n_undated} entries without `time_us`: {what}");
             self.report.warning(Rule::Times, place, what);
         }
-        if let (n, Some(first)) = backwards {
-            let what = "viewers go by the order of the list";
-            let what = format_args!("{n} entries are older than one before them; {what}");
-            self.report.warning(Rule::Times, first, what);
-        }
-        backwards.1
     }
 
     /// Rule 19: a viewer that finds categories requires one to be "unknown".

@@ -1,31 +1,25 @@
 //! The trace of one device walked forward and backward: rules 20 to 29, 33 and 36.
 
-use super::{
-    backward, ends,
-    forward::WalkedTrace,
-    memory::DeviceMemory,
-    place::{EntryPlace, TracePlace},
-    timeline,
-};
+use super::{backward, ends, forward::WalkedTrace, memory::DeviceMemory, place::TracePlace, timeline};
 use crate::{
     finding::{Report, Rule},
-    history::{FinalState, Forward},
+    history::{FinalState, Forward, Times, disorder},
     snapshot::{Snapshot, TraceEntry},
 };
 
-/// Checks a trace whose entries can be read. `unordered` is the first entry that is older than one
-/// before it.
+/// Checks a trace whose entries can be read.
 pub(super) fn check(
     snapshot: &Snapshot,
     entries: &[TraceEntry],
     place: TracePlace,
     memory: &DeviceMemory<'_>,
-    unordered: Option<EntryPlace>,
     report: &mut Report,
 ) {
     let trace = WalkedTrace::new(entries, place, report);
-    if let Some(first) = unordered.filter(|_| trace.tally.has_contradictions()) {
-        report_order(entries, first, report);
+    if trace.tally.has_contradictions() {
+        report_order(entries, place, report);
+    } else {
+        check_order(entries, place, report);
     }
     ends::check_overflow(&trace, report);
     if memory.is_unreadable {
@@ -40,16 +34,32 @@ pub(super) fn check(
     timeline::check(&trace, report);
 }
 
+/// Rule 20's warning, for a list whose order does not contradict itself or cannot be followed.
+pub(super) fn check_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) {
+    if let Some(found) = disorder(entries, false) {
+        let what = "viewers go by the order of the list";
+        let what = format_args!("{} entries are older than one before them; {what}", found.n_entries);
+        report.warning(Rule::Times, place.entry(found.entry), what);
+    }
+}
+
 /// Rule 20's error, for a list whose order contradicts itself. If the order of the times does not, the
 /// list was shuffled. If it does too, entries are missing, such as in a ring whose size was changed.
-fn report_order(entries: &[TraceEntry], first: EntryPlace, report: &mut Report) {
-    let mut by_time: Vec<&TraceEntry> = entries.iter().collect();
-    by_time.sort_by_key(|entry| entry.time_us);
+fn report_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) {
+    let Some(found) = disorder(entries, true) else { return };
+    let times = Times::new(entries);
+    let mut by_time: Vec<(i64, &TraceEntry)> = times.all().iter().copied().zip(entries).collect();
+    by_time.sort_by_key(|(time_us, _)| *time_us);
     let mut walk = Forward::default();
-    let what = if by_time.into_iter().any(|entry| walk.step(entry).is_contradiction()) {
-        "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
-    } else {
-        "replayed by time the entries make sense: sort them by `time_us`"
+    let is_mended = !by_time.into_iter().any(|(_, entry)| walk.step(entry).is_contradiction());
+    let what = match is_mended {
+        true => "replayed by time the entries make sense: sort them by `time_us`",
+        // Then a step back as small as the jitter of clocks is not the reason.
+        false if disorder(entries, false).is_none() => return,
+        false => {
+            "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
+        }
     };
+    let first = place.entry(found.entry);
     report.error(Rule::Times, first, format_args!("entries are not in the order of their times; {what}"));
 }

@@ -191,8 +191,11 @@ fn span(document: &impl SnapshotSource) -> String {
     let mut times: Option<(i64, i64)> = None;
     for device in DeviceId::first(document.n_traces()) {
         document.for_each_entry(device, &mut |entry| {
-            let (first, last) = times.unwrap_or((entry.time_us, entry.time_us));
-            times = Some((first.min(entry.time_us), last.max(entry.time_us)));
+            // An entry that could not be dated has the time 0.
+            if entry.time_us != 0 {
+                let (first, last) = times.unwrap_or((entry.time_us, entry.time_us));
+                times = Some((first.min(entry.time_us), last.max(entry.time_us)));
+            }
         });
     }
     match times {
@@ -200,8 +203,22 @@ fn span(document: &impl SnapshotSource) -> String {
             let ms = last.saturating_sub(first) / 1000;
             format!("the history has {} in {ms} ms", count(document.n_events(), "event"))
         }
+        None if document.n_events() > 0 => "no event has a time".to_owned(),
         None => "no history was recorded".to_owned(),
     }
+}
+
+/// Returns the time of a device's first event that has one.
+fn first_time(document: &impl SnapshotSource, device: DeviceId) -> Option<i64> {
+    let first_in = |range| {
+        let mut first = None;
+        document.for_each_entry_in(device, range, &mut |entry| {
+            first = first.or(Some(entry.time_us).filter(|time_us| *time_us != 0));
+        });
+        first
+    };
+    // The first event has a time nearly always; a pass over all takes seconds.
+    first_in(0..1).or_else(|| first_in(0..usize::MAX))
 }
 
 impl Options {
@@ -220,12 +237,8 @@ impl Options {
             return Some(Window::Scope { name: name.clone(), nth: self.nth });
         }
         let times = self.time.as_ref()?;
-        let mut first: Option<i64> = None;
-        for device in DeviceId::first(document.n_traces()) {
-            document.for_each_entry_in(device, 0..1, &mut |entry| {
-                first = Some(first.map_or(entry.time_us, |time| time.min(entry.time_us)));
-            });
-        }
+        let first =
+            DeviceId::first(document.n_traces()).filter_map(|device| first_time(document, device)).min();
         let absolute = |instant| match instant {
             Instant::After(after) => first.unwrap_or(0).saturating_add(after),
             Instant::Since1970(time) => time,

@@ -234,7 +234,7 @@ fn corrupt(json: &mut Value, random: &mut Random) -> String {
     loop {
         let at = random.index(trace.len());
         let action = trace[at]["action"].as_str().unwrap().to_owned();
-        // A wrong size at a snapshot may hide in unknown rounding, and the end of the first life of
+        // A millisecond back is tolerated. A wrong size at a snapshot may hide in unknown rounding, and the end of the first life of
         // a segment cannot be told from a ring's beginning; blocks have no such excuse.
         if !["alloc", "free_requested", "free_completed"].contains(&&*action) {
             continue;
@@ -244,7 +244,7 @@ fn corrupt(json: &mut Value, random: &mut Random) -> String {
             5 if action == "alloc" => {
                 trace[at]["size"] = json!(trace[at]["size"].as_u64().unwrap() + SEGMENT)
             }
-            5 | 6 => trace[at]["time_us"] = json!(trace[at]["time_us"].as_u64().unwrap() - 1_000),
+            5 | 6 => trace[at]["time_us"] = json!(trace[at]["time_us"].as_u64().unwrap() - 10_000),
             _ => drop(trace.remove(at)),
         }
         return format!("device_traces[{device}][{at}] {action} {kind}");
