@@ -13,20 +13,20 @@ use super::text::{Out, quoted};
 use crate::{
     analysis::{DeviceHistory, Totals},
     event::Action,
-    history::{Life, Moment},
+    history::{Life, Moment, Times, time_span},
     snapshot::{Snapshot, StackIndex, StackTable, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()> {
-    let times = snapshot.device_traces.iter().flatten().map(|entry| entry.time_us);
+    let (begin_us, end_us) = time_span(snapshot.device_traces.iter().flatten()).unwrap_or_default();
     let mut writer = Writer {
         snapshot,
         out: Out::new(sink),
         is_first: true,
         n_slices: 0,
         labels: vec![None; snapshot.stacks.len()],
-        begin_us: times.clone().min().unwrap_or(0),
-        end_us: times.max().unwrap_or(0),
+        begin_us,
+        end_us,
     };
     writer.out.text("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for device in 0..snapshot.device_traces.len() {
@@ -89,8 +89,11 @@ impl<'a, W: Write> Writer<'a, W> {
         for number in lives_at_start(&history) {
             slices[number] = self.begin(device, self.begin_us, &history.lives()[number]);
         }
+        let times = Times::new(history.entries());
         for totals in history.totals() {
-            let Some(index) = totals.moment.entry() else {
+            let Some((index, time_us)) =
+                totals.moment.entry().and_then(|index| Some((index, times.get(index)?)))
+            else {
                 self.counter(device, self.begin_us, &totals);
                 continue;
             };
@@ -99,31 +102,34 @@ impl<'a, W: Write> Writer<'a, W> {
                 history.life_number(index).map(|number| (&history.lives()[number], &mut slices[number]));
             match (entry.action, life) {
                 (Some(Action::Alloc), Some((life, slice))) => {
-                    *slice = self.begin(device, entry.time_us, life);
+                    *slice = self.begin(device, time_us, life);
                 }
-                (Some(Action::FreeCompleted), Some((life, slice))) if *slice != 0 => {
-                    self.end(device, entry.time_us, life, std::mem::take(slice));
+                // In a trace without completions a life ends with the request of its free.
+                (Some(Action::FreeCompleted | Action::FreeRequested), Some((life, slice)))
+                    if *slice != 0 && life.until == totals.moment =>
+                {
+                    self.end(device, time_us, life, std::mem::take(slice));
                 }
-                (Some(Action::Oom), _) => self.oom(device, entry),
+                (Some(Action::Oom), _) => self.oom(device, entry, time_us),
                 (Some(Action::FreeRequested | Action::Snapshot | Action::Annotate) | None, _) => continue,
                 _ => {}
             }
-            if !self.counter(device, entry.time_us, &totals) {
+            if !self.counter(device, time_us, &totals) {
                 return;
             }
         }
-        self.end_rest(device, &history, &slices);
+        self.end_rest(device, &history, &times, &slices);
     }
 
     /// Ends the slices of blocks without a completion: at the moment that shows that they are free, or at
     /// the end of the history.
-    fn end_rest(&mut self, device: usize, history: &DeviceHistory<'_>, slices: &[u64]) {
+    fn end_rest(&mut self, device: usize, history: &DeviceHistory<'_>, times: &Times<'_>, slices: &[u64]) {
         let rest = history.lives().iter().zip(slices).filter(|(_, slice)| **slice != 0);
         let mut rest: Vec<(&Life, u64)> = rest.map(|(life, slice)| (life, *slice)).collect();
         rest.sort_by_key(|(life, _)| life.address);
         for (life, slice) in rest {
-            let entry = life.until.entry().and_then(|index| history.entries().get(index));
-            self.end(device, entry.map_or(self.end_us, |entry| entry.time_us), life, slice);
+            let until_us = life.until.entry().and_then(|index| times.get(index));
+            self.end(device, until_us.unwrap_or(self.end_us), life, slice);
         }
     }
 
@@ -164,8 +170,8 @@ impl<'a, W: Write> Writer<'a, W> {
         self.end_event();
     }
 
-    fn oom(&mut self, device: usize, entry: &TraceEntry) {
-        let out = self.event("i", device, entry.time_us);
+    fn oom(&mut self, device: usize, entry: &TraceEntry, time_us: i64) {
+        let out = self.event("i", device, time_us);
         out.text("\"name\":\"out of memory\",\"s\":\"p\",\"args\":{\"requested_bytes\":").int(entry.size);
         out.text(",\"free_bytes\":").int(entry.device_free_bytes()).text("}");
         self.end_event();
