@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::state::{DeviceHistory, Totals};
-use crate::history::Moment;
+use crate::history::{Moment, Times};
 
 /// The horizontal axis of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,26 +33,31 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn timeline(&self, axis: Axis, n_points: usize) -> Vec<Point> {
         let entries = self.entries();
-        let time = |moment: Moment| entries.get(moment.entry().unwrap_or(0)).map_or(0, |entry| entry.time_us);
+        let times = Times::new(entries);
+        let time = |moment: Moment| times.get(moment.entry().unwrap_or(0)).unwrap_or(0);
         let n_moments = entries.len() + 1;
         let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
         let (first, last) = (time(Moment::START), time(self.end()));
-        let span = i128::from(last) - i128::from(first) + 1;
-        // The stretch that a moment is in. An entry that is older than the one before stays in its stretch.
+        let span = (i128::from(last) - i128::from(first) + 1).max(1);
+        // The stretch that a moment is in, and whether the state before it holds in that stretch too. An
+        // entry that is older than the one before stays in its stretch.
         let place = |moment: Moment| match axis {
-            Axis::Events => moment.n_entries() * n_points / n_moments,
+            Axis::Events => (moment.n_entries() * n_points / n_moments, false),
             Axis::Time => {
-                let since = (i128::from(time(moment)) - i128::from(first)).clamp(0, span.max(1) - 1);
-                usize::try_from(since * n_points as i128 / span.max(1)).unwrap_or(0)
+                let since = (i128::from(time(moment)) - i128::from(first)).clamp(0, span - 1);
+                let place = since * n_points as i128;
+                (usize::try_from(place / span).unwrap_or(0), place % span > 0)
             }
         };
         let mut points: Vec<Point> = Vec::with_capacity(n_points);
         let mut latest = Totals::default();
         for totals in self.totals() {
             let moment = totals.moment;
-            let place = place(moment).max(points.len().saturating_sub(1));
+            let (place, is_within) = place(moment);
+            let place = place.max(points.len().saturating_sub(1));
             while points.len() <= place {
-                let highest = if points.is_empty() { totals } else { latest };
+                let holds_before = !points.is_empty() && (is_within || points.len() < place);
+                let highest = if holds_before { latest } else { totals };
                 points.push(Point { time_us: time(moment), highest: Totals { moment, ..highest } });
             }
             if let Some(point) = points.last_mut() {

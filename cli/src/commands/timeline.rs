@@ -108,12 +108,8 @@ fn print(
     let points = history.timeline(axis, options.width.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
-    let span_us = match (entries.first(), entries.last()) {
-        (Some(first), Some(last)) => last.time_us.saturating_sub(first.time_us),
-        _ => 0,
-    };
     #[allow(clippy::cast_precision_loss)]
-    let seconds = span_us as f64 / 1e6;
+    let seconds = history.span_us() as f64 / 1e6;
     let n_events = count(entries.len(), "event");
     writeln!(out, "{:13}{n_events} in {seconds:.3} s   █ allocated ▓ active ░ reserved", "")?;
     Ok(())

@@ -1,5 +1,6 @@
-//! Tests of questions about a snapshot (`questions`) and of limits in tests (`gate`).
+//! Tests of questions about a snapshot (`questions`), of limits in tests (`gate`), and of curves (`timeline`).
 #![forbid(unsafe_code)]
 
 mod gate;
 mod questions;
+mod timeline;
