@@ -14,14 +14,23 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     let stacks = if has_stacks { ",frames" } else { "" };
     out.text("device,event,time_us,action,address,size_bytes,stream,scope,site,stack")
         .text(stacks)
-        .text("\n");
+        .text(",device_free_bytes\n");
     let mut cells = Cells::new(snapshot, has_stacks);
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
         for (index, entry) in trace.iter().enumerate() {
             out.int(device).text(",").int(index).text(",").int(entry.time_us).text(",");
-            out.text(&cells.action(entry)).text(",").hex(entry.address.0).text(",").int(entry.size);
-            out.text(",").int(entry.stream.0).text(",").text(&cells.scope(entry)).text(",");
-            out.text(&cells.stack(entry.stack)).text("\n");
+            out.text(&cells.action(entry)).text(",");
+            // An `oom` is at no address: its record has the device's free bytes instead.
+            let is_oom = entry.action == Some(Action::Oom);
+            if !is_oom {
+                out.hex(entry.address.0);
+            }
+            out.text(",").int(entry.size).text(",").int(entry.stream.0).text(",");
+            out.text(&cells.scope(entry)).text(",").text(&cells.stack(entry.stack)).text(",");
+            if is_oom {
+                out.int(entry.device_free_bytes());
+            }
+            out.text("\n");
             if !out.spill() {
                 return out.finish();
             }

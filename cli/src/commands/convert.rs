@@ -35,7 +35,8 @@ pprof     for `go tool pprof`: the allocations of the history and the blocks in 
 perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for each block and scope
 folded    for flame graphs: the stacks of the blocks in use at the end, in bytes
 csv       a line for each event: time, action, address, bytes, stream, scope, the call that allocated
-          (`site`, as in `memreel top`) and the number of its stack; --stacks adds all frames
+          (`site`, as in `memreel top`), the number of its stack (--stacks adds all frames), and for a
+          failed request the device's free bytes
 
 Example:
   memreel convert --to perfetto snapshot.pickle -o trace.json

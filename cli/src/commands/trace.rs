@@ -153,14 +153,18 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<()
             Home::Final { segment, offset } => json!({"segment": format!("seg_{segment}"), "offset": offset}),
             _ => serde_json::Value::Null,
         };
-        let answer = json!({
+        let is_oom = entry.action == Some(Action::Oom);
+        let mut answer = json!({
             "entry": index,
             "action": entry.action,
             "name": line.name.map(|name| name.to_string()),
-            "address": entry.address,
+            "address": (!is_oom).then_some(entry.address),
             "bytes": entry.size,
             "home": home,
         });
+        if is_oom {
+            answer["device_free_bytes"] = entry.device_free_bytes().into();
+        }
         print_line(&opened.name, device, &answer, out)?;
     }
     Ok(())

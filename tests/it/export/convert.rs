@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use memreel::{
-    Action, BlockState, Snapshot,
+    Action, BlockState, DeviceId, Snapshot,
     export::{Format, convert},
 };
 use serde_json::Value;
@@ -37,7 +37,8 @@ fn csv_has_a_line_for_each_event() {
     for snapshot in samples() {
         let text = text(&snapshot, Format::Csv);
         let mut lines = text.lines();
-        let heading = "device,event,time_us,action,address,size_bytes,stream,scope,site,stack";
+        let heading =
+            "device,event,time_us,action,address,size_bytes,stream,scope,site,stack,device_free_bytes";
         assert_eq!(lines.next(), Some(heading));
         let events = snapshot.device_traces.iter().enumerate();
         let events = events.flat_map(|(device, trace)| trace.iter().map(move |entry| (device, entry)));
@@ -45,7 +46,13 @@ fn csv_has_a_line_for_each_event() {
             let cells: Vec<&str> = line.splitn(8, ',').collect();
             assert_eq!(cells[0], device.to_string());
             assert_eq!((cells[2], cells[3]), (&*entry.time_us.to_string(), entry.action.unwrap().name()));
-            assert_eq!((cells[4], cells[5]), (&*format!("{:#x}", entry.address), &*entry.size.to_string()));
+            // A failed request is at no address.
+            let (address, free) = match entry.action {
+                Some(Action::Oom) => (String::new(), entry.device_free_bytes().to_string()),
+                _ => (format!("{:#x}", entry.address), String::new()),
+            };
+            assert_eq!((cells[4], cells[5]), (&*address, &*entry.size.to_string()));
+            assert_eq!(line.rsplit(',').next(), Some(&*free));
         }
         assert_eq!(lines.next(), None);
     }
@@ -66,11 +73,12 @@ fn csv_tells_the_site_of_a_stack_and_its_frames_if_asked() {
     };
     assert_eq!(
         cells(Format::Csv),
-        ["site,stack", "c.py:7:step,1", "\"f.cpp:7:a,b\",2", ",0", "c.py:7:step,1"]
+        ["site,stack,device_free_bytes", "c.py:7:step,1,", "\"f.cpp:7:a,b\",2,", ",0,", "c.py:7:step,1,"]
     );
     let frames = "a.cpp:7:CUDACachingAllocator::malloc;b.cpp:7:at::empty;c.py:7:step;d.py:7:main";
-    assert_eq!(cells(Format::CsvStacks)[..2], ["site,stack,frames", &format!("c.py:7:step,1,{frames}")]);
-    assert_eq!(cells(Format::CsvStacks)[3], ",0,");
+    let heading = "site,stack,frames,device_free_bytes";
+    assert_eq!(cells(Format::CsvStacks)[..2], [heading, &format!("c.py:7:step,1,{frames},")]);
+    assert_eq!(cells(Format::CsvStacks)[3], ",0,,");
 }
 
 fn entry(action: &str, frames: &[(&str, &str)]) -> Value {
@@ -177,11 +185,56 @@ fn perfetto_ends_a_block_whose_address_is_allocated_again() {
     let events = json["traceEvents"].as_array().unwrap();
     let counters = events.iter().filter(|event| event["ph"] == "C");
     let active: Vec<u64> = counters.map(|event| event["args"]["active"].as_u64().unwrap()).collect();
-    assert_eq!(active, [0, 1000, 600]);
+    assert_eq!(active, [0, 1000, 0, 600], "as `timeline --csv` counts");
     let slices = events.iter().filter(|event| event["cat"] == "block");
     let first = slices.filter(|event| event["id"] == 1);
     let times: Vec<i64> = first.map(|event| event["ts"].as_i64().unwrap()).collect();
     assert_eq!(times, [0, 2], "it ends at the request");
+}
+
+/// The counters are the totals of the same moments, as `timeline --csv` prints them.
+#[test]
+fn perfetto_without_completions_counts_as_the_timeline_does() {
+    let [base, mib] = [1_u64 << 30, 1 << 20];
+    let at = |n: u64| base + n % 3 * mib;
+    let entries = (0..40).flat_map(|n: u64| [("alloc", n), ("free_requested", n)]).map(|(action, n)| {
+        serde_json::json!({"action": action, "addr": at(n), "size": 1000 + n, "stream": 0, "time_us": 100 + n})
+    });
+    let segment = serde_json::json!({"action": "segment_alloc", "addr": base, "size": 4 * mib, "stream": 0, "time_us": 99});
+    let trace: Vec<Value> = [segment].into_iter().chain(entries).collect();
+    let snapshot = serde_json::json!({"segments": [], "device_traces": [trace]});
+    let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let history = memreel::analysis::DeviceHistory::new(&snapshot, DeviceId(0));
+    let expected: Vec<(u64, u64)> = history.totals().map(|t| (t.active_bytes, t.reserved_bytes)).collect();
+    let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let counters = events.iter().filter(|event| event["ph"] == "C");
+    let counted = |event: &Value| {
+        (event["args"]["active"].as_u64().unwrap(), event["args"]["reserved"].as_u64().unwrap())
+    };
+    assert_eq!(counters.map(counted).collect::<Vec<_>>(), expected);
+    let n = |kind: &str| events.iter().filter(|event| event["ph"] == kind).count();
+    assert_eq!((n("b"), n("e")), (40, 40), "every slice ends");
+}
+
+/// A time of 0 is an event that could not be dated.
+#[test]
+fn an_event_without_a_time_is_beside_its_neighbour() {
+    let mut snapshot = recorded(1, 60);
+    let times = || snapshot.device_traces.iter().flatten().map(|entry| entry.time_us);
+    let (first, last) = (times().min().unwrap(), times().max().unwrap());
+    snapshot.device_traces[0][7].time_us = 0;
+    snapshot.device_traces[0][0].time_us = 0;
+    let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap().iter();
+    let span = last - first;
+    for event in events.filter(|event| event["cat"] != "scope") {
+        assert!((0..=span).contains(&event["ts"].as_i64().unwrap()), "{event}, of {span} us");
+    }
+    let profile = converted(&snapshot, Format::Pprof);
+    // Duration, of which 0 would make 54 years.
+    let duration = fields(&profile).into_iter().find(|field| field.0 == 10).unwrap().1;
+    assert!(duration <= span.cast_unsigned() * 1000);
 }
 
 /// A protobuf message, read by the wire format alone: fields in order, numbers or bytes.

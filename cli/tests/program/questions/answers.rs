@@ -195,3 +195,35 @@ fn pictures_are_written() {
     let graph = fs::read_to_string(folder.path().join("memory.svg")).unwrap();
     assert!(graph.contains("sgd.py:455:_multi_tensor_sgd"));
 }
+
+/// Its record has the device's free bytes in place of an address.
+#[test]
+fn a_failed_request_is_at_no_address() {
+    let lines = answer(&["trace", "--json", "torch-2.11/snapshots/oom.pickle"]);
+    let mut n_failed = 0;
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let is_oom = line["action"] == "oom";
+        assert_eq!(
+            (line["address"].is_null(), line["device_free_bytes"].is_u64()),
+            (is_oom, is_oom),
+            "{line}"
+        );
+        n_failed += usize::from(is_oom);
+    }
+    assert!(n_failed > 0);
+}
+
+/// `--json` with a point for each event has the figures of `--csv`.
+#[test]
+fn points_of_the_timeline_are_its_lines() {
+    let file = "torch-2.11/snapshots/pending_free.pickle";
+    let csv = answer(&["timeline", "--csv", file]);
+    let answer: Value =
+        serde_json::from_str(&answer(&["timeline", "--json", "--width", "1000", file])).unwrap();
+    let points = answer["points"].as_array().unwrap();
+    assert_eq!(points.len() + 1, csv.lines().count());
+    for (point, line) in points.iter().zip(csv.lines().skip(1)) {
+        let figures = ["allocated_bytes", "active_bytes", "reserved_bytes"].map(|key| point[key].to_string());
+        assert!(line.ends_with(&format!(",{}", figures.join(","))), "{point} is not {line}");
+    }
+}
