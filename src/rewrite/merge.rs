@@ -4,12 +4,13 @@ use std::{io, ops::Range};
 
 use rustc_hash::FxHashSet;
 
+use super::origin::{MergedDevice, SettingDifference, differing_settings};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
     snapshot::{
-        Annotation, Field, FrameIndex, Segment, ShapeId, Slot, Snapshot, SnapshotSource, StackIndex,
-        TraceEntry, UseCounts, counted,
+        Annotation, Field, FrameIndex, Recorded, Segment, ShapeId, Slot, Snapshot, SnapshotSource,
+        StackIndex, TraceEntry, UseCounts, counted,
     },
 };
 
@@ -43,14 +44,15 @@ impl<D> Part<D> {
 /// device, so that the viewer's menu of devices picks the rank. Without ranks, devices keep their numbers
 /// if these are distinct, and are numbered in the order of the files otherwise. If files have several
 /// devices, each file gets the count of numbers that the largest needs. Settings and unknown keys of the
-/// top level are those of the first file that has them.
+/// top level are those of the first file that has them ([`Merged::differing_settings`]); what settings say
+/// about lost entries and allocations that were not recorded is kept for each device.
 ///
 /// [`Merged`] joins files that are too large to be in memory together.
 ///
 /// # Errors
 /// [`is_misuse`](crate::Error::is_misuse) if two files have the same rank, or a number is too large.
 pub fn merge(parts: impl IntoIterator<Item = Part>) -> Result<Snapshot> {
-    let Merged { mut head, mut parts, tables, traces } = Merged::new(parts)?;
+    let Merged { mut head, mut parts, tables, traces, .. } = Merged::new(parts)?;
     let trace = |source: Option<(usize, usize)>| {
         let Some((part, device)) = source else { return Vec::new() };
         let mut trace = std::mem::take(&mut parts[part].device_traces[device]);
@@ -80,6 +82,7 @@ pub struct Merged<D> {
     tables: Vec<Tables>,
     /// For each device: the part that it is in, and its number there.
     traces: Vec<Option<(usize, usize)>>,
+    devices: Vec<MergedDevice>,
 }
 
 impl<D: SnapshotSource> Merged<D> {
@@ -90,11 +93,17 @@ impl<D: SnapshotSource> Merged<D> {
     pub fn new(parts: impl IntoIterator<Item = Part<D>>) -> Result<Merged<D>> {
         let parts: Vec<Part<D>> = parts.into_iter().collect();
         let places = places(&parts)?;
-        let mut merged =
-            Merged { head: Snapshot::default(), parts: Vec::new(), tables: Vec::new(), traces: Vec::new() };
+        let mut merged = Merged {
+            head: Snapshot::default(),
+            parts: Vec::new(),
+            tables: Vec::new(),
+            traces: Vec::new(),
+            devices: Vec::new(),
+        };
         for (part, places) in parts.into_iter().zip(places) {
             merged.add(part.snapshot, &places);
         }
+        merged.keep_recorded();
         let Merged { head, traces, .. } = &mut merged;
         for (key, field) in [("segments", Field::Segments), ("device_traces", Field::DeviceTraces)] {
             head.shape.set(key.into(), Slot::Field(field));
@@ -104,6 +113,21 @@ impl<D: SnapshotSource> Merged<D> {
         }
         head.segments.sort_by_key(|segment| segment.device);
         Ok(merged)
+    }
+
+    /// Returns the devices with events or segments, part after part.
+    #[must_use]
+    pub fn devices(&self) -> &[MergedDevice] {
+        &self.devices
+    }
+
+    /// Returns the settings, and the unknown keys of the top level, in which parts differ.
+    ///
+    /// What settings say about the recording (lost entries, sizes that were left out) is not among them:
+    /// the merged snapshot keeps that for each device.
+    #[must_use]
+    pub fn differing_settings(&self) -> Vec<SettingDifference> {
+        differing_settings(self.parts.iter().map(SnapshotSource::head))
     }
 
     fn add(&mut self, part: D, places: &[(usize, usize)]) {
@@ -136,11 +160,26 @@ impl<D: SnapshotSource> Merged<D> {
         }
         let last = places.iter().map(|(_, to)| to + 1).max().unwrap_or(0);
         self.traces.resize(self.traces.len().max(last), None);
-        for (from, to) in places.iter().filter(|(from, _)| *from < part.n_traces()) {
-            self.traces[*to] = Some((self.parts.len(), *from));
+        for (from, to) in places {
+            let (part_number, number_in_part) = (self.parts.len(), DeviceId::from(*from));
+            if *from < part.n_traces() {
+                self.traces[*to] = Some((part_number, *from));
+            }
+            let (device, n_entries) = ((*to).into(), part.n_entries(number_in_part));
+            self.devices.push(MergedDevice { device, part: part_number, number_in_part, n_entries });
         }
         self.parts.push(part);
         self.tables.push(tables);
+    }
+
+    /// Writes what each part's settings say about its recording into those of the whole.
+    fn keep_recorded(&mut self) {
+        let of_device = |merged: &MergedDevice| {
+            let head = self.parts[merged.part].head();
+            (merged.device, Recorded::of_device(head, merged.number_in_part))
+        };
+        let recorded: Vec<_> = self.devices.iter().map(of_device).collect();
+        Recorded::store(&mut self.head, &recorded);
     }
 }
 

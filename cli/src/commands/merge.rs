@@ -3,15 +3,16 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use memreel::{
-    rewrite::{Merged, Part},
+    DeviceId,
+    rewrite::{Merged, MergedDevice, Part, SettingDifference},
     snapshot::SnapshotSource,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{exit::Exit, failure::Failure, input::name, lazy::Source, output::Output, text::count};
 
@@ -20,6 +21,8 @@ use crate::{exit::Exit, failure::Failure, input::name, lazy::Source, output::Out
 If every file name has the number of a rank (rank3, rank_3, rank-3), it becomes the number of the device, and
 the viewer's device menu picks the rank. Otherwise devices keep their numbers; if two files have the same,
 devices are numbered in the order of the files. To leave devices out, use `memreel split --device` first.
+Each file is listed with its devices. Settings are those of the first file, and differing ones are listed;
+what a file lost or left out is kept for its devices, so that warnings stay with them.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle
@@ -55,30 +58,103 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let snapshot = source.lazy().map_err(|failure| of_file(file, failure))?;
         parts.push(Part::new(snapshot).rank(rank));
     }
-    let n_files = parts.len();
     let whole = Merged::new(parts)?;
     let written = options.output.save(&whole, "merged.pickle", out)?;
     if options.output.is_stdout() {
         return Ok(Exit::Fine);
     }
-    let devices: Vec<usize> =
-        (0..whole.n_traces()).filter(|device| whole.n_entries((*device).into()) > 0).collect();
+    let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
     if options.json {
-        let written = written.map(|path| path.display().to_string());
-        let line =
-            json!({"files": n_files, "devices": devices, "n_events": whole.n_events(), "written": written});
-        writeln!(out, "{line}")?;
-        return Ok(Exit::Fine);
+        writeln!(out, "{}", answer(&whole, &names, written.as_deref()))?;
+    } else {
+        print(&whole, &names, written.as_deref(), out)?;
     }
-    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
-    let (files, events) = (count(n_files, "file"), count(whole.n_events(), "event"));
+    Ok(Exit::Fine)
+}
+
+/// The devices of a merged file, in ascending order.
+fn numbers(whole: &Merged<impl SnapshotSource>) -> Vec<DeviceId> {
+    let mut numbers: Vec<DeviceId> = whole.devices().iter().map(|merged| merged.device).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn answer(whole: &Merged<impl SnapshotSource>, names: &[&str], written: Option<&Path>) -> Value {
+    let origin = |merged: &MergedDevice| {
+        json!({
+            "device": merged.device,
+            "file": names[merged.part],
+            "number_in_file": merged.number_in_part,
+            "n_events": merged.n_entries,
+        })
+    };
+    let differing = |setting: SettingDifference| json!({"key": &*setting.key, "values": setting.values});
+    json!({
+        "files": names.len(),
+        "devices": numbers(whole),
+        "n_events": whole.n_events(),
+        "written": written.map(|path| path.display().to_string()),
+        "origins": whole.devices().iter().map(origin).collect::<Vec<_>>(),
+        "differing_settings": whole.differing_settings().into_iter().map(differing).collect::<Vec<_>>(),
+    })
+}
+
+fn print(
+    whole: &Merged<impl SnapshotSource>,
+    names: &[&str],
+    written: Option<&Path>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let devices: Vec<String> = numbers(whole).iter().map(ToString::to_string).collect();
+    let (files, events) = (count(names.len(), "file"), count(whole.n_events(), "event"));
     let word = if devices.len() == 1 { "device" } else { "devices" };
     write!(out, "{files}, {events}, {word} {}", devices.join(", "))?;
     match written {
         Some(path) => writeln!(out, ", written to {}", path.display())?,
         None => writeln!(out, "; nothing is written without -o")?,
     }
-    Ok(Exit::Fine)
+    for (part, name) in names.iter().enumerate() {
+        let mut of_part = whole.devices().iter().filter(|merged| merged.part == part).peekable();
+        if of_part.peek().is_none() {
+            writeln!(out, "  {name}: no device: it has no history and no memory")?;
+        }
+        for MergedDevice { device, number_in_part, n_entries, .. } in of_part {
+            let from = match device == number_in_part {
+                true => String::new(),
+                false => format!(" ({number_in_part} in the file)"),
+            };
+            let events = match n_entries {
+                0 => "no history was recorded".to_owned(),
+                n => count(*n, "event"),
+            };
+            writeln!(out, "  {name}: device {device}{from}, {events}")?;
+        }
+    }
+    whole.differing_settings().iter().try_for_each(|setting| print_difference(setting, names, out))
+}
+
+/// Prints the value that the merged file has, and the first that differs from it.
+fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut impl Write) -> io::Result<()> {
+    let SettingDifference { key, values, .. } = setting;
+    let Some(first) = values.iter().position(Option::is_some) else { return Ok(()) };
+    let text = |value: &Option<memreel::snapshot::Value>| match value {
+        Some(value) => serde_json::to_string(value).unwrap_or_default(),
+        None => "not there".to_owned(),
+    };
+    let mut others = (0..values.len()).filter(|part| values[*part] != values[first]);
+    let Some(other) = others.next() else { return Ok(()) };
+    let more = match others.count() {
+        0 => String::new(),
+        n => format!(" (and other values in {} more)", count(n, "file")),
+    };
+    writeln!(
+        out,
+        "note: the setting {key} is {} in {} and {} in {}{more}; the merged file has the first",
+        text(&values[first]),
+        names[first],
+        text(&values[other]),
+        names[other],
+    )
 }
 
 /// Returns the number after the last `rank` of a name.

@@ -117,6 +117,10 @@ fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
     let line = folder.prints(&["merge", "--in-order", "--json", "rank10.pickle", "rank2.pickle"]);
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&line["devices"], &line["files"]), (&json!([0, 1]), &json!(2)));
+    let n_events = one.n_events();
+    let origin = |device: u64, file: &str| json!({"device": device, "file": file, "number_in_file": 0, "n_events": n_events});
+    assert_eq!(line["origins"], json!([origin(0, "rank10.pickle"), origin(1, "rank2.pickle")]));
+    assert_eq!(line["differing_settings"], json!([]));
     let again = ["merge", "whole.device0.pickle", "whole.device1.pickle", "-o", "again.pickle"];
     folder.prints(&again);
     let [again, whole] = ["again.pickle", "whole.pickle"].map(|name| folder.load(name));
@@ -125,6 +129,43 @@ fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
     fs::copy(folder.path("rank2.pickle"), folder.path("x/rank2.pickle")).unwrap();
     let twice = folder.refuses(&["merge", "rank2.pickle", "x/rank2.pickle"]);
     assert!(twice.contains("two files have the rank 2"), "{twice}");
+}
+
+/// A rank that did not record is in the file all the same, and its settings may be others.
+#[test]
+fn merge_names_every_device_and_what_differs() {
+    let folder = Folder::with(&["whole.pickle"]);
+    let mut parts = memreel::rewrite::split(folder.load("whole.pickle"));
+    parts[1].1.device_traces.clear();
+    let mut settings = json!({"expandable_segments": true, "memreel_sample_bytes": 100});
+    for (rank, (_, part)) in parts.iter().enumerate() {
+        let mut part = serde_json::to_value(part).unwrap();
+        part["allocator_settings"] = settings.take();
+        settings = json!({"expandable_segments": false});
+        fs::write(folder.path(&format!("rank{rank}.json")), part.to_string()).unwrap();
+    }
+    let printed = folder.prints(&["merge", "rank0.json", "rank1.json", "-o", "all.pickle"]);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(lines[0].contains("devices 0, 1, written to all.pickle"), "{printed}");
+    assert!(lines[1].starts_with("  rank0.json: device 0, ") && lines[1].ends_with(" events"), "{printed}");
+    assert_eq!(lines[2], "  rank1.json: device 1, no history was recorded");
+    assert_eq!(
+        lines[3..],
+        [
+            "note: the setting expandable_segments is true in rank0.json and false in rank1.json; the merged file has the first"
+        ]
+    );
+    let line = folder.prints(&["merge", "--json", "rank0.json", "rank1.json"]);
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["devices"], json!([0, 1]));
+    assert_eq!(line["differing_settings"], json!([{"key": "expandable_segments", "values": [true, false]}]));
+    // The sampled rank keeps its warning in either order, and the other gets none.
+    for order in [["rank0.json", "rank1.json"], ["rank1.json", "rank0.json"]] {
+        folder.prints(&["merge", order[0], order[1], "-o", "all.pickle"]);
+        let is_sampled =
+            |device| folder.prints(&["top", "--device", device, "all.pickle"]).contains("were sampled");
+        assert_eq!([is_sampled("0"), is_sampled("1")], [true, false], "{order:?}");
+    }
 }
 
 #[test]
@@ -139,9 +180,14 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(a == b, "JSON and back is the same");
     let csv = folder.prints(&["convert", "--to", "csv", "a.pickle"]);
     assert_eq!(csv, fs::read_to_string(folder.path("a.csv")).unwrap());
-    assert!(csv.starts_with("device,") && csv.lines().next().unwrap().ends_with(",site,stack"));
+    assert!(
+        csv.starts_with("device,") && csv.lines().next().unwrap().ends_with(",site,stack,device_free_bytes")
+    );
     let stacks = folder.prints(&["convert", "--to", "csv", "--stacks", "a.pickle"]);
-    assert!(stacks.lines().next().unwrap().ends_with(",stack,frames") && stacks.len() > csv.len());
+    assert!(
+        stacks.lines().next().unwrap().ends_with(",stack,frames,device_free_bytes")
+            && stacks.len() > csv.len()
+    );
     let trace: Value =
         serde_json::from_str(&folder.prints(&["convert", "--to", "perfetto", "a.pickle"])).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
