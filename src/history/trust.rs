@@ -169,16 +169,22 @@ impl Trust {
         if self.n_contradictions > 0 {
             let first =
                 self.first_contradiction.map(|entry| format!(", first at entry {entry}")).unwrap_or_default();
-            let n = self.n_contradictions;
+            let contradict = match self.n_contradictions {
+                1 => "1 event or block contradicts others".to_owned(),
+                n => format!("{n} events or blocks contradict others"),
+            };
             all.push(format!(
-                "{n} events or blocks contradict others{first}: events are missing (skip_actions?), and figures are \
-                 estimates; see `memreel validate`"
+                "{contradict}{first}: events are missing (skip_actions?), and figures are estimates; see \
+                 `memreel validate`"
             ));
         }
         if self.n_uncompleted > 0 {
-            let n = self.n_uncompleted;
+            let frees = match self.n_uncompleted {
+                1 => "1 free".to_owned(),
+                n => format!("{n} frees"),
+            };
             all.push(format!(
-                "free_completed is missing for {n} frees (skip_actions?): memory that waited for a stream counts as \
+                "free_completed is missing for {frees} (skip_actions?): memory that waited for a stream counts as \
                  free, and figures may be too low"
             ));
         }

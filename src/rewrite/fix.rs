@@ -9,7 +9,7 @@ use super::{
     trace_end::TraceEnd,
 };
 use crate::{
-    history::Places,
+    history::{Places, disorder},
     snapshot::{Field, Snapshot},
 };
 
@@ -65,14 +65,15 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
         of_device.filter(|(_, segment)| segment.device.index() == Some(device)),
         &snapshot.shapes,
     );
-    let has_times = trace.iter().all(|entry| snapshot.shapes.get(entry.shape).has(Field::TimeUs));
+    let has_times = || trace.iter().all(|entry| snapshot.shapes.get(entry.shape).has(Field::TimeUs));
+    let may_be_shuffled = disorder(trace, true).is_some() && has_times();
     let mut template = EntryTemplate::new(&mut snapshot.shapes);
     // Every edit is at an address of the trace or of the segments.
     let addresses = trace.iter().map(|entry| entry.address);
     let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
         // Entries that contradict each other in both orders may agree in one once others are added.
-        let is_sorted = has_times && order::fix(trace, &end, &place, changes);
+        let is_sorted = may_be_shuffled && order::fix(trace, &end, &place, changes);
         let is_completed =
             lifecycle::complete(trace, &places, &end, &mut template).apply(trace, &place, changes);
         let is_rewound = rewind::check(trace, &places, &end, &mut template).apply(trace, &place, changes);

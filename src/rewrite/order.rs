@@ -19,9 +19,6 @@ pub(super) fn fix(
     place: &str,
     changes: &mut Changes,
 ) -> bool {
-    if disorder(trace, true).is_none() {
-        return false;
-    }
     let n_before = n_contradictions(trace, end);
     if disorder(trace, n_before > 0).is_none() {
         return false;

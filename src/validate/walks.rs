@@ -37,8 +37,11 @@ pub(super) fn check(
 /// Rule 20's warning, for a list whose order does not contradict itself or cannot be followed.
 pub(super) fn check_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) {
     if let Some(found) = disorder(entries, false) {
-        let what = "viewers go by the order of the list";
-        let what = format_args!("{} entries are older than one before them; {what}", found.n_entries);
+        let older = match found.n_entries {
+            1 => "1 entry is older than one before it".to_owned(),
+            n => format!("{n} entries are older than one before them"),
+        };
+        let what = format_args!("{older}; viewers go by the order of the list");
         report.warning(Rule::Times, place.entry(found.entry), what);
     }
 }

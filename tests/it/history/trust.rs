@@ -64,7 +64,7 @@ fn a_free_without_its_completion_may_have_waited() {
     ] {
         let found = trust(&snapshot(entries, blocks), 0);
         assert_eq!((found.n_uncompleted, found.is_exact(), found.is_whole()), (1, false, false));
-        assert!(found.warnings()[0].starts_with("free_completed is missing for 1 frees"), "{found:?}");
+        assert!(found.warnings()[0].starts_with("free_completed is missing for 1 free ("), "{found:?}");
     }
     // A block that waits at the end has no completion yet.
     let waits = trust(&snapshot(&alloc_and_free, segment(&[(0, 1024, PENDING)])), 0);
