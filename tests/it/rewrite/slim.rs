@@ -367,3 +367,31 @@ fn stacks_in_the_history_of_torch_2_0_are_slimmed_too() {
         assert_eq!(sizes(blocks), [600, 100, 20 << 20], "the sizes stay");
     }
 }
+
+/// PyTorch writes the time 0 for an event that it cannot date.
+#[test]
+fn an_event_without_a_time_is_where_its_neighbours_are() {
+    let mut whole = recorded(4, 300);
+    for trace in &mut whole.device_traces {
+        (0..).zip(trace).for_each(|(time, entry)| entry.time_us = 1000 + 10 * time);
+    }
+    let mut undated = whole.clone();
+    for trace in &mut undated.device_traces {
+        let last = trace.len() - 1;
+        [0, 3, 15, last].iter().for_each(|at| trace[*at].time_us = 0);
+    }
+    let lengths = |snapshot: &Snapshot, times| {
+        let cut = Slim::new().window(Window::Time(times)).apply(snapshot.clone()).unwrap();
+        cut.device_traces.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    for times in [1100..1205, i64::MIN..1205, 1100..i64::MAX, i64::MIN..i64::MAX, 1010..1205] {
+        let mut expected = lengths(&whole, times.clone());
+        // The first event has the time of the second.
+        expected.iter_mut().for_each(|n| *n += usize::from(times.start == 1010));
+        assert_eq!(lengths(&undated, times.clone()), expected, "{times:?}");
+    }
+    // Without any time all events are at 0.
+    undated.device_traces.iter_mut().flatten().for_each(|entry| entry.time_us = 0);
+    assert_eq!(lengths(&undated, 0..1), whole.device_traces.iter().map(Vec::len).collect::<Vec<_>>());
+    assert_eq!(lengths(&undated, 1..9), [0, 0]);
+}

@@ -76,6 +76,22 @@ fn slim_writes_the_window_and_leaves_the_input() {
     }));
 }
 
+/// The times of --time count from the first event that has one.
+#[test]
+fn slim_counts_from_the_first_event_with_a_time() {
+    let folder = Folder::with(&["a.pickle"]);
+    let mut undated = folder.load("a.pickle");
+    undated.device_traces[0][0].time_us = 0;
+    let n_events = undated.n_events();
+    pickle::save(&undated, folder.path("b.pickle")).unwrap();
+    let line = folder.prints(&["slim", "--time", "0s..100s", "--json", "b.pickle"]);
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["n_events"][1], n_events);
+    let refused = folder.refuses(&["slim", "--time", "100s..", "b.pickle"]);
+    let ms = refused.split(" ms").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok());
+    assert!(ms.is_some_and(|ms| ms < 100_000), "{refused}");
+}
+
 #[test]
 fn slim_takes_several_files_and_a_scope() {
     let folder = Folder::with(&["a.pickle", "b.pickle"]);
