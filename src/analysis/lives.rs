@@ -38,8 +38,8 @@ pub(super) struct Lives {
     n_same_stack: usize,
     /// The number of frees with another stack than their alloc.
     n_other_stack: usize,
-    /// The number of blocks whose free was completed and never requested.
-    n_unrequested: usize,
+    /// The number of blocks whose free was completed, or waits at the end, and was never requested.
+    pub(super) n_unrequested: usize,
     has_requests: bool,
     has_completions: bool,
     rounding_bytes: u64,
@@ -195,8 +195,10 @@ impl Lives {
         life.stack = better(life.stack, block.stack);
         let is_requested = life.requested != Moment::NEVER;
         let entry = life.from.entry();
-        // If requests are not recorded, the moment of this one is not known.
-        if is_requested != is_pending && (is_requested || self.has_requests) {
+        if is_pending && !is_requested && !self.has_requests {
+            // Requests are not recorded, so the moment of this one is not known.
+            self.n_unrequested += 1;
+        } else if is_requested != is_pending {
             self.contradiction(entry);
         }
     }

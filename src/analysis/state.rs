@@ -318,6 +318,7 @@ impl<'a> DeviceHistory<'a> {
             first_contradiction: self.lives.first_contradiction,
             first_disorder: disorder(self.entries, n_contradictions > 0).map(|disorder| disorder.entry),
             n_uncompleted: self.lives.n_uncompleted,
+            n_unrequested: self.lives.n_unrequested,
             lacks_block_events: self.lacks_block_events(),
             lacks_segments: self.segments.is_empty() && is_held,
             lacks_segment_events: has_more_than_reserved || end.reserved_bytes != segments_bytes,

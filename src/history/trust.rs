@@ -45,6 +45,11 @@ pub struct Trust {
     /// Frees whose completion is missing, in a trace without any completion. They are taken as
     /// completed at once, so that memory that waited for a stream counts as free.
     pub n_uncompleted: usize,
+    /// Frees whose request is missing. They are taken as requested when they complete, so that memory
+    /// that waited for a stream counts as allocated.
+    pub n_unrequested: usize,
+    /// Entries that `memreel fix` added or dropped, at places that fit.
+    pub n_fixed: u64,
     /// Whether memory was taken from the device, and no entry is about a block in it.
     pub lacks_block_events: bool,
     /// Whether the trace ends with memory that is held or in use, and there are no segments.
@@ -100,10 +105,10 @@ impl fmt::Display for Confidence {
 impl Trust {
     /// The facts about a device that the settings of a snapshot say.
     pub(crate) fn from_settings(snapshot: &Snapshot, device: DeviceId) -> Trust {
-        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes } =
+        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed } =
             Recorded::of_device(snapshot, device);
         let keeps_events = Recorded::keeps_events(snapshot);
-        Trust { keeps_events, has_lost, n_lost, min_size_bytes, sample_bytes, ..Trust::default() }
+        Trust { keeps_events, has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, ..Trust::default() }
     }
 
     /// Whether nothing was there before the first entry.
@@ -133,6 +138,8 @@ impl Trust {
         self.n_contradictions == 0
             && self.first_disorder.is_none()
             && self.n_uncompleted == 0
+            && self.n_unrequested == 0
+            && self.n_fixed == 0
             && !self.lacks_block_events
             && !self.lacks_segments
             && !self.lacks_segment_events
@@ -179,13 +186,23 @@ impl Trust {
             ));
         }
         if self.n_uncompleted > 0 {
-            let frees = match self.n_uncompleted {
-                1 => "1 free".to_owned(),
-                n => format!("{n} frees"),
-            };
+            let frees = frees(self.n_uncompleted);
             all.push(format!(
                 "free_completed is missing for {frees} (skip_actions?): memory that waited for a stream counts as \
                  free, and figures may be too low"
+            ));
+        }
+        if self.n_unrequested > 0 {
+            let frees = frees(self.n_unrequested);
+            all.push(format!(
+                "free_requested is missing for {frees} (skip_actions?): memory that waited for a stream counts as \
+                 allocated"
+            ));
+        }
+        if self.n_fixed > 0 {
+            let n = self.n_fixed;
+            all.push(format!(
+                "`memreel fix` added or dropped events ({n}), at places that fit: figures are estimates"
             ));
         }
         if self.lacks_block_events {
@@ -240,6 +257,10 @@ impl Trust {
         };
         Some(format!("the history begins with {before}{lost}{nameless}; what happened before it is unknown"))
     }
+}
+
+fn frees(n: usize) -> String {
+    if n == 1 { "1 free".to_owned() } else { format!("{n} frees") }
 }
 
 #[cfg(test)]

@@ -39,6 +39,11 @@ impl Changes {
         }
     }
 
+    /// Returns how many changes there are at a place.
+    pub(super) fn n_at(&self, place: &str) -> usize {
+        self.0.iter().filter(|change| change.place == place).map(|change| change.count).sum()
+    }
+
     pub(super) fn into_list(self) -> Vec<Change> {
         self.0
     }

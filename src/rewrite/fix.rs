@@ -9,8 +9,9 @@ use super::{
     trace_end::TraceEnd,
 };
 use crate::{
+    event::DeviceId,
     history::{Places, disorder},
-    snapshot::{Field, Snapshot},
+    snapshot::{Field, Recorded, Snapshot},
 };
 
 /// The backward walk may find what the forward walk cannot, and the other way round. A sound trace takes
@@ -32,7 +33,8 @@ pub struct Fixed {
 /// Adds missing lists and traces and the category `"unknown"`, sorts the entries of a ring that was
 /// resized, and adds missing events, such as those that `skip_actions` leaves out. The segments are
 /// believed: missing events are added to the trace at the latest possible place, and events that
-/// contradict the segments are dropped. A sound snapshot is returned unchanged.
+/// contradict the segments are dropped. The settings get their number (`memreel_fixed_events`), because
+/// figures over time are estimates then. A sound snapshot is returned unchanged.
 ///
 /// Defects of a file's bytes (the protocol, batches that are too long, records that are used twice,
 /// repeated stacks) do not need this function; writing the snapshot again removes them.
@@ -50,21 +52,27 @@ pub fn fix(mut snapshot: Snapshot) -> Fixed {
     let mut changes = Changes::default();
     structure::fix(&mut snapshot, &mut changes);
     category::fix(&mut snapshot, &mut changes);
-    for device in 0..snapshot.device_traces.len() {
-        fix_trace(&mut snapshot, device, &mut changes);
+    let mut recorded = Vec::new();
+    for device in DeviceId::first(snapshot.device_traces.len()) {
+        let n_fixed = fix_trace(&mut snapshot, device, &mut changes);
+        let before = Recorded::of_device(&snapshot, device);
+        recorded
+            .push((device, Recorded { n_fixed: before.n_fixed.saturating_add(n_fixed as u64), ..before }));
     }
+    Recorded::store(&mut snapshot, &recorded);
     Fixed { snapshot, changes: changes.into_list() }
 }
 
-fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
+/// Returns how many entries it added, changed or dropped; moving an entry does not count.
+fn fix_trace(snapshot: &mut Snapshot, device: DeviceId, changes: &mut Changes) -> usize {
     let place = format!("device_traces[{device}]");
-    let trace = &mut snapshot.device_traces[device];
+    let Some(trace) = device.index().and_then(|device| snapshot.device_traces.get_mut(device)) else {
+        return 0;
+    };
+    let (n_before, mut n_moved) = (changes.n_at(&place), 0);
     entries::fix(trace, &mut snapshot.shapes, &place, changes);
     let of_device = snapshot.segments.iter().enumerate();
-    let end = TraceEnd::new(
-        of_device.filter(|(_, segment)| segment.device.index() == Some(device)),
-        &snapshot.shapes,
-    );
+    let end = TraceEnd::new(of_device.filter(|(_, segment)| segment.device == device), &snapshot.shapes);
     let has_times = || trace.iter().all(|entry| snapshot.shapes.get(entry.shape).has(Field::TimeUs));
     let may_be_shuffled = disorder(trace, true).is_some() && has_times();
     let mut template = EntryTemplate::new(&mut snapshot.shapes);
@@ -73,12 +81,15 @@ fn fix_trace(snapshot: &mut Snapshot, device: usize, changes: &mut Changes) {
     let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
     for _ in 0..MAX_ROUNDS {
         // Entries that contradict each other in both orders may agree in one once others are added.
+        let n_unsorted = changes.n_at(&place);
         let is_sorted = may_be_shuffled && order::fix(trace, &end, &place, changes);
+        n_moved += changes.n_at(&place) - n_unsorted;
         let is_completed =
             lifecycle::complete(trace, &places, &end, &mut template).apply(trace, &place, changes);
         let is_rewound = rewind::check(trace, &places, &end, &mut template).apply(trace, &place, changes);
         if !is_sorted && !is_completed && !is_rewound {
-            return;
+            break;
         }
     }
+    changes.n_at(&place) - n_before - n_moved
 }

@@ -1,4 +1,5 @@
-//! What the settings of a snapshot say about its recording: entries that were lost, and allocations without events.
+//! What the settings of a snapshot say about its recording: entries that were lost or added, and allocations
+//! without events.
 //!
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
@@ -13,6 +14,7 @@ const LOST: &str = "trace_alloc_lost_entries";
 const MAX_ENTRIES: &str = "trace_alloc_max_entries";
 const MIN_SIZE: &str = "memreel_min_size";
 const SAMPLE: &str = "memreel_sample_bytes";
+const FIXED: &str = "memreel_fixed_events";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -27,6 +29,8 @@ pub(crate) struct Recorded {
     pub(crate) min_size_bytes: u64,
     /// Mean sampling interval in bytes; 0 if every allocation was recorded.
     pub(crate) sample_bytes: u64,
+    /// How many events were added or dropped to make the trace consistent.
+    pub(crate) n_fixed: u64,
 }
 
 impl Recorded {
@@ -41,6 +45,7 @@ impl Recorded {
             n_lost,
             min_size_bytes: number(setting(MIN_SIZE)),
             sample_bytes: number(setting(SAMPLE)),
+            n_fixed: number(setting(FIXED)),
         }
     }
 
@@ -53,7 +58,7 @@ impl Recorded {
 
     /// Whether a key of the settings is one of these facts.
     pub(crate) fn is_key(key: &str) -> bool {
-        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE].contains(&key)
+        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED].contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
@@ -112,16 +117,18 @@ impl Recorded {
             n_lost: self.n_lost.saturating_add(other.n_lost),
             min_size_bytes: self.min_size_bytes.max(other.min_size_bytes),
             sample_bytes: self.sample_bytes.max(other.sample_bytes),
+            n_fixed: self.n_fixed.saturating_add(other.n_fixed),
         }
     }
 
     /// The keys with their values.
-    fn pairs(self) -> [(&'static str, Value); 4] {
+    fn pairs(self) -> [(&'static str, Value); 5] {
         [
             (OVERFLOWED, Value::Bool(self.has_lost)),
             (LOST, Value::unsigned(self.n_lost)),
             (MIN_SIZE, Value::unsigned(self.min_size_bytes)),
             (SAMPLE, Value::unsigned(self.sample_bytes)),
+            (FIXED, Value::unsigned(self.n_fixed)),
         ]
     }
 }

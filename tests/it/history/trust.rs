@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memreel::{
-    DeviceId, Reel, Snapshot, StreamId,
+    Action, DeviceId, Reel, Snapshot, StreamId,
     analysis::DeviceHistory,
     device::Simulated,
     history::Trust,
@@ -12,6 +12,8 @@ use memreel::{
     validate::{Rule, validate},
 };
 use serde_json::{Value, json};
+
+use crate::rewrite::recorded::recorded_as;
 
 const BASE: u64 = 0x7000_0000;
 
@@ -220,4 +222,48 @@ fn fix_sorts_what_the_answers_call_out_of_order() {
         trust(&fixed.snapshot, 0).is_whole()
             && validate(&fixed.snapshot).iter().all(|f| f.rule != Rule::Times)
     );
+}
+
+/// A recording that leaves something out either shows it, or has the figures of the one that does not.
+#[test]
+fn what_claims_to_be_whole_has_the_figures_of_all_events() {
+    let all = || History::all().context(Context::None);
+    let skipping = |actions: &[Action]| all().skip_actions(actions.iter().copied());
+    let mut partial = vec![all().max_entries(300), all().min_size(1 << 20), all().sample_every(1 << 22)];
+    for (at, one) in Action::ALL.iter().enumerate() {
+        partial.extend(Action::ALL[at..].iter().map(|other| skipping(&[*one, *other])));
+    }
+    let (mut n_whole, mut n_partial, mut wrong) = (0, 0, Vec::new());
+    for seed in 0..6 {
+        let truth = recorded_as(seed, 200, all());
+        for device in [0, 1] {
+            let found = trust(&truth, device);
+            assert!(found.is_whole(), "seed {seed}, device {device}: {found:?}");
+        }
+        let figures = |snapshot: &Snapshot, device| {
+            let figures = DeviceHistory::new(snapshot, DeviceId::from(device)).figures();
+            (figures.peak_bytes, figures.live_bytes, figures.reserved_bytes)
+        };
+        for history in &partial {
+            let snapshot = recorded_as(seed, 200, history.clone());
+            let slim = Slim::new().min_bytes(1 << 20).apply(truth.clone()).unwrap();
+            for (device, snapshot) in
+                [(0, &snapshot), (1, &snapshot), (0, &slim), (0, &fix(snapshot.clone()).snapshot)]
+            {
+                if !trust(snapshot, device).is_whole() {
+                    n_partial += 1;
+                    continue;
+                }
+                n_whole += 1;
+                let [found, expected] = [snapshot, &truth].map(|snapshot| figures(snapshot, device));
+                if found != expected {
+                    wrong.push(format!(
+                        "seed {seed}, device {device}: {found:?}, not {expected:?}: {history:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {n_whole}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_whole > 100 && n_partial > 500, "{n_whole} whole, {n_partial} partial");
 }
