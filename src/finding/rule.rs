@@ -147,7 +147,7 @@ rules! {
     /// `W32`: an `annotate` names a live block and has a text.
     Annotate = 32 [Warning],
     /// `W33`: nothing hints at a full ring: a single entry (`enabled="state"`), a usual `max_entries`, or a first
-    /// free whose alloc is not there. The file itself does not record it.
+    /// free whose alloc is not there. Only memreel's files record it, and then it is reported.
     FullRing = 33 [Warning],
     /// `P34`: annotations have their keys, a known device, and as many ENDs as STARTs for each name.
     Annotations = 34 [Pytorch],

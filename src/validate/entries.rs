@@ -52,7 +52,7 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Repor
             let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
             check.report.warning(Rule::Lifecycle, place, what);
         } else if let Some(memory) = memory.devices.get(device) {
-            walks::check(snapshot, entries, place, memory, check.report);
+            walks::check(snapshot, device, entries, memory, check.report);
         } else {
             walks::check_order(entries, place, check.report);
         }

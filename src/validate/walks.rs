@@ -4,24 +4,25 @@ use super::{backward, ends, forward::WalkedTrace, memory::DeviceMemory, place::T
 use crate::{
     finding::{Report, Rule},
     history::{FinalState, Forward, Times, disorder},
-    snapshot::{Snapshot, TraceEntry},
+    snapshot::{Recorded, Snapshot, TraceEntry},
 };
 
 /// Checks a trace whose entries can be read.
 pub(super) fn check(
     snapshot: &Snapshot,
+    device: usize,
     entries: &[TraceEntry],
-    place: TracePlace,
     memory: &DeviceMemory<'_>,
     report: &mut Report,
 ) {
+    let place = TracePlace::Device(device);
     let trace = WalkedTrace::new(entries, place, report);
     if trace.tally.has_contradictions() {
         report_order(entries, place, report);
     } else {
         check_order(entries, place, report);
     }
-    ends::check_overflow(&trace, report);
+    ends::check_overflow(&trace, Recorded::of_device(snapshot, device.into()), report);
     if memory.is_unreadable {
         let what = "not compared with the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
         report.warning(Rule::FinalState, place, what);

@@ -130,6 +130,12 @@ fn entries_are_lost_by_a_device_and_not_by_all() {
         (found.n_lost, found.is_whole())
     };
     assert_eq!((lost(&whole, 0), lost(&whole, 1)), ((61 - 8, false), (0, true)));
+    let rings: Vec<String> = validate(&whole)
+        .iter()
+        .filter(|finding| finding.rule == Rule::FullRing)
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(rings, ["W33 device_traces[0]: the settings record that the ring lost 53 older entries"]);
     // A file of each device, and a file of both, keep it.
     let parts = split(whole);
     assert_eq!((lost(&parts[0].1, 0), lost(&parts[1].1, 1)), ((53, false), (0, true)));
