@@ -21,6 +21,7 @@ mod output;
 mod plot;
 mod progress;
 mod pytorch;
+mod site_text;
 mod sites;
 mod table;
 mod text;

@@ -2,78 +2,51 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::{self, Write};
+
 use memreel::{
     Snapshot,
-    analysis::{AtSite, Group, ShownFrames, Site, SiteFrames, WithFrames, base_name},
+    analysis::{AtSite, Group, ShownFrames, Site, SiteFrames, WithFrames},
     snapshot::{Frame, StackIndex},
 };
 
+pub(crate) use crate::site_text::call;
 use crate::{
     bytes::Bytes,
-    colour::{bold, faint},
-    names::short,
-    text::{clean, percent},
+    colour::faint,
+    site_text::{SiteText, tell_apart},
+    text::percent,
 };
 
 /// Prints the sites of one snapshot.
 pub(crate) struct Sites<'a> {
-    snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
     n_frames: usize,
 }
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
-        Sites { snapshot, shown: ShownFrames::new(snapshot), n_frames }
+        Sites { shown: ShownFrames::new(snapshot), n_frames }
     }
 
-    /// Returns the frames that identify the code that allocated, innermost first.
-    fn frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        self.shown.identifying(stack).map(|frame| self.snapshot.stacks.frame(frame)).collect()
-    }
-
-    /// Returns the innermost call, or a text in its place.
-    pub(crate) fn first(&self, site: &Site) -> String {
+    /// Returns the text of a site.
+    fn text(&self, site: &Site) -> SiteText<'a> {
         match site {
             Site::Stack(stack) => {
-                let frames = self.frames(*stack);
-                frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| call(frame))
+                SiteText::calls(self.shown.identifying_frames(*stack).collect(), self.n_frames)
             }
-            Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-            Site::Function { name, filename: file } => match &**file {
-                "??" | "" => short(name),
-                file => format!("{} ({})", short(name), clean(base_name(file))),
-            },
-            Site::File(file) => clean(file).into_owned(),
-            Site::Scope(scope) if scope.is_empty() => "(no scope)".to_owned(),
-            Site::Scope(scope) => clean(scope).into_owned(),
-            Site::NoStack => "(no stack)".to_owned(),
-            Site::Before => "(before the history)".to_owned(),
-            _ => "(other)".to_owned(),
+            site => SiteText::other(site),
         }
     }
 
-    /// Returns the callers of the innermost call, in one line; `None` if there are none to show.
-    pub(crate) fn callers(&self, site: &Site) -> Option<String> {
-        let Site::Stack(stack) = site else { return None };
-        let frames = self.frames(*stack);
-        let callers = frames.get(1..).unwrap_or_default();
-        let shown: Vec<String> =
-            callers.iter().take(self.n_frames.saturating_sub(1)).map(|frame| call(frame)).collect();
-        let n_more = callers.len() - shown.len();
-        let more =
-            if n_more > 0 && !shown.is_empty() { format!(" ← {n_more} more") } else { String::new() };
-        (!shown.is_empty()).then(|| format!("← {}{more}", shown.join(" ← ")))
+    /// Returns the calls of a site that are shown, in one line.
+    pub(crate) fn plain(&self, site: &Site) -> String {
+        self.text(site).visible().concat()
     }
 
     /// Returns a row for a site: figures, the innermost call, and below it its callers.
     pub(crate) fn row(&self, figures: &str, site: &Site) -> String {
-        let (bold, faint) = (bold(), faint());
-        let mut row = format!("{figures}  {bold}{}{bold:#}", self.first(site));
-        if let Some(callers) = self.callers(site) {
-            row += &format!("\n{:width$}  {faint}{callers}{faint:#}", "", width = figures.chars().count());
-        }
-        row
+        self.text(site).row(figures)
     }
 
     /// Returns the heading of the columns of [`Sites::group`].
@@ -82,15 +55,18 @@ impl<'a> Sites<'a> {
         format!("{faint}{:>7} {:>11} {:>6}  allocated by ← called by{faint:#}", "share", "bytes", "blocks")
     }
 
-    /// Returns a row for a group: its share, bytes and number of blocks, and its site.
-    pub(crate) fn group(&self, group: &Group, of_bytes: u64) -> String {
-        let figures = format!(
-            "{} {:>11} {:>6}",
-            percent(group.bytes, of_bytes),
-            Bytes(group.bytes).to_string(),
-            group.n_blocks
-        );
-        self.row(&figures, &group.site)
+    /// Prints a row for each group: its share, bytes and number of blocks, and its site.
+    pub(crate) fn print_groups(
+        &self,
+        groups: &[Group],
+        of_bytes: u64,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let figures = |group: &Group| {
+            let share = percent(group.bytes, of_bytes);
+            format!("{share} {:>11} {:>6}", Bytes(group.bytes).to_string(), group.n_blocks)
+        };
+        print_rows(groups.iter().map(|group| (figures(group), self, &group.site)), out)
     }
 
     /// Returns every shown frame of a stack, innermost first, for JSON.
@@ -118,12 +94,13 @@ impl<'a> Sites<'a> {
     }
 }
 
-/// Returns a call as text: function, file and line.
-pub(crate) fn call(frame: &Frame) -> String {
-    let file = clean(base_name(&frame.filename));
-    match (&*frame.filename, frame.line) {
-        ("??" | "", _) => short(&frame.name),
-        (_, 0) => format!("{} ({file})", short(&frame.name)),
-        (_, line) => format!("{} ({file}:{line})", short(&frame.name)),
-    }
+/// Prints a row for each site, given with its figures and the sites of its snapshot. No two sites have equal rows.
+pub(crate) fn print_rows<'s, 'a: 's>(
+    rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (figures, mut texts): (Vec<String>, Vec<SiteText<'a>>) =
+        rows.into_iter().map(|(figures, sites, site)| (figures, sites.text(site))).unzip();
+    tell_apart(&mut texts);
+    figures.iter().zip(&texts).try_for_each(|(figures, text)| writeln!(out, "{}", text.row(figures)))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{state::DeviceHistory, top::Site};
+use super::{same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero};
 use crate::{
     history::{Life, Moment},
     snapshot::{StackIndex, StackTable},
@@ -25,6 +25,9 @@ pub struct ChurnSite {
     /// The mean number of entries from a block's alloc to the end of its free.
     #[serde(rename = "mean_life_events")]
     pub mean_life_entries: u64,
+    /// The number of recorded stacks of these allocations.
+    #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
+    pub n_stacks: usize,
 }
 
 impl DeviceHistory<'_> {
@@ -32,11 +35,13 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn churn(&self) -> Vec<ChurnSite> {
         let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
-        let mut cycles: Vec<Cycle> = self.lives().iter().filter(is_cycle).map(Cycle::new).collect();
+        let mut same = SameCalls::new(self.snapshot());
+        let lives = self.lives().iter().filter(is_cycle);
+        let mut cycles: Vec<Cycle> = lives.map(|life| Cycle::new(life, &mut same)).collect();
         // There may be as many sites as cycles, so sorting is faster than hashing.
         cycles.sort_unstable();
         let same =
-            |one: &Cycle, other: &Cycle| (one.stack, one.size_bytes) == (other.stack, other.size_bytes);
+            |one: &Cycle, other: &Cycle| (one.calls, one.size_bytes) == (other.calls, other.size_bytes);
         let repeated = cycles.chunk_by(same).filter(|cycles| cycles.len() > 1);
         let mut sites: Vec<ChurnSite> = repeated.map(ChurnSite::new).collect();
         sites.sort_by(|one, other| {
@@ -52,22 +57,31 @@ impl DeviceHistory<'_> {
 /// One alloc of a block and the end of its free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cycle {
-    stack: Option<StackIndex>,
+    /// The stack that represents all stacks with its calls.
+    calls: Option<StackIndex>,
     size_bytes: u64,
+    stack: Option<StackIndex>,
     n_entries: u32,
 }
 
 impl Cycle {
-    fn new(life: &Life) -> Cycle {
+    fn new(life: &Life, same: &mut SameCalls<'_>) -> Cycle {
         let stack = life.stack.filter(|stack| *stack != StackTable::EMPTY);
-        Cycle { stack, size_bytes: life.requested_bytes, n_entries: life.until.0 - life.from.0 }
+        Cycle {
+            calls: stack.map(|stack| same.first(stack)),
+            size_bytes: life.requested_bytes,
+            stack,
+            n_entries: life.until.0 - life.from.0,
+        }
     }
 }
 
 impl ChurnSite {
-    /// Sums up the cycles of one site, of which there is at least one.
+    /// Sums up the cycles of one site, of which there is at least one; they are sorted.
     fn new(cycles: &[Cycle]) -> ChurnSite {
-        let Cycle { stack, size_bytes, .. } = cycles[0];
+        let size_bytes = cycles[0].size_bytes;
+        let of_stacks = || cycles.chunk_by(|one, other| one.stack == other.stack);
+        let stack = of_stacks().max_by_key(|cycles| cycles.len()).and_then(|cycles| cycles[0].stack);
         let n_entries: u64 = cycles.iter().map(|cycle| u64::from(cycle.n_entries)).sum();
         ChurnSite {
             site: stack.map_or(Site::Size(size_bytes), Site::Stack),
@@ -75,6 +89,7 @@ impl ChurnSite {
             size_bytes,
             bytes: size_bytes.saturating_mul(cycles.len() as u64),
             mean_life_entries: n_entries / cycles.len() as u64,
+            n_stacks: of_stacks().filter(|cycles| cycles[0].stack.is_some()).count(),
         }
     }
 }

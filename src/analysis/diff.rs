@@ -1,20 +1,19 @@
-//! The differences between two snapshots, by stack: added, gone, grown and shrunk.
+//! The differences between two snapshots, by site: added, gone, grown and shrunk.
+//!
+//! A site is the same in both if its identifying frames have the same names, files and lines. Each site is
+//! one change, so the changes add up to the difference between the bytes in use.
 //!
 //! Both states come from the segments as well as from the trace. So a block that is in use from before
 //! both histories to their ends is in both states and is not a difference, and a block that was freed in
 //! between is gone.
 
+use std::cmp::Reverse;
+
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::{
-    state::DeviceHistory,
-    top::{Group, Site, grouped},
-};
-use crate::{
-    history::Moment,
-    snapshot::{Snapshot, StackIndex, Text},
-};
+use super::{frames::ShownFrames, site::Site, state::DeviceHistory, top::Group};
+use crate::{history::Moment, snapshot::Text};
 
 /// The blocks of one site in two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,20 +63,38 @@ impl Serialize for GroupChange {
 /// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
-    Stack(Vec<(Text, Text, u64)>),
+    /// The names, files and lines of the identifying frames.
+    Calls(Vec<(Text, Text, u64)>),
     Size(u64),
+}
+
+impl Key {
+    fn new(site: &Site, shown: &ShownFrames<'_>) -> Key {
+        match site {
+            Site::Stack(stack) => {
+                let frames = shown.identifying_frames(*stack);
+                Key::Calls(
+                    frames.map(|frame| (frame.name.clone(), frame.filename.clone(), frame.line)).collect(),
+                )
+            }
+            Site::Size(bytes) => Key::Size(*bytes),
+            _ => Key::Size(0),
+        }
+    }
 }
 
 impl DeviceHistory<'_> {
     /// Returns the sites that differ between a moment of this history and a moment of another, usually
-    /// that of a later snapshot. Those that grew most come first, those that shrank most last.
+    /// that of a later snapshot. Those that grew come first, then those that shrank; of both, the largest
+    /// change comes first. Their bytes add up to the difference between the bytes in use.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
         let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
         for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
-            for group in grouped(history.lives_at(moment), Site::from_life) {
+            let shown = ShownFrames::new(history.snapshot());
+            for group in history.by_calls(history.lives_at(moment)) {
                 let change = changes
-                    .entry(key(history.snapshot(), &group.site))
+                    .entry(Key::new(&group.site, &shown))
                     .or_insert(GroupChange { before: None, after: None });
                 *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
             }
@@ -85,21 +102,12 @@ impl DeviceHistory<'_> {
         let mut changes: Vec<GroupChange> = changes.into_values().collect();
         changes.retain(|change| change.bytes() != 0 || change.n_blocks() != 0);
         changes.sort_by(|one, other| {
-            let key = |change: &GroupChange| (change.bytes(), change.n_blocks());
-            key(other).cmp(&key(one)).then_with(|| one.sites().cmp(&other.sites()))
+            let key = |change: &GroupChange| {
+                let (bytes, n_blocks) = (change.bytes(), change.n_blocks());
+                (bytes < 0, Reverse(bytes.abs()), Reverse(n_blocks.abs()), n_blocks < 0)
+            };
+            key(one).cmp(&key(other)).then_with(|| one.sites().cmp(&other.sites()))
         });
         changes
-    }
-}
-
-fn key(snapshot: &Snapshot, site: &Site) -> Key {
-    let frames = |stack: StackIndex| {
-        let frames = snapshot.stacks.frames(stack);
-        frames.map(|frame| (frame.name.clone(), frame.filename.clone(), frame.line)).collect()
-    };
-    match site {
-        Site::Stack(stack) => Key::Stack(frames(*stack)),
-        Site::Size(bytes) => Key::Size(*bytes),
-        _ => Key::Size(0),
     }
 }

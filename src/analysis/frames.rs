@@ -113,6 +113,11 @@ impl<'a> ShownFrames<'a> {
         self.members(stack).filter(move |frame| Some(kind(frame)) == most)
     }
 
+    /// Returns the frames of [`ShownFrames::identifying`].
+    pub fn identifying_frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
+        self.identifying(stack).map(|frame| self.stacks.frame(frame))
+    }
+
     /// Returns a stack's shown frames, innermost first.
     pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.members(stack).map(|frame| self.stacks.frame(frame))

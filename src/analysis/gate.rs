@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::{
     frames::{ShownFrames, base_name},
+    site::Site,
     state::{DeviceHistory, devices},
-    top::{By, Site},
+    top::By,
 };
 use crate::{event::DeviceId, history::Moment, snapshot::Snapshot};
 

@@ -4,8 +4,10 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{
+    same_calls::SameCalls,
+    site::Site,
     state::DeviceHistory,
-    top::{Group, Site, grouped},
+    top::{Group, is_zero},
 };
 use crate::history::{Life, Moment};
 
@@ -39,6 +41,9 @@ pub struct LeakSite {
     /// Whether more is live after each quarter than after the one before, with a block for each
     /// quarter. Weights, and caches that fill up early, do not grow in this way.
     pub is_growing: bool,
+    /// The number of recorded stacks of its allocations.
+    #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
+    pub n_stacks: usize,
 }
 
 impl DeviceHistory<'_> {
@@ -57,7 +62,10 @@ impl DeviceHistory<'_> {
                 sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
             found.add(life, end, quarters);
         }
-        let mut sites: Vec<LeakSite> = sites.into_values().filter(|site| site.n_live > 0).collect();
+        let mut sites: Vec<LeakSite> = sites.into_values().collect();
+        sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
+        let mut sites = SameCalls::new(self.snapshot()).add_up(sites, |site| &site.site, LeakSite::join);
+        sites.retain(|site| site.n_live > 0);
         sites.iter_mut().for_each(LeakSite::judge);
         sites.sort_by(|one, other| {
             let key = |site: &LeakSite| (site.is_growing, site.bytes);
@@ -70,6 +78,7 @@ impl DeviceHistory<'_> {
 impl LeakSite {
     fn new(site: Site) -> LeakSite {
         LeakSite {
+            n_stacks: usize::from(matches!(site, Site::Stack(_))),
             site,
             bytes: 0,
             n_live: 0,
@@ -85,6 +94,20 @@ impl LeakSite {
     fn judge(&mut self) {
         let is_rising = self.quarters[0] > 0 && self.quarters.windows(2).all(|pair| pair[0] < pair[1]);
         self.is_growing = is_rising && self.n_live >= self.quarters.len();
+    }
+
+    /// Adds the blocks of another stack of the same site.
+    fn join(&mut self, other: LeakSite) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.n_live += other.n_live;
+        self.n_allocated += other.n_allocated;
+        self.n_freed += other.n_freed;
+        self.oldest = self.oldest.min(other.oldest);
+        self.newest = self.newest.max(other.newest);
+        for (sum, bytes) in self.quarters.iter_mut().zip(other.quarters) {
+            *sum = sum.saturating_add(bytes);
+        }
+        self.n_stacks += other.n_stacks;
     }
 
     fn add(&mut self, life: &Life, end: Moment, quarters: [Moment; 4]) {
@@ -110,7 +133,7 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn grown_between(&self, first: Moment, second: Moment) -> Vec<Group> {
         let lives = self.lives().iter();
-        grouped(lives.filter(|life| life.from > first && life.is_allocated_at(second)), Site::from_life)
+        self.by_calls(lives.filter(|life| life.from > first && life.is_allocated_at(second)))
     }
 
     /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries,
@@ -121,6 +144,6 @@ impl DeviceHistory<'_> {
         let is_old = |life: &&Life| {
             life.is_allocated_at(self.end()) && end - life.from.n_entries().min(end) >= n_entries
         };
-        grouped(self.lives().iter().filter(is_old), Site::from_life)
+        self.by_calls(self.lives().iter().filter(is_old))
     }
 }

@@ -7,6 +7,10 @@
 //! Results serialise with serde. Those that refer to a stack do so by its index in the snapshot, and
 //! [`WithFrames`] adds the frames.
 //!
+//! Questions about sites add up the blocks of stacks that look the same: those whose identifying frames
+//! ([`ShownFrames::identifying`]) have the same names, files and lines. Other frames and further keys of a
+//! frame make no difference.
+//!
 //! ```
 //! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::History};
 //!
@@ -30,6 +34,8 @@ mod segments;
 mod state;
 mod layout;
 mod frames;
+mod site;
+mod same_calls;
 mod top;
 mod leaks;
 mod churn;
@@ -56,9 +62,10 @@ pub use layout::{Gap, SegmentLayout};
 pub use leaks::LeakSite;
 pub use oom::{OomReport, Verdict};
 pub use segments::SegmentRange;
+pub use site::Site;
 pub use state::{DeviceHistory, Totals, devices};
 pub use stats::{FreeBytes, PAGE_BYTES, SegmentMap, SegmentStats, stats};
 pub use timeline::{Axis, Point};
-pub use top::{Branch, By, Group, Site};
+pub use top::{Branch, By, Group};
 pub use trace::{Home, Naming, ShortName, TraceLine, trace_lines};
 pub use with_frames::{AtSite, SiteFrames, WithFrames};

@@ -3,17 +3,17 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{frames::ShownFrames, state::DeviceHistory};
+use super::{frames::ShownFrames, same_calls::SameCalls, site::Site, state::DeviceHistory};
 use crate::{
     history::{Life, Moment, Scopes},
-    snapshot::{FrameIndex, Snapshot, StackIndex, StackTable, Text},
+    snapshot::{FrameIndex, Snapshot},
 };
 
 /// The property by which blocks are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum By {
-    /// The whole stack.
+    /// The calls that identify the code that allocated.
     #[default]
     Stack,
     /// The function.
@@ -22,42 +22,6 @@ pub enum By {
     File,
     /// The scope.
     Scope,
-}
-
-/// The property that the blocks of a group share.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Site {
-    /// The stack of the allocation.
-    Stack(StackIndex),
-    /// The requested size, of blocks without a stack.
-    Size(u64),
-    /// A function.
-    Function {
-        /// Its name.
-        name: Text,
-        /// The path of its source file.
-        filename: Text,
-    },
-    /// A file.
-    File(Text),
-    /// A scope; empty for blocks outside of all scopes.
-    Scope(String),
-    /// Blocks without a stack, among functions and files.
-    NoStack,
-    /// Blocks from before the history, among scopes.
-    Before,
-}
-
-impl Site {
-    /// Returns the stack of a life, or its size if it has none.
-    #[must_use]
-    pub fn from_life(life: &Life) -> Site {
-        match life.stack.filter(|stack| *stack != StackTable::EMPTY) {
-            Some(stack) => Site::Stack(stack),
-            None => Site::Size(life.requested_bytes),
-        }
-    }
 }
 
 /// Blocks of the same site.
@@ -75,6 +39,9 @@ pub struct Group {
     /// Of a function or a file, the bytes that it and everything that it called requested; otherwise
     /// the same as `bytes`.
     pub total_bytes: u64,
+    /// The number of recorded stacks among them; 0 for a scope.
+    #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
+    pub n_stacks: usize,
 }
 
 impl DeviceHistory<'_> {
@@ -86,7 +53,7 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
         match by {
-            By::Stack => grouped(self.lives_at(moment), Site::from_life),
+            By::Stack => self.by_calls(self.lives_at(moment)),
             By::Scope => {
                 let scopes = Scopes::new(self.snapshot(), self.device());
                 grouped(self.lives_at(moment), |life| match scopes.of_life(life) {
@@ -105,6 +72,19 @@ impl DeviceHistory<'_> {
     }
 }
 
+impl DeviceHistory<'_> {
+    /// Groups lives by the calls that identify the code that allocated them, the largest group first.
+    pub(super) fn by_calls<'l>(&self, lives: impl Iterator<Item = &'l Life>) -> Vec<Group> {
+        let of_stacks = grouped(lives, Site::from_life);
+        sorted(SameCalls::new(self.snapshot()).add_up(of_stacks, |group| &group.site, Group::join))
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 /// Groups lives by their sites, the largest group first.
 pub(crate) fn grouped<'a>(lives: impl Iterator<Item = &'a Life>, site: impl Fn(&Life) -> Site) -> Vec<Group> {
     let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
@@ -113,18 +93,26 @@ pub(crate) fn grouped<'a>(lives: impl Iterator<Item = &'a Life>, site: impl Fn(&
         let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
         group.add(life.requested_bytes, 1);
         group.total_bytes = group.bytes;
+        group.n_stacks = usize::from(matches!(group.site, Site::Stack(_)));
     }
     sorted(groups.into_values().collect())
 }
 
 impl Group {
     fn new(site: Site) -> Group {
-        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0 }
+        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0 }
     }
 
     fn add(&mut self, bytes: u64, n_blocks: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.n_blocks += n_blocks;
+    }
+
+    /// Adds the blocks of another group of the same site.
+    fn join(&mut self, other: Group) {
+        self.add(other.bytes, other.n_blocks);
+        self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
+        self.n_stacks += other.n_stacks;
     }
 }
 
@@ -154,6 +142,7 @@ fn by_frame(
         let own = sites.first().cloned().unwrap_or(Site::NoStack);
         let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
         group.add(of_stack.bytes, of_stack.n_blocks);
+        group.n_stacks += of_stack.n_stacks;
         sites.push(own);
         sites.sort_unstable();
         sites.dedup();
@@ -172,7 +161,8 @@ pub struct Branch {
     /// The number of lines above it that lead to it. A call that accounts for all bytes of its caller has
     /// the depth of the caller.
     pub depth: usize,
-    /// The call; `None` for blocks without a stack.
+    /// The call, of several frames with the same name, file and line the first; `None` for blocks without a
+    /// stack.
     pub frame: Option<FrameIndex>,
     /// The requested bytes of the blocks that it and everything that it called allocated.
     pub bytes: u64,
@@ -187,12 +177,12 @@ impl DeviceHistory<'_> {
     /// inward and the largest first. Branches of fewer than `least_bytes` bytes are not included.
     #[must_use]
     pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
-        let shown = ShownFrames::new(self.snapshot());
+        let same = SameCalls::new(self.snapshot());
         let mut nodes = vec![Node::default()];
         let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
         for group in grouped(self.lives_at(moment), Site::from_life) {
             let frames: Vec<Option<FrameIndex>> = match group.site {
-                Site::Stack(stack) => shown.identifying(stack).rev().map(Some).collect(),
+                Site::Stack(stack) => same.calls(stack).rev().map(Some).collect(),
                 _ => vec![None],
             };
             let mut node = 0;

@@ -3,11 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    churn::ChurnSite,
-    diff::GroupChange,
-    frames::ShownFrames,
-    leaks::LeakSite,
-    top::{Group, Site},
+    churn::ChurnSite, diff::GroupChange, frames::ShownFrames, leaks::LeakSite, site::Site, top::Group,
 };
 use crate::snapshot::Frame;
 
@@ -139,6 +135,7 @@ mod tests {
             size_bytes: 512,
             bytes: 3072,
             mean_life_entries: 1,
+            n_stacks: 0,
         };
         let snapshot = Snapshot::default();
         let text = serde_json::to_string(&WithFrames::new(&site, &ShownFrames::new(&snapshot))).unwrap();

@@ -117,9 +117,8 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     segments(&history.layout(moment), out)?;
     writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
     let sites = Sites::new(history.snapshot(), 4);
-    for group in history.top(moment, By::Stack).iter().take(5) {
-        writeln!(out, "{}", sites.group(group, totals.active_bytes))?;
-    }
+    let groups = history.top(moment, By::Stack);
+    sites.print_groups(&groups[..groups.len().min(5)], totals.active_bytes, out)?;
     Ok(())
 }
 

@@ -2,8 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::Write,
+};
 
+use memreel::analysis::ChurnSite;
 use serde_json::json;
 
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::{Input, Listing},
-    sites::Sites,
+    sites::{Sites, print_rows},
     text::count,
     warnings::print_warnings,
 };
@@ -20,7 +24,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A cycle is an alloc and its completed free, both in the history. A site with many short cycles of one
-size could keep one buffer instead.
+size could keep one buffer instead. Stacks with the same calls are one site, as in `memreel top`.
 
 Example:
   memreel churn snapshot.pickle
@@ -55,14 +59,27 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             )?;
         }
         print_warnings(&asked.history, out)?;
-        for site in found.iter().take(options.listing.n) {
-            let (size, n, life) = (Bytes(site.size_bytes).to_string(), site.n_cycles, site.mean_life_entries);
-            writeln!(
-                out,
-                "{}",
-                sites.row(&format!("{n:>7} x {size:>11}, for {life:>6} events"), &site.site)
-            )?;
-        }
+        let listed = &found[..found.len().min(options.listing.n)];
+        let figures = |(site, size): (&ChurnSite, String)| {
+            format!("{:>7} x {size:>11}, for {:>6} events", site.n_cycles, site.mean_life_entries)
+        };
+        let figures = listed.iter().zip(sizes(listed, &sites)).map(figures);
+        print_rows(figures.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
         Ok(Exit::Fine)
     })
+}
+
+/// Returns the sizes of the blocks of sites: in bytes where two sizes of one site have the same text.
+fn sizes(listed: &[ChurnSite], sites: &Sites<'_>) -> Vec<String> {
+    let text = |site: &ChurnSite| (Bytes(site.size_bytes).to_string(), sites.plain(&site.site));
+    let texts: Vec<_> = listed.iter().map(text).collect();
+    let mut exact: HashMap<&(String, String), BTreeSet<u64>> = HashMap::new();
+    for (site, text) in listed.iter().zip(&texts) {
+        exact.entry(text).or_default().insert(site.size_bytes);
+    }
+    let of = |(site, text): (&ChurnSite, &(String, String))| match exact[text].len() {
+        1 => text.0.clone(),
+        _ => format!("{} B", site.size_bytes),
+    };
+    listed.iter().zip(&texts).map(of).collect()
 }

@@ -21,7 +21,7 @@ use crate::{
     input::{Opened, open_both},
     moment::{self, At},
     options::{Devices, device},
-    sites::Sites,
+    sites::{Sites, print_rows},
     text::count,
     warnings::warnings,
 };
@@ -29,7 +29,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each snapshot's state comes from its segments and its history, so that blocks from before both histories
-are not differences. Two stacks are the same if their frames have the same names, files and lines.
+are not differences. Two stacks are the same if the calls that identify the code that allocated have the same
+names, files and lines: one line of code is one change, and all changes add up to the difference. What grew
+comes first, then what shrank, the largest change first.
 
 Example:
   memreel diff before.pickle after.pickle
@@ -49,7 +51,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Print at most this number of stacks that grew, and of stacks that shrank
+    /// Print at most this number of sites that grew, and of sites that shrank
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
@@ -123,7 +125,7 @@ fn one_device(
         serious.into_iter().try_for_each(|warning| writeln!(out, "{}: {warning}", opened.name))?;
     }
     if changes.is_empty() {
-        writeln!(out, "no stack holds more or less than before")?;
+        writeln!(out, "no site holds more or less than before")?;
     }
     print(options, &changes, &sites, out)?;
     Ok(())
@@ -156,20 +158,21 @@ fn print(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let n_grown = changes.iter().take_while(|change| change.bytes() >= 0).count();
-    let n_top = n_grown.min(options.n);
-    let first_shrunk = changes.len() - (changes.len() - n_grown).min(options.n);
-    for change in changes[..n_top].iter().chain(&changes[first_shrunk..]) {
+    let (grown, shrunk) = changes.split_at(n_grown);
+    let listed = [grown, shrunk].map(|part| &part[..part.len().min(options.n)]);
+    let rows = listed.iter().copied().flatten().filter_map(|change| {
         let (word, group, side) = match (&change.before, &change.after) {
             (None, Some(group)) => ("added", group, 1),
             (Some(group), None) => ("gone", group, 0),
             (_, Some(group)) if change.bytes() >= 0 => ("grown", group, 1),
             (_, Some(group)) => ("shrunk", group, 1),
-            (None, None) => continue,
+            (None, None) => return None,
         };
         let figures = format!("{word:6} {:>12} {:>+6}", signed(change.bytes()), change.n_blocks());
-        writeln!(out, "{}", sites[side].row(&figures, &group.site))?;
-    }
-    match first_shrunk - n_top {
+        Some((figures, &sites[side], &group.site))
+    });
+    print_rows(rows, out)?;
+    match changes.len() - listed[0].len() - listed[1].len() {
         0 => Ok(()),
         n => writeln!(out, "and {}; -n prints more", count(n, "smaller change")),
     }

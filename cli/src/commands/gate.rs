@@ -189,7 +189,7 @@ fn print(
     let sites = Sites::new(history.snapshot(), 4);
     writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
     let groups = history.top(moment, By::Stack);
-    groups.iter().take(5).try_for_each(|group| writeln!(out, "{}", sites.group(group, all_bytes)))
+    sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)
 }
 
 /// Returns JUnit XML: a test suite for each device, a test case for each check.

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use memreel::{
-    analysis::{DeviceHistory, Group},
+    analysis::{DeviceHistory, Group, LeakSite},
     history::{Moment, Scopes},
 };
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::{Input, Listing},
-    sites::Sites,
+    sites::{Sites, print_rows},
     text::{clean, count, percent},
     warnings::print_warnings,
 };
@@ -105,7 +105,7 @@ fn print_groups(
     };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
     print_warnings(&asked.history, out)?;
-    groups.iter().take(options.listing.n).try_for_each(|group| writeln!(out, "{}", sites.group(group, bytes)))
+    sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)
 }
 
 fn print_sites(
@@ -131,7 +131,7 @@ fn print_sites(
         n_growing
     )?;
     print_warnings(history, out)?;
-    for site in found.iter().take(options.listing.n) {
+    let figures = |site: &LeakSite| {
         let mark = if site.is_growing { '+' } else { ' ' };
         let figures = format!(
             "{mark}{} {:>11} {:>5} live, {} of {} freed",
@@ -141,7 +141,8 @@ fn print_sites(
             site.n_freed,
             site.n_allocated,
         );
-        writeln!(out, "{}", sites.row(&format!("{figures:52}"), &site.site))?;
-    }
-    Ok(())
+        format!("{figures:52}")
+    };
+    let listed = found.iter().take(options.listing.n);
+    print_rows(listed.map(|site| (figures(site), sites, &site.site)), out)
 }

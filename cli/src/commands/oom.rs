@@ -158,9 +158,7 @@ fn print(
         Bytes(report.totals.active_bytes),
         Sites::heading()
     )?;
-    for group in groups.iter().take(options.listing.n) {
-        writeln!(out, "{}", sites.group(group, report.totals.active_bytes))?;
-    }
+    sites.print_groups(&groups[..groups.len().min(options.listing.n)], report.totals.active_bytes, out)?;
     if let Some(advice) = advice(report, asked.opened) {
         writeln!(out, "\n{advice}")?;
     }

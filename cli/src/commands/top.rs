@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     moment::{self, At},
     options::{Input, Listing},
-    sites::{Sites, call},
+    sites::{Sites, call, print_rows},
     text::{count, percent},
     warnings::print_warnings,
 };
@@ -29,7 +29,8 @@ use crate::{
 The peak is the first moment with the most bytes in use, including blocks whose free waits for a stream, as
 in the viewer's timeline. Bytes are requested bytes. By function or file, the first column is what it
 allocated itself; the other adds what its callees allocated. Of stacks with Python and C++ frames, the Python
-frames are shown; --json has all.
+frames are shown. Stacks in which these have the same names, files and lines are one group. --json has all
+frames of the one with the most bytes, and the number of stacks.
 
 Example:
   memreel top snapshot.pickle
@@ -150,12 +151,11 @@ fn body(
         };
         writeln!(out, "{heading}")?;
     }
-    for group in groups.iter().take(options.listing.n) {
-        if has_totals {
-            writeln!(out, "{}", with_total(group, all_bytes, sites))?;
-        } else {
-            writeln!(out, "{}", sites.group(group, all_bytes))?;
-        }
+    let listed = &groups[..groups.len().min(options.listing.n)];
+    if has_totals {
+        print_rows(listed.iter().map(|group| (with_total(group, all_bytes), sites, &group.site)), out)?;
+    } else {
+        sites.print_groups(listed, all_bytes, out)?;
     }
     if let Some(rest) = groups.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
         let bytes = rest.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
@@ -201,8 +201,7 @@ fn heading(total: &str, what: &str) -> String {
     format!("{faint}{:>7} {:>11} {:>6}{total}  {what}{faint:#}", "share", "bytes", "blocks")
 }
 
-fn with_total(group: &Group, all_bytes: u64, sites: &Sites<'_>) -> String {
+fn with_total(group: &Group, all_bytes: u64) -> String {
     let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
-    let figures = format!("{} {own:>11} {:>6} {total:>11}", percent(group.bytes, all_bytes), group.n_blocks);
-    sites.row(&figures, &group.site)
+    format!("{} {own:>11} {:>6} {total:>11}", percent(group.bytes, all_bytes), group.n_blocks)
 }

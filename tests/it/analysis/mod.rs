@@ -4,3 +4,4 @@
 mod gate;
 mod questions;
 mod timeline;
+mod sites;

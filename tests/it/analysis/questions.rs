@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::random::Random;
 
 /// An entry by its action, address, size and line; the time is its place.
-type E<'a> = (&'a str, u64, u64, u64);
+pub(super) type E<'a> = (&'a str, u64, u64, u64);
 
-fn frames(line: u64) -> Value {
+pub(super) fn frames(line: u64) -> Value {
     if line == 0 { json!([]) } else { json!([{"name": "f", "filename": "x.py", "line": line}]) }
 }
 
 /// A snapshot of entries and segments; a segment is address, size, and blocks of address, size and line.
 #[allow(clippy::type_complexity)]
-fn snapshot(entries: &[E], segments: &[(u64, u64, &[(u64, u64, u64)])]) -> Snapshot {
+pub(super) fn snapshot(entries: &[E], segments: &[(u64, u64, &[(u64, u64, u64)])]) -> Snapshot {
     let entry = |(time_us, (action, address, size, line)): (usize, &E)| {
         let key = if *action == "oom" { "device_free" } else { "addr" };
         json!({"action": action, key: address, "size": size, "stream": 0, "time_us": time_us, "frames": frames(*line)})
@@ -51,9 +51,9 @@ fn snapshot(entries: &[E], segments: &[(u64, u64, &[(u64, u64, u64)])]) -> Snaps
     serde_json::from_value(json!({"segments": segments, "device_traces": [entries]})).unwrap()
 }
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
-fn lines(snapshot: &Snapshot, site: &Site) -> u64 {
+pub(super) fn lines(snapshot: &Snapshot, site: &Site) -> u64 {
     match site {
         Site::Stack(stack) => snapshot.stacks.frames(*stack).next().unwrap().line,
         _ => 0,
@@ -91,7 +91,7 @@ fn the_tallest_moment_names_its_holders() {
         .iter()
         .map(|group| serde_json::to_value(WithFrames::new(group, &shown)).unwrap())
         .collect();
-    let object = |n_blocks: u64, line| json!({"bytes": 2 * MIB, "blocks": n_blocks, "total_bytes": 2 * MIB, "stack": frames(line)});
+    let object = |n_blocks: u64, line| json!({"bytes": 2 * MIB, "blocks": n_blocks, "total_bytes": 2 * MIB, "stacks": 1, "stack": frames(line)});
     assert_eq!(written, [object(2, 1), object(1, 2)]);
     let written = serde_json::to_value(peak).unwrap();
     assert_eq!((&written["event"], &written["active_bytes"]), (&json!(3), &json!(4 * MIB)));

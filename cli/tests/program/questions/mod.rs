@@ -2,3 +2,4 @@
 
 mod answers;
 mod golden;
+mod told_apart;

@@ -1,0 +1,83 @@
+//! Which stacks are one site: those whose identifying frames have the same names, files and lines.
+//!
+//! A file holds more stacks than a reader can tell apart. Their frames may differ in further keys, in the
+//! order of their keys, or only in frames that are hidden or do not identify the code that allocated
+//! ([`ShownFrames::identifying`]). Every question adds up the blocks of such stacks, so that one line of
+//! code, called in one way, is one site in each answer. Of its stacks, the site names the one with the most
+//! bytes, or in `churn` with the most cycles.
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use super::{frames::ShownFrames, site::Site};
+use crate::snapshot::{FrameIndex, Snapshot, StackIndex};
+
+/// The stacks of one snapshot that are one site.
+#[derive(Debug)]
+pub(super) struct SameCalls<'a> {
+    shown: ShownFrames<'a>,
+    /// By frame, the first frame with the same name, file and line.
+    frames: Vec<FrameIndex>,
+    /// By stack, the first stack that was looked up and is the same site.
+    stacks: Vec<Option<StackIndex>>,
+    of_calls: FxHashMap<Box<[FrameIndex]>, StackIndex>,
+}
+
+impl<'a> SameCalls<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> SameCalls<'a> {
+        let mut of_text = FxHashMap::default();
+        let frames = (0..).map(FrameIndex).zip(snapshot.stacks.all_frames());
+        let frames = frames
+            .map(|(index, frame)| *of_text.entry((&frame.name, &frame.filename, frame.line)).or_insert(index))
+            .collect();
+        SameCalls {
+            shown: ShownFrames::new(snapshot),
+            frames,
+            stacks: vec![None; snapshot.stacks.len()],
+            of_calls: FxHashMap::default(),
+        }
+    }
+
+    /// Returns the frames that identify the code that allocated, innermost first. Frames with the same name,
+    /// file and line have the same number.
+    pub(super) fn calls(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        self.shown.identifying(stack).map(|frame| self.frames[frame.index()])
+    }
+
+    /// Returns the first stack that was looked up and is the same site.
+    pub(super) fn first(&mut self, stack: StackIndex) -> StackIndex {
+        if let Some(first) = self.stacks[stack.index()] {
+            return first;
+        }
+        let calls: Box<[FrameIndex]> = self.calls(stack).collect();
+        let first = *self.of_calls.entry(calls).or_insert(stack);
+        self.stacks[stack.index()] = Some(first);
+        first
+    }
+
+    /// Adds up results about the same site; the first of them names the stack.
+    pub(super) fn add_up<T>(
+        &mut self,
+        results: Vec<T>,
+        site: impl Fn(&T) -> &Site,
+        add: impl Fn(&mut T, T),
+    ) -> Vec<T> {
+        let mut places: FxHashMap<Site, usize> = FxHashMap::default();
+        let mut sums: Vec<T> = Vec::with_capacity(results.len());
+        for result in results {
+            let key = match site(&result) {
+                Site::Stack(stack) => Site::Stack(self.first(*stack)),
+                site => site.clone(),
+            };
+            match places.entry(key) {
+                Entry::Occupied(place) => add(&mut sums[*place.get()], result),
+                Entry::Vacant(place) => {
+                    place.insert(sums.len());
+                    sums.push(result);
+                }
+            }
+        }
+        sums
+    }
+}
