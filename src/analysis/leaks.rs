@@ -129,15 +129,20 @@ impl LeakSite {
 
 impl DeviceHistory<'_> {
     /// Returns the blocks that were allocated between two moments and that the program holds at the
-    /// second, by site. Between the ends of two equal scopes there should be none.
+    /// second, by site. Between the ends of two equal scopes there should be none. `None` if the second
+    /// moment is before the first.
     #[must_use]
-    pub fn grown_between(&self, first: Moment, second: Moment) -> Vec<Group> {
+    pub fn grown_between(&self, first: Moment, second: Moment) -> Option<Vec<Group>> {
+        if second < first {
+            return None;
+        }
         let lives = self.lives().iter();
-        self.by_calls(lives.filter(|life| life.from > first && life.is_allocated_at(second)))
+        Some(self.by_calls(lives.filter(|life| life.from > first && life.is_allocated_at(second))))
     }
 
     /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries,
-    /// by site.
+    /// by site. How long it has held the blocks of [`DeviceHistory::from_before`] is not known; they count
+    /// with the length of the history, which they are older than.
     #[must_use]
     pub fn older_than(&self, n_entries: usize) -> Vec<Group> {
         let end = self.end().n_entries();
@@ -145,5 +150,12 @@ impl DeviceHistory<'_> {
             life.is_allocated_at(self.end()) && end - life.from.n_entries().min(end) >= n_entries
         };
         self.by_calls(self.lives().iter().filter(is_old))
+    }
+
+    /// Returns the blocks from before the history that the program holds at the end, by site.
+    #[must_use]
+    pub fn from_before(&self) -> Vec<Group> {
+        let is_held = |life: &&Life| life.is_from_before() && life.is_allocated_at(self.end());
+        self.by_calls(self.lives().iter().filter(is_held))
     }
 }

@@ -3,6 +3,8 @@
 //! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
 
+use std::{fmt, ops::Range};
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::life::{Life, Moment};
@@ -45,15 +47,123 @@ pub(crate) fn scope_pairs(annotations: &[Annotation]) -> Vec<ScopePair> {
     pairs
 }
 
-/// Whether a scope of a path has a name. Every scope inside it is in it too.
+/// Returns whether a scope of a path has a name, which may be a path itself. Every scope inside it is in it
+/// too.
 pub(crate) fn is_in_scope(path: &str, name: &str) -> bool {
-    path == name || path.split('/').any(|part| part == name)
+    let is_whole = |(at, _): (usize, &str)| {
+        let (before, after) = (&path[..at], &path[at + name.len()..]);
+        (before.is_empty() || before.ends_with('/')) && (after.is_empty() || after.starts_with('/'))
+    };
+    !name.is_empty() && path.match_indices(name).any(is_whole)
 }
+
+/// Returns whether a path is of a scope with a name, and not of a scope inside that.
+fn is_scope(path: &str, name: &str) -> bool {
+    let before = path.strip_suffix(name).filter(|_| !name.is_empty());
+    before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
+/// Splits `step#3` into a name and the number of an occurrence, unless there is a scope with the whole text as
+/// its name.
+pub(crate) fn scope_number(text: &str, is_name: impl Fn(&str) -> bool) -> (&str, Option<usize>) {
+    let numbered = || {
+        let (name, number) = text.rsplit_once('#')?;
+        Some((name, number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??))
+    };
+    match numbered().filter(|(name, _)| !name.is_empty() && !is_name(text)) {
+        Some((name, number)) => (name, Some(number)),
+        None => (text, None),
+    }
+}
+
+/// Returns the annotations of the scopes with a name, of all devices, in the order in which they begin. If the
+/// ring lost the START of a scope, its END counts.
+pub(crate) fn scopes_named(annotations: &[Annotation], name: &str) -> impl Iterator<Item = ScopePair> {
+    let is_named = move |pair: &ScopePair| {
+        let of_pair = pair.start.or(pair.end);
+        of_pair.is_some_and(|annotation| is_scope(&annotations[annotation].name, name))
+    };
+    scope_pairs(annotations).into_iter().filter(is_named)
+}
+
+/// The longest ranges of entries that all meet a condition, found entry by entry.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) found: Vec<Range<usize>>,
+    n_entries: usize,
+}
+
+impl Runs {
+    /// Takes the next entry, and whether it meets the condition.
+    pub(crate) fn take(&mut self, holds: bool) {
+        let number = self.n_entries;
+        self.n_entries += 1;
+        match self.found.last_mut() {
+            _ if !holds => {}
+            Some(last) if last.end == number => last.end += 1,
+            _ => self.found.push(number..number + 1),
+        }
+    }
+}
+
+/// Why a text does not name the end of one scope.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// There is no scope with this name.
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// There are several scopes with this name, and the text names all of them.
+    Several {
+        /// The name.
+        name: String,
+        /// The number of scopes.
+        n: usize,
+    },
+    /// There are fewer scopes with this name.
+    Missing {
+        /// The name.
+        name: String,
+        /// The number of the scope, counted from 0.
+        number: usize,
+        /// The number of scopes.
+        n: usize,
+    },
+    /// The scope does not end within the history.
+    Open {
+        /// The name.
+        name: String,
+    },
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScopeError::Unknown { name } => write!(f, "there is no scope {name:?}"),
+            ScopeError::Several { name, n } => {
+                let last = n - 1;
+                write!(
+                    f,
+                    "there are {n} scopes {name:?}; name one of them, from {name}#0 (the first) to {name}#{last}"
+                )
+            }
+            ScopeError::Missing { name, number, n } => {
+                write!(f, "scope {name:?} number {number} does not exist: there are {n}, numbered from 0")
+            }
+            ScopeError::Open { name } => write!(f, "scope {name:?} does not end within the history"),
+        }
+    }
+}
+
+impl std::error::Error for ScopeError {}
 
 /// The scopes of one device's history.
 #[derive(Debug)]
 pub struct Scopes<'a> {
     snapshot: &'a Snapshot,
+    device: DeviceId,
     entries: &'a [TraceEntry],
     has_metadata: bool,
     /// The time from which a path is open, in microseconds, with the path; by time.
@@ -66,7 +176,7 @@ impl<'a> Scopes<'a> {
     pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> Scopes<'a> {
         let entries = snapshot.trace(device);
         let has_metadata = has_metadata(snapshot, entries);
-        Scopes { snapshot, entries, has_metadata, open: open_paths(snapshot, device) }
+        Scopes { snapshot, device, entries, has_metadata, open: open_paths(snapshot, device) }
     }
 
     /// Whether the history has no scopes.
@@ -99,18 +209,52 @@ impl<'a> Scopes<'a> {
         n_before.checked_sub(1).map_or("", |at| &self.open[at].1)
     }
 
-    /// The moment at which a scope ended for the last time; `None` if there is no such scope. A name
-    /// includes every scope inside it.
-    #[must_use]
-    pub fn end_of(&self, name: &str) -> Option<Moment> {
-        let annotated = self.snapshot.external_annotations.iter().rev();
-        let mut ends =
-            annotated.filter(|annotation| &*annotation.stage == "END" && is_in_scope(&annotation.name, name));
-        if let Some(end) = ends.next() {
-            let n = self.entries.partition_point(|entry| entry.time_us <= end.time_us);
-            return Some(n.checked_sub(1).map_or(Moment::START, Moment::after));
+    /// Returns the moment at which a scope of this device ended.
+    ///
+    /// `step` names a scope that occurs once. Of several, `step#3` names the one with the number 3; they are
+    /// numbered from 0 in the order in which they begin. A scope whose own name is `step#3` has precedence.
+    /// `outer/step` names only the scopes `step` inside `outer`.
+    ///
+    /// # Errors
+    /// If the text names no scope or several, or if the scope does not end within the history.
+    pub fn end_of(&self, text: &str) -> Result<Moment, ScopeError> {
+        let (name, number) = scope_number(text, |text| !self.ends(text).is_empty());
+        let ends = self.ends(name);
+        let owned = || name.to_owned();
+        let end = match (ends.len(), number) {
+            (0, _) => return Err(ScopeError::Unknown { name: text.to_owned() }),
+            (1, None) => ends[0],
+            (n, None) => return Err(ScopeError::Several { name: owned(), n }),
+            (n, Some(number)) => {
+                *ends.get(number).ok_or_else(|| ScopeError::Missing { name: owned(), number, n })?
+            }
+        };
+        end.ok_or_else(|| ScopeError::Open { name: text.to_owned() })
+    }
+
+    /// Returns the ends of all scopes with a name, in the order in which the scopes begin; `None` is after the
+    /// history. Without annotations, a scope is a run of entries inside it.
+    fn ends(&self, name: &str) -> Vec<Option<Moment>> {
+        let annotations = &self.snapshot.external_annotations;
+        let of_device = |pair: &ScopePair| {
+            pair.start.or(pair.end).is_some_and(|place| annotations[place].device == self.device)
+        };
+        let ends: Vec<_> = scopes_named(annotations, name)
+            .filter(of_device)
+            .map(|pair| pair.end.map(|end| self.moment_at(annotations[end].time_us)))
+            .collect();
+        if !ends.is_empty() {
+            return ends;
         }
-        self.entries.iter().rposition(|entry| is_in_scope(self.of_entry(entry), name)).map(Moment::after)
+        let mut runs = Runs::default();
+        self.entries.iter().for_each(|entry| runs.take(is_in_scope(self.of_entry(entry), name)));
+        runs.found.iter().map(|run| Some(Moment::after(run.end - 1))).collect()
+    }
+
+    /// Returns the moment after the last entry that is not later than a time.
+    fn moment_at(&self, time_us: i64) -> Moment {
+        let n = self.entries.partition_point(|entry| entry.time_us <= time_us);
+        n.checked_sub(1).map_or(Moment::START, Moment::after)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Cuts a window out of the history, with the state at its end.
 
-use std::{cmp::Reverse, io, ops::Range};
+use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range};
 
 use super::{past_segments::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
-    history::{ScopePair, scope_pairs},
-    snapshot::{Annotation, Snapshot, SnapshotSource, TraceEntry},
+    history::{Runs, is_in_scope, scope_number, scope_pairs, scopes_named},
+    snapshot::{Annotation, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// A piece of the history.
@@ -26,9 +26,11 @@ pub enum Window {
     Time(Range<i64>),
     /// A scope from its beginning to its end.
     Scope {
-        /// Its name in `user_metadata` or `external_annotations`.
+        /// Its name in `user_metadata` or `external_annotations`. Without `nth`, `step#3` names the scope with
+        /// the number 3 among those with the name `step`, unless there is a scope `step#3`.
         name: String,
-        /// The number of the scope among those of its name, from 0; `None` is from the first to the last.
+        /// The number of the scope among those of its name, from 0; `None` is from the first to the last. The
+        /// annotated scopes of each device have numbers of their own.
         nth: Option<usize>,
     },
 }
@@ -185,35 +187,77 @@ fn around(source: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -
     DeviceId::first(source.n_traces()).map(of).collect()
 }
 
-fn scope(source: &dyn SnapshotSource, name: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
+fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
     let head = source.head();
-    let annotations = &head.external_annotations;
-    let times = |pair: ScopePair| {
-        let start = &annotations[pair.start?];
-        // A scope without an END does not end.
-        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
-        (&*start.name == name).then_some(start.time_us..end_us)
+    let is_inside =
+        |shape: &Shape, name: &str| shape.text("user_metadata").is_some_and(|path| is_in_scope(path, name));
+    let is_name = |name: &str| {
+        scopes_named(&head.external_annotations, name).next().is_some()
+            || head.shapes.iter().any(|(_, shape)| is_inside(shape, name))
     };
-    let times: Vec<Range<i64>> = scope_pairs(annotations).into_iter().filter_map(times).collect();
-    if !times.is_empty() {
-        return ranges(source, &Window::Time(one_scope(&times, name, nth)?));
+    let (name, nth) = match nth {
+        Some(nth) => (text, Some(nth)),
+        None => scope_number(text, is_name),
+    };
+    let annotated = annotated(&head.external_annotations, name);
+    if !annotated.is_empty() {
+        return annotated_scope(source, &annotated, name, nth);
     }
-    let in_scope: Vec<bool> =
-        head.shapes.iter().map(|(_, shape)| shape.text("user_metadata") == Some(name)).collect();
+    let in_scope: Vec<bool> = head.shapes.iter().map(|(_, shape)| is_inside(shape, name)).collect();
     for device in DeviceId::first(source.n_traces()) {
-        let runs = runs(Trace::Source(source, device), |entry| in_scope[entry.shape.index()]);
-        if !runs.is_empty() {
-            return Ok(around(source, device, &one_scope(&runs, name, nth)?));
+        let mut runs = Runs::default();
+        Trace::Source(source, device).each(0..usize::MAX, |entry| runs.take(in_scope[entry.shape.index()]));
+        if !runs.found.is_empty() {
+            return Ok(around(source, device, &one_scope(&runs.found, name, nth)?));
         }
     }
-    Err(Error::misuse(format!("no event is in a scope {name:?}")))
+    Err(Error::misuse(format!("no event is in a scope {text:?}")))
+}
+
+/// Returns the times of the annotated scopes with a name, by device.
+fn annotated(annotations: &[Annotation], name: &str) -> BTreeMap<DeviceId, Vec<Range<i64>>> {
+    let mut times = BTreeMap::<DeviceId, Vec<Range<i64>>>::new();
+    for pair in scopes_named(annotations, name) {
+        // A scope without a START or an END begins before the history or ends after it.
+        let start_us = pair.start.map_or(i64::MIN, |start| annotations[start].time_us);
+        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
+        let Some(place) = pair.start.or(pair.end) else { continue };
+        times.entry(annotations[place].device).or_default().push(start_us..end_us);
+    }
+    times
+}
+
+/// Returns the ranges of a scope. Without a number they have the time from its first start to its last end. A
+/// number counts the scopes of each device, whose clocks may differ; a device that does not have it keeps its
+/// events of the times of the others.
+fn annotated_scope(
+    source: &dyn SnapshotSource,
+    annotated: &BTreeMap<DeviceId, Vec<Range<i64>>>,
+    name: &str,
+    nth: Option<usize>,
+) -> Result<Vec<Range<usize>>> {
+    if nth.is_none() {
+        let all: Vec<Range<i64>> = annotated.values().flatten().cloned().collect();
+        return ranges(source, &Window::Time(one_scope(&all, name, None)?));
+    }
+    let most = annotated.values().max_by_key(|scopes| scopes.len()).map_or(&[][..], |scopes| scopes);
+    one_scope(most, name, nth)?;
+    let of_device = |scopes: &Vec<Range<i64>>| one_scope(scopes, name, nth).ok();
+    let found: BTreeMap<DeviceId, Range<i64>> =
+        annotated.iter().filter_map(|(device, scopes)| Some((*device, of_device(scopes)?))).collect();
+    let hull = found.values().cloned().reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+    let of = |device: DeviceId| {
+        let times = found.get(&device).or(hull.as_ref());
+        times.map_or(0..0, |times| between(Trace::Source(source, device), times))
+    };
+    Ok(DeviceId::first(source.n_traces()).map(of).collect())
 }
 
 /// Returns the scope of a number, or without one all from the first to the last.
 fn one_scope<T: Copy + Ord>(scopes: &[Range<T>], name: &str, nth: Option<usize>) -> Result<Range<T>> {
     let found = match nth {
         Some(nth) => scopes.get(nth).cloned(),
-        None => scopes.iter().cloned().reduce(|all, one| all.start..all.end.max(one.end)),
+        None => scopes.iter().cloned().reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)),
     };
     let n = scopes.len();
     found.ok_or_else(|| {
@@ -222,22 +266,6 @@ fn one_scope<T: Copy + Ord>(scopes: &[Range<T>], name: &str, nth: Option<usize>)
             "scope {name:?} number {nth} does not exist: the file has {n}, numbered from 0"
         ))
     })
-}
-
-/// The longest ranges of entries that all meet a condition.
-fn runs(trace: Trace<'_>, holds: impl Fn(&TraceEntry) -> bool) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut number = 0;
-    trace.each(0..usize::MAX, |entry| {
-        if holds(entry) {
-            match runs.last_mut() {
-                Some(last) if last.end == number => last.end += 1,
-                _ => runs.push(number..number + 1),
-            }
-        }
-        number += 1;
-    });
-    runs
 }
 
 /// Keeps the scopes that overlap a time, with their START and END.

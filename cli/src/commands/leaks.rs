@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel::{
     analysis::{DeviceHistory, Group, LeakSite},
-    history::{Moment, Scopes},
+    history::{Moment, ScopeError, Scopes},
 };
 use serde_json::json;
 
@@ -15,6 +15,7 @@ use crate::{
     each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
+    moment::words,
     options::{Input, Listing},
     sites::{Sites, print_rows},
     text::{clean, count, percent},
@@ -25,6 +26,10 @@ use crate::{
 #[command(after_help = "\
 Without an option, lists the sites that hold blocks at the end. Sites whose bytes grew in every quarter of
 the history come first (marked +); weights and caches do not grow. A history of a few steps is too short.
+
+A scope that occurs several times is named with its number: step#0 is the first scope `step` of the device,
+step#1 the second, in the order in which they begin. `memreel slim --scope` counts in the same way. If the
+name of a scope is step#1 itself, that scope is meant.
 
 Example:
   memreel leaks snapshot.pickle
@@ -51,28 +56,65 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_history(&options.input, out, |asked, out| {
         let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
-        match some(options, &asked.history)? {
-            Some(groups) => print_groups(options, asked, &groups, &sites, out)?,
-            None => print_sites(options, asked, &sites, out)?,
+        if let [first, second] = &options.between[..] {
+            let between = Between::new([first, second], &asked.history)?;
+            print_groups(options, asked, &between.groups, &between.words(), &sites, out)?;
+        } else if let Some(age) = options.older_than {
+            print_older(options, asked, age, &sites, out)?;
+        } else {
+            print_sites(options, asked, &sites, out)?;
         }
         Ok(Exit::Fine)
     })
 }
 
-/// Returns the groups of --between or --older-than, if given.
-fn some(options: &Options, history: &DeviceHistory<'_>) -> Result<Option<Vec<Group>>, Failure> {
-    if let [first, second] = &options.between[..] {
+/// The answer of --between.
+struct Between<'a> {
+    scopes: [&'a str; 2],
+    /// The moments at which the scopes end.
+    ends: [Moment; 2],
+    groups: Vec<Group>,
+}
+
+impl<'a> Between<'a> {
+    fn new(names: [&'a str; 2], history: &DeviceHistory<'_>) -> Result<Between<'a>, Failure> {
+        let [first, second] = names;
+        if first == second {
+            let what = "--between needs two scopes; of several with one name, name for example";
+            return Err(Failure::usage(format!("{what} {first}#0 {first}#1")));
+        }
         let scopes = Scopes::new(history.snapshot(), history.device());
-        let end = |name: &str| -> Result<Moment, Failure> {
-            let none = || {
-                let what = format!("no scope {name:?} in the history of device {}", history.device());
-                Failure::usage(what + &known(&scopes.paths()))
+        let end = |name: &str| {
+            let why = |error: ScopeError| {
+                let known = if let ScopeError::Unknown { .. } = error {
+                    known(&scopes.paths())
+                } else {
+                    String::new()
+                };
+                Failure::usage(format!("device {}: {error}{known}", history.device()))
             };
-            scopes.end_of(name).ok_or_else(none)
+            scopes.end_of(name).map_err(why)
         };
-        return Ok(Some(history.grown_between(end(first)?, end(second)?)));
+        let ends = [end(first)?, end(second)?];
+        let backwards = || {
+            Failure::usage(format!(
+                "device {}: {second} ends {} and {first} {}; exchange them: --between {second} {first}",
+                history.device(),
+                words(history, ends[1]),
+                words(history, ends[0]),
+            ))
+        };
+        let groups = history.grown_between(ends[0], ends[1]).ok_or_else(backwards)?;
+        Ok(Between { scopes: names, ends, groups })
     }
-    Ok(options.older_than.map(|n| history.older_than(n)))
+
+    fn words(&self) -> String {
+        let [first, second] = [0, 1].map(|at| match self.ends[at].entry() {
+            Some(event) => format!("{} (event {event})", self.scopes[at]),
+            None => format!("{} (before event 0)", self.scopes[at]),
+        });
+        format!("allocated between the ends of {} and still held", clean(&format!("{first} and {second}")))
+    }
 }
 
 /// Returns the scopes that could have been named.
@@ -85,24 +127,58 @@ fn known(scopes: &[&str]) -> String {
     }
 }
 
+/// Returns the bytes and the number of blocks of all groups.
+fn sum(groups: &[Group]) -> (u64, usize) {
+    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
+    (bytes, groups.iter().map(|group| group.n_blocks).sum())
+}
+
+/// Prints the answer of --older-than.
+fn print_older(
+    options: &Options,
+    asked: &Asked<'_>,
+    age: usize,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let history = &asked.history;
+    let groups = history.older_than(age);
+    let n_entries = history.entries().len();
+    let is_known = age <= n_entries;
+    let (bytes, n) = if is_known { (0, 0) } else { sum(&history.from_before()) };
+    if options.input.json {
+        let (all_bytes, all) = sum(&groups);
+        let groups = sites.first_with_frames(&groups, options.listing.n);
+        let answer = json!({
+            "bytes": all_bytes, "blocks": all, "perhaps_bytes": bytes, "perhaps_blocks": n, "groups": groups
+        });
+        return asked.print_json(&answer, out);
+    }
+    let what = format!("held at the end for {} or more", count(age, "event"));
+    print_groups(options, asked, &groups, &what, sites, out)?;
+    if is_known {
+        return Ok(());
+    }
+    let older = match n {
+        0 => "no block at the end is from before it".to_owned(),
+        n => format!("{} in {} from before it may be that old", Bytes(bytes), count(n, "block")),
+    };
+    writeln!(out, "note: the history has only {}; {older}", count(n_entries, "event"))
+}
+
 fn print_groups(
     options: &Options,
     asked: &Asked<'_>,
     groups: &[Group],
+    what: &str,
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    let n: usize = groups.iter().map(|group| group.n_blocks).sum();
+    let (bytes, n) = sum(groups);
     if options.input.json {
         let groups = sites.first_with_frames(groups, options.listing.n);
         return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups}), out);
     }
-    let what = match (&options.between[..], options.older_than) {
-        ([first, second], _) => format!("allocated between {first} and {second} and still held"),
-        (_, Some(age)) => format!("held at the end for {} or more", count(age, "event")),
-        _ => String::new(),
-    };
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
     print_warnings(&asked.history, out)?;
     sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)

@@ -20,9 +20,13 @@ A window keeps the state right: its end becomes the end of the file, and blocks 
 without their alloc events, as after a ring that wrapped. Without -o, only prints how much would be left.
 Every device is kept; use `memreel split --device` to take one.
 
+`--scope step#7` keeps the scope with the number 7 among those with the name step, counted from 0 in the order
+in which they begin; `memreel leaks --between` counts in the same way. If the name of a scope is step#7 itself,
+that scope is meant.
+
 Example:
   memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle
-  memreel slim --scope 'step 7' --anonymise snapshot.pickle -o to-share.pickle
+  memreel slim --scope step#7 --anonymise snapshot.pickle -o to-share.pickle
 
 Exit status: 0 done, 2 wrong usage or a window that is not there, 3 a file that cannot be read or
 written.")]
@@ -42,11 +46,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
     time: Option<Range<Instant>>,
 
-    /// Keep a scope from its beginning to its end; of several with this name, from the first to the last
+    /// Keep a scope from its beginning to its end; of several with this name, from the first to the last. NAME#N is like --nth N
     #[arg(long, value_name = "NAME", group = "window")]
     scope: Option<String>,
 
-    /// Keep only this one of the scopes of that name, counted from 0
+    /// Keep only this one of the scopes of that name, counted from 0 on each device
     #[arg(long, value_name = "N", requires = "scope")]
     nth: Option<usize>,
 

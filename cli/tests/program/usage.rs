@@ -65,7 +65,7 @@ fn messages_show_the_right_order() {
     let scoped = folder.path().join("scoped.pickle");
     memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
     let message = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
-    assert!(message.contains("no scope \"a\" in the history of device 0; there are "), "{message}");
+    assert!(message.contains("device 0: there is no scope \"a\"; there are "), "{message}");
     assert!(message.contains("forward") && message.contains("backward"), "{message}");
 }
 

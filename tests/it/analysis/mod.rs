@@ -4,4 +4,5 @@
 mod gate;
 mod questions;
 mod timeline;
+mod scopes;
 mod sites;

@@ -3,7 +3,7 @@
 use memreel::{
     DeviceId, Reel, Snapshot,
     analysis::{self, Axis, By, DeviceHistory, Limits, ShownFrames, Site, Verdict, WithFrames},
-    history::{Moment, Scopes},
+    history::Moment,
     recorder::History,
 };
 use serde_json::{Value, json};
@@ -183,43 +183,6 @@ fn blocks_from_before_both_histories_are_no_difference() {
     // At its start the second holds what the first does.
     let at_start: u64 = other.top(Moment::START, By::Stack).iter().map(|group| group.bytes).sum();
     assert_eq!(at_start, 3 * MIB);
-}
-
-#[test]
-fn scopes_come_from_metadata_or_from_annotations() {
-    let base = 32 * MIB;
-    let entries = [
-        ("alloc", base, 512, 1),
-        ("alloc", base + 512, 512, 1),
-        ("alloc", base + 1024, 512, 1),
-        ("alloc", base + 1536, 512, 1),
-    ];
-    let blocks = [(base, 512, 1), (base + 512, 512, 1), (base + 1024, 512, 1), (base + 1536, 512, 1)];
-    let plain = snapshot(&entries, &[(base, 2 * MIB, &blocks)]);
-    let mut file = serde_json::to_value(&plain).unwrap();
-    let mark = |stage: &str, name: &str, time_us: i64| json!({"stage": stage, "name": name, "device": 0, "time_us": time_us});
-    file["external_annotations"] = json!([
-        mark("START", "step", 1),
-        mark("START", "forward", 2),
-        mark("END", "forward", 3),
-        mark("END", "step", 3)
-    ]);
-    let annotated: Snapshot = serde_json::from_value(file.clone()).unwrap();
-    let history = DeviceHistory::new(&annotated, DeviceId(0));
-    let scopes = Scopes::new(&annotated, DeviceId(0));
-    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
-    assert_eq!(found, [Some(""), Some("step"), Some("step/forward"), Some("")]);
-    assert_eq!((scopes.end_of("forward"), scopes.end_of("nothing")), (Some(Moment(4)), None));
-    for (at, scope) in ["", "one", "one/two", "one"].into_iter().enumerate() {
-        file["device_traces"][0][at]["user_metadata"] = scope.into();
-    }
-    let marked: Snapshot = serde_json::from_value(file).unwrap();
-    let history = DeviceHistory::new(&marked, DeviceId(0));
-    let scopes = Scopes::new(&marked, DeviceId(0));
-    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
-    assert_eq!(found, [Some(""), Some("one"), Some("one/two"), Some("one")]);
-    let after_one = history.grown_between(Moment(2), history.end());
-    assert_eq!(after_one.iter().map(|group| group.n_blocks).sum::<usize>(), 2);
 }
 
 #[test]

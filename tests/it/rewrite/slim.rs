@@ -8,13 +8,14 @@ use std::{
 use memreel::{
     Action, DeviceId, Snapshot,
     analysis::{ShownFrames, is_shown},
+    history::Scopes,
     pickle,
     recorder::{Context, History},
     rewrite::{Slim, Window},
     snapshot::TraceEntry,
     validate::{Severity, validate},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::recorded::{recorded, recorded_as};
 use crate::random::Random;
@@ -204,6 +205,55 @@ fn a_scope_is_from_its_first_event_to_its_last() {
     assert!(cut.device_traces[0].iter().any(scope) && cut.device_traces[0].len() < trace.len());
     let slim = Slim::new().window(Window::Scope { name: "nothing".into(), nth: None });
     assert!(slim.apply(whole).unwrap_err().is_misuse());
+}
+
+#[test]
+fn a_scope_has_the_same_number_in_slim_and_in_leaks() {
+    let whole = recorded(2, 300);
+    let mut plain = whole.clone();
+    plain.external_annotations.clear();
+    for snapshot in [whole, plain] {
+        let scopes = Scopes::new(&snapshot, DeviceId(0));
+        let mut n = 0;
+        while let Ok(end) = scopes.end_of(&format!("forward#{n}")) {
+            let cut = |name: String, nth: Option<usize>| {
+                Slim::new().window(Window::Scope { name, nth }).apply(snapshot.clone()).unwrap()
+            };
+            let window = cut("forward".into(), Some(n));
+            assert_eq!(cut(format!("forward#{n}"), None).device_traces, window.device_traces);
+            let of_scope = &snapshot.device_traces[0][..end.n_entries()];
+            let (last, kept) = (of_scope.last().unwrap().time_us, &window.device_traces[0]);
+            let kept_until = kept.last().map_or(i64::MIN, |entry| entry.time_us);
+            // A window ends before the time of its END, and several events may have that time.
+            let is_dropped = |entry: &&TraceEntry| entry.time_us > kept_until;
+            let is_same_end = of_scope.iter().filter(is_dropped).all(|entry| entry.time_us == last);
+            assert!(kept.is_empty() || kept_until <= last && is_same_end, "number {n} ends at {end:?}");
+            n += 1;
+        }
+        assert!(n > 3, "only {n} scopes");
+        let beyond = Window::Scope { name: format!("forward#{n}"), nth: None };
+        let message = Slim::new().window(beyond).apply(snapshot.clone()).unwrap_err().to_string();
+        assert!(message.contains(&format!("number {n} does not exist")), "{message}");
+    }
+}
+
+#[test]
+fn the_scopes_of_each_device_have_their_own_numbers() {
+    let entry = |time_us: i64| json!({"action": "alloc", "addr": time_us << 20, "size": 512, "stream": 0, "time_us": time_us});
+    let mark = |stage: &str, device: u64, time_us: i64| json!({"stage": stage, "name": "step", "device": device, "time_us": time_us});
+    let scope = |device: u64, start: i64| [mark("START", device, start), mark("END", device, start + 2)];
+    // The clock of device 1 is another one.
+    let marks: Vec<Value> = [scope(0, 0), scope(1, 1000), scope(0, 4), scope(1, 1004)].concat();
+    let trace = |from: i64| (from..from + 8).map(entry).collect::<Vec<_>>();
+    let file =
+        json!({"segments": [], "device_traces": [trace(0), trace(1000)], "external_annotations": marks});
+    let file: Snapshot = serde_json::from_value(file).unwrap();
+    for (name, first) in [("step#0", 0), ("step#1", 4)] {
+        let window = Window::Scope { name: name.into(), nth: None };
+        let cut = Slim::new().window(window).apply(file.clone()).unwrap();
+        let times = cut.device_traces.iter().map(|trace| trace.iter().map(|e| e.time_us).collect::<Vec<_>>());
+        assert_eq!(times.collect::<Vec<_>>(), [[first, first + 1], [1000 + first, 1001 + first]], "{name}");
+    }
 }
 
 #[test]
