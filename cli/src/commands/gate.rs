@@ -8,7 +8,10 @@ use std::{
     path::PathBuf,
 };
 
-use memreel::analysis::{By, Check, DeviceHistory, Figures, Limits, Measure};
+use memreel::{
+    DeviceId,
+    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure, devices},
+};
 use serde_json::json;
 
 use crate::{
@@ -17,7 +20,7 @@ use crate::{
     each::each_device,
     exit::Exit,
     failure::Failure,
-    input::{name, open},
+    input::{Opened, name, open},
     json::print_line,
     options::Input,
     sites::Sites,
@@ -29,7 +32,8 @@ use crate::{
 #[command(after_help = "\
 Peaks are those of the recorded events, in requested bytes, so that timing does not matter. Fragmentation
 is the share of the reserved memory that is in no block when the most is reserved. A baseline is an older
-snapshot: peak, live and reserved may exceed it by the tolerance.
+snapshot: peak, live and reserved may exceed it by the tolerance. A device that the baseline does not have
+fails.
 
 A history is whole if it begins with nothing held from the device, lost no events, has the events of every
 allocation and free (no min_size, sample_every or skip_actions) and contradicts itself nowhere. One that is
@@ -98,6 +102,8 @@ fn percent(text: &str) -> Result<f64, String> {
 struct Gated {
     place: String,
     checks: Vec<Check>,
+    /// Why the device cannot be compared with the baseline.
+    no_baseline: Option<String>,
     unsure: Vec<String>,
 }
 
@@ -118,17 +124,23 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let figures = history.figures();
         let mut checks = figures.check(&limits);
         let mut unsure = warnings_of(&history, "");
-        if let Some(baseline) = &baseline {
+        let no_baseline = baseline.as_ref().and_then(|baseline| no_device(baseline, device));
+        if let Some(baseline) = baseline.as_ref().filter(|_| no_baseline.is_none()) {
             let before = DeviceHistory::new(&baseline.snapshot, device);
             checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
             unsure.extend(warnings_of(&before, "baseline: "));
         }
         let is_sure = unsure.is_empty();
-        let is_failed = checks.iter().any(|check| !check.is_passed) || options.strict && !is_sure;
+        let is_over = checks.iter().any(|check| !check.is_passed);
+        let is_failed = is_over || no_baseline.is_some() || options.strict && !is_sure;
         if options.input.json {
-            let answer = json!({"is_passed": !is_failed, "checks": checks, "warnings": unsure});
+            let warnings: Vec<&String> = no_baseline.iter().chain(&unsure).collect();
+            let answer = json!({"is_passed": !is_failed, "checks": checks, "warnings": warnings});
             print_line(&opened.name, device, &answer, out)?;
         } else {
+            if let Some(why) = &no_baseline {
+                writeln!(out, "FAILED  {why}")?;
+            }
             print(&history, &figures, &checks, &unsure, out)?;
             if options.strict && !is_sure {
                 writeln!(out, "FAILED  a history is not whole (--strict)")?;
@@ -136,7 +148,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         let place = format!("{}, device {device}", opened.name);
         let strict = if options.strict { unsure } else { Vec::new() };
-        results.push(Gated { place, checks, unsure: strict });
+        results.push(Gated { place, checks, no_baseline, unsure: strict });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
     })?;
     if let Some(path) = &options.junit
@@ -145,6 +157,17 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return Ok(exit.max(Failure::unwritable(path, error).report()?));
     }
     Ok(exit)
+}
+
+/// Returns why a device cannot be compared with a baseline, if that does not have the device.
+fn no_device(baseline: &Opened, device: DeviceId) -> Option<String> {
+    let known = devices(&baseline.snapshot);
+    let known_too: Vec<String> = known.iter().map(ToString::to_string).collect();
+    let known_too = if known.is_empty() { "none".to_owned() } else { known_too.join(", ") };
+    (!known.contains(&device)).then(|| {
+        let name = &baseline.name;
+        format!("the baseline {name} has no device {device}; its devices with memory: {known_too}")
+    })
 }
 
 /// Returns why the figures of a history may be incomplete.
@@ -196,10 +219,10 @@ fn print(
 fn junit(results: &[Gated]) -> String {
     let mut text =
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
-    for Gated { place, checks, unsure } in results {
-        let n_failed =
-            checks.iter().filter(|check| !check.is_passed).count() + usize::from(!unsure.is_empty());
-        let n = checks.len() + usize::from(!unsure.is_empty());
+    for Gated { place, checks, no_baseline, unsure } in results {
+        let n_others = usize::from(!unsure.is_empty()) + usize::from(no_baseline.is_some());
+        let n_failed = checks.iter().filter(|check| !check.is_passed).count() + n_others;
+        let n = checks.len() + n_others;
         let place = escape_xml(place);
         text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
         for check in checks {
@@ -210,10 +233,11 @@ fn junit(results: &[Gated]) -> String {
                 false => format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&line(check))),
             };
         }
-        if !unsure.is_empty() {
-            let why = escape_xml(&unsure.join("; "));
+        let unsure = (!unsure.is_empty()).then(|| unsure.join("; "));
+        for (name, why) in [("whole history", &unsure), ("baseline", no_baseline)] {
+            let Some(why) = why.as_deref().map(escape_xml) else { continue };
             text += &format!(
-                "    <testcase classname=\"{place}\" name=\"whole history\"><failure message=\"{why}\"/></testcase>\n"
+                "    <testcase classname=\"{place}\" name=\"{name}\"><failure message=\"{why}\"/></testcase>\n"
             );
         }
         text += "  </testsuite>\n";

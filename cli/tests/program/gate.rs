@@ -48,6 +48,34 @@ fn exit_statuses_and_reports() {
 }
 
 #[test]
+fn a_baseline_without_the_device_fails_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one.pickle"), folder.path().join("two.pickle"));
+    let mut snapshot = crate::recorded::recorded(1, 200);
+    memreel::pickle::save(&snapshot, &two).unwrap();
+    snapshot.segments.retain(|segment| segment.device == memreel::DeviceId(0));
+    snapshot.device_traces.truncate(1);
+    memreel::pickle::save(&snapshot, &one).unwrap();
+    let [one, two] = [&one, &two].map(|path| path.to_str().unwrap());
+    let xml = folder.path().join("gate.xml");
+    let arguments = ["gate", "--baseline", one, "--junit", xml.to_str().unwrap(), two];
+    let output = run(&arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    let why = format!("the baseline {one} has no device 1; its devices with memory: 0");
+    assert!(text.contains(&format!("FAILED  {why}\n")) && !text.contains("at most 0 B"), "{text}");
+    let report = fs::read_to_string(&xml).unwrap();
+    assert!(report.contains(&format!("name=\"baseline\"><failure message=\"{why}\"/>")), "{report}");
+    let json = String::from_utf8(run(&["gate", "--json", "--baseline", one, two]).stdout).unwrap();
+    let answers: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.iter().map(|answer| answer["is_passed"] == true).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(answers[1]["warnings"][0], *why);
+    assert_eq!(run(&["gate", "--baseline", one, "--device", "0", two]).status.code(), Some(0));
+    assert_eq!(run(&["gate", "--baseline", two, one]).status.code(), Some(0));
+}
+
+#[test]
 fn decimal_and_binary_units_differ() {
     let file = "torch-2.11/snapshots/oom_fragment.pickle";
     // 1.84 GiB are 1.98 GB.
