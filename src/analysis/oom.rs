@@ -1,4 +1,8 @@
 //! Why a request failed: its size, the free memory at that moment, and what kept it from being used.
+//!
+//! Whether it would have been served under other settings is a question for a replay
+//! (`memreel::whatif`), because blocks would have other addresses. This report has the figures
+//! that a replay needs.
 
 use serde::{Serialize, Serializer};
 
@@ -8,8 +12,8 @@ use super::{
 };
 use crate::{
     event::{Action, PoolId, StreamId},
-    history::Moment,
-    snapshot::StackIndex,
+    history::{Moment, pool_of_entry},
+    snapshot::{StackIndex, TraceEntry, Value},
     torch::{LARGE_SEGMENT_BYTES, page_bytes, pool_kind, segment_bytes},
 };
 
@@ -17,10 +21,19 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Segments that could serve the request had enough free bytes, but in pieces.
+    /// Segments that could serve the request had a free piece that was large enough. `max_split_size_mb`
+    /// keeps large blocks whole; or the request was for a private pool that the file does not name.
+    Unused,
+    /// Segments that could serve the request had enough free bytes, alone or with those of the device, but in
+    /// pieces.
     Fragmented,
-    /// Enough bytes were free, but for other streams, in the other kind of pool or in private pools.
+    /// These bytes and those of the device were enough for the request, but not for the segment or the pages
+    /// that it needs.
+    RoundedUp,
+    /// Enough bytes were free, but for other streams, in the other kind of pool or in other pools.
     Elsewhere,
+    /// Enough bytes were free or in blocks whose free waits for a stream.
+    Pending,
     /// The device had enough free bytes and still refused: the process reached a limit
     /// (`set_per_process_memory_fraction`), or the device could not provide them in one piece.
     Limited,
@@ -29,12 +42,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns `fragmented`, `free elsewhere`, `limited` or `full`.
+    /// Returns `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `limited` or
+    /// `full`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Verdict::Unused => "free and not used",
             Verdict::Fragmented => "fragmented",
+            Verdict::RoundedUp => "rounded up",
             Verdict::Elsewhere => "free elsewhere",
+            Verdict::Pending => "pending",
             Verdict::Limited => "limited",
             Verdict::Full => "full",
         }
@@ -59,8 +76,16 @@ pub struct OomReport {
     pub n_ooms: usize,
     /// The size of the request after rounding, in bytes.
     pub requested_bytes: u64,
-    /// The size of the segment for which the device was asked, in bytes, with default settings.
+    /// The size of the segment for which the device was asked, in bytes, with default settings; with
+    /// expandable segments, of the pages that a new range needs.
     pub segment_bytes: u64,
+    /// Whether the run had expandable segments.
+    pub is_expandable: bool,
+    /// Whether the run had a `max_split_size_mb`; `None` if the file does not have its settings.
+    pub has_max_split: Option<bool>,
+    /// The pool of the request. `None` if the file does not name it (before PyTorch 2.12) and has private
+    /// pools; then the figures are those of the default pool.
+    pub pool: Option<PoolId>,
     /// The bytes that the device had free.
     pub device_free_bytes: u64,
     /// The stream of the request.
@@ -69,12 +94,15 @@ pub struct OomReport {
     pub stack: Option<StackIndex>,
     /// The figures of the moment just after the event.
     pub totals: Totals,
-    /// The free bytes in segments that could serve the request: those of its stream and kind of pool,
-    /// and not of a private pool.
+    /// The requested bytes of the blocks whose free was requested and waits for a stream.
+    pub pending_bytes: u64,
+    /// The number of these blocks.
+    pub n_pending: usize,
+    /// The free bytes in segments that could serve the request: those of its stream, kind of pool and pool.
     pub free_here_bytes: u64,
     /// The size of the largest piece of these, in bytes.
     pub largest_free_bytes: u64,
-    /// The free bytes in other segments: of other streams, of the other kind of pool, of private pools.
+    /// The free bytes in other segments: of other streams, of the other kind of pool, of other pools.
     pub free_elsewhere_bytes: u64,
     /// The free bytes in whole pages of 2 MiB (small pool) or 20 MiB, which expandable segments could
     /// unmap and map again. It is a lower bound.
@@ -111,18 +139,34 @@ impl OomReport {
             .saturating_add(self.usable_device_bytes())
     }
 
-    /// Returns whether the request would have fit if blocks could be moved together.
+    /// Returns the most bytes that the process could hold at that moment. Like
+    /// [`OomReport::could_hold_bytes`], but a limit counts with the most that it can have left.
     #[must_use]
-    pub fn fits_compacted(&self) -> bool {
-        self.free_here_bytes.saturating_add(self.usable_device_bytes()) >= self.requested_bytes
+    pub fn could_hold_at_most_bytes(&self) -> u64 {
+        let left_bytes = if self.is_limited() { self.segment_bytes.saturating_sub(1) } else { 0 };
+        self.could_hold_bytes().saturating_add(left_bytes)
     }
 
-    /// Returns whether the request would certainly have fit with expandable segments and the same
-    /// addresses of blocks. If not, it may still fit, because blocks would have other addresses; a
-    /// replay shows that.
+    /// Returns whether the request would have fit if blocks could be moved together: in the free bytes of its
+    /// segments, or in a segment made of these and of the free bytes of the device.
     #[must_use]
-    pub fn fits_expandable(&self) -> bool {
-        self.free_pages_bytes.saturating_add(self.usable_device_bytes()) >= self.requested_bytes
+    pub fn fits_compacted(&self) -> bool {
+        let device_bytes = self.usable_device_bytes();
+        let (from_device, needed) = if self.is_expandable {
+            let page = page_bytes(Some(pool_kind(self.requested_bytes)));
+            (device_bytes / page * page, self.requested_bytes)
+        } else {
+            (device_bytes, self.segment_bytes)
+        };
+        self.free_here_bytes >= self.requested_bytes
+            || self.free_here_bytes.saturating_add(from_device) >= needed
+    }
+
+    /// Returns whether no setting would have served the request: it and the blocks in use request more than
+    /// the process could hold.
+    #[must_use]
+    pub fn never_fits(&self) -> bool {
+        self.totals.active_bytes.saturating_add(self.requested_bytes) > self.could_hold_at_most_bytes()
     }
 }
 
@@ -131,17 +175,23 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn oom(&self) -> Option<OomReport> {
         let entries = self.entries();
-        let is_oom = |entry: &crate::snapshot::TraceEntry| entry.action == Some(Action::Oom);
+        let is_oom = |entry: &TraceEntry| entry.action == Some(Action::Oom);
         let at = entries.iter().rposition(is_oom)?;
         let (entry, moment) = (&entries[at], Moment::after(at));
         let segments = self.layout(moment);
+        let (kind, pool) = (pool_kind(entry.size), self.pool_of_request(entry));
         let serves = |segment: &&SegmentLayout<'_>| {
             let range = &segment.range;
-            let kind = pool_kind(entry.size);
             range.stream == entry.stream
                 && range.kind.is_none_or(|found| found == kind)
-                && range.pool.is_none_or(|pool| pool == PoolId::DEFAULT)
+                && range.pool.is_none_or(|found| found == pool.unwrap_or(PoolId::DEFAULT))
         };
+        let setting = |key| self.snapshot().allocator_settings().and_then(|settings| settings.get(key));
+        let is_expandable = match setting("expandable_segments") {
+            Some(Value::Bool(is_expandable)) => *is_expandable,
+            _ => segments.iter().any(|segment| segment.range.is_expandable),
+        };
+        let totals = self.totals_at(moment);
         let sum = |free: u64, segment: &SegmentLayout<'_>| free.saturating_add(segment.free_bytes());
         let free_here_bytes = segments.iter().filter(serves).fold(0, sum);
         let all_bytes = segments.iter().fold(0, sum);
@@ -153,11 +203,19 @@ impl DeviceHistory<'_> {
                 .any(|entry| entry.action.is_some_and(|a| a != Action::Snapshot)),
             n_ooms: entries.iter().filter(|entry| is_oom(entry)).count(),
             requested_bytes: entry.size,
-            segment_bytes: segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
+            segment_bytes: match is_expandable {
+                true => entry.size.checked_next_multiple_of(page_bytes(Some(kind))).unwrap_or(entry.size),
+                false => segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
+            },
+            is_expandable,
+            has_max_split: setting("max_split_size").and_then(Value::as_int).map(|bytes| bytes >= 0),
+            pool,
             device_free_bytes: entry.device_free_bytes(),
             stream: entry.stream,
             stack: entry.stack,
-            totals: self.totals_at(moment),
+            totals,
+            pending_bytes: totals.active_bytes.saturating_sub(totals.allocated_bytes),
+            n_pending: self.lives_at(moment).filter(|life| !life.is_allocated_at(moment)).count(),
             free_here_bytes,
             largest_free_bytes: largest.unwrap_or(0),
             free_elsewhere_bytes: all_bytes - free_here_bytes,
@@ -167,13 +225,28 @@ impl DeviceHistory<'_> {
         report.verdict = verdict(&report);
         Some(report)
     }
+
+    /// Returns the pool of a request; `None` if its entry does not name it and there are private pools.
+    fn pool_of_request(&self, entry: &TraceEntry) -> Option<PoolId> {
+        let has_private = || self.segments().iter().any(|segment| segment.pool != PoolId::DEFAULT);
+        let named = pool_of_entry(self.snapshot(), entry);
+        named.or_else(|| (!has_private()).then_some(PoolId::DEFAULT))
+    }
 }
 
 fn verdict(report: &OomReport) -> Verdict {
-    if report.fits_compacted() {
+    let requested_bytes = report.requested_bytes;
+    let with_device = report.free_here_bytes.saturating_add(report.usable_device_bytes());
+    if report.largest_free_bytes >= requested_bytes {
+        Verdict::Unused
+    } else if report.fits_compacted() {
         Verdict::Fragmented
-    } else if report.all_free_bytes() >= report.requested_bytes {
+    } else if with_device >= requested_bytes {
+        Verdict::RoundedUp
+    } else if report.all_free_bytes() >= requested_bytes {
         Verdict::Elsewhere
+    } else if report.all_free_bytes().saturating_add(report.pending_bytes) >= requested_bytes {
+        Verdict::Pending
     } else if report.is_limited() {
         Verdict::Limited
     } else {

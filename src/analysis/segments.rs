@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::{
     event::{Action, Address, PoolId, StreamId},
-    history::{Joining, Moment, RangeValue, Ranges, insert_free, undo_segment_event},
+    history::{Joining, Moment, RangeValue, Ranges, insert_free, pool_of_entry, undo_segment_event},
     inventory::PoolKind,
-    snapshot::{Segment, StackIndex, TraceEntry},
+    snapshot::{Segment, Snapshot, StackIndex, TraceEntry},
 };
 
 /// A range of memory that is held from the device.
@@ -24,7 +24,8 @@ pub struct SegmentRange {
     /// The kind of pool that it belongs to; `None` if it was returned before the end, where kinds are
     /// recorded.
     pub kind: Option<PoolKind>,
-    /// The pool that it belongs to; `None` under the same condition as `kind`.
+    /// The pool that it belongs to; `None` under the same condition as `kind`, if entries do not name pools
+    /// (before PyTorch 2.12).
     pub pool: Option<PoolId>,
     /// The stack of the request for which it was allocated; `None` if it was not recorded.
     pub stack: Option<StackIndex>,
@@ -50,14 +51,14 @@ impl SegmentRange {
     }
 
     /// Returns the range that an entry returned to the device.
-    fn from_entry(entry: &TraceEntry) -> SegmentRange {
+    fn from_entry(snapshot: &Snapshot, entry: &TraceEntry) -> SegmentRange {
         SegmentRange {
             address: entry.address,
             bytes: entry.size,
             stream: entry.stream,
             is_expandable: entry.action == Some(Action::SegmentUnmap),
             kind: None,
-            pool: None,
+            pool: pool_of_entry(snapshot, entry),
             stack: None,
         }
     }
@@ -77,15 +78,20 @@ impl RangeValue for SegmentRange {}
 
 /// Returns the ranges at a moment, by address. Entries that contradict the segments are undone as far as
 /// possible.
-pub(super) fn at(segments: &[&Segment], entries: &[TraceEntry], moment: Moment) -> Vec<SegmentRange> {
+pub(super) fn at(
+    snapshot: &Snapshot,
+    segments: &[&Segment],
+    entries: &[TraceEntry],
+    moment: Moment,
+) -> Vec<SegmentRange> {
     let mut ranges = Ranges::default();
     for segment in segments {
         let range = SegmentRange::from_segment(segment);
         insert_free(&mut ranges, range.address, range.bytes, range, Joining::Apart);
     }
     for entry in entries[moment.n_entries().min(entries.len())..].iter().rev() {
-        let is_undone =
-            undo_segment_event(&mut ranges, entry, SegmentRange::from_entry(entry), Joining::Apart).is_ok();
+        let given_back = SegmentRange::from_entry(snapshot, entry);
+        let is_undone = undo_segment_event(&mut ranges, entry, given_back, Joining::Apart).is_ok();
         if !is_undone && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
             ranges.carve(entry.address, entry.end());
         }

@@ -209,7 +209,7 @@ impl<'a> DeviceHistory<'a> {
     /// Returns the ranges that are held from the device at a moment, by address.
     #[must_use]
     pub fn segments_at(&self, moment: Moment) -> Vec<SegmentRange> {
-        segments::at(&self.segments, self.entries, moment)
+        segments::at(self.snapshot, &self.segments, self.entries, moment)
     }
 
     /// Returns the figures of every moment, from before the first entry to after the last.

@@ -73,6 +73,18 @@ impl DeviceHistory<'_> {
 }
 
 impl DeviceHistory<'_> {
+    /// Returns the groups of the blocks that the program holds at a moment, by stack, the largest first.
+    #[must_use]
+    pub fn held_at(&self, moment: Moment) -> Vec<Group> {
+        self.by_calls(self.lives_at(moment).filter(|life| life.is_allocated_at(moment)))
+    }
+
+    /// Returns the groups of the blocks whose free waits for a stream at a moment, by stack, the largest first.
+    #[must_use]
+    pub fn pending_at(&self, moment: Moment) -> Vec<Group> {
+        self.by_calls(self.lives_at(moment).filter(|life| !life.is_allocated_at(moment)))
+    }
+
     /// Groups lives by the calls that identify the code that allocated them, the largest group first.
     pub(super) fn by_calls<'l>(&self, lives: impl Iterator<Item = &'l Life>) -> Vec<Group> {
         let of_stacks = grouped(lives, Site::from_life);

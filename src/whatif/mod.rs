@@ -33,8 +33,10 @@ mod step;
 mod requests;
 mod run;
 mod sweep;
+mod fit;
 
 pub use answer::{Answer, PeakSpread, Rank};
+pub use fit::{Fit, Room};
 pub use recorded_run::RecordedRun;
 pub use replay::Replay;
 pub use replayed::replayed;

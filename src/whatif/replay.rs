@@ -66,7 +66,11 @@ impl<'a> Replay<'a> {
         let settings: Settings = self.question.conf.parse()?;
         let run_in = |order| {
             let (settings, limit_bytes) = (settings.clone(), self.question.limit_bytes);
-            run(self.requests, &Conditions { settings, limit_bytes, order }, self.on_progress)
+            run(
+                self.requests,
+                &Conditions { settings, limit_bytes, device_bytes: None, order },
+                self.on_progress,
+            )
         };
         let (rising, falling) = (run_in(Order::Rising)?, run_in(Order::Falling)?);
         // The recorded addresses do not fit a trace that is not complete.

@@ -50,7 +50,7 @@ fn replayed_in(
     let recorder = Recorder::new();
     recorder.record_history(&History::all().context(Context::None).max_entries(UNBOUNDED));
     let settings: Settings = question.conf.parse()?;
-    let conditions = Conditions { settings, limit_bytes: question.limit_bytes, order };
+    let conditions = Conditions { settings, limit_bytes: question.limit_bytes, device_bytes: None, order };
     let logs: Result<Vec<Log<'_>>> =
         requests.iter().map(|requests| Log::new(requests, &conditions, &recorder)).collect();
     let logs = logs?;

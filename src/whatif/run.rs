@@ -76,7 +76,10 @@ pub(super) enum Order {
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     pub(super) settings: Settings,
+    /// The most bytes that the process may reserve, and the size of the device.
     pub(super) limit_bytes: Option<u64>,
+    /// The size of the device without a limit; `None` is a device that is never full.
+    pub(super) device_bytes: Option<u64>,
     pub(super) order: Order,
 }
 
@@ -91,6 +94,7 @@ pub(super) struct Run<'a> {
     n_requests: usize,
     peak: Peak,
     n_priors_refused: u64,
+    n_failed: u64,
     first_oom: Option<FailedRequest>,
 }
 
@@ -158,6 +162,7 @@ impl<'a> Run<'a> {
             n_requests: 0,
             peak: Peak::default(),
             n_priors_refused: 0,
+            n_failed: 0,
             first_oom: None,
         };
         run.place_priors()?;
@@ -193,6 +198,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns the number of requests that have failed.
+    pub(super) fn n_failed(&self) -> u64 {
+        self.n_failed
+    }
+
     /// Returns the address of a slot's block, if there is one.
     pub(super) fn address(&self, slot: SlotIndex) -> Option<Address> {
         self.slots[slot as usize].as_ref().map(Allocation::address)
@@ -221,6 +231,7 @@ impl<'a> Run<'a> {
         let block = match served {
             Ok(block) => Some(block),
             Err(error) if error.is_out_of_memory() => {
+                self.n_failed += 1;
                 self.first_oom.get_or_insert(FailedRequest {
                     request: self.n_requests - 1,
                     entry: request.entry as usize,
@@ -283,7 +294,8 @@ fn other_stream(slot: SlotIndex) -> StreamId {
 /// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a
 /// setting is a fraction of the limit.
 fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
-    let total_bytes = conditions.limit_bytes.unwrap_or_else(|| requests.ample_bytes());
+    let total_bytes = conditions.limit_bytes.or(conditions.device_bytes);
+    let total_bytes = total_bytes.unwrap_or_else(|| requests.ample_bytes());
     match conditions.order {
         Order::Rising => Simulated::new(total_bytes),
         Order::Falling => Simulated::new(total_bytes).falling(),

@@ -8,8 +8,8 @@ use std::{
 };
 
 use memreel::{
-    analysis::{By, DeviceHistory, OomReport, Site, Verdict},
-    snapshot::Value as Setting,
+    analysis::{DeviceHistory, Group, OomReport, Site, Verdict},
+    whatif::{Fit, Requests, Room},
 };
 use serde_json::{Value, json};
 
@@ -31,8 +31,19 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Explains the last request that failed. `free here` is free memory that its stream and pool could have used.
-`fits compacted` is exact. `with expandable segments` is exact if it is yes or no; if it is perhaps, ask
-`memreel replay --conf expandable_segments:True --limit BYTES`.
+`pending` is freed memory that waits for a stream. `with expandable segments` is the answer of a replay of the
+history up to the request: yes or no only if the history is whole and every order of addresses agrees, otherwise
+perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the figures. In --json this answer is
+`with_expandable_segments`; `fits_expandable` is true only if it is yes.
+
+The reason, in --json `verdict`, is the first of these that is true:
+  free and not used  a piece was large enough: max_split_size_mb, or a private pool that is not in the file
+  fragmented         enough was free here, or with what the device had free, but in pieces
+  rounded up         enough was free with what the device had free, but not for the segment that is needed
+  free elsewhere     enough was free, some of it for other streams, the other kind of pool or other pools
+  pending            enough was free or waited for a stream
+  limited            the device had enough free: a limit on the process
+  full               all free memory together is less than the request
 
 Example:
   memreel oom snapshot.pickle
@@ -78,51 +89,109 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
 
 fn explained(report: &OomReport) -> String {
     let request = Bytes(report.requested_bytes);
+    let (here, all) = (Bytes(report.free_here_bytes), Bytes(report.all_free_bytes()));
+    let device = Bytes(report.device_free_bytes);
     match report.verdict {
-        Verdict::Fragmented if report.largest_free_bytes >= report.requested_bytes => format!(
-            "a piece of {} was free and not used: max_split_size_mb keeps large blocks whole, or blocks were larger \
-             than the history shows",
-            Bytes(report.largest_free_bytes),
-        ),
+        Verdict::Unused => {
+            format!(
+                "a piece of {} was free and not used: {}",
+                Bytes(report.largest_free_bytes),
+                why_unused(report)
+            )
+        }
+        Verdict::Fragmented if report.free_here_bytes >= report.requested_bytes => {
+            format!("{here} are free in segments that could serve it, but no piece of {request}")
+        }
         Verdict::Fragmented => format!(
-            "{} are free in segments that could serve it, but no piece of {request}",
-            Bytes(report.free_here_bytes),
+            "{here} are free in segments that could serve it and {device} on the device, but no piece of {request}"
         ),
+        Verdict::RoundedUp => {
+            let segment = Bytes(report.segment_bytes);
+            let what = if report.is_expandable { "pages of" } else { "a segment of" };
+            let free = if report.free_here_bytes > 0 {
+                format!(" and {here} in segments that could serve it")
+            } else {
+                String::new()
+            };
+            format!("the device has {device} free{free}, but {request} need {what} {segment}")
+        }
         Verdict::Elsewhere => format!(
-            "{} are free, but cached for other streams, the other kind of pool or private pools",
+            "{all} are free, but {} of them for other streams, the other kind of pool or other pools",
             Bytes(report.free_elsewhere_bytes),
         ),
-        Verdict::Limited => format!(
-            "this process reached its memory limit; {} are free in its segments",
-            Bytes(report.all_free_bytes())
+        Verdict::Pending => format!(
+            "{all} are free, and {} are freed and wait for a stream (record_stream): synchronise it before the request",
+            Bytes(report.pending_bytes),
         ),
-        _ => format!(
-            "all free memory, {}, is less than {request}: free live blocks, or provide {} more memory",
-            Bytes(report.all_free_bytes()),
-            Bytes(report.requested_bytes.saturating_sub(report.all_free_bytes())),
-        ),
+        Verdict::Limited => format!("this process reached its memory limit; {all} are free in its segments"),
+        _ => {
+            let more = report.requested_bytes.saturating_sub(report.all_free_bytes());
+            let more = Bytes(more.saturating_sub(report.pending_bytes));
+            format!(
+                "all free memory, {all}, is less than {request}: free live blocks, or provide {more} more memory"
+            )
+        }
     }
+}
+
+/// Returns what can have kept a piece that was large enough from being used.
+fn why_unused(report: &OomReport) -> String {
+    let mut reasons = Vec::new();
+    if report.pool.is_none() {
+        reasons.push("the request was for a private pool (files before PyTorch 2.12 do not name it)");
+    }
+    if report.has_max_split != Some(false) {
+        reasons.push("max_split_size_mb keeps large blocks whole");
+    }
+    if !report.is_last {
+        reasons.push("blocks were larger than the history shows");
+    }
+    if reasons.is_empty() { "the file does not show why".to_owned() } else { reasons.join(", or ") }
+}
+
+/// Returns the bytes that the process could hold when the request failed.
+fn room(report: &OomReport) -> Room {
+    if report.is_limited() {
+        Room::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes())
+    } else {
+        Room::Device(report.could_hold_bytes())
+    }
+}
+
+/// Returns whether the request would have been served with expandable segments.
+fn with_expandable(history: &DeviceHistory<'_>, report: &OomReport) -> Fit {
+    if report.is_expandable || report.never_fits() {
+        return Fit::No;
+    }
+    if !history.trust().is_whole() || report.pool.is_none() {
+        return Fit::Perhaps;
+    }
+    let asked = Requests::new(history.snapshot(), history.device()).and_then(|requests| {
+        let recorded = requests.recorded().usable_conf();
+        let comma = if recorded.is_empty() { "" } else { "," };
+        let conf = format!("{recorded}{comma}expandable_segments:True");
+        requests.fit(report.entry, &conf, &room(report))
+    });
+    // A history that cannot be replayed shows nothing.
+    asked.unwrap_or(Fit::Perhaps)
 }
 
 fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
-    let setting =
-        opened.snapshot.allocator_settings().and_then(|settings| settings.get("expandable_segments"));
-    let is_expandable = matches!(setting, Some(Setting::Bool(true)));
     let limit = report.could_hold_bytes();
-    match report.verdict {
-        Verdict::Fragmented | Verdict::Elsewhere if !is_expandable && opened.name != name(Path::new("-")) => {
-            Some(format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
-        }
-        _ => None,
-    }
+    let is_about_layout = matches!(
+        report.verdict,
+        Verdict::Unused | Verdict::Fragmented | Verdict::RoundedUp | Verdict::Elsewhere
+    );
+    (is_about_layout && !report.is_expandable && opened.name != name(Path::new("-")))
+        .then(|| format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
 }
 
-fn print(
+fn print<W: Write>(
     options: &Options,
     asked: &Asked<'_>,
     report: &OomReport,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut W,
 ) -> Result<(), Failure> {
     let history = &asked.history;
     let red = red();
@@ -149,56 +218,69 @@ fn print(
         writeln!(out, "\n{}", sites.row("asked by", &Site::Stack(stack)))?;
     }
     writeln!(out)?;
-    figures(report, out)?;
-    let groups = history.top(report.totals.moment, By::Stack);
-    writeln!(
-        out,
-        "\nthe biggest of {}, {}:\n{}",
-        count(report.totals.n_blocks, "live block"),
-        Bytes(report.totals.active_bytes),
-        Sites::heading()
-    )?;
-    sites.print_groups(&groups[..groups.len().min(options.listing.n)], report.totals.active_bytes, out)?;
+    figures(report, with_expandable(history, report), out)?;
+    let (n_pending, pending_bytes) = (report.n_pending, report.pending_bytes);
+    let (n_live, live_bytes) = (report.totals.n_blocks - n_pending, report.totals.allocated_bytes);
+    let n_listed = options.listing.n;
+    let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut W| {
+        writeln!(out, "\nthe biggest of {}, {}:\n{}", count(n_blocks, what), Bytes(bytes), Sites::heading())?;
+        sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)
+    };
+    list("live block", n_live, live_bytes, &history.held_at(report.totals.moment), out)?;
+    if n_pending > 0 {
+        list("pending block", n_pending, pending_bytes, &history.pending_at(report.totals.moment), out)?;
+    }
     if let Some(advice) = advice(report, asked.opened) {
         writeln!(out, "\n{advice}")?;
     }
     Ok(())
 }
 
-fn figures(report: &OomReport, out: &mut impl Write) -> io::Result<()> {
-    let yes = |fits: bool, no: &'static str| if fits { "yes" } else { no };
-    let rows = [
+fn figures(report: &OomReport, with_expandable: Fit, out: &mut impl Write) -> io::Result<()> {
+    let segment = if report.is_expandable { "as pages" } else { "as a segment" };
+    let mut rows = vec![
         ("requested", Bytes(report.requested_bytes).to_string()),
-        ("as a segment", Bytes(report.segment_bytes).to_string()),
+        (segment, Bytes(report.segment_bytes).to_string()),
         ("free on the device", Bytes(report.device_free_bytes).to_string()),
         ("reserved", Bytes(report.totals.reserved_bytes).to_string()),
-        ("live", Bytes(report.totals.active_bytes).to_string()),
-        (
-            "free here",
-            format!(
-                "{}, at most {} in one piece",
-                Bytes(report.free_here_bytes),
-                Bytes(report.largest_free_bytes)
-            ),
-        ),
+        ("live", Bytes(report.totals.allocated_bytes).to_string()),
+    ];
+    if report.n_pending > 0 {
+        let blocks = count(report.n_pending, "block");
+        rows.push((
+            "pending",
+            format!("{} in {blocks}, freed and waiting for a stream", Bytes(report.pending_bytes)),
+        ));
+    }
+    let largest = Bytes(report.largest_free_bytes);
+    rows.extend([
+        ("free here", format!("{}, at most {largest} in one piece", Bytes(report.free_here_bytes))),
         ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
-        ("fits compacted", yes(report.fits_compacted(), "no").to_owned()),
+        ("fits compacted", if report.fits_compacted() { "yes" } else { "no" }.to_owned()),
         (
             "with expandable segments",
-            yes(report.fits_expandable(), if report.fits_compacted() { "perhaps" } else { "no" }).to_owned(),
+            if report.is_expandable { "no; they were on".to_owned() } else { with_expandable.to_string() },
         ),
-    ];
+    ]);
     for (name, value) in rows {
         writeln!(out, "  {name:24}  {value}")?;
     }
     if !report.is_last {
         writeln!(out, "  blocks were allocated and freed afterwards, so the free figures are upper bounds")?;
     }
+    if report.pool.is_none() {
+        writeln!(
+            out,
+            "  the file does not name the request's pool; `free here` is that of the default pool"
+        )?;
+    }
     Ok(())
 }
 
 fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, sites: &Sites<'_>) -> Value {
-    let groups = history.top(report.totals.moment, By::Stack);
+    let moment = report.totals.moment;
+    let (held, pending) = (history.held_at(moment), history.pending_at(moment));
+    let with_expandable = with_expandable(history, report);
     json!({
         "oom": {
             "event": report.entry,
@@ -217,11 +299,17 @@ fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, si
             "free_elsewhere_bytes": report.free_elsewhere_bytes,
             "free_pages_bytes": report.free_pages_bytes,
             "fits_compacted": report.fits_compacted(),
-            "fits_expandable": report.fits_expandable(),
+            "fits_expandable": with_expandable == Fit::Yes,
+            "with_expandable_segments": with_expandable,
+            "is_expandable": report.is_expandable,
+            "pool_id": report.pool.map(|pool| [pool.graph, pool.user]),
+            "pending_bytes": report.pending_bytes,
+            "pending_blocks": report.n_pending,
             "is_last": report.is_last,
             "stack": report.stack.map(|stack| sites.all_frames(stack)),
         },
-        "live": sites.first_with_frames(&groups, options.listing.n),
+        "live": sites.first_with_frames(&held, options.listing.n),
+        "pending": sites.first_with_frames(&pending, options.listing.n),
         "is_exact": history.trust().is_exact(),
     })
 }

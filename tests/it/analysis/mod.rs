@@ -1,8 +1,10 @@
-//! Tests of questions about a snapshot (`questions`), of limits in tests (`gate`), and of curves (`timeline`).
+//! Tests of questions about a snapshot: all of them on small histories (`questions`), sites (`sites`), scopes
+//! (`scopes`), failed requests (`oom`), limits in tests (`gate`) and curves (`timeline`).
 #![forbid(unsafe_code)]
 
 mod gate;
 mod questions;
-mod timeline;
+mod oom;
 mod scopes;
 mod sites;
+mod timeline;

@@ -2,7 +2,7 @@
 
 use memreel::{
     DeviceId, Reel, Snapshot,
-    analysis::{self, Axis, By, DeviceHistory, Limits, ShownFrames, Site, Verdict, WithFrames},
+    analysis::{self, Axis, By, DeviceHistory, Limits, ShownFrames, Site, WithFrames},
     history::Moment,
     recorder::History,
 };
@@ -110,26 +110,6 @@ fn waste_is_between_blocks() {
     assert_eq!((found.free_bytes, found.empty_bytes), (22 * MIB - 512, 2 * MIB));
     assert_eq!((found.pinned.len(), found.pinned[0].n_blocks, found.pinned[0].used_bytes), (1, 1, 512));
     assert_eq!(lines(&snapshot, &Site::from_life(&found.pinned[0].largest)), 7);
-}
-
-/// One segment of 30 MiB with a block in its middle, and a request that fails.
-fn failed(request: u64, device_free: u64) -> Verdict {
-    let base = 32 * MIB;
-    let snapshot =
-        snapshot(&[("oom", device_free, request, 1)], &[(base, 30 * MIB, &[(base + 14 * MIB, 2 * MIB, 2)])]);
-    DeviceHistory::new(&snapshot, DeviceId(0)).oom().unwrap().verdict
-}
-
-#[test]
-fn a_failed_request_has_its_reason() {
-    assert_eq!(failed(16 * MIB, 0), Verdict::Fragmented);
-    assert_eq!(failed(28 * MIB, 0), Verdict::Fragmented);
-    assert_eq!(failed(30 * MIB, 0), Verdict::Full);
-    assert_eq!(failed(30 * MIB, 2 * MIB), Verdict::Fragmented, "with what the device has it would do");
-    assert_eq!(failed(30 * MIB, 30 * MIB), Verdict::Limited, "the device had it");
-    assert_eq!(failed(28 * MIB, 64 * MIB), Verdict::Fragmented, "limited, but enough was free");
-    // A small request cannot use a large segment.
-    assert_eq!(failed(512, 0), Verdict::Elsewhere);
 }
 
 #[test]

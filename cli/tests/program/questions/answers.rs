@@ -123,6 +123,8 @@ fn figures_in_json() {
     assert_eq!((&oom["verdict"], &oom["is_limited"]), (&"fragmented".into(), &true.into()));
     assert_eq!((&oom["requested_bytes"], &oom["fits_compacted"]), (&35_188_736.into(), &true.into()));
     assert_eq!(oom["stack"][0]["line"], 52);
+    // The replay has no failed request.
+    assert_eq!((&oom["with_expandable_segments"], &oom["fits_expandable"]), (&"yes".into(), &true.into()));
     let file = "torch-2.11/snapshots/transformer_all_stacks.pickle";
     let top: Value = serde_json::from_str(&answer(&["top", "--json", "-n", "1000", file])).unwrap();
     let sum: u64 =

@@ -1,0 +1,136 @@
+//! Whether one request of a recorded history would be served under other settings.
+
+use std::{fmt, ops::RangeInclusive, panic::resume_unwind, thread};
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    requests::Requests,
+    run::{Conditions, Order, Run},
+    step::Step,
+};
+use crate::{allocator::Settings, error::Result, history::Confidence, recorder::Recorder};
+
+/// Whether a request would be served.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fit {
+    /// It would be served, and so would the requests before it that were served when they were recorded.
+    Yes,
+    /// It would fail, or a request before it that was served when it was recorded would.
+    No,
+    /// It depends on what the history does not show: the addresses of segments, the bytes that a limit left,
+    /// or the blocks and private pools from before the history.
+    Perhaps,
+}
+
+impl Fit {
+    /// Returns `yes`, `no` or `perhaps`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fit::Yes => "yes",
+            Fit::No => "no",
+            Fit::Perhaps => "perhaps",
+        }
+    }
+}
+
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Fit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
+    }
+}
+
+/// The bytes that a process could hold when a request failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Room {
+    /// All of a device of this size, as far as other processes left it.
+    Device(u64),
+    /// A limit on the process, which is in this range. A request counts against a limit with the whole segment
+    /// that it would need, also with expandable segments.
+    Limit(RangeInclusive<u64>),
+}
+
+impl Requests {
+    /// Returns whether the request of a trace entry would be served under the settings `conf`.
+    ///
+    /// The answer is `Yes` only if the request is served with the least bytes that the process could hold, and
+    /// `No` only if it fails with the most, in both orders of addresses. The requests after it do not matter.
+    ///
+    /// ```
+    /// use memreel::{
+    ///     DeviceId, Reel, device::Simulated, recorder::History, whatif::{Fit, Requests, Room},
+    /// };
+    ///
+    /// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(History::all()).build()?;
+    /// let _blocks = (reel.alloc(9 << 20)?, reel.alloc(12 << 20)?);
+    /// reel.alloc(30 << 20).unwrap_err();
+    /// let snapshot = reel.snapshot();
+    /// let failed = snapshot.device_traces[0].len() - 1;
+    /// let requests = Requests::new(&snapshot, DeviceId(0))?;
+    /// assert_eq!(requests.fit(failed, "", &Room::Device(60 << 20))?, Fit::No);
+    /// assert_eq!(requests.fit(failed, "expandable_segments:True", &Room::Device(60 << 20))?, Fit::Yes);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
+    pub fn fit(&self, entry: usize, conf: &str, room: &Room) -> Result<Fit> {
+        let settings: Settings = conf.parse()?;
+        // Where the blocks of a private pool are, and when it is released, is known only in part.
+        if self.confidence() != Confidence::Sure || !self.pools.is_empty() {
+            return Ok(Fit::Perhaps);
+        }
+        let are_served = |limit_bytes, device_bytes| -> Result<[bool; 2]> {
+            let run_in = |order| {
+                let settings = settings.clone();
+                self.is_served(entry, &Conditions { settings, limit_bytes, device_bytes, order })
+            };
+            let (rising, falling) = thread::scope(|scope| {
+                let rising = scope.spawn(|| run_in(Order::Rising));
+                let falling = run_in(Order::Falling);
+                (rising.join().unwrap_or_else(|panic| resume_unwind(panic)), falling)
+            });
+            Ok([rising?, falling?])
+        };
+        let (least, most) = match room {
+            Room::Device(bytes) => {
+                let served = are_served(None, Some(*bytes))?;
+                (served, served)
+            }
+            Room::Limit(limits) => {
+                (are_served(Some(*limits.start()), None)?, are_served(Some(*limits.end()), None)?)
+            }
+        };
+        Ok(match (least, most) {
+            ([true, true], _) => Fit::Yes,
+            (_, [false, false]) => Fit::No,
+            _ => Fit::Perhaps,
+        })
+    }
+
+    /// Returns whether a run serves the request of an entry, and the requests before it that were served when
+    /// they were recorded.
+    fn is_served(&self, entry: usize, conditions: &Conditions) -> Result<bool> {
+        let mut run = Run::start(self, conditions, &Recorder::new())?;
+        for step in &self.steps {
+            let n_failed = run.n_failed();
+            run.step(step)?;
+            let is_served = run.n_failed() == n_failed;
+            match step {
+                Step::Alloc { .. } | Step::Fail { .. } if step.entry() == entry => return Ok(is_served),
+                Step::Alloc { .. } if !is_served => return Ok(false),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+}
