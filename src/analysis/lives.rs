@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     event::Action,
-    history::{Displaced, Forward, Life, Moment, State, Step, active_blocks},
+    history::{Displaced, Forward, FreeStacks, Life, Moment, State, Step, active_blocks},
     inventory::BlockState,
     snapshot::{Block, Segment, StackIndex, StackTable, TraceEntry},
     torch::BLOCK_BYTES,
@@ -34,10 +34,7 @@ pub(super) struct Lives {
     /// The number of blocks that end with the request of their free, because the trace has no completions.
     pub(super) n_uncompleted: usize,
     walk: Forward,
-    /// The number of frees with the stack of their alloc.
-    n_same_stack: usize,
-    /// The number of frees with another stack than their alloc.
-    n_other_stack: usize,
+    free_stacks: FreeStacks,
     /// The number of blocks whose free was completed, or waits at the end, and was never requested.
     pub(super) n_unrequested: usize,
     has_requests: bool,
@@ -151,8 +148,8 @@ impl Lives {
 
     fn compare_stacks(&mut self, life: u32, entry: &TraceEntry) {
         let life = self.all[life as usize];
-        if let (Some(one), Some(other), false) = (life.stack, entry.stack, life.is_from_before()) {
-            *(if one == other { &mut self.n_same_stack } else { &mut self.n_other_stack }) += 1;
+        if !life.is_from_before() {
+            self.free_stacks.compare(life.stack, entry.stack);
         }
     }
 
@@ -225,11 +222,8 @@ impl Lives {
 
     /// Takes the stacks of blocks from before the history from their frees, if frees have the stacks of
     /// their allocations.
-    ///
-    /// A trace recorded with context "alloc" has such frees (`docs/snapshot-format.md` 2.2). It is taken
-    /// for one if all frees whose alloc is known have its stack.
     fn name_the_freed(&mut self, entries: &[TraceEntry]) {
-        if self.n_same_stack == 0 || self.n_other_stack > 0 {
+        if !self.free_stacks.are_of_allocations() {
             return;
         }
         let nameless = self.all.iter_mut().filter(|life| life.is_from_before() && life.stack.is_none());

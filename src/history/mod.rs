@@ -10,6 +10,7 @@
 //! | which range is an address in? | `Ranges` |
 //! | which blocks are in use at one point of a walk? | `Live` |
 //! | which scope is this entry in? | [`Scopes`], `scope_pairs` |
+//! | does a free have the stack of its allocation? | `FreeStacks` |
 //! | which private pool is it of? | `pool_of_entry` |
 //! | are the entries in order? | `disorder` |
 //! | when was this entry? | `Times` |
@@ -28,6 +29,7 @@ mod order;
 mod reserved;
 mod final_state;
 mod forward;
+mod free_stacks;
 mod backward;
 mod scopes;
 mod times;
@@ -38,6 +40,7 @@ pub(crate) use backward::{
 };
 pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
+pub(crate) use free_stacks::FreeStacks;
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};
 pub(crate) use order::disorder;

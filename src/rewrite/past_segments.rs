@@ -2,7 +2,7 @@
 //!
 //! The later events are undone. A block that was freed in them is known by its free, with the requested
 //! bytes: its size is taken to be the next multiple of 512, as far as there is room. Its stack is that of
-//! its alloc, if the trace has it.
+//! its alloc, or if the trace lacks that, the one of its free where frees have the stacks of allocations.
 //!
 //! Entries come oldest first and are not kept, although undoing begins with the youngest: the first later
 //! life of an address decides what the address held. Segment events are few; they are kept and undone
@@ -16,8 +16,8 @@ use super::trace::Trace;
 use crate::{
     event::{Action, Address, DeviceId},
     history::{
-        DeviceRange, FinalState, Forward, Joining, LifeIndex, Origin, Ranges, State, Step, active_blocks,
-        final_ranges, pool_id, undo_segment_event,
+        DeviceRange, FinalState, Forward, FreeStacks, Joining, LifeIndex, Origin, Ranges, State, Step,
+        active_blocks, final_ranges, pool_id, undo_segment_event,
     },
     inventory::{BlockState, PoolKind},
     snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackIndex, StackTable, TraceEntry},
@@ -42,6 +42,7 @@ pub(super) fn segments_at(
     let mut past = PastState::at_the_end(&FinalState::new(own()), shape);
     past.undo(trace, n_events);
     past.find_stacks(trace, n_events);
+    past.find_stacks_of_frees(trace);
     past.segments(segments, device, shapes)
 }
 
@@ -58,6 +59,8 @@ struct PriorBlock {
     life: LifeIndex,
     bytes: u64,
     state: BlockState,
+    /// The stack of its first entry.
+    stack: Option<StackIndex>,
 }
 
 /// The state of a device, at first at the end of its trace.
@@ -68,6 +71,8 @@ struct PastState {
     segment_events: Vec<TraceEntry>,
     /// The stacks of the blocks and of the segments that are not in the file, by address.
     block_stacks: FxHashMap<Address, Option<StackIndex>>,
+    /// By address, the stacks of the frees that were undone.
+    free_stacks: FxHashMap<Address, StackIndex>,
     segment_stacks: FxHashMap<Address, Option<StackIndex>>,
     block_shape: ShapeId,
 }
@@ -80,6 +85,7 @@ impl PastState {
             blocks: blocks.map(|block| (block.address, PastBlock { block, is_rounded: true })).collect(),
             segment_events: Vec::new(),
             block_stacks: FxHashMap::default(),
+            free_stacks: FxHashMap::default(),
             segment_stacks: FxHashMap::default(),
             block_shape,
         }
@@ -96,7 +102,8 @@ impl PastState {
                 Step::Other if is_segment_event(entry) => return self.segment_events.push(*entry),
                 _ => return,
             };
-            before.insert(entry.address, PriorBlock { life, bytes: entry.size, state });
+            let prior = PriorBlock { life, bytes: entry.size, state, stack: entry.stack };
+            before.insert(entry.address, prior);
         });
         // A block in use at the end was there before if no entry is at its address, or only its request.
         let is_pending = |address: Address, prior: &PriorBlock| {
@@ -106,8 +113,11 @@ impl PastState {
             Some(prior) => is_pending(*address, prior),
             None => walk.spot(*address).is_none(),
         });
-        for (address, PriorBlock { bytes, state, .. }) in before {
+        for (address, PriorBlock { bytes, state, stack, .. }) in before {
             let block = self.block(address, bytes, state);
+            if let Some(stack) = stack.filter(|stack| *stack != StackTable::EMPTY) {
+                self.free_stacks.insert(address, stack);
+            }
             let past = self.blocks.entry(address).or_insert(PastBlock { block, is_rounded: false });
             past.block.state = Some(state);
         }
@@ -154,6 +164,18 @@ impl PastState {
                 *stack = entry.stack;
             }
         });
+    }
+
+    /// Gives the blocks without an alloc the stacks of their frees, if frees have the stacks of allocations.
+    fn find_stacks_of_frees(&mut self, trace: Trace<'_>) {
+        let PastState { block_stacks, free_stacks, .. } = self;
+        let is_nameless = |stack: &Option<StackIndex>| stack.is_none_or(|stack| stack == StackTable::EMPTY);
+        let nameless = block_stacks.iter_mut().filter(|(_, stack)| is_nameless(stack));
+        let mut named: Vec<(&mut Option<StackIndex>, StackIndex)> =
+            nameless.filter_map(|(address, stack)| Some((stack, *free_stacks.get(address)?))).collect();
+        if !named.is_empty() && has_stacks_of_allocations(trace) {
+            named.iter_mut().for_each(|(stack, of_free)| **stack = Some(*of_free));
+        }
     }
 
     fn segments(mut self, segments: &[Segment], device: DeviceId, shapes: &mut Shapes) -> Vec<Segment> {
@@ -224,6 +246,23 @@ impl PastState {
         }
         filled
     }
+}
+
+/// Whether the frees of a trace have the stacks of their allocations.
+fn has_stacks_of_allocations(trace: Trace<'_>) -> bool {
+    let mut found = FreeStacks::default();
+    let mut walk = Forward::default();
+    let mut allocs: FxHashMap<LifeIndex, Option<StackIndex>> = FxHashMap::default();
+    trace.each(0..usize::MAX, |entry| match walk.step(entry) {
+        Step::Begin { life, .. } => drop(allocs.insert(life, entry.stack)),
+        Step::Request { life, is_prior: false, .. } => {
+            if let Some(stack) = allocs.remove(&life) {
+                found.compare(stack, entry.stack);
+            }
+        }
+        _ => {}
+    });
+    found.are_of_allocations()
 }
 
 fn is_segment_event(entry: &TraceEntry) -> bool {

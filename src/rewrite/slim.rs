@@ -99,7 +99,7 @@ impl Slim {
     ///
     /// It takes memory for segments and stacks, and for each address and segment event behind the
     /// beginning of a window; not for all events. This method reads all events up to three times: once
-    /// for other stacks, once for a least size, once or twice for a window.
+    /// for other stacks, once for a least size, up to three times for a window.
     ///
     /// ```
     /// use memreel::{pickle, rewrite::Slim, snapshot::{SnapshotSource, Snapshot}};
