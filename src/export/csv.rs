@@ -6,6 +6,7 @@ use super::text::Out;
 use crate::{
     analysis::ShownFrames,
     event::Action,
+    history::Scopes,
     snapshot::{Frame, Snapshot, StackIndex, TraceEntry},
 };
 
@@ -17,6 +18,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
         .text(",device_free_bytes\n");
     let mut cells = Cells::new(snapshot, has_stacks);
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
+        let scopes = Scopes::new(snapshot, device.into());
         for (index, entry) in trace.iter().enumerate() {
             out.int(device).text(",").int(index).text(",").int(entry.time_us).text(",");
             out.text(&cells.action(entry)).text(",");
@@ -26,7 +28,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
                 out.hex(entry.address.0);
             }
             out.text(",").int(entry.size).text(",").int(entry.stream.0).text(",");
-            out.text(&cells.scope(entry)).text(",").text(&cells.stack(entry.stack)).text(",");
+            out.text(&cells.scope(entry, &scopes)).text(",").text(&cells.stack(entry.stack)).text(",");
             if is_oom {
                 out.int(entry.device_free_bytes());
             }
@@ -75,7 +77,11 @@ impl<'a> Cells<'a> {
         self.actions[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
     }
 
-    fn scope(&mut self, entry: &TraceEntry) -> Rc<str> {
+    /// The scope of an entry; of an `annotate`, the name that it gives a block.
+    fn scope(&mut self, entry: &TraceEntry, scopes: &Scopes<'_>) -> Rc<str> {
+        if scopes.are_annotated() && entry.action != Some(Action::Annotate) {
+            return quoted(scopes.of_entry(entry)).into();
+        }
         let text = || self.snapshot.user_metadata(entry);
         self.scopes[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
     }

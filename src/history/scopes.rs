@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::life::{Life, Moment};
 use crate::{
-    event::DeviceId,
+    event::{Action, DeviceId},
     snapshot::{Annotation, Snapshot, Text, TraceEntry},
 };
 
@@ -185,6 +185,11 @@ impl<'a> Scopes<'a> {
         !self.has_metadata && self.open.is_empty()
     }
 
+    /// Whether annotations give the scopes, because no entry names one.
+    pub(crate) fn are_annotated(&self) -> bool {
+        !self.has_metadata && !self.open.is_empty()
+    }
+
     /// The paths of scopes, each once, in the order in which they first occur.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
@@ -201,7 +206,12 @@ impl<'a> Scopes<'a> {
         life.from.entry().and_then(|entry| self.entries.get(entry)).map(|entry| self.of_entry(entry))
     }
 
-    fn of_entry(&self, entry: &TraceEntry) -> &str {
+    /// The path of the scope that an entry was recorded in; empty outside any scope.
+    pub(crate) fn of_entry(&self, entry: &TraceEntry) -> &str {
+        if entry.action == Some(Action::Annotate) {
+            // Its text names a block.
+            return "";
+        }
         if self.has_metadata {
             return self.snapshot.user_metadata(entry);
         }
@@ -258,11 +268,12 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// Whether an entry names a scope. A scope is a key of the shape, so that the shapes in use answer it
+/// Whether an entry names a scope; the text of an `annotate` names a block. A scope is a key of the shape, so that the shapes in use answer it
 /// without a look at the text of each entry.
 fn has_metadata(snapshot: &Snapshot, entries: &[TraceEntry]) -> bool {
     let mut is_used = vec![false; snapshot.shapes.len()];
-    entries.iter().for_each(|entry| is_used[entry.shape.index()] = true);
+    let may_name = |entry: &&TraceEntry| entry.action != Some(Action::Annotate);
+    entries.iter().filter(may_name).for_each(|entry| is_used[entry.shape.index()] = true);
     let mut shapes = snapshot.shapes.iter().filter(|(id, _)| is_used[id.index()]);
     shapes.any(|(_, shape)| shape.text("user_metadata").is_some_and(|text| !text.is_empty()))
 }

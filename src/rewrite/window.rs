@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range};
 use super::{past_segments::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
-    event::DeviceId,
+    event::{Action, DeviceId},
     history::{Runs, is_in_scope, scope_number, scope_pairs, scopes_named},
     snapshot::{Annotation, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
@@ -206,7 +206,9 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
     let in_scope: Vec<bool> = head.shapes.iter().map(|(_, shape)| is_inside(shape, name)).collect();
     for device in DeviceId::first(source.n_traces()) {
         let mut runs = Runs::default();
-        Trace::Source(source, device).each(0..usize::MAX, |entry| runs.take(in_scope[entry.shape.index()]));
+        Trace::Source(source, device).each(0..usize::MAX, |entry| {
+            runs.take(entry.action != Some(Action::Annotate) && in_scope[entry.shape.index()]);
+        });
         if !runs.found.is_empty() {
             return Ok(around(source, device, &one_scope(&runs.found, name, nth)?));
         }

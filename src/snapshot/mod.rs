@@ -109,7 +109,8 @@ impl Snapshot {
         self.shape.value("allocator_settings")
     }
 
-    /// The scope an entry was recorded in; empty outside any.
+    /// The text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and
+    /// of an `annotate` the name of a block.
     #[must_use]
     pub fn user_metadata(&self, entry: &TraceEntry) -> &str {
         self.shapes.get(entry.shape).text("user_metadata").unwrap_or_default()

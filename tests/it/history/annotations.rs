@@ -1,0 +1,65 @@
+//! `annotate` entries name blocks, and are not scopes.
+
+use memreel::{
+    DeviceId, Snapshot,
+    analysis::{By, DeviceHistory, Site},
+    export::{Format, convert},
+    history::Scopes,
+    rewrite::{Slim, Window},
+};
+use serde_json::{Value, json};
+
+/// Two blocks, each in an annotated scope, and an entry that names the first block.
+fn annotated() -> Snapshot {
+    let entry = |action: &str, address: u64, time_us: u64, text: &str| -> Value {
+        json!({
+            "action": action, "addr": address, "size": 512, "stream": 0, "time_us": time_us, "user_metadata": text,
+            "frames": [],
+        })
+    };
+    let mark = |stage: &str, name: &str, time_us: u64| -> Value {
+        json!({"stage": stage, "name": name, "device": 0, "time_us": time_us})
+    };
+    let block = |address: u64| -> Value {
+        json!({
+            "address": address, "size": 512, "requested_size": 512, "state": "active_allocated", "frames": [],
+        })
+    };
+    serde_json::from_value(json!({
+        "segments": [{
+            "device": 0, "address": 4096, "total_size": 1024, "allocated_size": 1024, "active_size": 1024,
+            "requested_size": 1024, "stream": 0, "segment_type": "small", "segment_pool_id": [0, 0],
+            "is_expandable": false, "frames": [], "blocks": [block(4096), block(4608)],
+        }],
+        "device_traces": [[
+            entry("alloc", 4096, 10, ""), entry("annotate", 4096, 11, "weights"), entry("alloc", 4608, 20, ""),
+        ]],
+        "external_annotations": [
+            mark("START", "forward", 9), mark("END", "forward", 15), mark("START", "backward", 16),
+        ],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn naming_a_block_leaves_the_scopes() {
+    let snapshot = annotated();
+    let scopes = Scopes::new(&snapshot, DeviceId(0));
+    assert_eq!(scopes.paths(), ["forward", "backward"]);
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let mut groups: Vec<Site> =
+        history.top(history.end(), By::Scope).into_iter().map(|group| group.site).collect();
+    groups.sort();
+    assert_eq!(groups, ["backward", "forward"].map(|scope| Site::Scope(scope.to_owned())));
+    let slim = Slim::new().window(Window::Scope { name: "weights".into(), nth: None });
+    assert!(slim.apply(snapshot).is_err(), "a block's name is not a scope");
+}
+
+#[test]
+fn csv_has_the_scopes_that_annotations_give() {
+    let mut csv = Vec::new();
+    convert(&annotated(), Format::Csv, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let scopes: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(7).unwrap()).collect();
+    assert_eq!(scopes, ["forward", "weights", "backward"]);
+}
