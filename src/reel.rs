@@ -15,6 +15,7 @@ use crate::{
     inventory::Inventory,
     pickle,
     recorder::{History, Recorder, Scope},
+    rewrite::Completed,
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
 };
 
@@ -135,7 +136,7 @@ impl Reel {
     /// Returns a snapshot of all devices: segments, blocks and the recorded events.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.recorded().into_snapshot()
+        Completed::new(self.shared.recorded()).into_snapshot()
     }
 
     /// Writes a snapshot to a file that <https://pytorch.org/memory_viz> opens.
@@ -146,7 +147,7 @@ impl Reel {
     /// # Errors
     /// [`Error::is_io`]; an existing file at `path` is then unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        pickle::save(&self.shared.recorded(), path.as_ref())
+        pickle::save(&Completed::new(self.shared.recorded()), path.as_ref())
     }
 
     /// Writes a snapshot to `path` whenever a request fails, before the request's error is returned.
@@ -175,7 +176,7 @@ impl Reel {
 
 fn save_before_error(reel: &Weak<Shared>, path: &Path, figures: &mut OutOfMemory) {
     let Some(reel) = reel.upgrade() else { return };
-    match pickle::save(&reel.recorded(), path) {
+    match pickle::save(&Completed::new(reel.recorded()), path) {
         Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path.into()), None),
         Err(error) => figures.snapshot_failure = Some(error.to_string()),
     }

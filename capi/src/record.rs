@@ -20,7 +20,8 @@ use memreel::{
     integrate::Inventory,
     pickle,
     recorder::{History, Ledger, Scope},
-    snapshot::{self, Dialect, TapeSnapshot},
+    rewrite::Completed,
+    snapshot::{self, Dialect},
 };
 
 /// Starts, changes or stops recording. `options` is a JSON object such as
@@ -185,7 +186,7 @@ impl State {
     }
 
     /// A snapshot of all devices, each with its allocator and its ledger.
-    fn recorded(&self) -> TapeSnapshot {
+    fn recorded(&self) -> Completed {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());
         let devices: BTreeSet<DeviceId> = own.chain(ledgers.keys().copied()).collect();
@@ -197,6 +198,6 @@ impl State {
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
         let inventories: Vec<&dyn Inventory> =
             inventories.iter().map(|both| both as &dyn Inventory).collect();
-        snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default())
+        Completed::new(snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default()))
     }
 }

@@ -166,7 +166,8 @@ impl History {
     /// Sets the size in bytes below which allocations, and their frees, are not recorded and have no stack.
     /// Default: 0, all are recorded.
     ///
-    /// The blocks themselves are still in the segments of a snapshot.
+    /// The blocks themselves are still in the segments of a snapshot. So that viewers can undo its events, a
+    /// snapshot that a `Reel` takes has an alloc without frames for those that are in use at its end.
     #[must_use]
     pub fn min_size(self, min_size_bytes: u64) -> History {
         History { min_size_bytes, ..self }
@@ -193,6 +194,11 @@ impl History {
         self.min_size_bytes
     }
 
+    /// Returns whether [`History::min_size`] or [`History::sample_every`] is set.
+    pub(super) fn filters(&self) -> bool {
+        self.min_size_bytes > 0 || self.sample_bytes > 0
+    }
+
     /// Returns how many events are kept for each device.
     pub(super) fn capacity(&self) -> usize {
         if self.enabled == Enabled::All { self.max_entries.max(1) } else { 1 }
@@ -209,7 +215,7 @@ impl History {
         }
         let context = if self.stacks == StackKind::None { Context::None } else { self.context };
         let skipped = self.skip_actions.iter().fold(0, |bits, action| bits | skip_bit(*action));
-        let filters = if self.min_size_bytes > 0 || self.sample_bytes > 0 { Mode::FILTERS } else { 0 };
+        let filters = if self.filters() { Mode::FILTERS } else { 0 };
         Mode(Mode::ON | context as u32 | skipped | filters)
     }
 }

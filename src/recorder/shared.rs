@@ -15,7 +15,7 @@ use super::{
 use crate::{
     event::DeviceId,
     stack::StackInterner,
-    sync::{AtomicU64, Mutex},
+    sync::{AtomicBool, AtomicU64, Mutex},
 };
 
 /// What the clones of a recorder and its tracks share.
@@ -41,6 +41,8 @@ pub(super) struct Shared {
     /// Filters; read only if the mode says that there are any.
     pub(super) min_size_bytes: AtomicU64,
     pub(super) sample_bytes: AtomicU64,
+    /// Whether there were filters at any time since the events were last erased.
+    pub(super) was_filtered: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<History>,
     /// The tapes, not the tracks: a track keeps this struct alive, so a list of tracks would be a cycle.
@@ -59,6 +61,7 @@ impl Shared {
             mode: AtomicMode::default(),
             min_size_bytes: AtomicU64::new(0),
             sample_bytes: AtomicU64::new(0),
+            was_filtered: AtomicBool::new(false),
             clock: Clock::start(),
             history: Mutex::new(History::off()),
             tapes: Mutex::default(),

@@ -2,12 +2,14 @@
 //!
 //! All functions work on the model and keep everything else: the order of keys, unknown keys, shared
 //! stacks. [`fix`] repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the
-//! state right. [`merge`] and [`split`] join and divide by device.
+//! state right. [`merge`] and [`split`] join and divide by device. [`Completed`] adds to a recording what its
+//! filters left out and viewers need.
 
 #![forbid(unsafe_code)]
 
 mod category;
 mod change;
+mod completed;
 mod edits;
 mod entries;
 mod entry_template;
@@ -27,6 +29,7 @@ mod trace_end;
 mod window;
 
 pub use change::Change;
+pub use completed::Completed;
 pub use fix::{Fixed, fix};
 pub use merge::{Merged, Part, merge, split};
 pub use origin::{MergedDevice, SettingDifference};

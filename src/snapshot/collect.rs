@@ -38,13 +38,15 @@ struct Take {
     device: usize,
     segments: Vec<InventorySegment>,
     log: Log,
+    /// Without segments: the events with that of this snapshot.
+    with_snapshot: Option<Cut>,
 }
 
 /// Reads each inventory together with its device's events.
 ///
 /// Both are read under the inventory's lock, so that they agree; then a
-/// `snapshot` event is recorded, which this snapshot does not contain and the
-/// next one does (docs/snapshot-format.md 2.7). Names are looked up afterwards,
+/// `snapshot` event is recorded, which the next snapshot contains, and this one only if it
+/// would be empty otherwise (docs/snapshot-format.md 2.7). Names are looked up afterwards,
 /// outside every lock. To write the snapshot and not to look at it,
 /// [`collect_lazily`] takes less memory.
 ///
@@ -57,7 +59,9 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
 /// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
-    let takes: Vec<Take> = inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
+    let mut takes: Vec<Take> =
+        inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
+    open_empty(&mut takes);
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.log_tables();
     let mut tally = Tally::default();
@@ -81,7 +85,8 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     for take in takes {
         logs[take.device].push(take.log);
     }
-    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally)
+    let is_filtered = recorder.was_filtered();
+    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, is_filtered)
 }
 
 /// `None` for a device that has no trace in a snapshot.
@@ -89,6 +94,7 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
     let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
     let track = recorder.track(inventory.device());
     let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
+    let mut with_snapshot = None;
     inventory.inspect(&mut |segments| {
         seen = Some((segments.to_vec(), track.cut()));
         track.record(Event {
@@ -99,10 +105,23 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
             pool: PoolId::DEFAULT,
             stack: StackId::NONE,
         });
+        with_snapshot = segments.is_empty().then(|| track.cut());
     });
     let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
     // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
-    Some(Take { device, segments, log: cut.read() })
+    Some(Take { device, segments, log: cut.read(), with_snapshot })
+}
+
+/// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
+/// open a file without either (`docs/snapshot-format.md` 3.5).
+fn open_empty(takes: &mut [Take]) {
+    let is_empty = |take: &Take| take.segments.is_empty() && take.log.len() == 0;
+    if takes.iter().all(is_empty)
+        && let Some(first) = takes.first_mut()
+        && let Some(cut) = first.with_snapshot.take()
+    {
+        first.log = cut.read();
+    }
 }
 
 /// The facts about the recording of each device, by its number.

@@ -32,6 +32,7 @@ pub struct TapeSnapshot {
     shapes: EntryShapes,
     /// Of all logs.
     tally: Tally,
+    is_filtered: bool,
 }
 
 impl TapeSnapshot {
@@ -42,8 +43,17 @@ impl TapeSnapshot {
         stacks: Named,
         shapes: EntryShapes,
         tally: Tally,
+        is_filtered: bool,
     ) -> TapeSnapshot {
-        TapeSnapshot { head, logs, key, stacks, shapes, tally }
+        TapeSnapshot { head, logs, key, stacks, shapes, tally, is_filtered }
+    }
+
+    /// Returns whether [`History::min_size`](crate::recorder::History::min_size) or
+    /// [`History::sample_every`](crate::recorder::History::sample_every) was set while events of this snapshot
+    /// were recorded.
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        self.is_filtered
     }
 
     /// The snapshot with all its events.

@@ -14,7 +14,7 @@ use crate::{
     finding::{Report, Rule},
     history::{FinalBlock, FinalState, Spot, State, active_blocks},
     inventory::BlockState,
-    snapshot::{Field, Recorded, Snapshot},
+    snapshot::{Field, Recorded, Snapshot, TraceEntry},
 };
 
 /// Rules 23 and 24.
@@ -119,13 +119,15 @@ pub(super) fn check_kinds(trace: &WalkedTrace<'_>, is_outside: bool, report: &mu
 
 /// Checks rule 33 (`W33`): signs that the ring lost its beginning. The file itself does not record it.
 pub(super) fn check_overflow(trace: &WalkedTrace<'_>, recorded: Recorded, report: &mut Report) {
+    // A recording of nothing has the `snapshot` of its own dump.
+    let is_of_nothing = |entry: &TraceEntry| entry.action == Some(Action::Snapshot) && entry.size == 0;
     let n_entries = trace.entries.len();
     if recorded.has_lost {
         let lost =
             if recorded.n_lost > 0 { format!("{} older", recorded.n_lost) } else { "older".to_owned() };
         let what = format_args!("the settings record that the ring lost {lost} entries");
         report.warning(Rule::FullRing, trace.place, what);
-    } else if n_entries == 1 {
+    } else if n_entries == 1 && !trace.entries.iter().all(is_of_nothing) {
         let what = "a single entry, as recorded with enabled=\"state\": there is no history to show";
         report.warning(Rule::FullRing, trace.place, what);
     } else if is_common_cap(n_entries) {

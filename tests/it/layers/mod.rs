@@ -44,7 +44,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "reel",
-        &["error", "event", "device", "recorder", "allocator", "cuda", "inventory", "snapshot", "pickle"],
+        &[
+            "error",
+            "event",
+            "device",
+            "recorder",
+            "allocator",
+            "cuda",
+            "inventory",
+            "snapshot",
+            "pickle",
+            "rewrite",
+        ],
     ),
     ("process", &["error", "recorder", "allocator", "snapshot", "reel"]),
 ];

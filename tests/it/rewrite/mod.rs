@@ -1,8 +1,11 @@
-//! Tests of rewriting: broken snapshots, repaired (`fix`); windows, small blocks and frames removed (`slim`); ranks
+//! Tests of rewriting: broken snapshots, repaired (`fix`); filtered recordings completed (`completed`); windows, small blocks and frames removed (`slim`), with the
+//! stacks of blocks from before (`freed_stacks`); ranks
 //! in one file, devices in several (`merge`). `recorded` makes the random recordings that they start from.
 #![forbid(unsafe_code)]
 
+mod completed;
 mod fix;
+mod freed_stacks;
 mod merge;
 pub(crate) mod recorded;
 mod slim;
