@@ -116,7 +116,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn field(&mut self, field: FieldRef<'_>) {
         match field {
-            FieldRef::Uint(int) => self.unsigned(int),
+            FieldRef::Uint(int) => drop(self.out.int(int)),
             FieldRef::Int(int) => drop(self.out.int(int)),
             FieldRef::Bool(bool) => drop(self.out.text(if bool { "true" } else { "false" })),
             // Words of the format need no escaping.
@@ -124,22 +124,14 @@ impl<'a, W: Write> Writer<'a, W> {
             FieldRef::Text(text) => drop(self.out.text(&quoted(text))),
             FieldRef::Pool(pool) => {
                 self.out.text("[");
-                self.unsigned(pool.graph);
+                self.out.int(pool.graph);
                 self.out.text(",");
-                self.unsigned(pool.user);
+                self.out.int(pool.user);
                 self.out.text("]");
             }
             FieldRef::Stack(stack) => self.stack(stack),
             FieldRef::Blocks(blocks) => self.list(blocks, Self::record),
         }
-    }
-
-    /// Writes a number; it is a text if it needs the 64th bit, as in serde's JSON.
-    fn unsigned(&mut self, int: u64) {
-        match i64::try_from(int) {
-            Ok(int) => self.out.int(int),
-            Err(_) => self.out.text("\"0x00").text(&format!("{int:016x}")).text("\""),
-        };
     }
 
     fn stack(&mut self, stack: Option<StackIndex>) {
@@ -186,7 +178,10 @@ fn add(text: &mut String, value: &Value) -> Result<(), &'static str> {
         Value::Float(float) if float.is_finite() => drop(write!(text, "{float:?}")),
         Value::Float(_) => text.push_str("null"),
         Value::Text(one) => text.push_str(&quoted(one)),
-        Value::Big(bytes) => text.push_str(&quoted(&Hex(bytes).to_string())),
+        Value::Big(bytes) => match value.as_unsigned() {
+            Some(int) => text.push_str(itoa::Buffer::new().format(int)),
+            None => text.push_str(&quoted(&Hex(bytes).to_string())),
+        },
         Value::Bytes(bytes) => add_list(text, bytes.iter().map(|byte| Value::Int(i64::from(*byte))))?,
         Value::List(all) | Value::Tuple(all) => add_list(text, all.iter().cloned())?,
         Value::Dict(pairs) => {

@@ -69,8 +69,9 @@ rules! {
     /// items. `W3`: a batch has at most 1000 items.
     PickleOpcodes = 3 [Error, Warning],
     /// `E4`: integers are within ±2^53; addresses and sizes are not negative; an integer is not a bool, a float or
-    /// a text. Integers in settings and unknown keys count too.
-    Integers = 4 [Error],
+    /// a text. Integers in settings and unknown keys count too. `W4`: an address of 2^63 or more, on which web
+    /// viewers before June 2026 throw.
+    Integers = 4 [Error, Warning],
     /// `E5`: no segment, block or entry is in the file twice through the memo.
     SharedRecords = 5 [Error],
     /// `E6`: texts are UTF-8 without byte order mark, keys are texts, no key is `__proto__`.

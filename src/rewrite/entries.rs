@@ -30,7 +30,7 @@ fn is_whole(shape: &Shape, is_oom: bool) -> bool {
 }
 
 fn without_odd_frames(shapes: &mut Shapes, at: usize) -> Option<ShapeId> {
-    let shape = shapes.iter().nth(at)?.1;
+    let shape = shapes.get(ShapeId(u32::try_from(at).ok()?));
     let is_odd = matches!(shape.slot("frames"), Some(Slot::Value(_)));
     let mut clean = Shape::default();
     if is_odd {

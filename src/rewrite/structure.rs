@@ -2,10 +2,10 @@
 
 use super::change::Changes;
 use crate::{
-    event::Address,
     inventory::BlockState,
     snapshot::{
         Block, Field, Segment, Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, TopLevel,
+        Value,
     },
 };
 
@@ -26,13 +26,10 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
             changes.add(key, "added the list, which was missing", 1);
         }
     }
+    fix_negative_addresses(snapshot, changes);
     let n_segments = snapshot.segments.len();
-    snapshot.segments.retain(|segment| (0..MAX_DEVICES).contains(&segment.device.0) && is_placed(segment));
-    changes.add(
-        "segments",
-        "dropped segments without a device or an address",
-        n_segments - snapshot.segments.len(),
-    );
+    snapshot.segments.retain(|segment| (0..MAX_DEVICES).contains(&segment.device.0));
+    changes.add("segments", "dropped segments without a device", n_segments - snapshot.segments.len());
     let devices = snapshot.segments.iter().filter_map(|segment| segment.device.index());
     let n_devices = devices.max().map_or(1, |device| device + 1);
     let n_traces = snapshot.device_traces.len();
@@ -43,9 +40,34 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     fix_blocks(snapshot, changes);
 }
 
-fn is_placed(segment: &Segment) -> bool {
-    // PyTorch's C++ writer makes addresses of more than 63 bits negative.
-    segment.address < Address(1 << 63)
+/// Writes addresses of 2^63 and more as they are. PyTorch's C++ writer makes them negative
+/// (`docs/snapshot-format.md` 1); the record's field has their bits already.
+fn fix_negative_addresses(snapshot: &mut Snapshot, changes: &mut Changes) {
+    let unsigned: Vec<Option<ShapeId>> =
+        (0..snapshot.shapes.len()).map(|at| with_unsigned_address(&mut snapshot.shapes, at)).collect();
+    let mut n = 0;
+    let mut fix = |shape: &mut ShapeId| {
+        if let Some(fixed) = unsigned[shape.index()] {
+            *shape = fixed;
+            n += 1;
+        }
+    };
+    for segment in &mut snapshot.segments {
+        fix(&mut segment.shape);
+        segment.blocks.iter_mut().for_each(|block| fix(&mut block.shape));
+    }
+    snapshot.device_traces.iter_mut().flatten().for_each(|entry| fix(&mut entry.shape));
+    changes.add("addresses", "made negative addresses unsigned", n);
+}
+
+fn with_unsigned_address(shapes: &mut Shapes, at: usize) -> Option<ShapeId> {
+    let shape = shapes.get(ShapeId(u32::try_from(at).ok()?));
+    let keys = [("address", Field::Address), ("addr", Field::Addr)];
+    let is_negative = |key: &str| matches!(shape.slot(key), Some(Slot::Value(Value::Int(..0))));
+    let (key, field) = keys.into_iter().find(|(key, _)| is_negative(key))?;
+    let mut fixed = shape.clone();
+    fixed.set(key.into(), Slot::Field(field));
+    Some(shapes.intern(fixed))
 }
 
 fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {

@@ -10,7 +10,7 @@ use super::{
     value::{Text, Value},
 };
 use crate::{
-    event::{Action, PoolId},
+    event::{Action, Address, PoolId},
     inventory::{BlockState, PoolKind},
 };
 
@@ -38,6 +38,7 @@ pub(crate) trait Fill: Record + Default {
 /// The place of a record's field.
 #[derive(Debug)]
 pub(crate) enum FieldMut<'a> {
+    Address(&'a mut Address),
     Uint(&'a mut u64),
     Int(&'a mut i64),
     Bool(&'a mut bool),
@@ -54,14 +55,21 @@ impl FieldMut<'_> {
     /// Takes a value, and returns whether it has the field's type.
     ///
     /// A negative number is not an address or a size, but its bits are kept: PyTorch's C++ writer
-    /// makes a 64-bit address negative (`docs/snapshot-format.md` 1). Stacks and blocks are not plain
-    /// values; the reader makes them first.
+    /// makes an address of 2^63 or more negative (`docs/snapshot-format.md` 1). Stacks and blocks are not
+    /// plain values; the reader makes them first.
     pub(crate) fn set(self, value: &Value) -> bool {
         match (self, value) {
-            (FieldMut::Uint(into), Value::Int(int)) => {
+            (FieldMut::Address(Address(into)) | FieldMut::Uint(into), Value::Int(int)) => {
                 *into = int.cast_unsigned();
                 *int >= 0
             }
+            (FieldMut::Address(into), Value::Big(_)) => match value.as_unsigned() {
+                Some(address) => {
+                    *into = Address(address);
+                    true
+                }
+                None => false,
+            },
             (FieldMut::Int(into), Value::Int(int)) => {
                 *into = *int;
                 true
@@ -150,7 +158,7 @@ impl Fill for TraceEntry {
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
             Field::Action => FieldMut::Action(&mut self.action),
-            Field::Addr | Field::DeviceFree => FieldMut::Uint(&mut self.address.0),
+            Field::Addr | Field::DeviceFree => FieldMut::Address(&mut self.address),
             Field::Size => FieldMut::Uint(&mut self.size),
             Field::Stream => FieldMut::Int(&mut self.stream.0),
             Field::TimeUs => FieldMut::Int(&mut self.time_us),
@@ -187,7 +195,7 @@ impl Fill for Block {
 
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
-            Field::Address => FieldMut::Uint(&mut self.address.0),
+            Field::Address => FieldMut::Address(&mut self.address),
             Field::Size => FieldMut::Uint(&mut self.size),
             Field::RequestedSize => FieldMut::Uint(&mut self.requested_size),
             Field::State => FieldMut::State(&mut self.state),
@@ -230,7 +238,7 @@ impl Fill for Segment {
     fn field_mut(&mut self, field: Field) -> Option<FieldMut<'_>> {
         Some(match field {
             Field::Device => FieldMut::Int(&mut self.device.0),
-            Field::Address => FieldMut::Uint(&mut self.address.0),
+            Field::Address => FieldMut::Address(&mut self.address),
             Field::TotalSize => FieldMut::Uint(&mut self.total_size),
             Field::AllocatedSize => FieldMut::Uint(&mut self.allocated_size),
             Field::ActiveSize => FieldMut::Uint(&mut self.active_size),

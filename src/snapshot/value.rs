@@ -62,6 +62,21 @@ impl Value {
         if let Value::Int(int) = self { Some(*int) } else { None }
     }
 
+    /// Returns the integer, if it is one of 0 to 2^64 - 1.
+    #[must_use]
+    pub fn as_unsigned(&self) -> Option<u64> {
+        match self {
+            Value::Int(int) => u64::try_from(*int).ok(),
+            Value::Big(bytes) => {
+                let (low, high) = bytes.split_first_chunk()?;
+                // The byte after the eight is the sign; longer forms repeat it.
+                let fits = !high.is_empty() && high.iter().all(|byte| *byte == 0);
+                fits.then(|| u64::from_le_bytes(*low))
+            }
+            _ => None,
+        }
+    }
+
     /// The text, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&Text> {
@@ -189,8 +204,11 @@ impl Serialize for Value {
             Value::None => serializer.serialize_none(),
             Value::Bool(bool) => serializer.serialize_bool(*bool),
             Value::Int(int) => serializer.serialize_i64(*int),
-            // JSON has no integer that every reader takes; the digits are kept as a text.
-            Value::Big(bytes) => serializer.collect_str(&Hex(bytes)),
+            // JSON has no larger integer that every reader takes; the digits are kept as a text.
+            Value::Big(bytes) => match self.as_unsigned() {
+                Some(int) => serializer.serialize_u64(int),
+                None => serializer.collect_str(&Hex(bytes)),
+            },
             Value::Float(float) => serializer.serialize_f64(*float),
             Value::Text(text) => serializer.serialize_str(text),
             Value::Bytes(bytes) => serializer.serialize_bytes(bytes),

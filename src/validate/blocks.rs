@@ -8,7 +8,7 @@ use super::{
     issue::Issue,
     keys::{self, Table},
     place::{BlockPlace, SegmentPlace},
-    values::check_exact,
+    values::{check_address, check_exact},
 };
 use crate::{
     finding::{Report, Rule},
@@ -98,11 +98,10 @@ impl<'a> Check<'a> {
     /// Rules 4, 9, 13 and 15 for the numbers of one block.
     fn sizes(&mut self, block: &Block, place: BlockPlace, is_paged: bool, report: &mut Report) {
         let facts = self.table.facts(block.shape);
-        let counts = [
-            (Field::Address, block.address.0),
-            (Field::Size, block.size),
-            (Field::RequestedSize, block.requested_size),
-        ];
+        let counts = [(Field::Size, block.size), (Field::RequestedSize, block.requested_size)];
+        if facts.has(Field::Address) {
+            check_address("address", block.address, place, report);
+        }
         for (field, count) in counts {
             if facts.has(field) {
                 check_exact(schema::name_of(schema::BLOCK, field), count, place, report);

@@ -9,7 +9,7 @@ use super::{
     keys::{self, Facts, Table},
     memory::Memory,
     place::{EntryPlace, TracePlace},
-    values::check_exact,
+    values::{check_address, check_exact},
     walks,
 };
 use crate::{
@@ -241,7 +241,7 @@ fn check_numbers(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut
     if facts.has(Field::DeviceFree) {
         check_exact("device_free", entry.address.0, at, report);
     } else if facts.has(Field::Addr) {
-        check_exact("addr", entry.address.0, at, report);
+        check_address("addr", entry.address, at, report);
     }
     check_exact("size", entry.size, at, report);
     check_exact("stream", entry.stream.0, at, report);

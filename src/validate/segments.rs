@@ -11,7 +11,7 @@ use super::{
     keys::{self, Table},
     memory::Memory,
     place::SegmentPlace,
-    values::{check_exact, is_exact},
+    values::{check_address, check_exact, is_exact},
 };
 use crate::{
     event::{Address, DeviceId},
@@ -135,12 +135,14 @@ impl<'a> Check<'a, '_> {
     fn numbers(&mut self, segment: &Segment, place: SegmentPlace) {
         let facts = self.table.facts(segment.shape);
         let counts = [
-            (Field::Address, segment.address.0),
             (Field::TotalSize, segment.total_size),
             (Field::AllocatedSize, segment.allocated_size),
             (Field::ActiveSize, segment.active_size),
             (Field::RequestedSize, segment.requested_size),
         ];
+        if facts.has(Field::Address) {
+            check_address("address", segment.address, place, self.report);
+        }
         for (field, count) in counts {
             if facts.has(field) {
                 check_exact(name(field), count, place, self.report);

@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::issue::Issue;
 use crate::{
+    event::Address,
     finding::{Report, Rule, Severity},
     snapshot::Value,
 };
@@ -29,6 +30,18 @@ pub(super) fn check_exact(
         let what = format_args!("`{name}` is {int}, beyond 2^53: viewers round it");
         report.error(Rule::Integers, place, what);
     }
+}
+
+/// Reports an address that loses its value in a viewer (rule 4).
+///
+/// One of 2^63 or more, as Intel's GPUs have, takes nine bytes. Viewers compute with it exactly or throw.
+pub(super) fn check_address(name: &str, address: Address, place: impl Display, report: &mut Report) {
+    if address.0 < 1 << 63 {
+        return check_exact(name, address.0, place, report);
+    }
+    let what =
+        format_args!("`{name}` is {address}, of 2^63 or more: web viewers before June 2026 throw on it");
+    report.add(Rule::Integers, Severity::Warning, place, what);
 }
 
 /// Returns what is wrong with a text, if anything (rule 6).

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::integer::{MAX_SAFE, long};
-use crate::pickle::opcode;
+use crate::{event::Address, pickle::opcode};
 
 /// The offset of the next byte to read.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,25 @@ impl Cursor<'_> {
     #[inline(always)]
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         u64::try_from(self.int()?).ok()
+    }
+
+    /// Reads an address: an integer that is not negative, or one of 2^63 to 2^64 - 1.
+    #[inline(always)]
+    pub(super) fn address(&mut self) -> Option<Address> {
+        let start = self.pos;
+        let address = self.unsigned().or_else(|| {
+            self.pos = start;
+            self.large_unsigned()
+        });
+        address.map(Address)
+    }
+
+    /// Reads an integer of nine bytes, of which the last is 0.
+    #[cold]
+    fn large_unsigned(&mut self) -> Option<u64> {
+        let [opcode::LONG1, 9, low @ .., 0] = self.next_bytes::<11>()? else { return None };
+        let int = u64::from_le_bytes(low);
+        (int >= 1 << 63).then_some(int)
     }
 
     /// Reads an integer that breaks no rule: at most 2^53 in magnitude.

@@ -24,7 +24,7 @@ use super::{
     words::Key,
 };
 use crate::{
-    event::{Address, StreamId},
+    event::StreamId,
     pickle::opcode,
     snapshot::{Shape, ShapeId, Slot, TraceEntry},
 };
@@ -258,7 +258,7 @@ impl<'a> EntryDecoder<'a> {
                 entry.action = parser.words.get(id).action;
                 entry.action?;
             }
-            Key::Addr | Key::DeviceFree => entry.address = Address(c.unsigned()?),
+            Key::Addr | Key::DeviceFree => entry.address = c.address()?,
             Key::Size => entry.size = c.unsigned()?,
             Key::Stream => entry.stream = StreamId(c.int()?),
             Key::TimeUs => entry.time_us = c.int()?,

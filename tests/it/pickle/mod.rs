@@ -3,12 +3,14 @@
 //! - `round_trip`: files of every PyTorch, read and written again, with CPython (`python`) as a second opinion.
 //! - `written_bytes`: what the writer promises about its bytes.
 //! - `saving`: a file is saved as a whole or not at all.
+//! - `large_addresses`: addresses that need the 64th bit.
 //! - `lazy_reading`: files read with and without their events.
 //! - `lazy_rewriting`: rewriting with the events left in the file.
 //! - `hostile`: files that lie, end early, or were changed.
 #![forbid(unsafe_code)]
 
 mod hostile;
+mod large_addresses;
 mod lazy_reading;
 mod lazy_rewriting;
 mod python;

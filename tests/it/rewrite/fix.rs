@@ -235,7 +235,7 @@ fn one_small_thing_after_the_other() {
     let rows: &[Row] = &[
         ("added the list, which was missing", |j| drop(j.as_object_mut().unwrap().remove("segments"))),
         ("added empty traces for devices that had none", |j| j["device_traces"] = json!([])),
-        ("dropped segments without a device or an address", |j| j["segments"][0]["device"] = json!(-1)),
+        ("dropped segments without a device", |j| j["segments"][0]["device"] = json!(-1)),
         ("added keys that the viewer needs", |j| {
             j["segments"][0].as_object_mut().unwrap().remove("blocks");
         }),
