@@ -22,7 +22,8 @@ fn main() -> memreel::Result<()> {
         for group in history.top(peak.moment, By::Stack).iter().take(3) {
             println!("{:>12} bytes in {} blocks", group.bytes, group.n_blocks);
             let Site::Stack(stack) = group.site else { continue };
-            for frame in shown.frames(stack).take(3) {
+            for frame in shown.identifying(stack).take(3) {
+                let frame = snapshot.stacks.frame(frame);
                 println!("               {} ({}:{})", frame.name, frame.filename, frame.line);
             }
         }

@@ -21,6 +21,7 @@ mod output;
 mod plot;
 mod progress;
 mod pytorch;
+mod rest;
 mod site_text;
 mod sites;
 mod table;

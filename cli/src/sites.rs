@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use memreel::{
     Snapshot,
-    analysis::{AtSite, Group, ShownFrames, Site, SiteFrames, WithFrames},
-    snapshot::{Frame, StackIndex},
+    analysis::{AtSite, Group, MarkedFrame, ShownFrames, Site, SiteFrames, WithFrames},
+    snapshot::StackIndex,
 };
 
 pub(crate) use crate::site_text::call;
@@ -69,17 +69,17 @@ impl<'a> Sites<'a> {
         print_rows(groups.iter().map(|group| (figures(group), self, &group.site)), out)
     }
 
-    /// Returns every shown frame of a stack, innermost first, for JSON.
-    pub(crate) fn all_frames(&self, stack: StackIndex) -> Vec<&'a Frame> {
-        self.shown.frames(stack).collect()
+    /// Returns every frame of a stack, innermost first, for JSON.
+    pub(crate) fn all_frames(&self, stack: StackIndex) -> Vec<MarkedFrame<'a>> {
+        self.shown.marked(stack).collect()
     }
 
-    /// Returns a site with every shown frame, innermost first, for JSON.
+    /// Returns a site with every frame, innermost first, for JSON.
     pub(crate) fn site_frames<'s>(&'s self, site: &'s Site) -> SiteFrames<'s> {
         SiteFrames::new(site, &self.shown)
     }
 
-    /// Returns a result with every shown frame of its site, for JSON.
+    /// Returns a result with every frame of its site, for JSON.
     pub(crate) fn with_frames<'s, T: AtSite>(&'s self, result: &'s T) -> WithFrames<'s, T> {
         WithFrames::new(result, &self.shown)
     }

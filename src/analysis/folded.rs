@@ -4,7 +4,10 @@ use std::{collections::HashMap, fmt};
 
 use rustc_hash::FxHashMap;
 
-use super::frames::{ShownFrames, base_name, is_shown};
+use super::{
+    frames::ShownFrames,
+    viewer_filter::{base_name, is_shown},
+};
 use crate::{
     event::DeviceId,
     inventory::BlockState,

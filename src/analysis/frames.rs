@@ -1,116 +1,54 @@
-//! The frames that are shown: those that the viewer and PyTorch's tool show (`docs/snapshot-format.md` 3.4).
+//! The frames of stacks that viewers show, and those that identify the code that allocated.
 
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+
+use super::{role::Role, viewer_filter::is_shown};
 use crate::snapshot::{Frame, FrameIndex, Snapshot, StackIndex, StackTable};
 
-/// Parts of the names of functions of the interpreter and of PyTorch's recorder.
-const HIDDEN_NAMES: [&str; 8] = [
-    "unwind::unwind",
-    "CapturedTraceback::gather",
-    "gather_with_cpp",
-    "_start",
-    "__libc_start_main",
-    "PyEval_",
-    "PyObject_",
-    "PyFunction_",
-];
-
-/// Parts of the paths of their source files.
-const HIDDEN_FILES: [&str; 10] = [
-    "core/boxing",
-    "/Register",
-    "/Redispatch",
-    "pythonrun.c",
-    "Modules/main.c",
-    "Objects/call.c",
-    "Objects/methodobject.c",
-    "pycore_ceval.h",
-    "ceval.c",
-    "cpython/abstract.h",
-];
-
-/// A part of the names of functions of PyTorch's allocator.
-const PASSES_ON: &str = "CUDACachingAllocator";
-
-/// Returns whether a frame is shown.
-///
-/// As in the viewer, parts of texts decide: a function with the name `warm_start` is hidden too.
-#[must_use]
-pub fn is_shown(name: &str, filename: &str) -> bool {
-    !HIDDEN_NAMES.iter().any(|part| name.contains(part))
-        && !HIDDEN_FILES.iter().any(|part| filename.contains(part))
-}
-
-/// Returns the part of a path after its last slash.
-#[must_use]
-pub fn base_name(filename: &str) -> &str {
-    filename.rsplit('/').next().unwrap_or(filename)
-}
-
-/// How well a frame identifies the code that allocated, from the least to the most.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Identity {
-    Hidden,
-    /// Every allocation passes through it.
-    PassesOn,
-    /// Below Python it is the same for every allocation.
-    Native,
-    Python,
-}
-
-impl Identity {
-    fn new(frame: &Frame) -> Identity {
-        let Frame { name, filename, .. } = frame;
-        let is_module =
-            matches!(&**name, "_call_impl" | "_wrapped_call_impl") && filename.ends_with("module.py");
-        if !is_shown(name, filename) {
-            Identity::Hidden
-        } else if is_module || name.contains(PASSES_ON) || name.starts_with("at::detail::empty_") {
-            Identity::PassesOn
-        } else if filename.ends_with(".py") || filename.starts_with('<') && filename.ends_with('>') {
-            Identity::Python
-        } else {
-            Identity::Native
-        }
-    }
-}
-
-/// Returns what an invented name for a frame must contain so that it is shown, or hidden, like the frame.
-pub(crate) fn mark(frame: &Frame) -> &'static str {
-    match Identity::new(frame) {
-        Identity::Hidden => HIDDEN_NAMES[0],
-        Identity::PassesOn => PASSES_ON,
-        Identity::Native | Identity::Python => "",
-    }
-}
-
-/// The shown frames of one snapshot, determined once.
+/// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
 #[derive(Debug)]
 pub struct ShownFrames<'a> {
     stacks: &'a StackTable,
-    identities: Vec<Identity>,
+    is_shown: Vec<bool>,
+    roles: Vec<Role>,
+}
+
+/// A frame of a stack, with whether it identifies the code that allocated; it serialises with the keys
+/// `name`, `filename`, `line` and `is_shown`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct MarkedFrame<'a> {
+    /// The frame.
+    #[serde(flatten)]
+    pub frame: &'a Frame,
+    /// Whether it is one of [`ShownFrames::identifying`], which reports show.
+    pub is_shown: bool,
 }
 
 impl<'a> ShownFrames<'a> {
-    /// Determines for every frame of a snapshot whether it is shown.
+    /// Judges every frame of a snapshot.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> ShownFrames<'a> {
         let stacks = &snapshot.stacks;
-        ShownFrames { stacks, identities: stacks.all_frames().map(Identity::new).collect() }
+        let is_shown = stacks.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect();
+        ShownFrames { stacks, is_shown, roles: stacks.all_frames().map(Role::of).collect() }
     }
 
-    /// Returns the indices of a stack's shown frames, innermost first.
+    /// Returns the indices of the frames of a stack that viewers show, innermost first.
     pub fn members(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        let is_shown = |frame: &FrameIndex| self.identities[frame.index()] > Identity::Hidden;
+        let is_shown = |frame: &FrameIndex| self.is_shown[frame.index()];
         self.stacks.members(stack).iter().copied().filter(is_shown)
     }
 
-    /// Returns the shown frames of a stack that identify the code that allocated, innermost first: the
-    /// Python frames if there are any, otherwise those that do more than pass an allocation on, otherwise
-    /// all shown frames.
+    /// Returns the frames of a stack that identify the code that allocated, innermost first: the Python
+    /// frames if there are any, otherwise those of the program's compiled code. Of a stack without either
+    /// they are frames of operators, of allocators, or all. A stack with frames has at least one.
     pub fn identifying(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        let kind = |frame: &FrameIndex| self.identities[frame.index()];
-        let most = self.members(stack).map(|frame| kind(&frame)).max();
-        self.members(stack).filter(move |frame| Some(kind(frame)) == most)
+        let identifying = self.identifying_roles(stack);
+        let members = self.stacks.members(stack).iter().copied();
+        members.filter(move |frame| identifying.contains(&self.roles[frame.index()]))
     }
 
     /// Returns the frames of [`ShownFrames::identifying`].
@@ -118,7 +56,26 @@ impl<'a> ShownFrames<'a> {
         self.identifying(stack).map(|frame| self.stacks.frame(frame))
     }
 
-    /// Returns a stack's shown frames, innermost first.
+    /// Returns the innermost frame of [`ShownFrames::identifying`]; `None` for a stack without frames.
+    #[must_use]
+    pub fn innermost(&self, stack: StackIndex) -> Option<&'a Frame> {
+        self.identifying(stack).next().map(|frame| self.stacks.frame(frame))
+    }
+
+    /// Returns all frames of a stack, innermost first, and marks those that identify the code that allocated.
+    pub fn marked(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = MarkedFrame<'a>> + '_ {
+        let identifying = self.identifying_roles(stack);
+        self.stacks.members(stack).iter().map(move |frame| MarkedFrame {
+            frame: self.stacks.frame(*frame),
+            is_shown: identifying.contains(&self.roles[frame.index()]),
+        })
+    }
+
+    fn identifying_roles(&self, stack: StackIndex) -> RangeInclusive<Role> {
+        Role::identifying(self.stacks.members(stack).iter().map(|frame| self.roles[frame.index()]))
+    }
+
+    /// Returns the frames of a stack that viewers show, innermost first.
     pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.members(stack).map(|frame| self.stacks.frame(frame))
     }

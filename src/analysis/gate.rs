@@ -8,10 +8,11 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::{
-    frames::{ShownFrames, base_name},
+    frames::ShownFrames,
     site::Site,
     state::{DeviceHistory, devices},
     top::By,
+    viewer_filter::base_name,
 };
 use crate::{event::DeviceId, history::Moment, snapshot::Snapshot};
 
@@ -239,7 +240,8 @@ fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> St
         let noun = if group.n_blocks == 1 { "block" } else { "blocks" };
         let _ = write!(text, "\n  {} bytes in {} {noun}", group.bytes, group.n_blocks);
         let Site::Stack(stack) = group.site else { continue };
-        for frame in shown.frames(stack).take(4) {
+        for frame in shown.identifying(stack).take(4) {
+            let frame = history.snapshot().stacks.frame(frame);
             let _ = write!(text, "\n    {} ({}:{})", frame.name, base_name(&frame.filename), frame.line);
         }
     }

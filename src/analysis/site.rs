@@ -25,8 +25,10 @@ pub enum Site {
     File(Text),
     /// A scope; empty for blocks outside of all scopes.
     Scope(String),
-    /// Blocks without a stack, among functions and files.
+    /// Blocks without a stack, among functions.
     NoStack,
+    /// Blocks without a stack, among files.
+    NoFile,
     /// Blocks from before the history, among scopes.
     Before,
 }

@@ -61,11 +61,11 @@ impl DeviceHistory<'_> {
                     None => Site::Before,
                 })
             }
-            By::Function => by_frame(self, moment, |snapshot, frame| {
+            By::Function => by_frame(self, moment, &Site::NoStack, |snapshot, frame| {
                 let frame = snapshot.stacks.frame(frame);
                 Site::Function { name: frame.name.clone(), filename: frame.filename.clone() }
             }),
-            By::File => by_frame(self, moment, |snapshot, frame| {
+            By::File => by_frame(self, moment, &Site::NoFile, |snapshot, frame| {
                 Site::File(snapshot.stacks.frame(frame).filename.clone())
             }),
         }
@@ -136,10 +136,11 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Groups blocks by a property of frames. It looks at each stack once, with the sum of its blocks.
+/// Groups blocks by a property of frames; those without a stack are of the site `none`. It looks at each stack once, with the sum of its blocks.
 fn by_frame(
     history: &DeviceHistory<'_>,
     moment: Moment,
+    none: &Site,
     site: impl Fn(&Snapshot, FrameIndex) -> Site,
 ) -> Vec<Group> {
     let snapshot = history.snapshot();
@@ -151,7 +152,7 @@ fn by_frame(
         if let Site::Stack(stack) = of_stack.site {
             sites.extend(shown.identifying(stack).map(|frame| site(snapshot, frame)));
         }
-        let own = sites.first().cloned().unwrap_or(Site::NoStack);
+        let own = sites.first().unwrap_or(none).clone();
         let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
         group.add(of_stack.bytes, of_stack.n_blocks);
         group.n_stacks += of_stack.n_stacks;

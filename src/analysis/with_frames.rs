@@ -3,13 +3,17 @@
 use serde::Serialize;
 
 use super::{
-    churn::ChurnSite, diff::GroupChange, frames::ShownFrames, leaks::LeakSite, site::Site, top::Group,
+    churn::ChurnSite,
+    diff::GroupChange,
+    frames::{MarkedFrame, ShownFrames},
+    leaks::LeakSite,
+    site::Site,
+    top::Group,
 };
-use crate::snapshot::Frame;
-
-/// A site that serialises with all shown frames of its stack, innermost first.
+/// A site that serialises with all frames of its stack, innermost first.
 ///
-/// A stack becomes `{"stack": [{"name", "filename", "line"}, …]}`, a size
+/// A stack becomes `{"stack": [{"name", "filename", "line", "is_shown"}, …]}`, where `is_shown` marks
+/// the frames that identify the code that allocated ([`ShownFrames::identifying`]); a size becomes
 /// `{"stack": null, "size_bytes"}`, and the other sites `{"function", "filename"}`,
 /// `{"filename"}` or `{"scope"}`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -19,12 +23,13 @@ pub struct SiteFrames<'a>(Form<'a>);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 enum Form<'a> {
-    Stack { stack: Vec<&'a Frame> },
+    Stack { stack: Vec<MarkedFrame<'a>> },
     Size { stack: Option<()>, size_bytes: u64 },
     Function { function: &'a str, filename: &'a str },
     File { filename: &'a str },
     Scope { scope: Option<&'a str> },
-    NoStack { function: Option<()> },
+    NoFunction { function: Option<()>, filename: Option<()> },
+    NoFile { filename: Option<()> },
     NoFrames { stack: Option<()> },
 }
 
@@ -33,12 +38,13 @@ impl<'a> SiteFrames<'a> {
     #[must_use]
     pub fn new(site: &'a Site, shown: &ShownFrames<'a>) -> SiteFrames<'a> {
         SiteFrames(match site {
-            Site::Stack(stack) => Form::Stack { stack: shown.frames(*stack).collect() },
+            Site::Stack(stack) => Form::Stack { stack: shown.marked(*stack).collect() },
             Site::Size(size_bytes) => Form::Size { stack: None, size_bytes: *size_bytes },
             Site::Function { name, filename } => Form::Function { function: name, filename },
             Site::File(filename) => Form::File { filename },
             Site::Scope(scope) => Form::Scope { scope: Some(scope) },
-            Site::NoStack => Form::NoStack { function: None },
+            Site::NoStack => Form::NoFunction { function: None, filename: None },
+            Site::NoFile => Form::NoFile { filename: None },
             Site::Before => Form::Scope { scope: None },
         })
     }

@@ -1,7 +1,7 @@
 //! Chrome's trace events: a process for each device, counters of its bytes, slices of its blocks and scopes.
 //!
-//! A block is an asynchronous slice from its alloc to its `free_completed`, named by the function that
-//! requested it. A block in use before or after the history begins or ends with it. Bytes in use are the
+//! A block is an asynchronous slice from its alloc to its `free_completed`, named by the innermost
+//! function that identifies its allocation. A block in use before or after the history begins or ends with it. Bytes in use are the
 //! requested bytes of the events.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use super::text::{Out, quoted};
 use crate::{
-    analysis::{DeviceHistory, Totals},
+    analysis::{DeviceHistory, ShownFrames, Totals},
     event::Action,
     history::{Life, Moment, Times, time_span},
     snapshot::{Snapshot, StackIndex, StackTable, TraceEntry},
@@ -21,6 +21,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     let (begin_us, end_us) = time_span(snapshot.device_traces.iter().flatten()).unwrap_or_default();
     let mut writer = Writer {
         snapshot,
+        shown: ShownFrames::new(snapshot),
         out: Out::new(sink),
         is_first: true,
         n_slices: 0,
@@ -45,6 +46,7 @@ struct Label {
 
 struct Writer<'a, W> {
     snapshot: &'a Snapshot,
+    shown: ShownFrames<'a>,
     out: Out<'a, W>,
     is_first: bool,
     n_slices: u64,
@@ -143,7 +145,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn label(&mut self, stack: Option<StackIndex>) -> Rc<Label> {
         let stack = stack.unwrap_or(StackTable::EMPTY);
         let label = self.labels[stack.index()].get_or_insert_with(|| {
-            let frame = self.snapshot.stacks.frames(stack).next();
+            let frame = self.shown.innermost(stack);
             let name = quoted(frame.map_or("block", |frame| &frame.name));
             let place = frame.map(|frame| format!("{}:{}", frame.filename, frame.line)).unwrap_or_default();
             Rc::new(Label { name, place: quoted(&place) })

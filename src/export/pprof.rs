@@ -1,7 +1,7 @@
 //! Writes a profile in the format of pprof's `profile.proto`, with the four values of Go's heap profiles.
 //!
 //! There is a sample for each stack, a location for each frame, and a function for each pair of name and
-//! file.
+//! file. A sample has the frames that identify the allocation, so that its leaf is the code that allocated.
 
 use std::io;
 
@@ -10,9 +10,10 @@ use rustc_hash::FxBuildHasher;
 
 use super::{in_use, protobuf::Message};
 use crate::{
+    analysis::ShownFrames,
     event::Action,
     history::time_span,
-    snapshot::{Snapshot, StackIndex, StackTable},
+    snapshot::{FrameIndex, Snapshot, StackIndex, StackTable},
 };
 
 /// Objects and bytes that were allocated, then objects and bytes in use at the end.
@@ -45,15 +46,19 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
         part.int(2, texts.insert_full(unit).0 as u64);
         out.message(SAMPLE_TYPE, &part);
     }
-    let samples = snapshot.stacks.all_stacks().zip(values(snapshot));
-    for (members, values) in samples.filter(|(_, values)| *values != [0; 4]) {
+    let shown = ShownFrames::new(snapshot);
+    let mut is_used = vec![false; snapshot.stacks.all_frames().len()];
+    let samples = (0..).map(StackIndex).zip(values(snapshot));
+    for (stack, values) in samples.filter(|(_, values)| *values != [0; 4]) {
+        let members: Vec<usize> = shown.identifying(stack).map(FrameIndex::index).collect();
+        members.iter().for_each(|frame| is_used[*frame] = true);
         part.clear();
-        part.packed(1, members.iter().map(|frame| frame.index() as u64 + 1));
+        part.packed(1, members.iter().map(|frame| *frame as u64 + 1));
         part.packed(2, values);
         out.message(SAMPLE, &part);
     }
     let mut functions = IndexSet::<(&str, &str), FxBuildHasher>::default();
-    for (index, frame) in snapshot.stacks.all_frames().enumerate() {
+    for (index, frame) in snapshot.stacks.all_frames().enumerate().filter(|(index, _)| is_used[*index]) {
         let (function, _) = functions.insert_full((&frame.name, &frame.filename));
         let mut line = Message::default();
         line.int(1, function as u64 + 1);

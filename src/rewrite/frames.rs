@@ -5,7 +5,7 @@ use std::{io, ops::Range};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    analysis::{is_shown, mark},
+    analysis::{disguised, is_shown},
     event::DeviceId,
     snapshot::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
@@ -271,23 +271,15 @@ fn number(names: &mut FxHashMap<Text, Text>, name: &Text, kind: &str) -> Text {
 
 impl Names {
     fn hide(&mut self, frame: &mut Frame, shapes: &mut Shapes) {
-        // Frames that viewers hide stay hidden, and Python stays Python: neither identifies the program.
-        let mark = mark(frame);
-        frame.name = number(&mut self.functions, &frame.name, "function");
-        if !mark.is_empty() {
-            frame.name = format!("{mark} {}", frame.name).into();
-        }
-        if &*frame.filename == "??" {
-            return Names::hide_rest(frame, shapes);
-        }
-        let is_script = frame.filename.starts_with('<') && frame.filename.ends_with('>');
-        let is_python = frame.filename.ends_with(".py");
-        frame.filename = number(&mut self.files, &frame.filename, "file");
-        if is_script {
-            frame.filename = format!("<{}>", frame.filename).into();
-        } else if is_python {
-            frame.filename = format!("{}.py", frame.filename).into();
-        }
+        // The roles of frames do not identify the program: an allocator's frame stays one, and Python stays
+        // Python.
+        let function = number(&mut self.functions, &frame.name, "function");
+        let file = match &*frame.filename {
+            unknown @ ("" | "??") => unknown.into(),
+            _ => number(&mut self.files, &frame.filename, "file"),
+        };
+        let (name, filename) = disguised(frame, &function, &file);
+        (frame.name, frame.filename) = (name.into(), filename.into());
         Names::hide_rest(frame, shapes);
     }
 

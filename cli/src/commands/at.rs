@@ -8,7 +8,7 @@ use std::{
 };
 
 use memreel::{
-    analysis::{By, DeviceHistory, Gap, SegmentLayout, Totals},
+    analysis::{By, DeviceHistory, Gap, SegmentLayout, ShownFrames, Totals},
     history::Life,
 };
 use serde_json::{Value, json};
@@ -110,7 +110,9 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     )?;
     if let Some(entry) = moment.entry().and_then(|entry| history.entries().get(entry)) {
         let action = entry.action.map_or("unknown event", |action| action.name());
-        let by = history.snapshot().frames(entry.stack).next().map(|frame| format!(" by {}", call(frame)));
+        let shown = ShownFrames::new(history.snapshot());
+        let frame = entry.stack.and_then(|stack| shown.innermost(stack));
+        let by = frame.map(|frame| format!(" by {}", call(frame)));
         writeln!(out, "the event: {action} of {}{}", Bytes(entry.size), by.unwrap_or_default())?;
     }
     print_warnings(history, out)?;

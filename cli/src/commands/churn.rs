@@ -16,6 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::{Input, Listing},
+    rest::rest,
     sites::{Sites, print_rows},
     text::count,
     warnings::print_warnings,
@@ -45,7 +46,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
             let listed = sites.first_with_frames(&found, options.listing.n);
-            asked.print_json(&json!({"cycles": n_cycles, "sites": listed}), out)?;
+            let rest = rest(&found, options.listing.n, |site| site.bytes);
+            asked.print_json(&json!({"cycles": n_cycles, "sites": listed, "rest": rest}), out)?;
             return Ok(Exit::Fine);
         }
         if found.is_empty() {

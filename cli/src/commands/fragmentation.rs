@@ -14,6 +14,7 @@ use crate::{
     failure::Failure,
     moment::{self, At},
     options::Input,
+    rest::rest,
     sites::Sites,
     table::Table,
     text::{count, percent},
@@ -146,5 +147,6 @@ fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value 
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
         "pinned": found.pinned.iter().take(options.n).map(pinned).collect::<Vec<_>>(),
+        "rest": rest(&found.pinned, options.n, |pinned| pinned.free_bytes),
     })
 }

@@ -17,6 +17,7 @@ use crate::{
     failure::Failure,
     moment::words,
     options::{Input, Listing},
+    rest::rest,
     sites::{Sites, print_rows},
     text::{clean, count, percent},
     warnings::print_warnings,
@@ -148,9 +149,13 @@ fn print_older(
     let (bytes, n) = if is_known { (0, 0) } else { sum(&history.from_before()) };
     if options.input.json {
         let (all_bytes, all) = sum(&groups);
-        let groups = sites.first_with_frames(&groups, options.listing.n);
         let answer = json!({
-            "bytes": all_bytes, "blocks": all, "perhaps_bytes": bytes, "perhaps_blocks": n, "groups": groups
+            "bytes": all_bytes,
+            "blocks": all,
+            "perhaps_bytes": bytes,
+            "perhaps_blocks": n,
+            "groups": sites.first_with_frames(&groups, options.listing.n),
+            "rest": rest(&groups, options.listing.n, |group| group.bytes),
         });
         return asked.print_json(&answer, out);
     }
@@ -176,8 +181,9 @@ fn print_groups(
 ) -> io::Result<()> {
     let (bytes, n) = sum(groups);
     if options.input.json {
+        let rest = rest(groups, options.listing.n, |group| group.bytes);
         let groups = sites.first_with_frames(groups, options.listing.n);
-        return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups}), out);
+        return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups, "rest": rest}), out);
     }
     writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
     print_warnings(&asked.history, out)?;
@@ -196,7 +202,8 @@ fn print_sites(
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
         let listed = sites.first_with_frames(&found, options.listing.n);
-        let answer = json!({"allocated_bytes": held, "n_growing": n_growing, "sites": listed});
+        let rest = rest(&found, options.listing.n, |site| site.bytes);
+        let answer = json!({"allocated_bytes": held, "n_growing": n_growing, "sites": listed, "rest": rest});
         return asked.print_json(&answer, out);
     }
     writeln!(

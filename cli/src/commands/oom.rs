@@ -23,6 +23,7 @@ use crate::{
     json::print_line,
     moment,
     options::{Input, Listing},
+    rest::rest,
     sites::Sites,
     text::count,
     warnings::print_warnings,
@@ -310,6 +311,7 @@ fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, si
         },
         "live": sites.first_with_frames(&held, options.listing.n),
         "pending": sites.first_with_frames(&pending, options.listing.n),
+        "rest": rest(&held, options.listing.n, |group| group.bytes),
         "is_exact": history.trust().is_exact(),
     })
 }

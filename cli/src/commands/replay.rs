@@ -10,9 +10,8 @@ use std::{
 use clap::ArgAction;
 use memreel::{
     DeviceId, Error, Snapshot,
-    analysis::DeviceHistory,
+    analysis::{DeviceHistory, MarkedFrame, ShownFrames},
     pickle,
-    snapshot::Frame,
     whatif::{Answer, FailedRequest, PeakSpread, Requests, Sweep, grid, replayed},
 };
 use serde_json::{Value, json};
@@ -177,7 +176,7 @@ impl Answered<'_> {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
         let first_oom = outcome.first_oom.map(|oom| {
-            let stack: Vec<&Frame> = self.frames(requests, oom).collect();
+            let stack: Vec<MarkedFrame<'_>> = self.stack(requests, oom);
             json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
         });
         json!({
@@ -263,13 +262,16 @@ impl Answered<'_> {
     fn failure(&self, requests: &Requests, oom: FailedRequest, out: &mut impl Write) -> io::Result<()> {
         let FailedRequest { request, entry, size_bytes, .. } = oom;
         writeln!(out, "\nout of memory at request {request} (entry {entry}), {size_bytes} bytes:")?;
-        self.frames(requests, oom)
-            .try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
+        let stack = self.stack(requests, oom);
+        let mut shown = stack.iter().filter(|frame| frame.is_shown).map(|marked| marked.frame);
+        shown.try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
     }
 
-    fn frames(&self, requests: &Requests, oom: FailedRequest) -> impl Iterator<Item = &Frame> {
+    /// Returns all frames of a failed request.
+    fn stack(&self, requests: &Requests, oom: FailedRequest) -> Vec<MarkedFrame<'_>> {
         let entry = &self.snapshot.trace(requests.device())[oom.entry];
-        entry.stack.into_iter().flat_map(|stack| self.snapshot.stacks.frames(stack))
+        let shown = ShownFrames::new(self.snapshot);
+        entry.stack.map(|stack| shown.marked(stack).collect()).unwrap_or_default()
     }
 }
 

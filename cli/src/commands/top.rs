@@ -19,6 +19,7 @@ use crate::{
     failure::Failure,
     moment::{self, At},
     options::{Input, Listing},
+    rest::rest,
     sites::{Sites, call, print_rows},
     text::{count, percent},
     warnings::print_warnings,
@@ -28,9 +29,10 @@ use crate::{
 #[command(after_help = "\
 The peak is the first moment with the most bytes in use, including blocks whose free waits for a stream, as
 in the viewer's timeline. Bytes are requested bytes. By function or file, the first column is what it
-allocated itself; the other adds what its callees allocated. Of stacks with Python and C++ frames, the Python
-frames are shown. Stacks in which these have the same names, files and lines are one group. --json has all
-frames of the one with the most bytes, and the number of stacks.
+allocated itself; the other adds what its callees allocated. Of a stack the Python frames are shown, or if
+it has none, the program's compiled ones; allocators, operators, interpreters and standard libraries are not.
+Stacks in which these have the same names, files and lines are one group. --json has all frames of the one
+with the most bytes, with a mark at those that are shown, and the number of stacks.
 
 Example:
   memreel top snapshot.pickle
@@ -97,17 +99,31 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 fn object(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, sites: &Sites<'_>) -> Value {
-    let groups = history.top(totals.moment, options.by.by());
-    json!({
+    let branch = |branch: &Branch| {
+        json!({
+            "depth": branch.depth,
+            "frame": branch.frame.map(|frame| history.snapshot().stacks.frame(frame)),
+            "bytes": branch.bytes,
+            "blocks": branch.n_blocks,
+        })
+    };
+    let mut answer = json!({
         "event": totals.moment,
         "active_bytes": totals.active_bytes,
         "allocated_bytes": totals.allocated_bytes,
         "reserved_bytes": totals.reserved_bytes,
         "blocks": totals.n_blocks,
-        "groups": sites.first_with_frames(&groups, options.listing.n),
         "is_exact": history.trust().is_exact(),
         "is_whole": history.trust().is_whole(),
-    })
+    });
+    if options.tree {
+        answer["tree"] = history.tree(totals.moment, totals.active_bytes / 100).iter().map(branch).collect();
+    } else {
+        let groups = history.top(totals.moment, options.by.by());
+        answer["groups"] = json!(sites.first_with_frames(&groups, options.listing.n));
+        answer["rest"] = rest(&groups, options.listing.n, |group| group.bytes);
+    }
+    answer
 }
 
 fn head(
@@ -162,7 +178,8 @@ fn body(
         let n = rest.len();
         writeln!(out, "{} {:>11}         in {n} more", percent(bytes, all_bytes), Bytes(bytes).to_string())?;
     }
-    let has_sites = groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack));
+    let has_sites =
+        groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
     if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
         writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see what allocates")?;
     }

@@ -1,10 +1,12 @@
 //! Tests of questions about a snapshot: all of them on small histories (`questions`), sites (`sites`), scopes
-//! (`scopes`), failed requests (`oom`), limits in tests (`gate`) and curves (`timeline`).
+//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), curves (`timeline`), and the
+//! frames that answers show (`real_stacks`).
 #![forbid(unsafe_code)]
 
 mod gate;
 mod questions;
 mod oom;
+mod real_stacks;
 mod scopes;
 mod sites;
 mod timeline;

@@ -91,7 +91,7 @@ fn the_tallest_moment_names_its_holders() {
         .iter()
         .map(|group| serde_json::to_value(WithFrames::new(group, &shown)).unwrap())
         .collect();
-    let object = |n_blocks: u64, line| json!({"bytes": 2 * MIB, "blocks": n_blocks, "total_bytes": 2 * MIB, "stacks": 1, "stack": frames(line)});
+    let object = |n_blocks: u64, line| json!({"bytes": 2 * MIB, "blocks": n_blocks, "total_bytes": 2 * MIB, "stacks": 1, "stack": [{"name": "f", "filename": "x.py", "line": line, "is_shown": true}]});
     assert_eq!(written, [object(2, 1), object(1, 2)]);
     let written = serde_json::to_value(peak).unwrap();
     assert_eq!((&written["event"], &written["active_bytes"]), (&json!(3), &json!(4 * MIB)));

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use memreel::{
     Action, BlockState, DeviceId, Snapshot,
+    analysis::ShownFrames,
     export::{Format, convert},
+    snapshot::{StackIndex, StackTable},
 };
 use serde_json::Value;
 
@@ -131,7 +133,8 @@ fn folded_lines_add_up_to_what_is_in_use() {
     let snapshot = &samples()[2];
     let block = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
     let mut block = block.filter(|block| block.state == Some(BlockState::ActiveAllocated));
-    let frame = block.find_map(|block| snapshot.frames(block.stack).next()).unwrap();
+    let shown = ShownFrames::new(snapshot);
+    let frame = block.find_map(|block| shown.innermost(block.stack?)).unwrap();
     let innermost = format!(":{}:{} ", frame.line, frame.name);
     assert!(text(snapshot, Format::Folded).contains(&innermost), "the innermost frame is the last");
 }
@@ -307,9 +310,12 @@ fn pprof_read_again_has_every_stack_with_its_bytes() {
                 (int(message, 1), (name, file, int(line, 2)))
             })
             .collect();
+        let shown = ShownFrames::new(&snapshot);
         let mut expected: BTreeMap<Vec<(&str, &str, u64)>, [u64; 4]> = BTreeMap::new();
-        let mut add = |stack, first: usize, bytes| {
-            let frames = snapshot.frames(stack).map(|frame| (&*frame.name, &*frame.filename, frame.line));
+        let mut add = |stack: Option<StackIndex>, first: usize, bytes| {
+            let members = shown.identifying(stack.unwrap_or(StackTable::EMPTY));
+            let frames = members.map(|frame| snapshot.stacks.frame(frame));
+            let frames = frames.map(|frame| (&*frame.name, &*frame.filename, frame.line));
             let values = expected.entry(frames.collect()).or_default();
             values[first] += 1;
             values[first + 1] += bytes;
@@ -324,13 +330,13 @@ fn pprof_read_again_has_every_stack_with_its_bytes() {
                 add(block.stack, 2, block.requested_size);
             }
         }
-        let read: BTreeMap<Vec<(&str, &str, u64)>, [u64; 4]> = of(2)
-            .map(|sample| {
-                let parts = fields(sample);
-                let part = |field| packed(parts.iter().find(|(f, ..)| *f == field).unwrap().2);
-                (part(1).iter().map(|id| locations[id]).collect(), part(2).try_into().unwrap())
-            })
-            .collect();
+        let mut read: BTreeMap<Vec<(&str, &str, u64)>, [u64; 4]> = BTreeMap::new();
+        for sample in of(2) {
+            let parts = fields(sample);
+            let part = |field| packed(parts.iter().find(|(f, ..)| *f == field).unwrap().2);
+            let sum = read.entry(part(1).iter().map(|id| locations[id]).collect()).or_default();
+            sum.iter_mut().zip(part(2)).for_each(|(sum, value)| *sum += value);
+        }
         assert_eq!(read, expected);
     }
 }

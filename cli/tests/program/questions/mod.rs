@@ -2,4 +2,5 @@
 
 mod answers;
 mod golden;
+mod lists;
 mod told_apart;
