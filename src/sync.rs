@@ -15,7 +15,7 @@ use loom::thread::LocalKey;
 pub(crate) use std::{
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
     },
     thread_local,
 };
@@ -23,7 +23,7 @@ pub(crate) use std::{
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence},
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// Declares a thread-local of loom, whose threads share one thread of the system. Its macro does not know

@@ -20,9 +20,9 @@ use loom::{
     thread::{self, JoinHandle},
 };
 use memreel::{
-    Action, Address, CachingAllocator, DeviceId, PoolId, Snapshot, StreamId,
+    Action, Address, CachingAllocator, DeviceId, PoolId, PoolKind, Snapshot, StreamId,
     device::{Device, Simulated},
-    integrate::{Event, Inventory, StackId, Track},
+    integrate::{Event, Inventory, InventorySegment, StackId, Track},
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
 };
@@ -245,8 +245,11 @@ fn note(track: &Track, n: u64) {
 
 /// Which events a snapshot has; each is whole.
 fn noted(recorder: &Recorder) -> Vec<u64> {
-    let ledger = recorder.ledger(DEVICE);
-    let seen = collect(recorder, &[&ledger as &dyn Inventory], Dialect::default());
+    noted_with(recorder, &recorder.ledger(DEVICE))
+}
+
+fn noted_with(recorder: &Recorder, inventory: &dyn Inventory) -> Vec<u64> {
+    let seen = collect(recorder, &[inventory], Dialect::default());
     let allocs = seen.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
     allocs
         .map(|entry| {
@@ -324,6 +327,29 @@ fn a_free_stays_in_order_beside_another_lock() {
 }
 
 /// Every fifth event drops the oldest chunk while another thread reads.
+/// An allocator with a segment. Without segments and events a snapshot cuts the tape a second time, for its own
+/// event, which makes a million interleavings of the longest model.
+struct OneSegment;
+
+impl Inventory for OneSegment {
+    fn device(&self) -> DeviceId {
+        DEVICE
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        look(&[InventorySegment {
+            address: Address(1 << 40),
+            size_bytes: 2 * MIB,
+            stream: StreamId::DEFAULT,
+            kind: PoolKind::Large,
+            pool: PoolId::DEFAULT,
+            is_expandable: false,
+            stack: StackId::NONE,
+            blocks: Vec::new(),
+        }]);
+    }
+}
+
 #[test]
 fn what_falls_out_while_it_is_read_is_counted() {
     explore("falling out", || {
@@ -332,7 +358,7 @@ fn what_falls_out_while_it_is_read_is_counted() {
         let track = recorder.track(DEVICE);
         let theirs = track.clone();
         let thread = spawn(move || (1..=13).for_each(|n| note(&theirs, n)));
-        let seen = noted(&recorder);
+        let seen = noted_with(&recorder, &OneSegment);
         assert!(seen.len() <= 4 && seen.windows(2).all(|two| two[1] == two[0] + 1), "{seen:?}");
         thread.join().unwrap();
         let kept = recorder.n_events(DEVICE) as u64;

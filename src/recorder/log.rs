@@ -60,6 +60,11 @@ pub(crate) struct Count {
 }
 
 impl Cut {
+    /// Returns whether no event was complete at the time of the cut.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.iter().all(|(len, _)| *len == 0)
+    }
+
     /// Returns the newest events that the capacity holds, oldest first.
     ///
     /// Chunks that one thread filled one after the other are already in order and are not copied.

@@ -1,7 +1,10 @@
 //! What the clones of a recorder and its tracks share, and the order of its locks.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use super::{
     clock::Clock,
@@ -15,7 +18,7 @@ use super::{
 use crate::{
     event::DeviceId,
     stack::StackInterner,
-    sync::{AtomicBool, AtomicU64, Mutex},
+    sync::{AtomicU64, Mutex},
 };
 
 /// What the clones of a recorder and its tracks share.
@@ -41,7 +44,8 @@ pub(super) struct Shared {
     /// Filters; read only if the mode says that there are any.
     pub(super) min_size_bytes: AtomicU64,
     pub(super) sample_bytes: AtomicU64,
-    /// Whether there were filters at any time since the events were last erased.
+    /// Whether there were filters at any time since the events were last erased. It is set under the lock of
+    /// `history` and the protocol of tapes does not depend on it, so it is an atomic of std under loom too.
     pub(super) was_filtered: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<History>,

@@ -38,7 +38,7 @@ struct Take {
     device: usize,
     segments: Vec<InventorySegment>,
     log: Log,
-    /// Without segments: the events with that of this snapshot.
+    /// Without segments and events: the event of this snapshot.
     with_snapshot: Option<Cut>,
 }
 
@@ -96,7 +96,9 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
     let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
     let mut with_snapshot = None;
     inventory.inspect(&mut |segments| {
-        seen = Some((segments.to_vec(), track.cut()));
+        let cut = track.cut();
+        let is_empty = segments.is_empty() && cut.is_empty();
+        seen = Some((segments.to_vec(), cut));
         track.record(Event {
             action: Action::Snapshot,
             address: Address(0),
@@ -105,7 +107,7 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
             pool: PoolId::DEFAULT,
             stack: StackId::NONE,
         });
-        with_snapshot = segments.is_empty().then(|| track.cut());
+        with_snapshot = is_empty.then(|| track.cut());
     });
     let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
     // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
