@@ -1,4 +1,4 @@
-//! The text of a site in a list: its innermost call and its callers, and what tells it apart from the other sites.
+//! The text of a site in a list: its innermost call, its callers, and the first difference from similar sites.
 //!
 //! A row shows a few calls, with short names and without folders. Two sites that differ only in a call further
 //! out, in a folder or in the type of a template would have equal rows. Such rows also show the first call in
@@ -130,7 +130,7 @@ impl<'a> SiteText<'a> {
     }
 }
 
-/// Adds to sites of one list what tells them apart.
+/// Adds to the sites of a list the first call in which similar ones differ.
 pub(crate) fn tell_apart(sites: &mut [SiteText<'_>]) {
     let mut open = vec![(0..sites.len()).collect::<Vec<usize>>()];
     while let Some(group) = open.pop() {

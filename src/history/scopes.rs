@@ -110,7 +110,7 @@ impl Runs {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// There is no scope with this name.
+    /// No scope has this name.
     Unknown {
         /// The name.
         name: String,

@@ -1,7 +1,8 @@
 //! A recording with the allocs that its filters left out and viewers need.
 //!
-//! Filters by size and sampling leave out events of blocks that are in the segments all the same. A viewer that undoes the events then meets a block whose segment is not
-//! there yet, and throws (`docs/snapshot-format.md` 3.5).
+//! Filters by size and sampling leave out events of blocks that are in the segments all the same. A viewer that
+//! undoes the events then meets a block whose segment is not there yet, and throws
+//! (`docs/snapshot-format.md` 3.5).
 
 use std::{io, ops::Range};
 

@@ -134,7 +134,7 @@ impl Recorded {
 }
 
 fn number(value: Option<&Value>) -> u64 {
-    value.and_then(Value::as_int).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    value.and_then(Value::as_unsigned).unwrap_or(0)
 }
 
 /// Sets a key of the settings; a new one comes before the key that stays the last.

@@ -1,4 +1,6 @@
 //! `rewrite::Slim`: a window's state equals the full history's at the same events, as a naive replay has it.
+//!
+//! A little over 400 lines: every case compares with the same naive replay.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
