@@ -202,7 +202,8 @@ impl Trust {
         if self.n_fixed > 0 {
             let n = self.n_fixed;
             all.push(format!(
-                "`memreel fix` added or dropped events ({n}), at places that fit: figures are estimates"
+                "`memreel fix`, or the recorder for its options (skip_actions, min_size, sample_every), added or \
+                 dropped events ({n}), at places that fit: figures are estimates"
             ));
         }
         if self.lacks_block_events {

@@ -82,8 +82,8 @@ impl Recorder {
         self.reset_annotations(capacity, erase);
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
         self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
-        let was_filtered = !erase && self.was_filtered() || history.filters();
-        self.shared.was_filtered.store(was_filtered, Ordering::Relaxed);
+        let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
+        self.shared.has_gaps.store(has_gaps, Ordering::Relaxed);
         self.shared.mode.store(mode);
         *current = history.clone();
     }
@@ -181,9 +181,9 @@ impl Recorder {
         StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 
-    /// Returns whether filters may have left out allocations since the events were last erased.
-    pub(crate) fn was_filtered(&self) -> bool {
-        self.shared.was_filtered.load(Ordering::Relaxed)
+    /// Returns whether options may have left out events that viewers need since the events were last erased.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.shared.has_gaps.load(Ordering::Relaxed)
     }
 
     /// Returns what the recorder has of a stack: the words of the frame source, and the return addresses.

@@ -150,8 +150,9 @@ impl History {
 
     /// Sets the actions whose events are not recorded. Default: none.
     ///
-    /// Without `segment_alloc`, `segment_free` or `free_completed` the viewer cannot show the
-    /// state history (docs/snapshot-format.md 3.5).
+    /// Without the events of segments, `alloc` or `free_completed` viewers cannot show the state history
+    /// (docs/snapshot-format.md 3.5). The snapshot that a `Reel` takes therefore has them without frames, where
+    /// they fit; the ring has space for others.
     ///
     /// ```
     /// use memreel::{Action, recorder::History};
@@ -197,6 +198,15 @@ impl History {
     /// Returns whether [`History::min_size`] or [`History::sample_every`] is set.
     pub(super) fn filters(&self) -> bool {
         self.min_size_bytes > 0 || self.sample_bytes > 0
+    }
+
+    /// Returns whether events are left out that viewers need (docs/snapshot-format.md 3.5).
+    pub(super) fn leaves_gaps(&self) -> bool {
+        let is_needed = |action: &Action| {
+            use Action::{Alloc, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+            matches!(action, Alloc | FreeCompleted | SegmentAlloc | SegmentFree | SegmentMap | SegmentUnmap)
+        };
+        self.filters() || self.skip_actions.iter().any(is_needed)
     }
 
     /// Returns how many events are kept for each device.

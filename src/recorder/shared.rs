@@ -44,9 +44,9 @@ pub(super) struct Shared {
     /// Filters; read only if the mode says that there are any.
     pub(super) min_size_bytes: AtomicU64,
     pub(super) sample_bytes: AtomicU64,
-    /// Whether there were filters at any time since the events were last erased. It is set under the lock of
+    /// Whether options left out events that viewers need at any time since the events were last erased. It is set under the lock of
     /// `history` and the protocol of tapes does not depend on it, so it is an atomic of std under loom too.
-    pub(super) was_filtered: AtomicBool,
+    pub(super) has_gaps: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<History>,
     /// The tapes, not the tracks: a track keeps this struct alive, so a list of tracks would be a cycle.
@@ -65,7 +65,7 @@ impl Shared {
             mode: AtomicMode::default(),
             min_size_bytes: AtomicU64::new(0),
             sample_bytes: AtomicU64::new(0),
-            was_filtered: AtomicBool::new(false),
+            has_gaps: AtomicBool::new(false),
             clock: Clock::start(),
             history: Mutex::new(History::off()),
             tapes: Mutex::default(),

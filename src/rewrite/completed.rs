@@ -1,8 +1,8 @@
-//! A recording with the allocs that its filters left out and viewers need.
+//! A recording with the events that its options left out and viewers need.
 //!
-//! Filters by size and sampling leave out events of blocks that are in the segments all the same. A viewer that
-//! undoes the events then meets a block whose segment is not there yet, and throws
-//! (`docs/snapshot-format.md` 3.5).
+//! Filters by size and sampling leave out events of blocks that are in the segments all the same, and
+//! `skip_actions` leaves out what created or ended them. A viewer that undoes the events then meets a block whose
+//! segment is not there yet, and throws (`docs/snapshot-format.md` 3.5).
 
 use std::{io, ops::Range};
 
@@ -14,9 +14,10 @@ use crate::{
 
 /// What a recorder collected, in a form that viewers can show.
 ///
-/// If filters were on while it was recorded, it has an alloc without frames for each block in use that has no
-/// events: behind the last event that had its memory. Such a recording is in memory, with 48 bytes for
-/// each event; the events of any other stay where they are.
+/// If options left out events while it was recorded, it has them without frames at places that fit, as
+/// [`fix`](super::fix) adds them: an alloc of a block that is in use and has no events is behind the last event that
+/// had its memory. Such a recording is in memory, with 48 bytes for each event; the events of any other stay
+/// where they are.
 ///
 /// ```
 /// use memreel::{Reel, pickle, recorder::History, rewrite::Completed, snapshot};
@@ -39,10 +40,10 @@ enum Form {
 }
 
 impl Completed {
-    /// Adds the allocs that filters left out.
+    /// Adds the events that options left out.
     #[must_use]
     pub fn new(recorded: TapeSnapshot) -> Completed {
-        Completed(match recorded.is_filtered() {
+        Completed(match recorded.has_gaps() {
             false => Form::Tapes(Box::new(recorded)),
             true => Form::InMemory(Box::new(fix::fix(recorded.into_snapshot()).snapshot)),
         })

@@ -3,7 +3,7 @@
 //! All functions work on the model and keep everything else: the order of keys, unknown keys, shared
 //! stacks. [`fix`] repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the
 //! state right. [`merge`] and [`split`] join and divide by device. [`Completed`] adds to a recording what its
-//! filters left out and viewers need.
+//! options left out and viewers need.
 
 #![forbid(unsafe_code)]
 

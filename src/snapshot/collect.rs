@@ -85,8 +85,8 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     for take in takes {
         logs[take.device].push(take.log);
     }
-    let is_filtered = recorder.was_filtered();
-    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, is_filtered)
+    let has_gaps = recorder.has_gaps();
+    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, has_gaps)
 }
 
 /// `None` for a device that has no trace in a snapshot.

@@ -32,7 +32,7 @@ pub struct TapeSnapshot {
     shapes: EntryShapes,
     /// Of all logs.
     tally: Tally,
-    is_filtered: bool,
+    has_gaps: bool,
 }
 
 impl TapeSnapshot {
@@ -43,17 +43,18 @@ impl TapeSnapshot {
         stacks: Named,
         shapes: EntryShapes,
         tally: Tally,
-        is_filtered: bool,
+        has_gaps: bool,
     ) -> TapeSnapshot {
-        TapeSnapshot { head, logs, key, stacks, shapes, tally, is_filtered }
+        TapeSnapshot { head, logs, key, stacks, shapes, tally, has_gaps }
     }
 
-    /// Returns whether [`History::min_size`](crate::recorder::History::min_size) or
-    /// [`History::sample_every`](crate::recorder::History::sample_every) was set while events of this snapshot
-    /// were recorded.
+    /// Returns whether options left out events that viewers need while this snapshot was recorded:
+    /// [`History::min_size`](crate::recorder::History::min_size),
+    /// [`History::sample_every`](crate::recorder::History::sample_every), or some of
+    /// [`History::skip_actions`](crate::recorder::History::skip_actions).
     #[must_use]
-    pub fn is_filtered(&self) -> bool {
-        self.is_filtered
+    pub fn has_gaps(&self) -> bool {
+        self.has_gaps
     }
 
     /// The snapshot with all its events.

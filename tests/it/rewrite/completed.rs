@@ -55,6 +55,26 @@ fn filtered_recordings_have_the_allocs_that_viewers_need() {
     assert!(n_added > 0);
 }
 
+/// Each action alone, both frees, and all actions of segments.
+#[test]
+fn recordings_without_some_actions_have_the_events_that_viewers_need() {
+    let mut skipped: Vec<Vec<Action>> = Action::ALL.iter().map(|action| vec![*action]).collect();
+    skipped.push(vec![Action::FreeRequested, Action::FreeCompleted]);
+    skipped.push(vec![Action::Alloc, Action::FreeRequested, Action::FreeCompleted]);
+    skipped.push(vec![Action::SegmentAlloc, Action::SegmentFree, Action::SegmentMap, Action::SegmentUnmap]);
+    skipped.push(Action::ALL.to_vec());
+    for (skipped, seed) in skipped.iter().flat_map(|skipped| (0..12).map(move |seed| (skipped, seed))) {
+        let history = History::all().context(Context::Alloc).skip_actions(skipped.iter().copied());
+        let history = if seed % 2 == 0 { history } else { history.max_entries(60) };
+        let snapshot = recorded_as(seed, 250, history);
+        assert_eq!(errors(&snapshot), [""; 0], "{skipped:?}, seed {seed}");
+        let changes = fix(snapshot.clone()).changes;
+        // Viewers do not need it.
+        let is_left_out = skipped[..] == [Action::FreeRequested];
+        assert!(changes.is_empty() || is_left_out, "{skipped:?}, seed {seed}: {changes:?}");
+    }
+}
+
 #[test]
 fn the_added_allocs_are_behind_the_recorded_events_of_their_memory() {
     let reel =
