@@ -67,10 +67,12 @@ fn recordings_without_some_actions_have_the_events_that_viewers_need() {
         let history = History::all().context(Context::Alloc).skip_actions(skipped.iter().copied());
         let history = if seed % 2 == 0 { history } else { history.max_entries(60) };
         let snapshot = recorded_as(seed, 250, history);
-        assert_eq!(errors(&snapshot), [""; 0], "{skipped:?}, seed {seed}");
-        let changes = fix(snapshot.clone()).changes;
-        // Viewers do not need it.
+        // Viewers do not need it; the state of a block that waits for a stream differs then.
         let is_left_out = skipped[..] == [Action::FreeRequested];
+        let mut errors = errors(&snapshot);
+        errors.retain(|error| !is_left_out || !error.starts_with("E23 "));
+        assert_eq!(errors, [""; 0], "{skipped:?}, seed {seed}");
+        let changes = fix(snapshot).changes;
         assert!(changes.is_empty() || is_left_out, "{skipped:?}, seed {seed}: {changes:?}");
     }
 }
