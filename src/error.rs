@@ -37,6 +37,8 @@ enum Kind {
     InvalidSize { bytes: u64, absurd: bool, reason: &'static str },
     #[error("{option}: {given:?} is not known; use {allowed}")]
     InvalidOption { option: &'static str, given: String, allowed: String },
+    #[error("{origin}: {why}")]
+    InvalidSettings { origin: &'static str, why: String },
     #[error("{0}")]
     InvalidView(String),
     #[error("{0}")]
@@ -205,6 +207,13 @@ impl Error {
         Error(Box::new(Kind::InvalidOption { option, given: given.into(), allowed: allowed.into() }))
     }
 
+    /// Creates the error of a text of settings; `origin` names where it comes from.
+    /// [`Error::is_invalid_option`] is then true.
+    #[cold]
+    pub(crate) fn invalid_settings(origin: &'static str, why: String) -> Error {
+        Error(Box::new(Kind::InvalidSettings { origin, why }))
+    }
+
     #[cold]
     pub(crate) fn invalid_view(what: impl Into<String>) -> Error {
         Error(Box::new(Kind::InvalidView(what.into())))
@@ -267,7 +276,7 @@ impl Error {
     /// Returns whether an option or its value is unknown.
     #[must_use]
     pub fn is_invalid_option(&self) -> bool {
-        matches!(*self.0, Kind::InvalidOption { .. })
+        matches!(*self.0, Kind::InvalidOption { .. } | Kind::InvalidSettings { .. })
     }
 
     /// Returns whether a view or an index would be outside its buffer.

@@ -22,8 +22,9 @@ impl FromStr for Settings {
 }
 
 impl Settings {
-    /// Reads the first of `MEMREEL_ALLOC_CONF`, `PYTORCH_CUDA_ALLOC_CONF` and
-    /// `PYTORCH_ALLOC_CONF` that is set; the others are ignored entirely.
+    /// Reads `MEMREEL_ALLOC_CONF` or, if it is not set, PyTorch's `PYTORCH_ALLOC_CONF`, whose deprecated
+    /// name `PYTORCH_CUDA_ALLOC_CONF` wins if both are set. Only one variable is read; the others are
+    /// ignored entirely.
     ///
     /// # Errors
     /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
@@ -78,6 +79,18 @@ fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings
     }
     Ok(settings)
 }
+
+/// The settings that a reader of an error message may have meant; those without effect are not among them.
+const KNOWN: [&str; 8] = [
+    "expandable_segments",
+    "max_split_size_mb",
+    "max_non_split_rounding_mb",
+    "large_segment_size_mb",
+    "roundup_power2_divisions",
+    "garbage_collection_threshold",
+    "per_process_memory_fraction",
+    "release_lock_on_cudamalloc",
+];
 
 /// A word or a separator, with its byte position in the text.
 #[derive(Clone, Copy, Debug)]
@@ -170,14 +183,27 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The text does not go on as it must.
     #[cold]
     fn refuse(&self, found: Option<Token<'_>>, wanted: &str) -> Error {
-        let Token { at, text } = found.unwrap_or(Token { at: self.text.len(), text: "the end" });
-        Error::invalid_option(
-            self.origin,
-            self.text,
-            format!("{wanted} instead of {text:?} at character {at}"),
-        )
+        let found = found.unwrap_or(Token { at: self.text.len(), text: "the end" });
+        self.error(&format!("expected {wanted} instead of"), found, "")
+    }
+
+    /// A setting does not take this value.
+    #[cold]
+    fn wrong(&self, setting: Token<'_>, found: Token<'_>, wanted: &str) -> Error {
+        self.error(&format!("{} takes {wanted} instead of", setting.text), found, "")
+    }
+
+    #[cold]
+    fn unknown(&self, found: Token<'_>) -> Error {
+        self.error("unknown setting", found, &format!("; the settings are {}", KNOWN.join(", ")))
+    }
+
+    fn error(&self, what: &str, Token { at, text }: Token<'_>, then: &str) -> Error {
+        let why = format!("{what} {text:?} at character {at} of {:?}{then}", self.text);
+        Error::invalid_settings(self.origin, why)
     }
 
     fn apply(&self, option: &Parsed<'a>, settings: &mut Settings) -> Result<()> {
@@ -218,7 +244,7 @@ impl<'a> Reader<'a> {
             "pinned_reserve_segment_size_mb" => {
                 self.number(option, |n: u64| n > 0, "a number above 0")?;
             }
-            _ => return Err(self.refuse(Some(option.key), &known())),
+            _ => return Err(self.unknown(option.key)),
         }
         Ok(())
     }
@@ -227,7 +253,7 @@ impl<'a> Reader<'a> {
     fn value(&self, option: &Parsed<'a>, wanted: &str) -> Result<Token<'a>> {
         match option.value {
             Value::Word(word) => Ok(word),
-            Value::List(at, _) => Err(self.refuse(Some(Token { at, text: "a list" }), wanted)),
+            Value::List(at, _) => Err(self.wrong(option.key, Token { at, text: "a list" }, wanted)),
         }
     }
 
@@ -239,7 +265,7 @@ impl<'a> Reader<'a> {
     fn one_of(&self, option: &Parsed<'a>, words: &[&str]) -> Result<()> {
         let wanted = words.join(" or ");
         let word = self.value(option, &wanted)?;
-        if words.contains(&word.text) { Ok(()) } else { Err(self.refuse(Some(word), &wanted)) }
+        if words.contains(&word.text) { Ok(()) } else { Err(self.wrong(option.key, word, &wanted)) }
     }
 
     fn number<N: std::str::FromStr + Copy>(
@@ -250,7 +276,7 @@ impl<'a> Reader<'a> {
     ) -> Result<N> {
         let word = self.value(option, wanted)?;
         let number = word.text.parse().ok().filter(|number| fits(*number));
-        number.ok_or_else(|| self.refuse(Some(word), wanted))
+        number.ok_or_else(|| self.wrong(option.key, word, wanted))
     }
 
     fn fraction(&self, option: &Parsed<'a>, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64> {
@@ -274,13 +300,14 @@ impl<'a> Reader<'a> {
         for (key, value) in pairs {
             let fits = |n: &u32| *n == 0 || n.is_power_of_two();
             let divisions = value.text.parse().ok().filter(fits);
-            let divisions = divisions.ok_or_else(|| self.refuse(Some(*value), "a power of two, or 0"))?;
+            let divisions =
+                divisions.ok_or_else(|| self.wrong(option.key, *value, "a power of two, or 0"))?;
             if key.text == ">" {
                 table[last.map_or(0, |last: usize| last + 1)..].fill(divisions);
                 continue;
             }
             let mb = key.text.parse().ok().filter(|mb: &u64| mb.is_power_of_two());
-            let mb = mb.ok_or_else(|| self.refuse(Some(*key), "a power of two in MiB, or >"))?;
+            let mb = mb.ok_or_else(|| self.wrong(option.key, *key, "a power of two in MiB, or >"))?;
             let index = (mb.trailing_zeros() as usize).min(15);
             let from = if last.is_none() { 0 } else { index };
             table[from..=index].fill(divisions);
@@ -288,18 +315,4 @@ impl<'a> Reader<'a> {
         }
         Ok(table)
     }
-}
-
-fn known() -> String {
-    let keys = [
-        "expandable_segments",
-        "max_split_size_mb",
-        "max_non_split_rounding_mb",
-        "large_segment_size_mb",
-        "roundup_power2_divisions",
-        "garbage_collection_threshold",
-        "per_process_memory_fraction",
-        "release_lock_on_cudamalloc",
-    ];
-    format!("one of {}", keys.join(", "))
 }

@@ -54,7 +54,19 @@ fn a_change_resets_some_and_keeps_the_rest() {
 #[test]
 fn nonsense_is_refused_with_its_place() {
     for (text, part) in [
-        ("max_split:1", "instead of \"max_split\" at character 0"),
+        (
+            "max_split:1",
+            "unknown setting \"max_split\" at character 0 of \"max_split:1\"; the settings are expandable_segments, ",
+        ),
+        (
+            "backend:native,oops:1",
+            "settings: unknown setting \"oops\" at character 15 of \"backend:native,oops:1\"; the ",
+        ),
+        (
+            "max_split_size_mb:x",
+            "max_split_size_mb takes a number from 20 on instead of \"x\" at character 18 of ",
+        ),
+        ("max_split_size_mb", "expected : instead of \"the end\""),
         ("expandable_segments:true", "True or False instead of \"true\" at character 20"),
         ("expandable_segments", ": instead of \"the end\" at character 19"),
         ("expandable_segments:", "a value instead of \"the end\""),
