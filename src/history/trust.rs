@@ -61,6 +61,9 @@ pub struct Trust {
     pub min_size_bytes: u64,
     /// Mean sampling interval in bytes; 0 if every allocation was recorded.
     pub sample_bytes: u64,
+    /// How many captures of a stack found the table of stacks full. Their events have one frame that says
+    /// so. It limits who can be named, and not the figures.
+    pub n_stacks_refused: u64,
 }
 
 /// The confidence in an answer that depends on what was there before the history.
@@ -78,7 +81,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// `sure`, `high`, `fair` or `low`.
+    /// Returns `sure`, `high`, `fair` or `low`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,10 +108,18 @@ impl fmt::Display for Confidence {
 impl Trust {
     /// The facts about a device that the settings of a snapshot say.
     pub(crate) fn from_settings(snapshot: &Snapshot, device: DeviceId) -> Trust {
-        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed } =
+        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_stacks_refused } =
             Recorded::of_device(snapshot, device);
-        let keeps_events = Recorded::keeps_events(snapshot);
-        Trust { keeps_events, has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, ..Trust::default() }
+        Trust {
+            keeps_events: Recorded::keeps_events(snapshot),
+            has_lost,
+            n_lost,
+            min_size_bytes,
+            sample_bytes,
+            n_fixed,
+            n_stacks_refused,
+            ..Trust::default()
+        }
     }
 
     /// Whether nothing was there before the first entry.
@@ -116,7 +127,7 @@ impl Trust {
         !self.has_lost && self.n_before == 0 && self.reserved_before_bytes == 0
     }
 
-    /// Whether the history is recorded from its beginning and its figures are exact.
+    /// Returns whether the history is recorded from its beginning and its figures are exact.
     ///
     /// This decides what `memreel gate --strict`, [`assert_peak!`](crate::assert_peak) and
     /// [`assert_live!`](crate::assert_live) accept: a whole history begins with nothing held from the
@@ -132,7 +143,7 @@ impl Trust {
         self.n_entries > 0 || self.keeps_events && self.begins_empty()
     }
 
-    /// Whether the figures of every recorded moment are exact.
+    /// Returns whether the figures of every recorded moment are exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.n_contradictions == 0
@@ -163,7 +174,8 @@ impl Trust {
         }
     }
 
-    /// What a reader of the figures should know, one sentence each; none if the figures are exact.
+    /// Returns what a reader should know about the figures and the stacks, one sentence each; none if the
+    /// figures are exact and all stacks were kept.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -227,10 +239,17 @@ impl Trust {
             let n = self.sample_bytes;
             all.push(format!("allocations were sampled, one byte in {n}: figures over time are too low"));
         }
+        if self.n_stacks_refused > 0 {
+            let n = self.n_stacks_refused;
+            all.push(format!(
+                "the recorder's table of stacks was full for {n} captures: their blocks have the frame \
+                 \"stack table full\" instead of a stack"
+            ));
+        }
         all
     }
 
-    /// What is not known of the time before the history, as one sentence; `None` if it is whole or only
+    /// Returns what is not known of the time before the history, as one sentence; `None` if it is whole or only
     /// the facts of [`Trust::warnings`] limit it. `bytes` formats a number of bytes.
     #[must_use]
     pub fn unknown_before<T: fmt::Display>(&self, bytes: impl Fn(u64) -> T) -> Option<String> {

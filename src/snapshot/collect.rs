@@ -131,9 +131,17 @@ fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
     let history = recorder.history();
     let mut n_lost: BTreeMap<usize, u64> = BTreeMap::new();
     takes.iter().for_each(|take| *n_lost.entry(take.device).or_default() += take.log.n_lost);
+    let n_stacks_refused = recorder.stack_counts().n_refused;
     let facts = |(device, n_lost): (usize, u64)| {
-        let (min_size_bytes, sample_bytes) = (history.min_size_bytes(), history.sample_bytes());
-        (device.into(), Recorded { has_lost: n_lost > 0, n_lost, min_size_bytes, sample_bytes, n_fixed: 0 })
+        let recorded = Recorded {
+            has_lost: n_lost > 0,
+            n_lost,
+            min_size_bytes: history.min_size_bytes(),
+            sample_bytes: history.sample_bytes(),
+            n_fixed: 0,
+            n_stacks_refused,
+        };
+        (device.into(), recorded)
     };
     n_lost.into_iter().map(facts).collect()
 }

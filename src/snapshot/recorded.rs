@@ -1,5 +1,5 @@
-//! What the settings of a snapshot say about its recording: entries that were lost or added, and allocations
-//! without events.
+//! What the settings of a snapshot say about its recording: entries that were lost or added, allocations
+//! without events, and stacks that were not kept.
 //!
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
@@ -15,6 +15,7 @@ const MAX_ENTRIES: &str = "trace_alloc_max_entries";
 const MIN_SIZE: &str = "memreel_min_size";
 const SAMPLE: &str = "memreel_sample_bytes";
 const FIXED: &str = "memreel_fixed_events";
+const REFUSED: &str = "memreel_stacks_refused";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -31,6 +32,8 @@ pub(crate) struct Recorded {
     pub(crate) sample_bytes: u64,
     /// How many events were added or dropped to make the trace consistent.
     pub(crate) n_fixed: u64,
+    /// How many captures of a stack found the recorder's table full, on all of its devices.
+    pub(crate) n_stacks_refused: u64,
 }
 
 impl Recorded {
@@ -46,6 +49,7 @@ impl Recorded {
             min_size_bytes: number(setting(MIN_SIZE)),
             sample_bytes: number(setting(SAMPLE)),
             n_fixed: number(setting(FIXED)),
+            n_stacks_refused: number(setting(REFUSED)),
         }
     }
 
@@ -58,7 +62,7 @@ impl Recorded {
 
     /// Whether a key of the settings is one of these facts.
     pub(crate) fn is_key(key: &str) -> bool {
-        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED].contains(&key)
+        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, REFUSED].contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
@@ -118,17 +122,20 @@ impl Recorded {
             min_size_bytes: self.min_size_bytes.max(other.min_size_bytes),
             sample_bytes: self.sample_bytes.max(other.sample_bytes),
             n_fixed: self.n_fixed.saturating_add(other.n_fixed),
+            // The devices of one recorder share its table.
+            n_stacks_refused: self.n_stacks_refused.max(other.n_stacks_refused),
         }
     }
 
     /// The keys with their values.
-    fn pairs(self) -> [(&'static str, Value); 5] {
+    fn pairs(self) -> [(&'static str, Value); 6] {
         [
             (OVERFLOWED, Value::Bool(self.has_lost)),
             (LOST, Value::unsigned(self.n_lost)),
             (MIN_SIZE, Value::unsigned(self.min_size_bytes)),
             (SAMPLE, Value::unsigned(self.sample_bytes)),
             (FIXED, Value::unsigned(self.n_fixed)),
+            (REFUSED, Value::unsigned(self.n_stacks_refused)),
         ]
     }
 }

@@ -93,6 +93,37 @@ fn segment_events_that_are_missing_are_found_at_the_end() {
     assert!(found.lacks_segment_events && !found.is_exact(), "{found:?}");
 }
 
+/// Which devices' histories come with a warning about stacks.
+fn refused(snapshot: &Snapshot) -> Vec<u64> {
+    let trust = |device| trust(snapshot, device);
+    let of = |device| {
+        let n = trust(device).n_stacks_refused;
+        let told =
+            trust(device).warnings().iter().any(|text| text.contains(&format!("full for {n} captures")));
+        assert_eq!(told, n > 0, "{:?}", trust(device).warnings());
+        n
+    };
+    (0..snapshot.device_traces.len()).map(of).collect()
+}
+
+#[test]
+fn stacks_that_were_not_kept_are_reported_and_cost_no_figures() {
+    let mut full = reel_with_a_block().snapshot();
+    assert_eq!(refused(&full), [0]);
+    let mut json = serde_json::to_value(&full).unwrap();
+    json["allocator_settings"]["memreel_stacks_refused"] = json!(7);
+    full = serde_json::from_value(json).unwrap();
+    assert_eq!(refused(&full), [7]);
+    assert!(trust(&full, 0).is_whole());
+    // Of merged recordings each device keeps its own, and so do windows and splits.
+    let merged = merge(vec![Part::new(reel_with_a_block().snapshot()), Part::new(full)]).unwrap();
+    assert_eq!(refused(&merged), [0, 7]);
+    assert_eq!(refused(&Slim::new().depth(Some(1)).apply(merged.clone()).unwrap()), [0, 7]);
+    let parts: Vec<u64> =
+        split(merged).iter().map(|(device, part)| refused(part)[device.index().unwrap()]).collect();
+    assert_eq!(parts, [0, 7]);
+}
+
 #[test]
 fn a_device_that_gave_everything_back_is_whole() {
     let reel = Reel::builder().history(History::all()).build().unwrap();
