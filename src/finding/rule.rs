@@ -22,7 +22,7 @@ macro_rules! rules {
             /// All rules in the order of their numbers.
             pub const ALL: &'static [Rule] = &[$(Rule::$name),+];
 
-            /// What the rule requires, case by case; each case begins with its severity and the rule's number.
+            /// Returns what the rule requires, case by case; each case begins with its severity and the rule's number.
             ///
             /// ```
             /// use memreel::validate::Rule;
@@ -35,7 +35,7 @@ macro_rules! rules {
                 }
             }
 
-            /// How bad a breach can be, the worst first.
+            /// Returns how bad a breach can be, the worst first.
             #[must_use]
             pub fn severities(self) -> &'static [Severity] {
                 match self {

@@ -20,19 +20,19 @@ impl Moment {
     /// Not within the history.
     pub const NEVER: Moment = Moment(u32::MAX);
 
-    /// The moment right after an entry.
+    /// Returns the moment right after an entry.
     #[must_use]
     pub fn after(entry: usize) -> Moment {
         Moment(u32::try_from(entry + 1).unwrap_or(u32::MAX - 1))
     }
 
-    /// The number of entries that have happened.
+    /// Returns the number of entries that have happened.
     #[must_use]
     pub fn n_entries(self) -> usize {
         self.0 as usize
     }
 
-    /// The entry that has just happened; `None` before the first.
+    /// Returns the entry that has just happened; `None` before the first.
     #[must_use]
     pub fn entry(self) -> Option<usize> {
         self.n_entries().checked_sub(1)
@@ -85,19 +85,19 @@ impl Life {
         }
     }
 
-    /// Whether the block is in use, its free requested or not.
+    /// Returns whether the block is in use, its free requested or not.
     #[must_use]
     pub fn is_active_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.until
     }
 
-    /// Whether the program holds the block.
+    /// Returns whether the program holds the block.
     #[must_use]
     pub fn is_allocated_at(&self, moment: Moment) -> bool {
         self.is_active_at(moment) && moment < self.requested
     }
 
-    /// Whether it was in use before the history.
+    /// Returns whether it was in use before the history.
     #[must_use]
     pub fn is_from_before(&self) -> bool {
         self.from == Moment::START

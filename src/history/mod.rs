@@ -1,26 +1,26 @@
 //! What the trace and the segments of one device mean: lives of blocks, ranges, scopes, and how far to trust them.
 //!
-//! Everything that reads traces asks here, and keeps only its own policy:
-//!
-//! | question | answer |
-//! | --- | --- |
-//! | what does this entry do to the block at its address? | `Forward`, with a `Contradiction` where it cannot |
-//! | what was there before this entry? | `backward`, with an `Obstacle` where it cannot be undone |
-//! | which blocks are in use at the end, and where? | `FinalState`, `active_blocks` |
-//! | which range is an address in? | `Ranges` |
-//! | which blocks are in use at one point of a walk? | `Live` |
-//! | which scope is this entry in? | [`Scopes`], `scope_pairs` |
-//! | does a free have the stack of its allocation? | `FreeStacks` |
-//! | which private pool is it of? | `pool_of_entry` |
-//! | are the entries in order? | `disorder` |
-//! | when was this entry? | `Times` |
-//! | how much was reserved at the start? | `reserved_at_start` |
-//! | how far can the figures be trusted? | [`Trust`] |
-//!
 //! Blocks have a requested size, a stack and an address in every layout: where PyTorch 2.0 wrote a
 //! `history` instead, they are read from it when the block is built, so that nothing here looks at
 //! layouts.
 #![forbid(unsafe_code)]
+
+// Everything that reads traces asks here, and keeps only its own policy:
+//
+// | question | answer |
+// | --- | --- |
+// | what does this entry do to the block at its address? | `Forward`, with a `Contradiction` where it cannot |
+// | what was there before this entry? | `backward`, with an `Obstacle` where it cannot be undone |
+// | which blocks are in use at the end, and where? | `FinalState`, `active_blocks` |
+// | which range is an address in? | `Ranges` |
+// | which blocks are in use at one point of a walk? | `Live` |
+// | which scope is this entry in? | `Scopes`, `scope_pairs` |
+// | does a free have the stack of its allocation? | `FreeStacks` |
+// | which private pool is it of? | `pool_of_entry` |
+// | are the entries in order? | `disorder` |
+// | when was this entry? | `Times` |
+// | how much was reserved at the start? | `reserved_at_start` |
+// | how far can the figures be trusted? | `Trust` |
 
 mod life;
 mod live;

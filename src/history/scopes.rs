@@ -179,7 +179,7 @@ impl<'a> Scopes<'a> {
         Scopes { snapshot, device, entries, has_metadata, open: open_paths(snapshot, device) }
     }
 
-    /// Whether the history has no scopes.
+    /// Returns whether the history has no scopes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_metadata && self.open.is_empty()
@@ -190,7 +190,7 @@ impl<'a> Scopes<'a> {
         !self.has_metadata && !self.open.is_empty()
     }
 
-    /// The paths of scopes, each once, in the order in which they first occur.
+    /// Returns the paths of scopes, each once, in the order in which they first occur.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let annotated = self.open.iter().map(|(_, path)| path.as_str());
@@ -199,7 +199,7 @@ impl<'a> Scopes<'a> {
         annotated.chain(recorded).filter(|path| !path.is_empty() && seen.insert(*path)).collect()
     }
 
-    /// The path of the scope that a block was allocated in: empty outside any scope, `None` for a block
+    /// Returns the path of the scope that a block was allocated in: empty outside any scope, `None` for a block
     /// from before the history.
     #[must_use]
     pub fn of_life(&self, life: &Life) -> Option<&str> {

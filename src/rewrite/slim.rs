@@ -42,20 +42,20 @@ impl Slim {
         Slim::default()
     }
 
-    /// The piece of the history to keep; its end becomes the end of the file. Default: all of it.
+    /// Sets the piece of the history to keep; its end becomes the end of the file. Default: all of it.
     pub fn window(mut self, window: impl Into<Option<Window>>) -> Self {
         self.window = window.into();
         self
     }
 
-    /// The least requested bytes of a block that is kept; smaller blocks are left out with their events.
+    /// Sets the least requested bytes of a block that is kept; smaller blocks are left out with their events.
     /// Default: 0.
     pub fn min_bytes(mut self, min_bytes: u64) -> Self {
         self.min_bytes = min_bytes;
         self
     }
 
-    /// The most frames to keep of each stack, from the innermost on; frames that viewers hide do not
+    /// Sets the most frames to keep of each stack, from the innermost on; frames that viewers hide do not
     /// count. Default: all frames.
     pub fn depth(mut self, depth: impl Into<Option<usize>>) -> Self {
         self.frames.depth = depth.into();
@@ -75,7 +75,7 @@ impl Slim {
         self
     }
 
-    /// Whether to replace the names of functions, files and scopes by numbers, the same name by the same
+    /// Sets whether to replace the names of functions, files and scopes by numbers, the same name by the same
     /// number, and to leave out unknown keys with texts. Lines, sizes, times and settings stay.
     /// Default: false.
     pub fn anonymise(mut self, anonymise: bool) -> Self {

@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot from plain values, such as JSON: where the format has
+    /// Builds a snapshot from plain values, such as JSON: where the format has
     /// tuples of two numbers, lists of two numbers count.
     ///
     /// # Errors

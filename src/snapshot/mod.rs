@@ -103,20 +103,20 @@ impl Snapshot {
         }
     }
 
-    /// The `allocator_settings`, if the file has them.
+    /// Returns the `allocator_settings`, if the file has them.
     #[must_use]
     pub fn allocator_settings(&self) -> Option<&Value> {
         self.shape.value("allocator_settings")
     }
 
-    /// The text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and
+    /// Returns the text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and
     /// of an `annotate` the name of a block.
     #[must_use]
     pub fn user_metadata(&self, entry: &TraceEntry) -> &str {
         self.shapes.get(entry.shape).text("user_metadata").unwrap_or_default()
     }
 
-    /// The frames of an entry, a block or a segment, innermost first; none without a stack.
+    /// Returns the frames of an entry, a block or a segment, innermost first; none without a stack.
     ///
     /// ```
     /// # let reel = memreel::Reel::builder().history(memreel::recorder::History::all()).build()?;
@@ -136,14 +136,14 @@ impl Snapshot {
         self.stacks.frames(stack.unwrap_or(StackTable::EMPTY))
     }
 
-    /// The events of a device, oldest first; none if the file has no trace of it.
+    /// Returns the events of a device, oldest first; none if the file has no trace of it.
     #[must_use]
     pub fn trace(&self, device: DeviceId) -> &[TraceEntry] {
         let trace = device.index().and_then(|index| self.device_traces.get(index));
         trace.map_or(&[], Vec::as_slice)
     }
 
-    /// How many events all traces hold, those of pinned host memory included.
+    /// Returns how many events all traces hold, those of pinned host memory included.
     #[must_use]
     pub fn n_events(&self) -> usize {
         self.device_traces.iter().map(Vec::len).sum::<usize>() + self.host_traces.len()

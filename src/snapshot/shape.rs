@@ -37,7 +37,7 @@ impl Shape {
         Shape { slots: fields.iter().map(|(key, field)| ((*key).into(), Slot::Field(*field))).collect() }
     }
 
-    /// The keys of a segment in PyTorch's order; `frames` come last where there is a stack
+    /// Returns the keys of a segment in PyTorch's order; `frames` come last where there is a stack
     /// (`docs/snapshot-format.md` 1.2).
     #[must_use]
     pub fn segment(has_stack: bool) -> Shape {
@@ -48,25 +48,25 @@ impl Shape {
         Shape::from_fields(&fields)
     }
 
-    /// The keys of a block in PyTorch's order (`docs/snapshot-format.md` 1.3).
+    /// Returns the keys of a block in PyTorch's order (`docs/snapshot-format.md` 1.3).
     #[must_use]
     pub fn block() -> Shape {
         Shape::from_fields(&schema::fields(schema::BLOCK).collect::<Vec<_>>())
     }
 
-    /// Whether the file had this key with a value of the right type.
+    /// Returns whether the file had this key with a value of the right type.
     #[must_use]
     pub fn has(&self, field: Field) -> bool {
         self.slots.iter().any(|(_, slot)| *slot == Slot::Field(field))
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     #[must_use]
     pub fn slot(&self, key: &str) -> Option<&Slot> {
         self.slots.iter().find(|(k, _)| &**k == key).map(|(_, slot)| slot)
     }
 
-    /// The value of a key that is not a field.
+    /// Returns the value of a key that is not a field.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&Value> {
         match self.slot(key)? {
@@ -75,7 +75,7 @@ impl Shape {
         }
     }
 
-    /// The text of a key that is not a field, such as `user_metadata`.
+    /// Returns the text of a key that is not a field, such as `user_metadata`.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.value(key)?.as_text().map(|text| &**text)
@@ -95,7 +95,7 @@ impl Shape {
 pub struct ShapeId(pub(crate) u32);
 
 impl ShapeId {
-    /// As an index into arrays of [`Shapes::len`] elements.
+    /// Returns the number as an index into arrays of [`Shapes::len`] elements.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -107,7 +107,7 @@ impl ShapeId {
 pub struct Shapes(IndexSet<Shape, FxBuildHasher>);
 
 impl Shapes {
-    /// The number of a shape.
+    /// Adds a shape, unless it is known, and returns its number.
     ///
     /// # Panics
     /// Beyond 2^32 shapes, which no file in memory can hold.
@@ -116,7 +116,7 @@ impl Shapes {
         ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"))
     }
 
-    /// The shape of a number.
+    /// Returns the shape of a number.
     ///
     /// # Panics
     /// If the number is from another snapshot.
@@ -125,7 +125,7 @@ impl Shapes {
         self.0.get_index(id.0 as usize).expect("a shape's number stays within its snapshot")
     }
 
-    /// Every shape with its number.
+    /// Returns every shape with its number.
     pub fn iter(&self) -> impl Iterator<Item = (ShapeId, &Shape)> {
         self.0
             .iter()
@@ -133,13 +133,13 @@ impl Shapes {
             .map(|(index, shape)| (ShapeId(u32::try_from(index).unwrap_or(u32::MAX)), shape))
     }
 
-    /// How many there are.
+    /// Returns the number of shapes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -23,7 +23,7 @@ pub struct Frame {
 pub struct FrameIndex(pub(crate) u32);
 
 impl FrameIndex {
-    /// As an index into arrays of as many elements as [`StackTable::all_frames`] has.
+    /// Returns the number as an index into arrays of as many elements as [`StackTable::all_frames`] has.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -35,7 +35,7 @@ impl FrameIndex {
 pub struct StackIndex(pub(crate) u32);
 
 impl StackIndex {
-    /// As an index into arrays of [`StackTable::len`] elements.
+    /// Returns the number as an index into arrays of [`StackTable::len`] elements.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -63,7 +63,7 @@ impl StackTable {
     /// The stack without frames.
     pub const EMPTY: StackIndex = StackIndex(0);
 
-    /// The number of a frame.
+    /// Adds a frame, unless it is known, and returns its number.
     ///
     /// # Panics
     /// Beyond 2^32 frames, which no file in memory can hold.
@@ -72,7 +72,7 @@ impl StackTable {
         FrameIndex(u32::try_from(index).expect("fewer than 2^32 frames"))
     }
 
-    /// The number of a stack, innermost frame first.
+    /// Adds a stack, innermost frame first, unless it is known, and returns its number.
     ///
     /// # Panics
     /// Beyond 2^32 stacks, which no file in memory can hold.
@@ -84,7 +84,7 @@ impl StackTable {
         StackIndex(u32::try_from(index).expect("fewer than 2^32 stacks"))
     }
 
-    /// The frame of a number.
+    /// Returns the frame of a number.
     ///
     /// # Panics
     /// If the number is from another snapshot.
@@ -93,7 +93,7 @@ impl StackTable {
         &self.frames[index.0 as usize]
     }
 
-    /// The numbers of a stack's frames, innermost first.
+    /// Returns the numbers of a stack's frames, innermost first.
     ///
     /// # Panics
     /// If the number is from another snapshot.
@@ -102,28 +102,28 @@ impl StackTable {
         &self.stacks[stack.index()]
     }
 
-    /// A stack's frames, innermost first.
+    /// Returns a stack's frames, innermost first.
     pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &Frame> + ExactSizeIterator {
         self.members(stack).iter().map(|index| self.frame(*index))
     }
 
-    /// Every frame, by number.
+    /// Returns every frame, by number.
     pub fn all_frames(&self) -> impl ExactSizeIterator<Item = &Frame> {
         self.frames.iter()
     }
 
-    /// The frames' numbers of every stack, by the stack's number.
+    /// Returns the frames' numbers of every stack, by the stack's number.
     pub fn all_stacks(&self) -> impl ExactSizeIterator<Item = &[FrameIndex]> {
         self.stacks.iter().map(|stack| &**stack)
     }
 
-    /// How many stacks there are, the empty one included.
+    /// Returns how many stacks there are, the empty one included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stacks.len()
     }
 
-    /// Whether the empty stack is the only one.
+    /// Returns whether the empty stack is the only one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stacks.len() == 1

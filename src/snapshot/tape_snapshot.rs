@@ -57,7 +57,7 @@ impl TapeSnapshot {
         self.has_gaps
     }
 
-    /// The snapshot with all its events.
+    /// Returns the snapshot with all its events.
     #[must_use]
     pub fn into_snapshot(mut self) -> Snapshot {
         self.head.device_traces = traces(&self);

@@ -73,17 +73,17 @@ impl UseCounts {
         self.shapes.add(shape.0, n_uses);
     }
 
-    /// Every action that is used, with its uses.
+    /// Returns every action that is used, with its uses.
     pub fn actions(&self) -> impl Iterator<Item = (Action, u32)> {
         Action::ALL.iter().copied().zip(self.actions).filter(|(_, n_uses)| *n_uses > 0)
     }
 
-    /// Every stack that is used, in the order of first use, with its uses.
+    /// Returns every stack that is used, in the order of first use, with its uses.
     pub fn stacks(&self) -> impl Iterator<Item = (StackIndex, u32)> {
         self.stacks.iter().map(|(number, n_uses)| (StackIndex(number), n_uses))
     }
 
-    /// Every shape that is used, in the order of first use, with its uses.
+    /// Returns every shape that is used, in the order of first use, with its uses.
     pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, u32)> {
         self.shapes.iter().map(|(number, n_uses)| (ShapeId(number), n_uses))
     }

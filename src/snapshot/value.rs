@@ -44,19 +44,19 @@ pub enum Value {
 }
 
 impl Value {
-    /// A text value.
+    /// Creates a text value.
     #[must_use]
     pub fn text(text: &str) -> Value {
         Value::Text(text.into())
     }
 
-    /// A dictionary with text keys, in the given order.
+    /// Creates a dictionary with text keys, in the given order.
     #[must_use]
     pub fn dict<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
         Value::Dict(pairs.into_iter().map(|(key, value)| (Value::text(key), value)).collect())
     }
 
-    /// The integer, if it is one of at most 64 bits.
+    /// Returns the integer, if it is one of at most 64 bits.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         if let Value::Int(int) = self { Some(*int) } else { None }
@@ -77,32 +77,32 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&Text> {
         if let Value::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The elements of a list or a tuple.
+    /// Returns the elements of a list or a tuple.
     #[must_use]
     pub fn as_elements(&self) -> Option<&[Value]> {
         if let Value::List(all) | Value::Tuple(all) = self { Some(all) } else { None }
     }
 
-    /// What a dictionary holds under a text key.
+    /// Returns what a dictionary holds under a text key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let Value::Dict(pairs) = self else { return None };
         pairs.iter().find(|(k, _)| k.as_text().is_some_and(|k| &**k == key)).map(|(_, v)| v)
     }
 
-    /// Whether it holds other values.
+    /// Returns whether it holds other values.
     #[must_use]
     pub fn is_container(&self) -> bool {
         matches!(self, Value::List(_) | Value::Tuple(_) | Value::Dict(_))
     }
 
-    /// The name of its kind, for messages.
+    /// Returns the name of its kind, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -302,7 +302,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 }
 
 impl Value {
-    /// An integer that may need the 65th bit.
+    /// Creates an integer that may need the 65th bit.
     #[must_use]
     pub fn unsigned(int: u64) -> Value {
         i64::try_from(int).map_or_else(

@@ -39,7 +39,7 @@ impl<'a> Replay<'a> {
         Replay { requests, question: Question::default(), on_progress: &|_| () }
     }
 
-    /// Sets the settings, as a text of `PYTORCH_CUDA_ALLOC_CONF`. Default: empty.
+    /// Sets the settings, as a text of `PYTORCH_ALLOC_CONF`. Default: empty.
     pub fn conf(mut self, conf: impl Into<String>) -> Self {
         self.question.conf = conf.into();
         self

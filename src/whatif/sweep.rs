@@ -52,7 +52,7 @@ impl<'a> Sweep<'a> {
         Sweep { requests, confs: None, limit_bytes: None, on_progress: &|_| () }
     }
 
-    /// Sets the settings to try, each as a text of `PYTORCH_CUDA_ALLOC_CONF`. Default: those of [`grid`].
+    /// Sets the settings to try, each as a text of `PYTORCH_ALLOC_CONF`. Default: those of [`grid`].
     pub fn confs(mut self, confs: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.confs = Some(confs.into_iter().map(Into::into).collect());
         self
