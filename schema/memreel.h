@@ -9,7 +9,8 @@
  * Devices are the GPUs, numbered by CUDA's ordinals. Without a GPU, or with
  * MEMREEL_DEVICE=host in the environment, device 0 is the host's memory.
  * Settings are read from MEMREEL_ALLOC_CONF, otherwise from
- * PYTORCH_CUDA_ALLOC_CONF, otherwise from PYTORCH_ALLOC_CONF.
+ * PYTORCH_ALLOC_CONF. As in PyTorch, its deprecated name
+ * PYTORCH_CUDA_ALLOC_CONF wins if both are set.
  *
  * Every function may be called from any thread. A function that returns int
  * returns 0 on success and -1 on failure; memreel_error() then returns the

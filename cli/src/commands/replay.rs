@@ -44,7 +44,7 @@ Example:
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2 wrong usage or an
 unknown setting, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// Try this value of PYTORCH_CUDA_ALLOC_CONF; may be given again. Without it, the recorded one
+    /// Try this value of PYTORCH_ALLOC_CONF; may be given again. Without it, the recorded one
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
     conf: Vec<String>,
 
