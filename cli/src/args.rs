@@ -11,14 +11,16 @@ use crate::commands;
 #[command(
     name = "memreel",
     version,
+    override_usage = "memreel FILE...\n       memreel COMMAND [OPTIONS] FILE...",
     after_help = "\
-A snapshot is a file written by torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or memreel::dump_snapshot.
+A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
+memreel::dump_snapshot wrote. GPUs of AMD are the devices of torch.cuda too.
 
 Example:
-  memreel top snapshot.pickle         what holds the memory at the peak
-  memreel oom snapshot.pickle         why a request ran out of memory
-  memreel timeline snapshot.pickle    memory in use over the history
-  memreel help top                    a page for each command"
+  memreel snapshot.pickle         what it is, and what to ask next
+  memreel oom snapshot.pickle     why a request ran out of memory
+  memreel top snapshot.pickle     what holds the memory at the peak
+  memreel help top                a page for each command"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,7 +31,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Show the allocator's state after an event.
     At(commands::at::Options),
-    /// List the sites that allocate and free the same size again and again.
+    /// List the sites that allocate and free one size again and again.
     Churn(commands::churn::Options),
     /// List the segments that only one of two snapshots has.
     Compare(commands::compare::Options),
@@ -37,29 +39,29 @@ pub(crate) enum Command {
     Completions(commands::completions::Options),
     /// Write a snapshot in another tool's format.
     Convert(commands::convert::Options),
-    /// Compare two snapshots: the stacks that hold more or less memory.
+    /// List the stacks that hold more or less than in another snapshot.
     Diff(commands::diff::Options),
     /// Repair snapshots that the web viewer cannot open.
     Fix(commands::fix::Options),
-    /// Show the reserved memory that no block uses, and the blocks that pin it.
+    /// Show reserved memory that no block uses, and what pins it.
     Fragmentation(commands::fragmentation::Options),
     /// Check a snapshot against limits, for continuous integration.
     Gate(commands::gate::Options),
-    /// List the sites that hold memory at the end; those that only grow come first.
+    /// List what is held at the end, the sites that only grow first.
     Leaks(commands::leaks::Options),
     /// Print manual pages.
     Man(commands::man::Options),
     /// Sum up each stream's blocks, or draw them as a flame graph.
     Memory(commands::memory::Options),
-    /// Join several snapshots into one, in which ranks become devices.
+    /// Join several snapshots into one; ranks become devices.
     Merge(commands::merge::Options),
     /// Explain why a request ran out of memory.
     Oom(commands::oom::Options),
-    /// Estimate how much memory a recorded run needs under other allocator settings.
+    /// Estimate the memory that other allocator settings would need.
     Replay(commands::replay::Options),
     /// List the segments, or draw them as a flame graph.
     Segments(commands::segments::Options),
-    /// Make a snapshot smaller: a window, fewer frames, large blocks only, no names.
+    /// Make a snapshot smaller: a window, fewer frames, no names.
     Slim(commands::slim::Options),
     /// Write one snapshot for each device.
     Split(commands::split::Options),
@@ -67,6 +69,8 @@ pub(crate) enum Command {
     Stats(commands::stats::Options),
     /// Plot allocated, active and reserved bytes.
     Timeline(commands::timeline::Options),
+    /// Describe a snapshot; `memreel FILE` is short for it.
+    Summary(commands::summary::Options),
     /// Show what holds the memory, at the peak or at another moment.
     Top(commands::top::Options),
     /// List every event under short names.

@@ -10,6 +10,7 @@ mod each;
 mod exit;
 mod failure;
 mod folded;
+mod groups;
 mod input;
 mod json;
 mod labels;
@@ -29,13 +30,15 @@ mod text;
 mod warnings;
 
 use std::{
+    env,
+    ffi::{OsStr, OsString},
     io::{self, ErrorKind, Write},
     path::Path,
     process::{ExitCode, exit},
 };
 
 use clap::{
-    CommandFactory, Parser,
+    FromArgMatches,
     error::{ContextKind, ContextValue},
 };
 
@@ -44,7 +47,11 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let args = Args::try_parse().unwrap_or_else(|error| refuse(&error));
+    let words: Vec<OsString> = env::args_os().collect();
+    let program = groups::program();
+    let matches = program.clone().try_get_matches_from(with_command(words, &program));
+    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    let args = args.unwrap_or_else(|error| refuse(&error));
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let done = run(&args.command, &mut out).or_else(Failure::report);
     let flushed = done.and_then(|exit| out.flush().map(|()| exit));
@@ -56,14 +63,14 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
         Command::At(options) => commands::at::run(options, out),
         Command::Churn(options) => commands::churn::run(options, out),
         Command::Compare(options) => commands::compare::run(options, out),
-        Command::Completions(options) => commands::completions::run(options, Args::command(), out),
+        Command::Completions(options) => commands::completions::run(options, groups::program(), out),
         Command::Convert(options) => commands::convert::run(options, out),
         Command::Diff(options) => commands::diff::run(options, out),
         Command::Fix(options) => commands::fix::run(options, out),
         Command::Fragmentation(options) => commands::fragmentation::run(options, out),
         Command::Gate(options) => commands::gate::run(options, out),
         Command::Leaks(options) => commands::leaks::run(options, out),
-        Command::Man(options) => commands::man::run(options, &Args::command(), out),
+        Command::Man(options) => commands::man::run(options, &groups::program(), out),
         Command::Memory(options) => commands::memory::run(options, out),
         Command::Merge(options) => commands::merge::run(options, out),
         Command::Oom(options) => commands::oom::run(options, out),
@@ -72,6 +79,7 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
         Command::Slim(options) => commands::slim::run(options, out),
         Command::Split(options) => commands::split::run(options, out),
         Command::Stats(options) => commands::stats::run(options, out),
+        Command::Summary(options) => commands::summary::run(options, out),
         Command::Timeline(options) => commands::timeline::run(options, out),
         Command::Top(options) => commands::top::run(options, out),
         Command::Trace(options) => commands::trace::run(options, out),
@@ -79,28 +87,44 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
     }
 }
 
+/// Puts the command `summary` before files, if the first of them, or an option, is where a command is missing.
+fn with_command(mut words: Vec<OsString>, program: &clap::Command) -> Vec<OsString> {
+    let is_command = |word: &OsStr| word == "help" || program.find_subcommand(word).is_some();
+    let is_file = |word: &OsString| word == "-" || !is_command(word) && Path::new(word).exists();
+    let is_option = |word: &OsString| word.to_string_lossy().starts_with("--");
+    match &words[..] {
+        // `memreel FILE top`
+        [_, first, second, ..] if is_file(first) && is_command(second) && !is_file(second) => {
+            words.swap(1, 2)
+        }
+        [_, first, ..] if is_file(first) => words.insert(1, "summary".into()),
+        // `memreel --json FILE`
+        [_, first, rest @ ..] if is_option(first) && rest.last().is_some_and(is_file) => {
+            words.insert(1, "summary".into());
+        }
+        _ => {}
+    }
+    words
+}
+
 /// Reports an error in the command line, or prints the help that it asks for, and exits.
 fn refuse(error: &clap::Error) -> ! {
     let word = error.get(ContextKind::InvalidSubcommand);
     if let Some(ContextValue::String(word)) = word
-        && let Some(what) = file_kind(word)
+        && is_file_name(word)
     {
-        eprintln!("memreel: {word} is {what}; give a command first, for example: memreel top {word}");
+        eprintln!(
+            "memreel: {word} is a file name, not a command, and no such file exists; give a command first, for \
+             example: memreel top {word}"
+        );
         exit(Exit::Usage as i32);
     }
     error.exit()
 }
 
-/// Describes a word that is a file, or the name of one, and so not a misspelt command.
-fn file_kind(word: &str) -> Option<&'static str> {
-    let path = Path::new(word);
-    if path.exists() {
-        Some("a file")
-    } else if path.extension().is_some() || word.contains('/') {
-        Some("a file name, not a command, and no such file exists")
-    } else {
-        None
-    }
+/// Whether a word is the name of a file, and so not a misspelt command.
+fn is_file_name(word: &str) -> bool {
+    Path::new(word).extension().is_some() || word.contains('/')
 }
 
 /// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.

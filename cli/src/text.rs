@@ -25,6 +25,16 @@ pub(crate) fn percent(part: u64, of: u64) -> String {
     format!("{:5.1} %", part as f64 / of.max(1) as f64 * 100.0)
 }
 
+/// Returns a file's name as a shell reads it: in quotes if it has characters with a meaning.
+pub(crate) fn shell_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./+=:,@%".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", clean(name).replace('\'', "'\\''"))
+    }
+}
+
 /// Escapes a text for the content and the attributes of XML, and cleans it as [`clean`] does.
 pub(crate) fn escape_xml(text: &str) -> String {
     clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -21,6 +21,7 @@ pub(crate) mod segments;
 pub(crate) mod slim;
 pub(crate) mod split;
 pub(crate) mod stats;
+pub(crate) mod summary;
 pub(crate) mod timeline;
 pub(crate) mod top;
 pub(crate) mod trace;

@@ -88,7 +88,32 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     }
 }
 
-fn explained(report: &OomReport) -> String {
+/// Prints that a request failed, and the reason.
+pub(super) fn print_why(
+    history: &DeviceHistory<'_>,
+    report: &OomReport,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let red = red();
+    writeln!(
+        out,
+        "{red}out of memory, {}{red:#}: {} asked for {}",
+        report.verdict.name(),
+        Bytes(report.requested_bytes),
+        moment::words(history, report.totals.moment),
+    )?;
+    writeln!(out, "{}", explained(report))?;
+    if report.is_limited() {
+        writeln!(
+            out,
+            "the device had {} free and still refused: this process is limited (set_per_process_memory_fraction?)",
+            Bytes(report.device_free_bytes),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn explained(report: &OomReport) -> String {
     let request = Bytes(report.requested_bytes);
     let (here, all) = (Bytes(report.free_here_bytes), Bytes(report.all_free_bytes()));
     let device = Bytes(report.device_free_bytes);
@@ -195,22 +220,7 @@ fn print<W: Write>(
     out: &mut W,
 ) -> Result<(), Failure> {
     let history = &asked.history;
-    let red = red();
-    let words = report.verdict.name();
-    writeln!(
-        out,
-        "{red}out of memory, {words}{red:#}: {} asked for {}",
-        Bytes(report.requested_bytes),
-        moment::words(history, report.totals.moment),
-    )?;
-    writeln!(out, "{}", explained(report))?;
-    if report.is_limited() {
-        writeln!(
-            out,
-            "the device had {} free and still refused: this process is limited (set_per_process_memory_fraction?)",
-            Bytes(report.device_free_bytes),
-        )?;
-    }
+    print_why(history, report, out)?;
     if report.n_ooms > 1 {
         writeln!(out, "it is the last of {} failed requests", report.n_ooms)?;
     }

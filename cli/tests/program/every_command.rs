@@ -12,6 +12,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::commands;
+
 /// Whether a command takes an option; if not, the text of its help or its error message that explains it.
 pub(crate) enum Takes {
     Yes,
@@ -61,6 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { device: No("Every device is kept; use `memreel split --device` to take one"), ..row("slim", &[]) },
     row("split", &["-o", OUTPUT]),
     row("stats", &[]),
+    row("summary", &[]),
     row("timeline", &[]),
     row("top", &[]),
     row("trace", &[]),
@@ -112,11 +115,8 @@ impl Row {
 
 #[test]
 fn the_table_has_every_command() {
-    let help = Command::new(env!("CARGO_BIN_EXE_memreel")).arg("--help").output().unwrap().stdout;
-    let help = String::from_utf8(help).unwrap();
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    let listed = commands();
+    let names: Vec<&str> = listed.iter().map(String::as_str).collect();
     let rows: Vec<&str> = ROWS.iter().map(|row| row.name).chain(["help"]).collect();
     let sorted = |mut names: Vec<&str>| -> Vec<String> {
         names.sort_unstable();

@@ -137,7 +137,7 @@ fn may_find(row: &Row, file: &str) -> bool {
         // The last request but one ran out of memory.
         "oom" => !file.contains("segment-list"),
         // The layouts of 2.11 in protocol 5 and as a list break a rule; no layout before 2.3 has every key.
-        "validate" => true,
+        "validate" | "summary" => true,
         // Nothing to replay.
         "replay" => file.contains("segment-list"),
         _ => false,

@@ -7,6 +7,7 @@
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
+//! - `summary`: `memreel FILE`, and the help that lists the commands.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
 mod bad_input;
@@ -17,6 +18,7 @@ mod pytorch;
 mod questions;
 mod replay;
 mod rewrite;
+mod summary;
 mod support;
 mod usage;
 mod validate;

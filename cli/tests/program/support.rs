@@ -36,6 +36,16 @@ pub(crate) fn expected(name: &str) -> String {
     std::fs::read_to_string(fixture("expected").join(name)).unwrap()
 }
 
+/// Returns the commands that `memreel --help` lists.
+pub(crate) fn commands() -> Vec<String> {
+    let help = answer(&["--help"]);
+    let lists = help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Begin here:");
+    let line = |line: &str| {
+        line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()).map(str::to_owned)
+    };
+    lists.filter_map(line).collect()
+}
+
 pub(crate) fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }

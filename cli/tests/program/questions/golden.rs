@@ -46,6 +46,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
         "two-files",
         &["churn", "-n", "1", "torch-2.11/snapshots/oom.pickle", "torch-2.11/snapshots/cpp_path.pickle"],
     ),
+    ("summary", &["torch-2.11/snapshots/oom_fragment.pickle"]),
     ("gate", &["gate", "--max-peak", "100MiB", "--max-live", "1GiB", "torch-2.11/snapshots/cpp_path.pickle"]),
 ];
 

@@ -1,0 +1,255 @@
+//! `memreel summary`, for which `memreel FILE` is short: what a snapshot is, what it shows, and what to ask next.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel::analysis::{By, DeviceHistory, Group, LeakSite, OomReport, Totals};
+use serde_json::json;
+
+use super::oom::{explained, print_why};
+use crate::{
+    bytes::Bytes,
+    colour::bold,
+    each::{Asked, each_file},
+    exit::Exit,
+    failure::Failure,
+    input::Opened,
+    moment,
+    options::Input,
+    rest::rest,
+    sites::{Sites, print_rows},
+    text::{clean, count, percent, shell_word},
+    warnings::print_warnings,
+};
+
+/// How many sites of a kind are shown.
+const N_SITES: usize = 3;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Shows who wrote the file, its devices, whether their histories are whole, the
+memory at the peak and at the end, the last request that failed, the sites that
+only grow, and the largest holders at the peak; then the commands that show more.
+
+Example:
+  memreel summary snapshot.pickle
+  memreel snapshot.pickle
+
+Exit status: 0 answered, 1 a request failed or a history contradicts itself,
+2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let input = &options.input;
+    let mut n_files = 0;
+    each_file(&input.files, |opened| {
+        let devices = opened.devices(input.device)?;
+        if !input.json {
+            let gap = if n_files > 0 { "\n" } else { "" };
+            writeln!(out, "{gap}{}", head(opened, devices.len()))?;
+        }
+        n_files += 1;
+        let (mut exit, mut next) = (Exit::Fine, Next::default());
+        for device in devices {
+            let asked = Asked { opened, history: DeviceHistory::new(&opened.snapshot, device) };
+            let summary = Summary::new(&asked.history);
+            next.add(&summary);
+            exit = exit.max(summary.exit());
+            if input.json {
+                summary.print_json(&asked, out)?;
+            } else {
+                summary.print(out)?;
+            }
+        }
+        if !input.json {
+            next.print(opened, out)?;
+        }
+        Ok(exit)
+    })
+}
+
+/// Returns a line about the file.
+fn head(opened: &Opened, n_devices: usize) -> String {
+    let (bold, setting) = (bold(), |key| setting(opened, key).unwrap_or_default());
+    let by = match setting("memreel_version") {
+        "" => "in PyTorch's format".to_owned(),
+        version => format!("of memreel {}", clean(version)),
+    };
+    let conf = match setting("PYTORCH_CUDA_ALLOC_CONF") {
+        "" => String::new(),
+        conf => format!(", settings {}", clean(conf)),
+    };
+    format!("{bold}{}{bold:#}: a snapshot {by}, {}{conf}", opened.name, count(n_devices, "device"))
+}
+
+/// Returns a text of the allocator's settings.
+fn setting<'a>(opened: &'a Opened, key: &str) -> Option<&'a str> {
+    let value = opened.snapshot.allocator_settings()?.get(key)?;
+    value.as_text().map(|text| &**text)
+}
+
+/// The findings about one device.
+struct Summary<'a> {
+    history: &'a DeviceHistory<'a>,
+    peak: Totals,
+    end: Totals,
+    most_reserved: Totals,
+    oom: Option<OomReport>,
+    growing: Vec<LeakSite>,
+    holders: Vec<Group>,
+}
+
+impl<'a> Summary<'a> {
+    fn new(history: &'a DeviceHistory<'a>) -> Summary<'a> {
+        let peak = history.peak();
+        Summary {
+            history,
+            peak,
+            end: history.totals_at(history.end()),
+            most_reserved: history.highest(|totals| totals.reserved_bytes),
+            oom: history.oom(),
+            growing: history.leaks().into_iter().filter(|site| site.is_growing).collect(),
+            holders: history.top(peak.moment, By::Stack),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        let is_broken = self.oom.is_some() || self.history.trust().n_contradictions > 0;
+        if is_broken { Exit::Broken } else { Exit::Fine }
+    }
+
+    fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
+        let sites = Sites::new(self.history.snapshot(), N_SITES);
+        let figures = |totals: &Totals| {
+            json!({
+                "event": totals.moment,
+                "active_bytes": totals.active_bytes,
+                "allocated_bytes": totals.allocated_bytes,
+                "reserved_bytes": totals.reserved_bytes,
+                "blocks": totals.n_blocks,
+            })
+        };
+        let oom = self.oom.as_ref().map(|report| {
+            json!({
+                "event": report.entry,
+                "requested_bytes": report.requested_bytes,
+                "verdict": report.verdict,
+                "why": explained(report),
+                "n_ooms": report.n_ooms,
+            })
+        });
+        let trust = self.history.trust();
+        let answer = json!({
+            "memreel_version": setting(asked.opened, "memreel_version"),
+            "settings": setting(asked.opened, "PYTORCH_CUDA_ALLOC_CONF"),
+            "events": self.history.entries().len(),
+            "span_us": self.history.span_us(),
+            "is_whole": trust.is_whole(),
+            "is_exact": trust.is_exact(),
+            "peak": figures(&self.peak),
+            "end": figures(&self.end),
+            "most_reserved": figures(&self.most_reserved),
+            "oom": oom,
+            "n_growing": self.growing.len(),
+            "growing": sites.first_with_frames(&self.growing, N_SITES),
+            "holders": sites.first_with_frames(&self.holders, N_SITES),
+            "rest": rest(&self.holders, N_SITES, |group| group.bytes),
+        });
+        asked.print_json(&answer, out)
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (history, bold) = (self.history, bold());
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = history.span_us() as f64 / 1e6;
+        let events = match history.entries().len() {
+            0 => "no history".to_owned(),
+            n => format!("{} in {seconds:.3} s", count(n, "event")),
+        };
+        let whole = if history.trust().is_whole() { ", the history is whole" } else { "" };
+        writeln!(out, "\n{bold}device {}{bold:#}: {events}{whole}", history.device())?;
+        self.print_totals(out)?;
+        print_warnings(history, out)?;
+        let sites = Sites::new(history.snapshot(), 3);
+        if let Some(report) = &self.oom {
+            writeln!(out)?;
+            print_why(history, report, out)?;
+        }
+        if !self.growing.is_empty() {
+            writeln!(out, "\n{bold}grew all along{bold:#}: {}", count(self.growing.len(), "site"))?;
+            writeln!(out, "{}", Sites::heading())?;
+            let figures = |site: &LeakSite| {
+                let share = percent(site.bytes, self.end.allocated_bytes);
+                format!("{share} {:>11} {:>6}", Bytes(site.bytes).to_string(), site.n_live)
+            };
+            let listed = self.growing.iter().take(N_SITES);
+            print_rows(listed.map(|site| (figures(site), &sites, &site.site)), out)?;
+        }
+        if !self.holders.is_empty() {
+            writeln!(out, "\n{bold}the most at the peak{bold:#}, of {}", count(self.holders.len(), "site"))?;
+            writeln!(out, "{}", Sites::heading())?;
+            let listed = &self.holders[..self.holders.len().min(N_SITES)];
+            sites.print_groups(listed, self.peak.active_bytes, out)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the memory at the peak and, if that was another moment, at the end.
+    fn print_totals(&self, out: &mut impl Write) -> io::Result<()> {
+        let (history, peak, end) = (self.history, &self.peak, &self.end);
+        let line = |name: &str, totals: &Totals| {
+            let [active, reserved] = [totals.active_bytes, totals.reserved_bytes].map(Bytes);
+            format!("  {name:5} {active} in use, {reserved} reserved")
+        };
+        if !history.entries().is_empty() {
+            writeln!(out, "{}, {}", line("peak", peak), moment::words(history, peak.moment))?;
+        }
+        if peak.moment != end.moment || history.entries().is_empty() {
+            writeln!(out, "{}", line("end", end))?;
+        }
+        match self.most_reserved.reserved_bytes {
+            most if most > peak.reserved_bytes => writeln!(out, "  most  {} reserved", Bytes(most)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the devices of a file have, so that a command about it answers something.
+#[derive(Default)]
+struct Next {
+    has_oom: bool,
+    has_growing: bool,
+    has_history: bool,
+    is_contradictory: bool,
+}
+
+impl Next {
+    fn add(&mut self, summary: &Summary<'_>) {
+        self.has_oom |= summary.oom.is_some();
+        self.has_growing |= !summary.growing.is_empty();
+        self.has_history |= !summary.history.entries().is_empty();
+        self.is_contradictory |= summary.history.trust().n_contradictions > 0;
+    }
+
+    /// Prints the commands to type next.
+    fn print(&self, opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+        let commands = [
+            (self.is_contradictory, "validate", "the rules that the file breaks"),
+            (self.has_oom, "oom", "why the request failed"),
+            (true, "top", "what holds the memory at the peak"),
+            (self.has_growing, "leaks", "what only grows"),
+            (self.has_history, "timeline", "memory over the history"),
+            (true, "fragmentation", "reserved memory that no block uses"),
+        ];
+        let file = if opened.is_stdin { "FILE".to_owned() } else { shell_word(&opened.name) };
+        writeln!(out, "\nnext:")?;
+        for (_, command, what) in commands.iter().filter(|(fits, ..)| *fits).take(4) {
+            writeln!(out, "  {what:34}  memreel {command} {file}")?;
+        }
+        writeln!(out, "  {:34}  memreel help", "all questions")
+    }
+}

@@ -1,0 +1,151 @@
+//! `memreel FILE`: the page about a snapshot, and the ways to ask for it.
+
+#![forbid(unsafe_code)]
+
+use std::{fs, fs::File};
+
+use serde_json::Value;
+
+use crate::support::{answer, fixture, memreel, run, stderr, stdout};
+
+const OOM: &str = "torch-2.11/snapshots/oom_fragment.pickle";
+const RESNET: &str = "torch-2.11/snapshots/resnet18_python_stacks.pickle";
+const NO_HISTORY: &str = "torch-2.11/snapshots/no_history.pickle";
+
+fn object(arguments: &[&str]) -> Value {
+    serde_json::from_str(&answer(arguments)).unwrap()
+}
+
+#[test]
+fn a_file_alone_is_described() {
+    let text = answer(&[OOM]);
+    for part in [
+        "a snapshot in PyTorch's format, 1 device",
+        "device 0: 363 events in 0.007 s, the history is whole",
+        "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
+        "out of memory, fragmented: 33.56 MiB asked for at the end (event 362)",
+        "147.75 MiB are free in segments that could serve it, but no piece of 33.56 MiB",
+        "grew all along: 1 site",
+        "the most at the peak, of 1 site",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let none = answer(&[NO_HISTORY]);
+    assert!(none.contains("device 0: no history\n  end   12.00 MiB in use, 14.00 MiB reserved\n"), "{none}");
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.pickle");
+    memreel::pickle::save(&crate::recorded::recorded(1, 200), &own).unwrap();
+    let text = answer(&[own.to_str().unwrap()]);
+    assert!(text.contains(concat!("a snapshot of memreel ", env!("CARGO_PKG_VERSION"), ", ")), "{text}");
+}
+
+/// The page shows no figure of its own.
+#[test]
+fn its_figures_are_those_of_the_other_commands() {
+    for file in [OOM, RESNET, NO_HISTORY, "torch-2.11/snapshots/expandable_wrapped_ring.pickle"] {
+        let page = object(&["--json", file]);
+        let top = object(&["top", "--json", "-n", "3", file]);
+        for key in ["active_bytes", "allocated_bytes", "reserved_bytes", "event", "blocks"] {
+            assert_eq!(page["peak"][key], top[key], "{file}: {key}");
+        }
+        assert_eq!((&page["holders"], &page["rest"]), (&top["groups"], &top["rest"]), "{file}");
+        let end = object(&["top", "--json", "--at", "end", file]);
+        assert_eq!(page["end"]["active_bytes"], end["active_bytes"], "{file}");
+        let leaks = object(&["leaks", "--json", "-n", "3", file]);
+        assert_eq!(page["n_growing"], leaks["n_growing"], "{file}");
+        let growing = page["growing"].as_array().unwrap();
+        assert_eq!(growing[..], leaks["sites"].as_array().unwrap()[..growing.len()], "{file}");
+        let oom = object(&["oom", "--json", file]);
+        assert_eq!(page["oom"]["why"], oom["oom"]["why"], "{file}");
+        let most = object(&["fragmentation", "--json", file]);
+        assert_eq!(
+            page["most_reserved"]["reserved_bytes"], most["most_reserved"]["reserved_bytes"],
+            "{file}"
+        );
+        assert_eq!(page["warnings"], top["warnings"], "{file}");
+    }
+}
+
+#[test]
+fn the_commands_to_type_next_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("it's odd.pickle");
+    fs::copy(fixture(OOM), &odd).unwrap();
+    for (file, n) in [(OOM, 5), (RESNET, 4), (NO_HISTORY, 3), (odd.to_str().unwrap(), 5)] {
+        let text = answer(&[file]);
+        let commands =
+            text.lines().skip_while(|line| *line != "next:").filter_map(|line| line.split_once("  memreel "));
+        let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
+        assert_eq!(commands.len(), n, "{text}");
+        for command in commands {
+            // A shell reads them, as a user's would.
+            let line = format!("\"$0\" {command}");
+            let program = env!("CARGO_BIN_EXE_memreel");
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", &line, program]).current_dir(fixture("")).output().unwrap();
+            assert!(
+                matches!(output.status.code(), Some(0 | 1)) && output.stderr.is_empty(),
+                "{line}: {output:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_way_to_name_a_file_is_understood() {
+    let text = answer(&["summary", OOM]);
+    assert_eq!(answer(&[OOM]), text);
+    let piped = memreel(&["-"]).stdin(File::open(fixture(OOM)).unwrap()).output().unwrap();
+    assert_eq!(stdout(&piped).lines().nth(1), text.lines().nth(1));
+    assert!(stdout(&piped).contains("  memreel oom FILE\n"), "{piped:?}");
+    let two = answer(&[OOM, RESNET]);
+    assert_eq!(two, format!("{text}\n{}", answer(&[RESNET])));
+    assert_eq!(answer(&[OOM, "--json"]), answer(&["--json", OOM]));
+    assert_eq!(
+        answer(&[OOM, "top", "-n", "1"]),
+        answer(&["top", OOM, "-n", "1"]),
+        "the command may be second"
+    );
+    let missing = run(&["missing.pickle"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("no such file exists; give a command first"), "{missing:?}");
+    let folder = run(&["torch-2.11"]);
+    assert_eq!(folder.status.code(), Some(3));
+    assert!(stderr(&folder).contains("it is a folder; give the path of a snapshot file in it"), "{folder:?}");
+}
+
+#[test]
+fn its_status_is_that_of_its_findings() {
+    for (file, status) in [(OOM, 1), (RESNET, 0), (NO_HISTORY, 0), ("README.md", 3)] {
+        assert_eq!(run(&[file]).status.code(), Some(status), "{file}");
+    }
+    // Of several files the highest counts.
+    assert_eq!(run(&[RESNET, OOM]).status.code(), Some(1));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("contradicts.json");
+    let entry = r#"{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1}"#;
+    fs::write(&path, format!(r#"{{"segments": [], "device_traces": [[{entry}, {entry}]]}}"#)).unwrap();
+    let broken = run(&[path.to_str().unwrap()]);
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    assert!(stdout(&broken).contains("  memreel validate "), "{broken:?}");
+}
+
+#[test]
+fn help_fits_a_terminal_and_names_the_questions() {
+    let help = answer(&["--help"]);
+    assert_eq!(answer(&["help"]), help);
+    assert_eq!(answer(&["-h"]), help);
+    for line in help.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let headings = [
+        "Begin here:",
+        "Why did a request fail?",
+        "Who holds the memory?",
+        "Change a file:",
+        "Check a file:",
+    ];
+    for heading in headings {
+        assert_eq!(help.lines().filter(|line| *line == heading).count(), 1, "{heading}: {help}");
+    }
+}
