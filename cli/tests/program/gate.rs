@@ -112,7 +112,7 @@ fn strict_fails_a_history_that_is_not_whole() {
     assert_eq!(gate(&["--strict"], "whole.pickle").0, 0, "{}", gate(&["--strict"], "whole.pickle").1);
     for (name, why) in [
         ("lost.pickle", "older entries were lost"),
-        ("skipped.pickle", "free_completed is missing"),
+        ("skipped.pickle", "(skip_actions, min_size, sample_every), added or dropped events"),
         ("slim.pickle", "allocations below 1048576 bytes have no events"),
     ] {
         let (status, text) = gate(&["--strict"], name);
