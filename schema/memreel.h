@@ -89,7 +89,10 @@ int memreel_record(const char *options);
  * there before is untouched. */
 int memreel_dump(const char *path);
 
-/* Makes each request that fails from now on write a snapshot to `path` first. */
+/* Makes the first request that fails from now on write a snapshot to `path`
+ * before its failure is reported; later failures keep the file. With {n} in the
+ * path, as in "oom-{n}.pickle", each failure writes a file with its number,
+ * counted from 0. {pid} in the path is the number of the process. */
 int memreel_save_on_oom(const char *path);
 
 /* Returns the numbers of torch.cuda.memory_stats(device) as a JSON object, or
@@ -101,13 +104,20 @@ const char *memreel_stats_json(int device);
 int memreel_scope_begin(const char *name);
 int memreel_scope_end(void);
 
+/* Gives a live block of `device` a name, such as "weights of layer 3", as
+ * PyTorch 2.14's annotate does: a block of memreel_malloc, or one that was
+ * reported (below). Viewers and `memreel top` show the name with the block. It
+ * is recorded only while recording is on. Names are kept as long as the
+ * process runs; avoid unbounded ones, here and for scopes. */
+int memreel_annotate(int device, void *ptr, const char *name);
+
 /* --- Reports of other allocators ----------------------------------------- */
 
 /* Record the actions of an allocator of your own. Report a free before the
  * memory can be handed out again. A block outside all reported segments counts
  * as a segment of its own. A report that contradicts earlier ones (a block that
  * overlaps a live block, a free of an unknown address) is not recorded and
- * returns -1. `size` and `device_free` are in bytes. */
+ * returns -1; memreel_error() has the address and the reason. `size` and `device_free` are in bytes. */
 int memreel_record_alloc(int device, void *ptr, size_t size, void *stream);
 int memreel_record_free(int device, void *ptr);
 int memreel_record_segment_alloc(int device, void *ptr, size_t size, void *stream);

@@ -13,7 +13,7 @@ use super::{
     border::{cross, note, status, text},
     ledgers::Both,
     options,
-    state::{State, state},
+    state::{State, state, unknown},
 };
 use memreel::{
     Address, DeviceId, Error, Result,
@@ -53,7 +53,8 @@ pub unsafe extern "C" fn memreel_dump(path: *const c_char) -> c_int {
     status(|| pickle::save(&state()?.recorded(), Path::new(unsafe { text("the path", path)? })))
 }
 
-/// Makes every failed request write a snapshot under `path` before its error is returned or thrown.
+/// Makes the first failed request, or with `{n}` in the path every one, write a snapshot before its error is
+/// returned or thrown.
 ///
 /// # Safety
 /// `path` ends in nul.
@@ -114,6 +115,18 @@ pub extern "C" fn memreel_scope_end() -> c_int {
     })
 }
 
+/// Gives a live block a name: a block of memreel's, or one that was reported.
+///
+/// # Safety
+/// `name` ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_annotate(device: c_int, address: *mut c_void, name: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the caller's promise.
+        state()?.annotate(device, at(address), unsafe { text("the name", name)? })
+    })
+}
+
 /// Records that another allocator handed out a block.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_alloc(
@@ -122,13 +135,13 @@ pub extern "C" fn memreel_record_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
+    report(device, address, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// Records that a block is freed to another allocator; call it before the block can be reused.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_free(device: c_int, address: *mut c_void) -> c_int {
-    report(device, |ledger| ledger.free(at(address)))
+    report(device, address, |ledger| ledger.free(at(address)))
 }
 
 /// Records that another allocator got a segment from the device.
@@ -139,13 +152,13 @@ pub extern "C" fn memreel_record_segment_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
+    report(device, address, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// Records that another allocator gives a segment back to the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_segment_free(device: c_int, address: *mut c_void) -> c_int {
-    report(device, |ledger| ledger.segment_free(at(address)))
+    report(device, address, |ledger| ledger.segment_free(at(address)))
 }
 
 /// Records that a request of another allocator failed while the device had `device_free` bytes free.
@@ -156,9 +169,9 @@ pub extern "C" fn memreel_record_oom(
     device_free: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, |ledger| {
-        ledger.oom(size as u64, device_free as u64, stream.addr().into());
-        true
+    status(|| {
+        state()?.ledger(device)?.oom(size as u64, device_free as u64, stream.addr().into());
+        Ok(())
     })
 }
 
@@ -167,13 +180,19 @@ fn at(address: *mut c_void) -> Address {
 }
 
 /// Passes a report to the device's ledger; one that contradicts earlier reports is an error.
-fn report(device: c_int, report: impl FnOnce(&Ledger) -> bool) -> c_int {
+fn report(device: c_int, address: *mut c_void, report: impl FnOnce(&Ledger) -> bool) -> c_int {
     status(|| {
-        if report(&*state()?.ledger(device)?) {
-            return Ok(());
-        }
-        Err(Error::misuse("the report contradicts earlier ones and was not recorded"))
+        let ledger = state()?.ledger(device)?;
+        if report(&ledger) { Ok(()) } else { Err(refused(&ledger, device, at(address))) }
     })
+}
+
+/// Returns the error of a report that a ledger refused, with the ledger's reason. If a report of another thread
+/// was refused meanwhile, the reason is not known.
+fn refused(ledger: &Ledger, device: c_int, address: Address) -> Error {
+    let latest = ledger.latest_contradiction().filter(|latest| latest.address == address);
+    let why = latest.map_or_else(|| format!("{address} contradicts earlier reports"), |why| why.to_string());
+    Error::misuse(format!("not recorded for device {device}: {why}"))
 }
 
 impl State {
@@ -183,6 +202,19 @@ impl State {
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Arc::new(self.reel.recorder().ledger(id));
         Ok(ledgers.entry(id).or_insert_with(make).clone())
+    }
+
+    /// Gives a live block a name: one of memreel's allocator, or one that was reported.
+    fn annotate(&self, device: c_int, address: Address, name: &str) -> Result<()> {
+        if self.allocator(device).is_ok_and(|allocator| allocator.annotate_raw(address, name)) {
+            return Ok(());
+        }
+        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        match ledgers.get(&device.into()) {
+            Some(ledger) if ledger.annotate(address, name) => Ok(()),
+            Some(ledger) => Err(refused(ledger, device, address)),
+            None => Err(unknown(address)),
+        }
     }
 
     /// A snapshot of all devices, each with its allocator and its ledger.

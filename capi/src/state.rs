@@ -135,8 +135,10 @@ impl State {
     }
 }
 
-fn unknown(address: Address) -> Error {
-    Error::misuse(format!("{address} is not a live block of memreel's"))
+pub(super) fn unknown(address: Address) -> Error {
+    Error::misuse(format!(
+        "{address} is not a live block of memreel's: it was freed before, or memreel did not allocate it"
+    ))
 }
 
 /// Opens the GPUs to use; an empty list means the host.

@@ -37,7 +37,14 @@ int main(int argc, char **argv) {
     CHECK(memreel_record("{\"enabled\": \"all\", \"max_entries\": 5000, \"stacks\": \"native\"}") == 0);
     CHECK(memreel_record("{\"enabled\": \"sometimes\"}") == -1);
     CHECK(memreel_error() && strstr(memreel_error(), "sometimes"));
-    CHECK(memreel_record("not JSON") == -1 && memreel_record("{\"colour\": 1}") == -1);
+    CHECK(memreel_record("not JSON") == -1 && strstr(memreel_error(), "not JSON (expected"));
+    CHECK(memreel_record("[]") == -1 && strstr(memreel_error(), "the options are []; use an object"));
+    CHECK(memreel_record("{\"colour\": 1}") == -1);
+    CHECK(strstr(memreel_error(), "\"colour\" is not an option; use enabled, "));
+    CHECK(memreel_record("{\"max_entries\": -5}") == -1);
+    CHECK(strstr(memreel_error(), "max_entries is -5; use a whole number"));
+    CHECK(memreel_record("{\"skip_actions\": [7]}") == -1);
+    CHECK(strstr(memreel_error(), "skip_actions is 7; use the name of an action"));
 
     /* As PyTorch calls it; size, device and stream of the free are wrong on purpose. */
     CHECK(memreel_malloc(0, 0, NULL) == NULL);
@@ -60,6 +67,11 @@ int main(int argc, char **argv) {
     CHECK(memreel_scope_begin("forward") == 0);
     void *inside = memreel_malloc(3 << 20, 0, NULL);
     CHECK(memreel_scope_end() == 0 && memreel_scope_end() == -1);
+
+    /* Names of blocks. */
+    CHECK(memreel_annotate(0, inside, "weights of layer 3") == 0);
+    CHECK(memreel_annotate(0, block, "free") == -1 && strstr(memreel_error(), "freed before"));
+    CHECK(memreel_annotate(9, inside, "elsewhere") == -1 && memreel_annotate(0, inside, NULL) == -1);
 
     /* A pool whose filter accepts stream 5. The filter is destroyed after the call. */
     {
@@ -96,7 +108,16 @@ int main(int argc, char **argv) {
     /* Reports of another allocator, on a device of its own and on memreel's. */
     CHECK(memreel_record_segment_alloc(1, (void *)0x100000, 2 << 20, NULL) == 0);
     CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == 0);
-    CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == -1);
+    CHECK(memreel_annotate(1, (void *)0x100000, "reported") == 0);
+    CHECK(memreel_annotate(1, (void *)0x200000, "unknown") == -1);
+    CHECK(strstr(memreel_error(), "device 1: no live block begins at 0x200000"));
+    CHECK(memreel_record_alloc(1, (void *)0x100200, 512, NULL) == -1);
+    CHECK(strstr(memreel_error(), "device 1: the range at 0x100200 overlaps the live block of 4096 bytes at 0x100000"));
+    CHECK(memreel_record_segment_alloc(1, (void *)0x2ff000, 8192, NULL) == -1);
+    CHECK(strstr(memreel_error(), "0x2ff000 overlaps the segment of 2097152 bytes at 0x100000"));
+    CHECK(memreel_record_segment_free(1, (void *)0x100000) == -1 && strstr(memreel_error(), "is live"));
+    CHECK(memreel_record_free(1, (void *)0x100200) == -1);
+    CHECK(strstr(memreel_error(), "no live block begins at 0x100200"));
     CHECK(memreel_record_oom(1, 1 << 30, 5, NULL) == 0);
     CHECK(memreel_record_alloc(0, (void *)0x4000000, 512, NULL) == 0);
     CHECK(memreel_record_free(0, (void *)0x4000000) == 0);

@@ -86,6 +86,8 @@ fn a_program_in_c_allocates_records_and_dumps() {
     // Three failures of memreel_malloc and one of memreel_cupy_malloc print one line each.
     assert_eq!(stderr.lines().count(), 4, "{stderr}");
     assert!(stderr.lines().all(|line| line.starts_with("memreel: ")), "{stderr}");
+    assert_eq!(stderr.matches("memreel: out of memory: 64.00 MiB need a segment of 64.00 MiB").count(), 2);
+    assert!(!stderr.contains("CUDA") && !stderr.contains("PyTorch"), "memory of the host: {stderr}");
 
     let snapshot = pickle::load(&path).unwrap();
     let findings = validate::validate(&snapshot);
@@ -97,6 +99,10 @@ fn a_program_in_c_allocates_records_and_dumps() {
     // 1000, 3 MiB, pooled, plain, CuPy's, and the reported one.
     assert_eq!((count(0, Action::Alloc), count(0, Action::FreeCompleted), count(0, Action::Oom)), (6, 4, 2));
     assert_eq!((count(1, Action::Alloc), count(1, Action::SegmentAlloc), count(1, Action::Oom)), (1, 2, 1));
+    let named =
+        snapshot.device_traces.iter().flatten().filter(|entry| entry.action == Some(Action::Annotate));
+    let names: Vec<&str> = named.map(|entry| snapshot.user_metadata(entry)).collect();
+    assert_eq!(names, ["weights of layer 3", "reported"]);
     let frames = snapshot.device_traces[0][1].stack.map(|stack| snapshot.frames(Some(stack)).count());
     assert!(frames.is_none_or(|n| n > 0));
     let stack = snapshot.device_traces[0][1].stack;
@@ -130,7 +136,9 @@ fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
     let all = run(&program, &[&c10, &cuda]);
     let told = text(&all.stdout);
     assert_eq!(told.matches("no memory: OutOfMemoryError").count(), 3, "{told}{}", text(&all.stderr));
-    assert!(told.contains("CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has"), "{told}");
+    // The host's memory has a text of its own; PyTorch's is for GPUs.
+    assert!(told.contains("out of memory: 64.00 MiB need a segment of 64.00 MiB on device 0"), "{told}");
+    assert!(!told.contains("CUDA out of memory"), "{told}");
     assert!(told.contains("no device: Error") && told.contains("there is no device 5"), "{told}");
     assert!(told.contains("unwound: 4") && told.contains("afterwards: memory"), "{told}");
 

@@ -70,6 +70,8 @@ impl<'a> SiteText<'a> {
             Site::File(file) => same(clean(file).into_owned()),
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean(scope).into_owned()),
+            Site::Name(name) => same(clean(name).into_owned()),
+            Site::NoName => same("(no name)".to_owned()),
             Site::NoStack | Site::NoFile => same("(no stack)".to_owned()),
             Site::Before => same("(before the history)".to_owned()),
             _ => same("(other)".to_owned()),

@@ -15,7 +15,7 @@ use crate::{
     bytes::Bytes,
     colour::faint,
     site_text::{SiteText, tell_apart},
-    text::percent,
+    text::{clean, count, percent},
 };
 
 /// Prints the sites of one snapshot.
@@ -66,7 +66,15 @@ impl<'a> Sites<'a> {
             let share = percent(group.bytes, of_bytes);
             format!("{share} {:>11} {:>6}", Bytes(group.bytes).to_string(), group.n_blocks)
         };
-        print_rows(groups.iter().map(|group| (figures(group), self, &group.site)), out)
+        let rows = rows(groups.iter().map(|group| (figures(group), self, &group.site)));
+        for (row, group) in rows.iter().zip(groups) {
+            writeln!(out, "{row}")?;
+            if let Some(names) = names(group) {
+                let faint = faint();
+                writeln!(out, "{:28}{faint}{names}{faint:#}", "")?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns every frame of a stack, innermost first, for JSON.
@@ -99,8 +107,27 @@ pub(crate) fn print_rows<'s, 'a: 's>(
     rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    self::rows(rows).iter().try_for_each(|row| writeln!(out, "{row}"))
+}
+
+/// Returns the rows of sites, of which no two are equal.
+fn rows<'s, 'a: 's>(rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>) -> Vec<String> {
     let (figures, mut texts): (Vec<String>, Vec<SiteText<'a>>) =
         rows.into_iter().map(|(figures, sites, site)| (figures, sites.text(site))).unzip();
     tell_apart(&mut texts);
-    figures.iter().zip(&texts).try_for_each(|(figures, text)| writeln!(out, "{}", text.row(figures)))
+    figures.iter().zip(&texts).map(|(figures, text)| text.row(figures)).collect()
+}
+
+/// Returns the names of a group's blocks, if there are any and the site does not consist of them.
+fn names(group: &Group) -> Option<String> {
+    const N_SHOWN: usize = 3;
+    if group.names.is_empty() || matches!(group.site, Site::Name(_)) {
+        return None;
+    }
+    let shown: Vec<_> = group.names.iter().take(N_SHOWN).map(|name| clean(name)).collect();
+    let more = match group.names.len().saturating_sub(N_SHOWN) {
+        0 => String::new(),
+        n => format!(" and {}", count(n, "more name")),
+    };
+    Some(format!("named {}{more}", shown.join(", ")))
 }

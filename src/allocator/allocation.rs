@@ -96,6 +96,31 @@ impl Allocation {
         }
     }
 
+    /// Gives the block a name, such as `"weights of layer 3"`, as PyTorch 2.14's `annotate` does.
+    ///
+    /// The name is an entry of the trace (`annotate`, with the caller's stack), so it is recorded only while
+    /// recording is on, and not for a block that the filters exclude. Viewers, `memreel top`, `memreel at` and
+    /// `memreel trace` show it with the block, those of PyTorch from 2.14 on. A block may get several names; an
+    /// empty one is not recorded. Names are interned for the lifetime of the recorder; avoid unbounded names.
+    ///
+    /// ```
+    /// use memreel::{Reel, recorder::History};
+    ///
+    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let weights = reel.alloc(4_000_000)?;
+    /// weights.annotate("weights of layer 3");
+    /// let snapshot = reel.snapshot();
+    /// let named = snapshot.device_traces[0].last().unwrap();
+    /// assert_eq!(named.address, weights.address());
+    /// assert_eq!(snapshot.user_metadata(named), "weights of layer 3");
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    pub fn annotate(&self, name: &str) {
+        let Some(id) = self.id else { return };
+        let stack = self.shared.track.stack_of_segment();
+        self.shared.heap().annotate(id, stack, name);
+    }
+
     /// Frees the block like a drop, but returns the error if that fails.
     ///
     /// # Errors

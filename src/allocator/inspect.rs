@@ -3,7 +3,7 @@
 
 use super::{block::Blocks, caching_allocator::CachingAllocator, heap::Heap, ids::BlockId};
 use crate::{
-    event::DeviceId,
+    event::{Action, DeviceId, StackId},
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
 };
 
@@ -23,6 +23,13 @@ impl Inventory for CachingAllocator {
 }
 
 impl Heap {
+    /// Records a name of a block in use.
+    pub(super) fn annotate(&self, id: BlockId, stack: StackId, name: &str) {
+        let block = &self.blocks[id];
+        let stack = stack.of_free(block.stack);
+        self.track.annotate(block.event(Action::Annotate, self.pools[block.pool].id, stack), name);
+    }
+
     /// Returns all segments with their blocks, by address
     /// (`docs/caching-allocator.md` 5.3). Each mapped stretch of an expandable
     /// segment is a segment of its own.

@@ -41,6 +41,14 @@ impl CachingAllocator {
         Some(heap.free(id, stack))
     }
 
+    /// Gives a raw block a name, as [`Allocation::annotate`](super::Allocation::annotate) does. Returns false
+    /// if the address is not one of a raw block.
+    pub fn annotate_raw(&self, address: Address, name: &str) -> bool {
+        let stack = self.shared.track.stack_of_segment();
+        let heap = self.shared.heap();
+        heap.raw.get(&address).map(|id| heap.annotate(*id, stack, name)).is_some()
+    }
+
     /// Records that work on another stream uses a raw block. Returns false if
     /// the address is not one of a raw block.
     pub fn record_stream_raw(&self, address: Address, stream: StreamId) -> bool {

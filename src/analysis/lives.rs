@@ -9,7 +9,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::Action,
+    event::{Action, Address},
     history::{Displaced, Forward, FreeStacks, Life, Moment, State, Step, active_blocks},
     inventory::BlockState,
     snapshot::{Block, Segment, StackIndex, StackTable, TraceEntry},
@@ -33,6 +33,8 @@ pub(super) struct Lives {
     pub(super) first_contradiction: Option<usize>,
     /// The number of blocks that end with the request of their free, because the trace has no completions.
     pub(super) n_uncompleted: usize,
+    /// The entries that name a block, by its address and the moment from which it is in use.
+    pub(super) named_by: FxHashMap<(Address, Moment), Vec<u32>>,
     walk: Forward,
     free_stacks: FreeStacks,
     /// The number of blocks whose free was completed, or waits at the end, and was never requested.
@@ -97,8 +99,20 @@ impl Lives {
                 self.of_entry[index] = life;
             }
             Step::Contradiction(_) => self.contradiction(Some(index)),
+            Step::Other if entry.action == Some(Action::Annotate) => self.name(now, entry),
             Step::Other => {}
         }
+    }
+
+    /// Keeps the entry at which a block gets a name.
+    fn name(&mut self, now: Moment, entry: &TraceEntry) {
+        let from = match self.walk.spot(entry.address) {
+            // The block is from before the history; its life begins with a later entry or with its end.
+            None => Moment::START,
+            Some(spot) if spot.state == State::Free => return,
+            Some(spot) => self.life(spot.life).from,
+        };
+        self.named_by.entry((entry.address, from)).or_default().push(now.0 - 1);
     }
 
     /// Moves the requests of blocks from before the history to the ends of their lives. If requests are

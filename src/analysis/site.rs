@@ -25,12 +25,16 @@ pub enum Site {
     File(Text),
     /// A scope; empty for blocks outside of all scopes.
     Scope(String),
+    /// The name of a block; of a block with several names, all of them.
+    Name(String),
     /// Blocks without a stack, among functions.
     NoStack,
     /// Blocks without a stack, among files.
     NoFile,
     /// Blocks from before the history, among scopes.
     Before,
+    /// Blocks without a name, among names.
+    NoName,
 }
 
 impl Site {

@@ -8,7 +8,10 @@
 //! Everything but sorting takes time linear in the trace: the blocks' lives are found once, and each
 //! question then filters them.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::OnceLock,
+};
 
 use serde::Serialize;
 
@@ -199,6 +202,16 @@ impl<'a> DeviceHistory<'a> {
     pub(crate) fn life_number(&self, entry: usize) -> Option<usize> {
         let life = *self.lives.of_entry.get(entry)?;
         (life != NONE).then_some(life as usize)
+    }
+
+    /// Returns the names that a block was given by `annotate` entries (PyTorch 2.14 and later, and
+    /// [`Allocation::annotate`](crate::Allocation::annotate)), each once, in the order of the entries.
+    #[must_use]
+    pub fn names_of(&self, life: &Life) -> Vec<&'a str> {
+        let Some(naming) = self.lives.named_by.get(&(life.address, life.from)) else { return Vec::new() };
+        let mut seen = HashSet::new();
+        let names = naming.iter().map(|entry| self.snapshot.user_metadata(&self.entries[*entry as usize]));
+        names.filter(|name| !name.is_empty() && seen.insert(*name)).collect()
     }
 
     /// Returns the blocks in use at a moment.

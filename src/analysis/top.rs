@@ -1,5 +1,7 @@
 //! What holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
 
+use std::collections::HashSet;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -22,6 +24,8 @@ pub enum By {
     File,
     /// The scope.
     Scope,
+    /// The name that the program gave the block ([`DeviceHistory::names_of`]).
+    Name,
 }
 
 /// Blocks of the same site.
@@ -42,6 +46,10 @@ pub struct Group {
     /// The number of recorded stacks among them; 0 for a scope.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
+    /// The names of the blocks among them that have one ([`DeviceHistory::names_of`]), each once, in the order
+    /// of the allocations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl DeviceHistory<'_> {
@@ -56,11 +64,15 @@ impl DeviceHistory<'_> {
             By::Stack => self.by_calls(self.lives_at(moment)),
             By::Scope => {
                 let scopes = Scopes::new(self.snapshot(), self.device());
-                grouped(self.lives_at(moment), |life| match scopes.of_life(life) {
+                self.grouped(self.lives_at(moment), |life| match scopes.of_life(life) {
                     Some(scope) => Site::Scope(scope.to_owned()),
                     None => Site::Before,
                 })
             }
+            By::Name => self.grouped(self.lives_at(moment), |life| match &self.names_of(life)[..] {
+                [] => Site::NoName,
+                names => Site::Name(names.join(", ")),
+            }),
             By::Function => by_frame(self, moment, &Site::NoStack, |snapshot, frame| {
                 let frame = snapshot.stacks.frame(frame);
                 Site::Function { name: frame.name.clone(), filename: frame.filename.clone() }
@@ -87,8 +99,22 @@ impl DeviceHistory<'_> {
 
     /// Groups lives by the calls that identify the code that allocated them, the largest group first.
     pub(super) fn by_calls<'l>(&self, lives: impl Iterator<Item = &'l Life>) -> Vec<Group> {
-        let of_stacks = grouped(lives, Site::from_life);
+        let of_stacks = self.grouped(lives, Site::from_life);
         sorted(SameCalls::new(self.snapshot()).add_up(of_stacks, |group| &group.site, Group::join))
+    }
+
+    /// Groups lives by their sites, the largest group first.
+    fn grouped<'l>(&self, lives: impl Iterator<Item = &'l Life>, site: impl Fn(&Life) -> Site) -> Vec<Group> {
+        let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
+        for life in lives {
+            let site = site(life);
+            let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
+            group.add(life.requested_bytes, 1);
+            group.names.extend(self.names_of(life).into_iter().map(String::from));
+            group.total_bytes = group.bytes;
+            group.n_stacks = usize::from(matches!(group.site, Site::Stack(_)));
+        }
+        sorted(groups.into_values().collect())
     }
 }
 
@@ -97,22 +123,9 @@ pub(super) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// Groups lives by their sites, the largest group first.
-pub(crate) fn grouped<'a>(lives: impl Iterator<Item = &'a Life>, site: impl Fn(&Life) -> Site) -> Vec<Group> {
-    let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
-    for life in lives {
-        let site = site(life);
-        let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
-        group.add(life.requested_bytes, 1);
-        group.total_bytes = group.bytes;
-        group.n_stacks = usize::from(matches!(group.site, Site::Stack(_)));
-    }
-    sorted(groups.into_values().collect())
-}
-
 impl Group {
     fn new(site: Site) -> Group {
-        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0 }
+        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0, names: Vec::new() }
     }
 
     fn add(&mut self, bytes: u64, n_blocks: usize) {
@@ -123,6 +136,7 @@ impl Group {
     /// Adds the blocks of another group of the same site.
     fn join(&mut self, other: Group) {
         self.add(other.bytes, other.n_blocks);
+        self.names.extend(other.names);
         self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
         self.n_stacks += other.n_stacks;
     }
@@ -133,6 +147,10 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
         let key = |group: &Group| (group.bytes, group.total_bytes, group.n_blocks);
         key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
     });
+    for group in groups.iter_mut().filter(|group| group.names.len() > 1) {
+        let mut seen = HashSet::new();
+        group.names.retain(|name| seen.insert(name.clone()));
+    }
     groups
 }
 
@@ -147,7 +165,7 @@ fn by_frame(
     let shown = ShownFrames::new(snapshot);
     let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
     let mut sites: Vec<Site> = Vec::new();
-    for of_stack in grouped(history.lives_at(moment), Site::from_life) {
+    for of_stack in history.grouped(history.lives_at(moment), Site::from_life) {
         sites.clear();
         if let Site::Stack(stack) = of_stack.site {
             sites.extend(shown.identifying(stack).map(|frame| site(snapshot, frame)));
@@ -156,6 +174,7 @@ fn by_frame(
         let group = groups.entry(own.clone()).or_insert_with_key(|site| Group::new(site.clone()));
         group.add(of_stack.bytes, of_stack.n_blocks);
         group.n_stacks += of_stack.n_stacks;
+        group.names.extend(of_stack.names);
         sites.push(own);
         sites.sort_unstable();
         sites.dedup();
@@ -193,7 +212,7 @@ impl DeviceHistory<'_> {
         let same = SameCalls::new(self.snapshot());
         let mut nodes = vec![Node::default()];
         let mut children: FxHashMap<(usize, Option<FrameIndex>), usize> = FxHashMap::default();
-        for group in grouped(self.lives_at(moment), Site::from_life) {
+        for group in self.grouped(self.lives_at(moment), Site::from_life) {
             let frames: Vec<Option<FrameIndex>> = match group.site {
                 Site::Stack(stack) => same.calls(stack).rev().map(Some).collect(),
                 _ => vec![None],

@@ -15,7 +15,7 @@ use super::{
 /// A stack becomes `{"stack": [{"name", "filename", "line", "is_shown"}, …]}`, where `is_shown` marks
 /// the frames that identify the code that allocated ([`ShownFrames::identifying`]); a size becomes
 /// `{"stack": null, "size_bytes"}`, and the other sites `{"function", "filename"}`,
-/// `{"filename"}` or `{"scope"}`.
+/// `{"filename"}`, `{"scope"}` or `{"name"}`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct SiteFrames<'a>(Form<'a>);
@@ -28,6 +28,7 @@ enum Form<'a> {
     Function { function: &'a str, filename: &'a str },
     File { filename: &'a str },
     Scope { scope: Option<&'a str> },
+    Name { name: Option<&'a str> },
     NoFunction { function: Option<()>, filename: Option<()> },
     NoFile { filename: Option<()> },
     NoFrames { stack: Option<()> },
@@ -43,6 +44,8 @@ impl<'a> SiteFrames<'a> {
             Site::Function { name, filename } => Form::Function { function: name, filename },
             Site::File(filename) => Form::File { filename },
             Site::Scope(scope) => Form::Scope { scope: Some(scope) },
+            Site::Name(name) => Form::Name { name: Some(name) },
+            Site::NoName => Form::Name { name: None },
             Site::NoStack => Form::NoFunction { function: None, filename: None },
             Site::NoFile => Form::NoFile { filename: None },
             Site::Before => Form::Scope { scope: None },

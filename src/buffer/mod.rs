@@ -119,6 +119,11 @@ impl<T: Element> Buffer<T> {
         self.storage.allocation()
     }
 
+    /// Gives the block of the storage a name; see [`Allocation::annotate`].
+    pub fn annotate(&self, name: &str) {
+        self.allocation().annotate(name);
+    }
+
     /// Returns the element at `index`, which has one number for each axis.
     ///
     /// # Errors

@@ -27,6 +27,11 @@ impl<T> Slice<T> {
         Slice { uses: Uses::new(block, stream), len, values: PhantomData }
     }
 
+    /// Gives the block of the values a name; see [`Allocation::annotate`]. A slice without values has no block.
+    pub fn annotate(&self, name: &str) {
+        self.uses.annotate(name);
+    }
+
     /// Borrows all values for reading.
     pub fn as_view(&self) -> View<'_, T> {
         View::new(&self.uses, 0, self.len)

@@ -45,6 +45,13 @@ impl Uses {
         self.block.as_ref().map_or(0, |block| block.address().0)
     }
 
+    /// Names the block.
+    pub(super) fn annotate(&self, name: &str) {
+        if let Some(block) = &self.block {
+            block.annotate(name);
+        }
+    }
+
     /// Prepares a use of the block on a stream. Drop the returned guard after the use is queued.
     pub(super) fn begin<'a>(&'a self, stream: &'a CudaStream) -> SyncOnDrop<'a> {
         let context = self.stream.context();

@@ -7,8 +7,15 @@ use std::sync::{
 };
 
 use super::{
-    guard::Guard, history::History, ledger::Ledger, log::LogTables, scope::Scope, scope_names::Annotation,
-    shared::Shared, tape::Tape, track::Track,
+    guard::Guard,
+    history::History,
+    ledger::Ledger,
+    log::{Count, LogTables},
+    scope::Scope,
+    scope_names::Annotation,
+    shared::Shared,
+    tape::Tape,
+    track::Track,
 };
 use crate::{
     event::{DeviceId, StackId},
@@ -110,8 +117,7 @@ impl Recorder {
         // the new tape, which would keep the old capacity.
         let history = lock(&self.shared.history);
         let mut tapes = lock(&self.shared.tapes);
-        let known = tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone());
-        let tape = known.unwrap_or_else(|| {
+        let tape = tape_of(&tapes, device).unwrap_or_else(|| {
             let tape = Arc::new(Tape::new(history.capacity()));
             tapes.push((device, tape.clone()));
             tape
@@ -156,16 +162,24 @@ impl Recorder {
         lock(&self.shared.history).capacity()
     }
 
-    /// Returns how many events of a device are recorded now.
+    /// Returns how many events of a device are recorded now; 0 for a device without a track.
     #[must_use]
     pub fn n_events(&self, device: DeviceId) -> usize {
-        self.track(device).cut().count().n_kept
+        self.count(device).n_kept
     }
 
-    /// Returns how many events of a device were dropped since its events were last erased.
+    /// Returns how many events of a device were dropped since its events were last erased; 0 for a device
+    /// without a track.
     #[must_use]
     pub fn n_lost(&self, device: DeviceId) -> u64 {
-        self.track(device).cut().count().n_lost
+        self.count(device).n_lost
+    }
+
+    /// Counts the events of a device. A device without a track has none, and gets none by the question.
+    fn count(&self, device: DeviceId) -> Count {
+        let tape = tape_of(&lock(&self.shared.tapes), device);
+        let track = tape.map(|tape| Track::new(self.shared.clone(), device, tape));
+        track.map_or_else(Count::default, |track| track.cut().count())
     }
 
     /// Adds a source of further frames, such as those of an interpreter, to every stack captured from now on.
@@ -225,9 +239,25 @@ impl Recorder {
     }
 }
 
+/// Returns the tape of a device, if it has one.
+fn tape_of(tapes: &[(DeviceId, Arc<Tape>)], device: DeviceId) -> Option<Arc<Tape>> {
+    tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counting_creates_no_tape() {
+        let recorder = Recorder::new();
+        recorder.record_history(&History::all());
+        let _known = recorder.track(DeviceId(0));
+        for device in (1..1000).map(DeviceId) {
+            assert_eq!((recorder.n_events(device), recorder.n_lost(device)), (0, 0));
+        }
+        assert_eq!(lock(&recorder.shared.tapes).len(), 1);
+    }
 
     /// Tracks keep their recorder alive, so the recorder must not keep its tracks alive.
     #[test]

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::track::Track;
+use super::{
+    contradiction::{Contradiction, Reason},
+    track::Track,
+};
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
@@ -16,8 +19,9 @@ use crate::{
 /// allocated again. An allocation outside all reported segments is shown as a segment of its own.
 ///
 /// A report that contradicts earlier ones (a free of an unknown address, an allocation over a live block)
-/// is not recorded, because viewers fail on such traces. The method then returns `false`, and
-/// [`Ledger::n_contradictions`] counts it. Callers that cannot act on it may ignore the result.
+/// is not recorded, because viewers fail on such traces. The method then returns `false`,
+/// [`Ledger::n_contradictions`] counts it, and [`Ledger::latest_contradiction`] has the reason. Callers that
+/// cannot act on it may ignore the result.
 ///
 /// A ledger allocates on the host heap while it has its lock, so it cannot be used inside the process's own
 /// `GlobalAlloc`; there, use a [`Track`] and an [`Inventory`] of your own.
@@ -33,7 +37,9 @@ use crate::{
 ///
 /// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
 /// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
-/// assert!(!ledger.free(Address(0x10200)), "no block begins there");
+/// assert!(!ledger.free(Address(0x10200)));
+/// let why = ledger.latest_contradiction().unwrap().to_string();
+/// assert!(why.starts_with("no live block begins at 0x10200"), "{why}");
 ///
 /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
 /// assert_eq!(snapshot.segments.len(), 1);
@@ -50,6 +56,7 @@ struct LedgerState {
     segments: BTreeMap<u64, LedgerSegment>,
     blocks: BTreeMap<u64, LiveBlock>,
     n_contradictions: u64,
+    latest_contradiction: Option<Contradiction>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +89,8 @@ impl Ledger {
     pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_segment();
         let mut state = self.state();
-        if is_invalid(address, bytes) || state.segment_overlaps(address.0, bytes) {
-            return state.contradiction();
+        if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
+            return state.refuse(address, reason);
         }
         self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: false });
         true
@@ -96,9 +103,12 @@ impl Ledger {
     pub fn segment_free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
-        let Some(segment) = state.segments.get(&address.0).copied() else { return state.contradiction() };
-        if state.blocks.range(address.0..address.0.saturating_add(segment.bytes)).next().is_some() {
-            return state.contradiction();
+        let Some(segment) = state.segments.get(&address.0).copied() else {
+            return state.refuse(address, Reason::NoSegment);
+        };
+        let mut live = state.blocks.range(address.0..address.0.saturating_add(segment.bytes));
+        if let Some(block) = live.next().map(|(block, _)| Address(*block)) {
+            return state.refuse(address, Reason::HasBlock { address: block });
         }
         self.remove_segment(&mut state, address, stack);
         true
@@ -111,12 +121,12 @@ impl Ledger {
     pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_alloc(bytes);
         let mut state = self.state();
-        if is_invalid(address, bytes) || state.block_overlaps(address.0, bytes) {
-            return state.contradiction();
+        if let Some(reason) = invalid(address, bytes).or_else(|| state.block_overlap(address.0, bytes)) {
+            return state.refuse(address, reason);
         }
         if !state.is_in_a_segment(address.0, bytes) {
-            if state.segment_overlaps(address.0, bytes) {
-                return state.contradiction();
+            if let Some(reason) = state.segment_overlap(address.0, bytes) {
+                return state.refuse(address, reason);
             }
             self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: true });
         }
@@ -159,8 +169,26 @@ impl Ledger {
                 self.complete_free(&mut state, address, stack);
                 true
             }
-            _ => state.contradiction(),
+            Some(_) => state.refuse(address, Reason::FreeNotRequested),
+            None => state.refuse(address, Reason::NoBlock),
         }
+    }
+
+    /// Records the name of a live block, as [`Allocation::annotate`](crate::Allocation::annotate) does.
+    ///
+    /// Returns whether there is such a block: `false` if no live block begins at `address`, or if its free was
+    /// requested.
+    pub fn annotate(&self, address: Address, name: &str) -> bool {
+        let stack = self.track.stack_of_segment();
+        let mut state = self.state();
+        let block = match state.blocks.get(&address.0) {
+            Some(block) if !block.is_pending => *block,
+            Some(_) => return state.refuse(address, Reason::FreeRequested),
+            None => return state.refuse(address, Reason::NoBlock),
+        };
+        let stack = stack.of_free(block.stack);
+        self.track.annotate(event(Action::Annotate, address, block.bytes, block.stream, stack), name);
+        true
     }
 
     /// Reports that a request for `bytes` bytes failed while the device had `device_free_bytes` left.
@@ -176,6 +204,12 @@ impl Ledger {
         self.state().n_contradictions
     }
 
+    /// Returns the latest report that contradicted earlier ones, of any thread.
+    #[must_use]
+    pub fn latest_contradiction(&self) -> Option<Contradiction> {
+        self.state().latest_contradiction
+    }
+
     fn request_free(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
         match state.blocks.get_mut(&address.0) {
             Some(block) if !block.is_pending => {
@@ -185,7 +219,8 @@ impl Ledger {
                 self.record(Action::FreeRequested, address, block.bytes, block.stream, stack);
                 true
             }
-            _ => state.contradiction(),
+            Some(_) => state.refuse(address, Reason::FreeRequested),
+            None => state.refuse(address, Reason::NoBlock),
         }
     }
 
@@ -208,7 +243,7 @@ impl Ledger {
     }
 
     fn record(&self, action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) {
-        self.track.record(Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack });
+        self.track.record(event(action, address, size_bytes, stream, stack));
     }
 
     fn state(&self) -> MutexGuard<'_, LedgerState> {
@@ -218,19 +253,22 @@ impl Ledger {
 
 impl LedgerState {
     /// Counts a report that is not taken; returns `false`, as the reports do.
-    fn contradiction(&mut self) -> bool {
+    fn refuse(&mut self, address: Address, reason: Reason) -> bool {
         self.n_contradictions += 1;
+        self.latest_contradiction = Some(Contradiction { address, reason });
         false
     }
 
-    fn segment_overlaps(&self, start: u64, bytes: u64) -> bool {
-        let last = self.segments.range(..start.saturating_add(bytes)).next_back();
-        last.is_some_and(|(at, segment)| at.saturating_add(segment.bytes) > start)
+    fn segment_overlap(&self, start: u64, bytes: u64) -> Option<Reason> {
+        let (at, segment) = self.segments.range(..start.saturating_add(bytes)).next_back()?;
+        let reason = Reason::OverlapsSegment { address: Address(*at), bytes: segment.bytes };
+        (at.saturating_add(segment.bytes) > start).then_some(reason)
     }
 
-    fn block_overlaps(&self, start: u64, bytes: u64) -> bool {
-        let last = self.blocks.range(..start.saturating_add(bytes)).next_back();
-        last.is_some_and(|(at, block)| at.saturating_add(block.bytes) > start)
+    fn block_overlap(&self, start: u64, bytes: u64) -> Option<Reason> {
+        let (at, block) = self.blocks.range(..start.saturating_add(bytes)).next_back()?;
+        let reason = Reason::OverlapsBlock { address: Address(*at), bytes: block.bytes };
+        (at.saturating_add(block.bytes) > start).then_some(reason)
     }
 
     fn is_in_a_segment(&self, start: u64, bytes: u64) -> bool {
@@ -273,9 +311,18 @@ impl LedgerState {
     }
 }
 
-/// Returns whether a range is empty or leaves the address space.
-fn is_invalid(address: Address, bytes: u64) -> bool {
-    bytes == 0 || address.0.checked_add(bytes).is_none()
+/// Makes an event; a ledger has no private pools.
+fn event(action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) -> Event {
+    Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack }
+}
+
+/// Returns why a range cannot be one: it is empty or leaves the address space.
+fn invalid(address: Address, bytes: u64) -> Option<Reason> {
+    match address.0.checked_add(bytes) {
+        _ if bytes == 0 => Some(Reason::Empty),
+        None => Some(Reason::BeyondAddresses),
+        Some(_) => None,
+    }
 }
 
 /// Adds the inactive block between `from` and `to`, if there is a gap.

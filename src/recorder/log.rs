@@ -53,7 +53,7 @@ pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
 }
 
 /// The number of recorded events and of lost ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) n_kept: usize,
     pub(crate) n_lost: u64,

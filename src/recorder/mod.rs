@@ -53,9 +53,11 @@ mod log;
 mod tally;
 mod ring;
 pub(crate) mod track;
+mod contradiction;
 mod ledger;
 mod handle;
 
+pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};
 pub use history::{Context, Enabled, History, StackKind};
 pub use ledger::Ledger;

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::{
+    context::EventContext,
     guard::Guard,
     history::{CapturePoint, Mode},
     log::Cut,
+    scope_names::ScopeId,
     shared::Shared,
     tape::Tape,
     writer::{self, ByLock, ByTime, TickSource, WithLast},
@@ -14,7 +16,7 @@ use super::{
 use crate::{
     event::{Action, DeviceId, Event, StackId},
     stack,
-    sync::settle_loads,
+    sync::{lock, settle_loads},
 };
 
 /// Records the events of one device's allocator. Clones record on the same tape.
@@ -102,8 +104,8 @@ impl Track {
         }
     }
 
-    /// Captures the calling thread's stack for the event of a segment or of a failed request. The filters do
-    /// not apply to these.
+    /// Captures the calling thread's stack for the event of a segment, of a failed request or of an annotation.
+    /// The filters do not apply to these.
     #[inline]
     #[must_use]
     pub fn stack_of_segment(&self) -> StackId {
@@ -163,6 +165,30 @@ impl Track {
     #[inline]
     pub fn record_unlocked(&self, event: Event) {
         self.record_at::<ByTime>(event);
+    }
+
+    /// Records the name of a live block, as [`Action::Annotate`]. An empty name is not recorded.
+    ///
+    /// `block` has the block's address, requested size, stream and pool; its action is ignored. Its stack is
+    /// [`stack_of_segment()`](Track::stack_of_segment)[`.of_free(allocated)`](StackId::of_free), where
+    /// `allocated` is the stack of the block's allocation: if the filters excluded that, its name is excluded
+    /// too. Names are interned for the lifetime of the recorder; avoid unbounded names.
+    ///
+    /// The caller must have its allocator's lock, as for [`Track::record`].
+    pub fn annotate(&self, block: Event, name: &str) {
+        let mode = self.shared.mode();
+        let is_kept = !mode.is_off() && mode.keeps(Action::Annotate) && !block.stack.is_filtered();
+        if !is_kept || name.is_empty() {
+            return;
+        }
+        let Some(guard) = Guard::enter() else { return };
+        // A name takes the place of a scope, which is where an entry's `user_metadata` comes from.
+        let scope = lock(&self.shared.scopes).intern(ScopeId::default(), name);
+        drop(guard);
+        let stack = if mode.keeps_stacks() { block.stack } else { StackId::NONE };
+        let event = Event { action: Action::Annotate, stack, ..block };
+        let context = EventContext { stream: event.stream, pool: event.pool, scope };
+        writer::write_in::<ByLock>(&self.shared, &self.tape, &event, context);
     }
 
     #[inline]

@@ -117,6 +117,29 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
     }
 }
 
+/// Records an event in a context of its own, whatever the thread's scope is. It may lock the table of contexts.
+/// Otherwise like [`write`].
+#[cold]
+#[inline(never)]
+pub(super) fn write_in<T: TickSource>(
+    shared: &Shared,
+    tape: &Arc<Tape>,
+    event: &Event,
+    context: EventContext,
+) {
+    let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
+        Ok(mut writers) => {
+            compiler_fence(Ordering::SeqCst);
+            writers.write_in::<T>(shared, tape, event, context);
+            compiler_fence(Ordering::SeqCst);
+        }
+        Err(_) => tape.count_interrupted(),
+    });
+    if written.is_err() {
+        Writers::new().write_in::<T>(shared, tape, event, context);
+    }
+}
+
 /// Records an event of a thread whose storage is already destroyed: it takes an idle chunk and returns it at
 /// once.
 #[cold]
@@ -141,18 +164,43 @@ impl Writers {
     /// Records an event on another tape than the previous one, or on the same tape after it was erased.
     #[inline(never)]
     fn write_on_other_tape<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+        if let Some(writer) = self.change_to(shared, tape) {
+            writer.write::<T>(shared, tape, event);
+        }
+    }
+
+    /// Records an event in a context of its own.
+    fn write_in<T: TickSource>(
+        &mut self,
+        shared: &Shared,
+        tape: &Arc<Tape>,
+        event: &Event,
+        context: EventContext,
+    ) {
+        let writer = match &mut self.latest {
+            Some(writer) if writer.generation == tape.generation() => Some(writer),
+            _ => self.change_to(shared, tape),
+        };
+        let Some(writer) = writer else { return };
+        match writer.recent.get(context).or_else(|| writer.number(shared, context)) {
+            Some(context) => writer.write_in_context::<T>(shared, tape, event, context),
+            None => tape.count_lost(),
+        }
+    }
+
+    /// Makes the writer of another tape the latest, and opens a chunk if there is none. Returns `None` if
+    /// recording is off, or if this is the recorder's own work.
+    fn change_to(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<&mut Box<Writer>> {
         let generation = tape.generation();
         if let Some(place) = self.others.iter().position(|writer| writer.generation == generation) {
             match &mut self.latest {
                 Some(latest) => std::mem::swap(latest, &mut self.others[place]),
                 none => *none = Some(self.others.swap_remove(place)),
             }
-        } else if self.open(shared, tape).is_none() {
-            return;
+        } else {
+            self.open(shared, tape)?;
         }
-        if let Some(writer) = &mut self.latest {
-            writer.write::<T>(shared, tape, event);
-        }
+        self.latest.as_mut()
     }
 
     /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off, or if this is the recorder's

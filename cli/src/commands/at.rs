@@ -8,6 +8,7 @@ use std::{
 };
 
 use memreel::{
+    Action,
     analysis::{By, DeviceHistory, Gap, SegmentLayout, ShownFrames, Totals},
     history::Life,
 };
@@ -23,7 +24,7 @@ use crate::{
     options::Input,
     sites::{Sites, call},
     table::Table,
-    text::count,
+    text::{clean, count},
     warnings::print_warnings,
 };
 
@@ -75,6 +76,7 @@ fn state(history: &DeviceHistory<'_>, totals: Totals) -> Value {
             "requested_bytes": life.requested_bytes,
             "is_pending": !life.is_allocated_at(totals.moment),
             "allocated_by_event": life.from,
+            "names": history.names_of(life),
         })
     };
     let segment = |SegmentLayout { range, blocks, .. }: &SegmentLayout<'_>| {
@@ -113,7 +115,11 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
         let shown = ShownFrames::new(history.snapshot());
         let frame = entry.stack.and_then(|stack| shown.innermost(stack));
         let by = frame.map(|frame| format!(" by {}", call(frame)));
-        writeln!(out, "the event: {action} of {}{}", Bytes(entry.size), by.unwrap_or_default())?;
+        let name = match entry.action {
+            Some(Action::Annotate) => format!(": {}", clean(history.snapshot().user_metadata(entry))),
+            _ => String::new(),
+        };
+        writeln!(out, "the event: {action} of {}{}{name}", Bytes(entry.size), by.unwrap_or_default())?;
     }
     print_warnings(history, out)?;
     segments(&history.layout(moment), out)?;

@@ -70,6 +70,8 @@ enum Grouping {
     File,
     /// The scope, from user metadata or annotations
     Scope,
+    /// The name that the program gave the block
+    Name,
 }
 
 impl Grouping {
@@ -79,6 +81,7 @@ impl Grouping {
             Grouping::Function => By::Function,
             Grouping::File => By::File,
             Grouping::Scope => By::Scope,
+            Grouping::Name => By::Name,
         }
     }
 }
@@ -162,6 +165,7 @@ fn body(
         let heading = match options.by {
             Grouping::Stack => Sites::heading(),
             Grouping::Scope => heading("", "scope"),
+            Grouping::Name => heading("", "name"),
             Grouping::Function => heading("and callees", "function"),
             Grouping::File => heading("and callees", "file"),
         };

@@ -21,6 +21,7 @@ use crate::{
     json::print_line,
     options::{Devices, Input},
     pytorch::{TorchSize, repr_entry},
+    text::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -139,7 +140,7 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
         Some(Action::SegmentUnmap) if !is_pytorch => writeln!(out, "cuMemUnmap({}, {size})", entry.address.0),
         Some(Action::Snapshot) if !is_pytorch => writeln!(out, "# snapshot, {size} active"),
         Some(Action::Annotate) if !is_pytorch => {
-            writeln!(out, "# annotate {name}: {}", opened.snapshot.user_metadata(entry))
+            writeln!(out, "# annotate {name}: {}", clean(opened.snapshot.user_metadata(entry)))
         }
         _ => writeln!(out, "{}", repr_entry(&opened.snapshot, entry)),
     }
@@ -162,6 +163,9 @@ fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<()
             "bytes": entry.size,
             "home": home,
         });
+        if entry.action == Some(Action::Annotate) {
+            answer["annotation"] = opened.snapshot.user_metadata(entry).into();
+        }
         if is_oom {
             answer["device_free_bytes"] = entry.device_free_bytes().into();
         }

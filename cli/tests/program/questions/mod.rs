@@ -3,4 +3,5 @@
 mod answers;
 mod golden;
 mod lists;
+mod names;
 mod told_apart;
