@@ -13,7 +13,7 @@ fn main() -> memreel::Result<()> {
     let reel = Reel::builder()
         .device(Limit::new(Host::new(), 64 << 20))
         .history(History::all())
-        .save_on_oom("oom.pickle")
+        .save_on_oom("oom-{n}.pickle") // a file for each failure; without {n}, for the first one only
         .build()?;
 
     let mut batches = Vec::new();
@@ -26,6 +26,8 @@ fn main() -> memreel::Result<()> {
     println!("{error}");
     let figures = error.out_of_memory().expect("the limit was reached");
     println!("{} bytes are in {} batches", figures.allocated_bytes, batches.len());
-    println!("next: memreel oom oom.pickle");
+    if let Some(path) = &figures.snapshot {
+        println!("next: memreel oom {}", path.display());
+    }
     Ok(())
 }

@@ -90,6 +90,8 @@ pub struct OutOfMemory {
     pub snapshot: Option<PathBuf>,
     /// The reason why the requested snapshot could not be written.
     pub snapshot_failure: Option<String>,
+    /// The snapshot of an earlier failure, which is kept in place of one of this failure.
+    pub kept_snapshot: Option<PathBuf>,
 }
 
 impl OutOfMemory {
@@ -152,10 +154,15 @@ impl fmt::Display for OutOfMemory {
         if self.private_pool_bytes > 0 {
             write!(f, " ({} of the allocated in private pools)", Bytes(self.private_pool_bytes))?;
         }
-        match (&self.snapshot, &self.snapshot_failure) {
-            (Some(path), _) => write!(f, "; see {} for what holds them", path.display()),
-            (None, Some(why)) => write!(f, "; no snapshot could be saved: {why}"),
-            (None, None) => write!(f, "; call save_on_oom to get a snapshot that shows what holds them"),
+        match (&self.snapshot, &self.snapshot_failure, &self.kept_snapshot) {
+            (Some(path), ..) => write!(f, "; see {} for what holds them", path.display()),
+            (None, Some(why), _) => write!(f, "; no snapshot could be saved: {why}"),
+            (None, None, Some(path)) => {
+                write!(f, "; see {} for the first failure, whose snapshot is kept", path.display())
+            }
+            (None, None, None) => {
+                write!(f, "; call save_on_oom to get a snapshot that shows what holds them")
+            }
         }
     }
 }

@@ -99,7 +99,8 @@ pub fn dump_snapshot(path: impl AsRef<Path>) -> Result<()> {
     default_reel()?.save(path)
 }
 
-/// Writes a snapshot to `path` whenever a request of the process-wide reel fails; see [`Reel::save_on_oom`].
+/// Writes a snapshot when a request of the process-wide reel fails: for the first failure, or with `{n}` in the
+/// path for each. See [`Reel::save_on_oom`].
 ///
 /// # Errors
 /// The errors of [`default_reel`].

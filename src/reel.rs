@@ -1,16 +1,18 @@
 //! A reel: a recorder connected to a caching allocator for each device.
 #![forbid(unsafe_code)]
 
+mod oom_files;
+
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Weak},
+    sync::Arc,
 };
 
 use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
     device::{Device, Host},
-    error::{Error, OutOfMemory, Result},
+    error::{Error, Result},
     event::{DeviceId, StreamId},
     inventory::Inventory,
     pickle,
@@ -18,6 +20,7 @@ use crate::{
     rewrite::Completed,
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
 };
+use oom_files::OomFiles;
 
 /// A recorder and one caching allocator for each device. Clones share one reel.
 ///
@@ -150,18 +153,40 @@ impl Reel {
         pickle::save(&Completed::new(self.shared.recorded()), path.as_ref())
     }
 
-    /// Writes a snapshot to `path` whenever a request fails, before the request's error is returned.
+    /// Writes a snapshot when a request fails, before the request's error is returned.
+    ///
+    /// The first failure writes the file, and later ones keep it: the first is often the telling one. With
+    /// `{n}` in the path, every failure writes a file of its own, and `{n}` is the number of the failure,
+    /// counted from 0. `{pid}` is the number of the process, so that the ranks of a run do not write the same
+    /// file. A file of an earlier run is replaced.
     ///
     /// The error names the file, or the reason why it could not be written; failing to write it causes no
-    /// other error. Each failure replaces the file. Called with two paths, it writes both files. While
+    /// other error, and the next failure tries again. Called with two paths, it writes both files. While
     /// recording is off the file shows blocks without their stacks.
+    ///
+    /// ```
+    /// use memreel::{Reel, device::Simulated, recorder::History};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build()?;
+    /// reel.save_on_oom(folder.path().join("oom-{n}.pickle"));
+    /// for number in 0..2 {
+    ///     let error = reel.alloc(2 << 30).unwrap_err();
+    ///     let path = error.out_of_memory().unwrap().snapshot.clone().unwrap();
+    ///     assert!(path.ends_with(format!("oom-{number}.pickle")));
+    /// }
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
-        let path = path.into();
+        let files = Arc::new(OomFiles::new(path.into()));
         for allocator in &self.shared.allocators {
             // Weak, because the allocator belongs to the reel and must not keep it alive.
             let reel = Arc::downgrade(&self.shared);
-            let path = path.clone();
-            allocator.on_oom(move |figures| save_before_error(&reel, &path, figures));
+            let files = files.clone();
+            allocator.on_oom(move |figures| {
+                let Some(reel) = reel.upgrade() else { return };
+                files.save(figures, |path| pickle::save(&Completed::new(reel.recorded()), path));
+            });
         }
     }
 
@@ -171,14 +196,6 @@ impl Reel {
     /// The errors of [`CachingAllocator::empty_cache`].
     pub fn empty_cache(&self) -> Result<()> {
         self.shared.allocators.iter().try_for_each(CachingAllocator::empty_cache)
-    }
-}
-
-fn save_before_error(reel: &Weak<Shared>, path: &Path, figures: &mut OutOfMemory) {
-    let Some(reel) = reel.upgrade() else { return };
-    match pickle::save(&Completed::new(reel.recorded()), path) {
-        Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path.into()), None),
-        Err(error) => figures.snapshot_failure = Some(error.to_string()),
     }
 }
 
@@ -218,7 +235,7 @@ impl Builder {
         self
     }
 
-    /// Writes a snapshot to `path` when a request fails; see [`Reel::save_on_oom`]. Default: none.
+    /// Writes a snapshot when a request fails; see [`Reel::save_on_oom`] for the path. Default: none.
     pub fn save_on_oom(mut self, path: impl Into<PathBuf>) -> Builder {
         self.save_on_oom = Some(path.into());
         self

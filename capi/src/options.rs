@@ -10,9 +10,10 @@ use memreel::{
 
 /// Reads options such as `{"enabled": "all", "max_entries": 1000}`; missing keys have their defaults.
 pub(super) fn history(text: &str) -> Result<History> {
-    let wrong = |wanted: &str| Error::invalid_option("memreel_record", text, wanted);
-    let document: Value = serde_json::from_str(text).map_err(|error| wrong(&format!("JSON: {error}")))?;
-    let options = document.as_object().ok_or_else(|| wrong("an object"))?;
+    const EXAMPLE: &str = r#"use an object such as {"enabled": "all"}"#;
+    let wrong = |what: String| Error::misuse(format!("memreel_record: the options are {what}; {EXAMPLE}"));
+    let document: Value = serde_json::from_str(text).map_err(|error| wrong(format!("not JSON ({error})")))?;
+    let options = document.as_object().ok_or_else(|| wrong(format!("{document}")))?;
     options.iter().try_fold(History::all(), |history, (key, value)| option(history, key, value))
 }
 
@@ -34,19 +35,20 @@ fn option(history: History, key: &str, value: &Value) -> Result<History> {
         }
         "skip_actions" => {
             let names = value.as_array().ok_or_else(|| refuse(key, value, "a list of actions"))?;
-            let action = |name: &Value| name.as_str().unwrap_or_default().parse();
+            let action = |name: &Value| {
+                name.as_str().ok_or_else(|| refuse(key, name, "the name of an action"))?.parse()
+            };
             Ok(history.skip_actions(names.iter().map(action).collect::<Result<Vec<_>>>()?))
         }
         "min_size_bytes" => Ok(history.min_size(number()?)),
         "sample_bytes" => Ok(history.sample_every(number()?)),
-        _ => Err(refuse(
-            "an option",
-            &Value::from(key),
-            "enabled, context, stacks, max_entries, clear_history, skip_actions, min_size_bytes or sample_bytes",
-        )),
+        _ => Err(Error::misuse(format!("memreel_record: {key:?} is not an option; use {OPTIONS}"))),
     }
 }
 
+const OPTIONS: &str =
+    "enabled, context, stacks, max_entries, clear_history, skip_actions, min_size_bytes or sample_bytes";
+
 fn refuse(key: &str, value: &Value, wanted: &str) -> Error {
-    Error::invalid_option("memreel_record", &format!("{key}: {value}"), wanted)
+    Error::misuse(format!("memreel_record: {key} is {value}; use {wanted}"))
 }

@@ -13,21 +13,15 @@ use std::{
     sync::OnceLock,
 };
 
-use memreel::Error;
+use super::state::state;
+use memreel::{DeviceId, Error, allocator::CachingAllocator};
 
 /// Throws the failure, or writes its text to stderr and returns.
 ///
 /// # Safety
 /// Where PyTorch is loaded, every frame up to a handler can be unwound.
 pub(super) unsafe fn throw(error: Error) {
-    let text = match error.out_of_memory() {
-        Some(figures) => {
-            let saved =
-                figures.snapshot.as_ref().map(|path| format!(" memreel's snapshot: {}.", path.display()));
-            figures.torch_message() + &saved.unwrap_or_default()
-        }
-        None => error.to_string(),
-    };
+    let text = text(&error);
     let is_out_of_memory = error.is_out_of_memory();
     drop(error);
     if is_out_of_memory && let Some(parts) = OutOfMemoryError::parts() {
@@ -41,6 +35,24 @@ pub(super) unsafe fn throw(error: Error) {
     }
     // Not `eprintln!`, which panics where stderr is a closed pipe.
     let _ = writeln!(io::stderr(), "memreel: {}", text.to_string_lossy());
+}
+
+/// Returns the text of a failure. A GPU that is out of memory has PyTorch's text, which programs search for.
+fn text(error: &Error) -> String {
+    let Some(figures) = error.out_of_memory().filter(|figures| !is_host(figures.device)) else {
+        return error.to_string();
+    };
+    let saved = match (&figures.snapshot, &figures.kept_snapshot) {
+        (Some(path), _) => format!(" memreel's snapshot: {}.", path.display()),
+        (None, Some(path)) => format!(" memreel's snapshot of the first failure: {}.", path.display()),
+        (None, None) => String::new(),
+    };
+    figures.torch_message() + &saved
+}
+
+/// Returns whether a device is the host's memory.
+fn is_host(device: DeviceId) -> bool {
+    state().is_ok_and(|state| state.reel.allocator(device).is_ok_and(CachingAllocator::is_host_visible))
 }
 
 const FILE: &CStr = c"memreel";

@@ -303,6 +303,7 @@ impl Heap {
             private_pool_bytes: self.private_pool_bytes(),
             snapshot: None,
             snapshot_failure: None,
+            kept_snapshot: None,
         };
         self.track.record(Event {
             action: Action::Oom,

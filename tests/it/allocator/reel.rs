@@ -59,6 +59,56 @@ fn the_snapshot_is_on_disk_before_the_error_is_returned() {
 }
 
 #[test]
+fn the_first_failure_keeps_its_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("oom.pickle");
+    let reel = Reel::builder()
+        .device(Simulated::new(50 * MIB))
+        .device(Simulated::new(50 * MIB))
+        .history(History::all())
+        .save_on_oom(&path)
+        .build()
+        .unwrap();
+    let first = reel.alloc(60 * MIB).unwrap_err();
+    let of_first = std::fs::read(&path).unwrap();
+    let _held = reel.alloc(MIB).unwrap();
+    let second = reel.allocator(1).unwrap().alloc(70 * MIB, StreamId::DEFAULT).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), of_first);
+    assert_eq!(first.out_of_memory().unwrap().snapshot.as_deref(), Some(path.as_path()));
+    let second = second.out_of_memory().unwrap().clone();
+    assert_eq!((second.snapshot.as_ref(), second.kept_snapshot.as_ref()), (None, Some(&path)));
+    let text = second.to_string();
+    assert!(text.ends_with("oom.pickle for the first failure, whose snapshot is kept"), "{text}");
+}
+
+#[test]
+fn every_failure_has_a_snapshot_if_the_path_has_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let reel = Reel::builder().device(Simulated::new(50 * MIB)).history(History::all()).build().unwrap();
+    reel.save_on_oom(folder.path().join("oom-{pid}-{n}.pickle"));
+    for number in 0..3_u64 {
+        let error = reel.alloc((60 + number) * MIB).unwrap_err();
+        let path = folder.path().join(format!("oom-{}-{number}.pickle", std::process::id()));
+        assert_eq!(error.out_of_memory().unwrap().snapshot.as_deref(), Some(path.as_path()));
+        let saved = memreel::pickle::load(&path).unwrap();
+        assert_eq!(saved.device_traces[0].last().unwrap().size, (60 + number) * MIB);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_failure_is_saved_if_the_one_before_could_not_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("later/oom.pickle");
+    let reel = Reel::builder().device(Simulated::new(50 * MIB)).save_on_oom(&path).build().unwrap();
+    let failed = reel.alloc(60 * MIB).unwrap_err();
+    assert!(failed.out_of_memory().unwrap().snapshot_failure.is_some());
+    std::fs::create_dir(folder.path().join("later")).unwrap();
+    let saved = reel.alloc(60 * MIB).unwrap_err();
+    assert_eq!(saved.out_of_memory().unwrap().snapshot.as_deref(), Some(path.as_path()));
+}
+
+#[test]
 fn a_snapshot_that_cannot_be_saved_does_not_hide_the_error() {
     let reel = Reel::builder().device(Limit::new(Host::new(), MIB)).build().unwrap();
     reel.save_on_oom("/nowhere/at/all/oom.pickle");
