@@ -12,6 +12,7 @@
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`; `recorded` makes random recordings for other rooms too.
 //! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
+//! - `oracle`: random histories with known truth, against every question, window and gate.
 //! - `fixtures`: the snapshot files of the repository, for every room.
 //! - `random`: random numbers, for every room and for the unit tests of `src`.
 //!
@@ -22,6 +23,7 @@
 //! - a naive allocator on random programs (`allocator::model`), and worked examples of the rules (`allocator::worked`);
 //! - a naive allocator that remembers all of its states (`history::state`), and a naive replay (`rewrite::slim`);
 //! - a tiny allocator whose histories are sound, and unsound after one change (`validate::histories`);
+//! - a random allocator that remembers everything, and files of it in every layout (`oracle`; `MEMREEL_HISTORIES`);
 //! - CPython's `pickle` and `json` (`pickle::python`), serde-pickle (`pickle::written_bytes`), the JSON Schema
 //!   (`snapshot::schema`), and readers of pprof's and Perfetto's formats (`export::convert`).
 
@@ -31,6 +33,7 @@ mod export;
 mod fixtures;
 mod history;
 mod layers;
+mod oracle;
 mod pickle;
 mod random;
 mod recorder;

@@ -3,19 +3,32 @@
 
 /// A sequence of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random {
+    state: u64,
+    /// Numbers that come before those of the state, the last one first.
+    given: Vec<u64>,
+}
 
 #[allow(dead_code, reason = "not every crate of tests uses every method")]
 impl Random {
     /// The sequence of a seed.
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
+        Random { state: seed, given: Vec::new() }
+    }
+
+    /// The numbers that bytes give, four bytes each, and behind them those of seed 0. A fuzzer chooses the bytes.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Random {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Random { state: 0, given: bytes.chunks_exact(4).rev().map(number).collect() }
     }
 
     /// The next number, of 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let a = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        if let Some(given) = self.given.pop() {
+            return given;
+        }
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let a = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         b ^ (b >> 31)
     }

@@ -1,0 +1,14 @@
+//! Makes a random history of the input, and compares every answer about it with the truth.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/it/oracle/mod.rs"]
+mod oracle;
+#[path = "../../tests/it/random.rs"]
+mod random;
+
+fuzz_target!(|bytes: &[u8]| {
+    oracle::compare(&mut random::Random::of_bytes(bytes), "a fuzzer's history");
+});
