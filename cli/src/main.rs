@@ -6,6 +6,7 @@ mod args;
 mod bytes;
 mod colour;
 mod commands;
+mod counted;
 mod each;
 mod exit;
 mod failure;

@@ -215,6 +215,37 @@ fn convert_goes_by_the_ending_and_back() {
     assert_eq!(nowhere.status.code(), Some(3));
 }
 
+/// The viewer reads JSON as one text, and Chrome's texts end at 537 MB.
+#[test]
+#[cfg(unix)]
+fn json_that_the_viewer_cannot_hold_comes_with_a_warning() {
+    let folder = Folder::with(&["a.pickle"]);
+    let frame = json!({"name": "f".repeat(2_000_000), "filename": "a.py", "line": 1});
+    let entry =
+        json!({"action": "oom", "device_free": 0, "size": 1, "stream": 0, "time_us": 1, "frames": [frame]});
+    let one: Snapshot = serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
+    for (n, megabytes) in [(240, None), (260, Some(520))] {
+        let mut snapshot = one.clone();
+        let entry = snapshot.device_traces[0][0].clone();
+        snapshot.device_traces[0] = vec![entry; n];
+        pickle::save(&snapshot, folder.path("long.pickle")).unwrap();
+        let output = folder.run(&["convert", "--to", "json", "long.pickle", "-o", "/dev/null"]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{message}");
+        let expected =
+            megabytes.map(|mb| format!("memreel: warning: /dev/null has {mb} MB of JSON, and Chrome cannot"));
+        assert!(
+            expected.as_ref().map_or(message.is_empty(), |text| message.starts_with(text)),
+            "{n}: {message}"
+        );
+    }
+    let output = folder.run(&["convert", "--to", "csv", "long.pickle", "--stacks", "-o", "/dev/null"]);
+    assert!(output.stderr.is_empty(), "other formats are not for the viewer");
+    let output = folder.run(&["convert", "--to", "json", "a.pickle", "-o", "a.json", "--json"]);
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(line["bytes"], fs::metadata(folder.path("a.json")).unwrap().len());
+}
+
 #[test]
 fn one_device_of_several_is_taken() {
     let folder = Folder::with(&["a.pickle"]);
