@@ -31,6 +31,10 @@ stacks, which every viewer reads. Missing events are added at the latest place w
 happened; events that contradict the segments are removed. Without -o, nothing is written. A file is
 repaired as a whole: there is no --device; use `memreel split` to take one device.
 
+Two repairs are for older viewers only, such as a copy of 2025: since June 2026 the one at
+pytorch.org/memory_viz reads pickle protocol 5, and categories of which none is \"unknown\". All viewers
+throw on, or mislead about, the rest: events that skip_actions left out, rings out of order, missing lists.
+
 Example:
   memreel fix snapshot.pickle -o fixed.pickle
 
