@@ -131,7 +131,11 @@ fn what_skip_actions_left_out_is_put_back() {
             }
             let skipped = kinds.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
             let skipped: Vec<_> = skipped.map(|(_, action)| *action).collect();
-            let broken = recorded_as(seed, 300, History::all().skip_actions(skipped.clone()));
+            // PyTorch leaves them out; memreel's own recordings are completed when they are written.
+            let mut broken = recorded(seed, 300);
+            for trace in &mut broken.device_traces {
+                trace.retain(|entry| entry.action.is_none_or(|action| !skipped.contains(&action)));
+            }
             n_broken += usize::from(!errors(&broken).is_empty());
             repaired(broken, &format!("seed {seed} without {skipped:?}"));
         }
