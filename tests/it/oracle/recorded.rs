@@ -196,13 +196,18 @@ fn free((_, bytes): (u64, u64)) -> Value {
 /// addresses one of the recorder, so that a call has two stacks.
 fn frames(call: usize, address: u64) -> Value {
     let mut frames = Vec::new();
-    if (address / 512).is_multiple_of(3) {
+    if is_through_the_allocator(address) {
         frames.push(json!({"name": "c10::cuda::CUDACachingAllocator::malloc", "filename": "??", "line": 0}));
     }
     for (name, filename, line) in calls(call) {
         frames.push(json!({"name": name, "filename": filename, "line": line}));
     }
     frames.into()
+}
+
+/// Whether the stack of a call at an address has the frame of the recorder.
+pub(crate) fn is_through_the_allocator(address: u64) -> bool {
+    (address / 512).is_multiple_of(3)
 }
 
 /// The frames of a call that identify it.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     past::{Block, Device, NEVER, Range},
-    recorded::{Context, File, calls},
+    recorded::{Context, File, calls, is_through_the_allocator},
 };
 
 /// One device of a file. Moments here are those of the file: numbers of events that its ring kept.
@@ -31,10 +31,11 @@ pub(crate) struct Figures {
 impl<'f> Truth<'f> {
     pub(crate) fn new(file: &'f File<'f>, device: &'f Device) -> Truth<'f> {
         let n_lost = file.n_lost(device);
-        // Frees whose allocation is known show whether frees have the stacks of allocations; one call proves nothing.
+        // Frees whose allocation is known show whether frees have the stacks of allocations; one stack proves nothing.
         let known = device.blocks.iter().filter(|block| block.from > n_lost && block.freed != NEVER);
-        let calls: BTreeSet<usize> = known.map(|block| block.call).collect();
-        let shows_allocations = file.options.context == Context::Alloc && calls.len() > 1;
+        let stacks: BTreeSet<(usize, bool)> =
+            known.map(|block| (block.call, is_through_the_allocator(block.address))).collect();
+        let shows_allocations = file.options.context == Context::Alloc && stacks.len() > 1;
         Truth { file, device, n_lost, shows_allocations }
     }
 

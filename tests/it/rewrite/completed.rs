@@ -47,6 +47,9 @@ fn filtered_recordings_have_the_allocs_that_viewers_need() {
         };
         let snapshot = recorded_as(seed, 250, history);
         assert_eq!(errors(&snapshot), [""; 0], "seed {seed}");
+        if seed < 4 {
+            pickle::save(&snapshot, crate::written(&format!("filtered_{seed}.pickle"))).unwrap();
+        }
         let changes = fix(snapshot.clone()).changes;
         assert!(changes.is_empty(), "seed {seed}: {changes:?}");
         let is_bare = |entry: &&TraceEntry| entry.action == Some(Action::Alloc) && !has_frames(entry);
@@ -72,6 +75,12 @@ fn recordings_without_some_actions_have_the_events_that_viewers_need() {
         let mut errors = errors(&snapshot);
         errors.retain(|error| !is_left_out || !error.starts_with("E23 "));
         assert_eq!(errors, [""; 0], "{skipped:?}, seed {seed}");
+        if seed < 2 {
+            let names: Vec<&str> = skipped.iter().map(|action| action.name()).collect();
+            let names = if names.len() == Action::ALL.len() { "all".to_owned() } else { names.join("_") };
+            let name = format!("skipped_{names}_{seed}.pickle");
+            pickle::save(&snapshot, crate::written(&name)).unwrap();
+        }
         let changes = fix(snapshot).changes;
         assert!(changes.is_empty() || is_left_out, "{skipped:?}, seed {seed}: {changes:?}");
     }
@@ -125,6 +134,7 @@ fn an_empty_recording_has_an_entry() {
         written.device_traces.iter().map(|trace| trace.iter().map(|entry| entry.action).collect()).collect();
     assert_eq!(actions, [vec![Some(Action::Snapshot)], vec![]]);
     assert_eq!(validate(&written).iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+    pickle::save(&written, crate::written("empty_recording.pickle")).unwrap();
     assert!(fix(written).changes.is_empty());
     reel.record_history(&History::off());
     assert_eq!(reel.snapshot().n_entries(DeviceId(0)), 0, "nothing is recorded");
