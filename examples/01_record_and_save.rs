@@ -5,7 +5,7 @@
 use memreel::{Buffer, recorder::History};
 
 fn main() -> memreel::Result<()> {
-    memreel::record_memory_history(&History::all())?;
+    memreel::record_history(&History::all())?;
 
     let weights = Buffer::<f32>::full(memreel::default_allocator()?, &[1000, 1000], 0.5)?;
     for _step in 0..3 {
@@ -16,7 +16,7 @@ fn main() -> memreel::Result<()> {
     } // the activations are freed here
 
     println!("peak: {} bytes", memreel::max_memory_allocated()?);
-    memreel::dump_snapshot("snapshot.pickle")?; // while `weights` is alive, so that it is in the picture
+    memreel::save("snapshot.pickle")?; // while `weights` is alive, so that it is in the picture
     println!("wrote snapshot.pickle; drop it on https://pytorch.org/memory_viz");
     Ok(())
 }

@@ -61,7 +61,7 @@ fn main() {
 
 fn train(options: &Options) -> Result<()> {
     // Before the first allocation, so that every block has its allocation in the history.
-    memreel::record_memory_history(&History::all())?;
+    memreel::record_history(&History::all())?;
     let mut random = Random(2026);
     let text = Text::new(TEXT)?;
     let mut model = Model::new(text.n_symbols, &mut random)?;
@@ -79,7 +79,7 @@ fn train(options: &Options) -> Result<()> {
     report(losses[0], losses[losses.len() - 1])?;
 
     // While the model is alive, so that its blocks are in use in the snapshot.
-    memreel::dump_snapshot(&options.output)?;
+    memreel::save(&options.output)?;
     println!("\nNow drop {} on https://pytorch.org/memory_viz", options.output.display());
     Ok(())
 }
@@ -92,7 +92,7 @@ fn cost(options: &Options) -> Result<()> {
     let mut ms_a_step = [Vec::new(), Vec::new()];
     for round in 0..2 * options.n_steps.div_ceil(20) {
         let is_on = round % 2 == 1;
-        memreel::record_memory_history(&if is_on { History::all() } else { History::off() })?;
+        memreel::record_history(&if is_on { History::all() } else { History::off() })?;
         let start = Instant::now();
         for step in 1..=10 {
             let batch = text.sample(&mut random)?;
@@ -455,13 +455,13 @@ fn report(first_loss: f64, last_loss: f64) -> Result<()> {
     let peak = PEAK.get();
     let recorder = memreel::default_reel()?.recorder();
     // The viewer counts requested bytes; the allocator also counts what rounding adds.
-    let requested_bytes = memreel::memory_stats()?.requested_bytes.all.current.cast_unsigned();
-    let fragmentation = 1.0 - peak.allocated_bytes as f64 / peak.reserved_bytes as f64;
+    let requested_bytes = memreel::stats()?.requested_bytes.all.current.cast_unsigned();
+    let unused = 1.0 - peak.allocated_bytes as f64 / peak.reserved_bytes as f64;
     println!();
     println!("loss, first to last         {first_loss:.4} → {last_loss:.4}");
     println!("peak allocated              {}", size(peak.allocated_bytes));
     println!("peak reserved               {}", size(memreel::max_memory_reserved()?));
-    println!("fragmentation at the peak   {:.1} %", 100.0 * fragmentation);
+    println!("unused at the peak          {:.1} % of the reserved bytes", 100.0 * unused);
     println!("largest free block at peak  {}", size(peak.largest_free_bytes));
     println!("requested at the end        {}", size(requested_bytes));
     println!("reserved at the end         {}", size(memreel::memory_reserved()?));

@@ -32,20 +32,20 @@
 //! ## Record and save
 //!
 //! The functions at the root use one [`Reel`] for the whole process, with the host as device 0. They have the
-//! names of `torch.cuda` and `torch.cuda.memory`.
+//! names of its methods.
 //!
 //! ```
 //! use memreel::{Buffer, recorder::History};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("snapshot.pickle");
-//! memreel::record_memory_history(&History::all())?;
+//! memreel::record_history(&History::all())?;
 //! let weights = Buffer::<f32>::zeros(memreel::default_allocator()?, &[1000, 1000])?;
 //! {
 //!     let _scope = memreel::scope("forward")?;
 //!     let activations = weights.map(|w| w.max(0.0))?;
 //! }
-//! memreel::dump_snapshot(&path)?; // drop the file on pytorch.org/memory_viz
+//! memreel::save(&path)?; // drop the file on pytorch.org/memory_viz
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
@@ -134,9 +134,18 @@
 //! With the feature `cuda`, `device::Cuda` is the memory of an NVIDIA GPU and `Reel::cuda` allocates typed
 //! memory for cudarc's streams; `examples/06_cuda.rs` launches a kernel on it.
 //!
-//! ```ignore
+//! ```no_run
+//! # #[cfg(feature = "cuda")]
+//! # fn gpu() -> Result<(), Box<dyn std::error::Error>> {
+//! use cudarc::driver::CudaContext;
+//! use memreel::{Reel, device::Cuda, recorder::History};
+//!
+//! let stream = CudaContext::new(0)?.default_stream();
 //! let reel = Reel::builder().device(Cuda::new(0)?).history(History::all()).build()?;
 //! let x = reel.cuda(0)?.copy_from(&[1.0_f32; 1000], &stream)?;
+//! assert_eq!(stream.clone_dtoh(&x)?.len(), 1000);
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # Modules
@@ -167,6 +176,9 @@
 //! | `cuda-nvrtc` | cudarc's kernel compiler, for an example | off |
 //!
 //! The program `memreel` is the package `memreel-cli`, and the C interface is `memreel-capi`.
+
+// docs.rs builds with a nightly compiler, which labels the items that need a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod sync;
 mod event;
@@ -207,10 +219,10 @@ pub use crate::{
     event::{Action, Address, DeviceId, PoolId, StreamId},
     inventory::{BlockState, PoolKind},
     process::{
-        alloc, default_allocator, default_reel, dump_snapshot, empty_cache, max_memory_allocated,
-        max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
-        record_memory_history, reset_accumulated_memory_stats, reset_peak_memory_stats, save_on_oom, scope,
-        set_per_process_memory_fraction, snapshot,
+        alloc, default_allocator, default_reel, empty_cache, max_memory_allocated, max_memory_reserved,
+        mem_get_info, memory_allocated, memory_reserved, memory_summary, record_history,
+        reset_accumulated_memory_stats, reset_peak_memory_stats, save, save_on_oom, scope,
+        set_memory_fraction, snapshot, stats,
     },
     reel::{Builder, Reel},
     snapshot::Snapshot,
@@ -220,3 +232,13 @@ pub use crate::{
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles the code blocks of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/crate.md")]
+struct Crate;
+
+/// Compiles the Rust code of the page on GPUs.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../docs/gpu.md")]
+struct Gpu;

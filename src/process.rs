@@ -1,16 +1,19 @@
-//! One reel for the whole process, with functions under the names of `torch.cuda` and `torch.cuda.memory`.
+//! One reel for the whole process, with functions under the names of its methods.
 //!
-//! | here | in PyTorch |
-//! |---|---|
-//! | [`record_memory_history`] | `torch.cuda.memory._record_memory_history` |
-//! | [`dump_snapshot`] | `torch.cuda.memory._dump_snapshot` |
-//! | [`snapshot()`] | `torch.cuda.memory._snapshot` |
-//! | [`alloc`] | `torch.cuda.caching_allocator_alloc` |
-//! | [`set_per_process_memory_fraction`] | `torch.cuda.set_per_process_memory_fraction` |
-//! | others of the same name | `torch.cuda.NAME` |
+//! | here | a reel and its allocator | PyTorch |
+//! |---|---|---|
+//! | [`record_history`] | [`Reel::record_history`] | `torch.cuda.memory._record_memory_history` |
+//! | [`save()`] | [`Reel::save`] | `torch.cuda.memory._dump_snapshot` |
+//! | [`snapshot()`] | [`Reel::snapshot`] | `torch.cuda.memory._snapshot` |
+//! | [`save_on_oom`] | [`Reel::save_on_oom`] | an out-of-memory observer |
+//! | [`scope`] | [`Reel::scope`] | `torch.profiler.record_function` |
+//! | [`alloc`] | [`Reel::alloc`] | `torch.cuda.caching_allocator_alloc` |
+//! | [`empty_cache`] | [`Reel::empty_cache`] | `torch.cuda.empty_cache` |
+//! | [`stats`] | [`CachingAllocator::stats`] | `torch.cuda.memory_stats` |
+//! | [`set_memory_fraction`] | [`CachingAllocator::set_memory_fraction`] | `torch.cuda.set_per_process_memory_fraction` |
+//! | others | of the same name on [`CachingAllocator`] | `torch.cuda.NAME` |
 //!
-//! Only functions with such a name, and [`scope`], [`save_on_oom`], [`default_reel`] and [`default_allocator`],
-//! are here; everything else is a method of the reel or of its allocator. The reel has one device, the host,
+//! Everything else is a method of [`default_reel`] or of [`default_allocator`]. The reel has one device, the host,
 //! as device 0, and is created by the first call.
 #![forbid(unsafe_code)]
 
@@ -50,7 +53,7 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 /// ```
 /// use memreel::recorder::History;
 ///
-/// memreel::record_memory_history(&History::all())?;
+/// memreel::record_history(&History::all())?;
 /// let block = memreel::alloc(1000)?;
 /// assert_eq!(memreel::memory_allocated()?, 1024);
 /// assert_eq!(memreel::snapshot()?.device_traces[0].len(), 2, "a segment and a block were allocated");
@@ -60,7 +63,7 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 ///
 /// # Errors
 /// The errors of [`default_reel`].
-pub fn record_memory_history(history: &History) -> Result<()> {
+pub fn record_history(history: &History) -> Result<()> {
     default_reel()?.record_history(history);
     Ok(())
 }
@@ -95,7 +98,7 @@ pub fn snapshot() -> Result<Snapshot> {
 /// # Errors
 /// The errors of [`default_reel`], and [`is_io`](crate::Error::is_io); an existing file at `path` is then
 /// unchanged.
-pub fn dump_snapshot(path: impl AsRef<Path>) -> Result<()> {
+pub fn save(path: impl AsRef<Path>) -> Result<()> {
     default_reel()?.save(path)
 }
 
@@ -114,7 +117,7 @@ pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
 ///
 /// # Errors
 /// The errors of [`default_reel`].
-pub fn memory_stats() -> Result<MemoryStats> {
+pub fn stats() -> Result<MemoryStats> {
     Ok(default_allocator()?.stats())
 }
 
@@ -166,7 +169,7 @@ pub fn max_memory_reserved() -> Result<u64> {
     Ok(default_allocator()?.max_memory_reserved())
 }
 
-/// Sets all peaks in [`memory_stats`] to the current values.
+/// Sets all peaks in [`stats`] to the current values.
 ///
 /// # Errors
 /// The errors of [`default_reel`].
@@ -175,7 +178,7 @@ pub fn reset_peak_memory_stats() -> Result<()> {
     Ok(())
 }
 
-/// Sets all sums in [`memory_stats`] to 0.
+/// Sets all sums in [`stats`] to 0.
 ///
 /// # Errors
 /// The errors of [`default_reel`].
@@ -189,7 +192,7 @@ pub fn reset_accumulated_memory_stats() -> Result<()> {
 ///
 /// # Errors
 /// The errors of [`default_reel`] and of [`CachingAllocator::set_memory_fraction`].
-pub fn set_per_process_memory_fraction(fraction: f64) -> Result<()> {
+pub fn set_memory_fraction(fraction: f64) -> Result<()> {
     default_allocator()?.set_memory_fraction(fraction)
 }
 

@@ -25,7 +25,7 @@ use oom_files::OomFiles;
 /// A recorder and one caching allocator for each device. Clones share one reel.
 ///
 /// A reel is the usual entry to memreel: it allocates, records and takes snapshots. The functions at the root
-/// of the crate, such as [`record_memory_history`](crate::record_memory_history), use one reel for the whole
+/// of the crate, such as [`record_history`](crate::record_history), use one reel for the whole
 /// process; build your own for several devices, for limits or for simulated memory.
 ///
 /// ```

@@ -1,0 +1,98 @@
+//! The pages of the package: links lead to files of the package, and the page of registries has none to files.
+
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path, PathBuf},
+    process::Command,
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Returns the files that `cargo package` would pack.
+fn packaged() -> BTreeSet<PathBuf> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", "memreel"]).current_dir(ROOT);
+    let listed = cargo.output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    String::from_utf8(listed.stdout).unwrap().lines().map(PathBuf::from).collect()
+}
+
+/// Returns the lines of a page outside of code blocks.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    page.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Returns the targets of the links and pictures of a page.
+fn targets(page: &str) -> Vec<&str> {
+    let inline =
+        prose(page).flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
+    let references =
+        prose(page).filter(|line| line.starts_with('[')).filter_map(|line| line.split("]: ").nth(1));
+    inline.chain(references).collect()
+}
+
+/// Returns the names by which links find the headings of a page.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = prose(page).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        text.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// Returns the path of a link's target, relative to the root.
+fn resolved(page: &Path, target: &str) -> PathBuf {
+    let mut path = page.parent().unwrap().to_path_buf();
+    for part in Path::new(target).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+#[test]
+fn links_of_packaged_pages_are_not_dead() {
+    let files = packaged();
+    let pages: Vec<&PathBuf> =
+        files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")).collect();
+    assert!(pages.len() > 5, "{pages:?}");
+    let mut dead = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+        for target in targets(&text).into_iter().filter(|target| !target.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() { page.clone() } else { resolved(page, file) };
+            let is_file = files.contains(&path);
+            let has_anchor = anchor.is_empty()
+                || is_file
+                    && anchors(&std::fs::read_to_string(Path::new(ROOT).join(&path)).unwrap())
+                        .contains(anchor);
+            if !(is_file || files.iter().any(|file| file.starts_with(&path))) || !has_anchor {
+                dead.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn the_page_of_registries_has_no_links_to_files() {
+    let manifest = std::fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
+    let key = manifest.lines().find_map(|line| line.strip_prefix("readme = ")).unwrap().trim_matches('"');
+    assert!(packaged().contains(Path::new(key)), "{key}");
+    let page = std::fs::read_to_string(Path::new(ROOT).join(key)).unwrap();
+    let targets = targets(&page);
+    assert!(
+        !targets.is_empty() && targets.iter().all(|target| target.starts_with("https://")),
+        "{targets:?}"
+    );
+}
