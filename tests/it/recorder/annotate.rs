@@ -163,6 +163,7 @@ fn names_survive_every_way_through_a_file() {
         named(snapshot).iter().map(|entry| snapshot.user_metadata(entry).to_owned()).collect()
     };
     let wanted = [NAME, "gradient", "of layer 3", "gradient", "gone"];
+    pickle::save(&snapshot, crate::written("named-blocks.pickle")).unwrap();
     assert_eq!(names(&snapshot), wanted);
     let file = pickle::from_slice(&pickle::to_vec(&snapshot)).unwrap();
     assert_eq!(names(&file), wanted);
