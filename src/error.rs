@@ -108,11 +108,13 @@ impl OutOfMemory {
     /// does not use that library.
     #[must_use]
     pub fn torch_message(&self) -> String {
-        let allowed =
-            self.allowed_bytes.map(|allowed| format!("{} allowed; ", Bytes(allowed))).unwrap_or_default();
+        let allowed = self
+            .allowed_bytes
+            .map(|allowed| format!("{} allowed; ", TorchBytes(allowed)))
+            .unwrap_or_default();
         let private = match self.private_pool_bytes {
             0 => String::new(),
-            bytes => format!(", with {} allocated in private pools (e.g., CUDA Graphs)", Bytes(bytes)),
+            bytes => format!(", with {} allocated in private pools (e.g., CUDA Graphs)", TorchBytes(bytes)),
         };
         format!(
             "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. \
@@ -121,12 +123,12 @@ impl OutOfMemory {
              PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for \
              Memory Management  \
              (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
-            Bytes(self.segment_bytes),
+            TorchBytes(self.segment_bytes),
             self.device,
-            Bytes(self.device_total_bytes),
-            Bytes(self.device_free_bytes),
-            Bytes(self.allocated_bytes + self.private_pool_bytes),
-            Bytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
+            TorchBytes(self.device_total_bytes),
+            TorchBytes(self.device_free_bytes),
+            TorchBytes(self.allocated_bytes + self.private_pool_bytes),
+            TorchBytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
         )
     }
 }
@@ -168,26 +170,36 @@ impl fmt::Display for OutOfMemory {
 }
 
 /// Formats bytes like PyTorch's out-of-memory message (docs/caching-allocator.md 3.5).
+struct TorchBytes(u64);
+
+impl fmt::Display for TorchBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[allow(clippy::cast_precision_loss)]
+        let bytes = self.0 as f64;
+        match UNITS.into_iter().rev().find(|(_, unit)| self.0 > *unit) {
+            Some((name, unit)) => write!(f, "{:.2} {name}", bytes / unit as f64),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+/// Formats bytes in the largest unit of which they are one or more after rounding.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const KIB: u64 = 1024;
-        const MIB: u64 = KIB * KIB;
-        const GIB: u64 = MIB * KIB;
         #[allow(clippy::cast_precision_loss)]
-        let bytes = self.0 as f64;
-        if self.0 <= KIB {
-            write!(f, "{} bytes", self.0)
-        } else if self.0 <= MIB {
-            write!(f, "{:.2} KiB", bytes / KIB as f64)
-        } else if self.0 <= GIB {
-            write!(f, "{:.2} MiB", bytes / MIB as f64)
-        } else {
-            write!(f, "{:.2} GiB", bytes / GIB as f64)
+        let of = |unit: u64| self.0 as f64 / unit as f64;
+        // In the unit below it would be printed as 1024.00.
+        let rounds_up = |unit: u64| unit > 1024 && of(unit / 1024) >= 1023.995;
+        match UNITS.into_iter().rev().find(|(_, unit)| self.0 >= *unit || rounds_up(*unit)) {
+            Some((name, unit)) => write!(f, "{:.2} {name}", of(unit)),
+            None => write!(f, "{} bytes", self.0),
         }
     }
 }
+
+const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 impl Error {
     #[cold]
@@ -364,5 +376,28 @@ impl StdError for Error {
             Kind::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_messages() {
+        let mib = 1 << 20;
+        let sizes = [1000, 1024, mib - 6, mib - 1, mib, 1024 * mib - 1, 1024 * mib];
+        let own = ["1000 bytes", "1.00 KiB", "1023.99 KiB", "1.00 MiB", "1.00 MiB", "1.00 GiB", "1.00 GiB"];
+        let torch = [
+            "1000 bytes",
+            "1024 bytes",
+            "1023.99 KiB",
+            "1024.00 KiB",
+            "1024.00 KiB",
+            "1024.00 MiB",
+            "1024.00 MiB",
+        ];
+        assert_eq!(sizes.map(|bytes| Bytes(bytes).to_string()), own);
+        assert_eq!(sizes.map(|bytes| TorchBytes(bytes).to_string()), torch);
     }
 }
