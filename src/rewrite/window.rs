@@ -213,7 +213,23 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
             return Ok(around(source, device, &one_scope(&runs.found, name, nth)?));
         }
     }
-    Err(Error::misuse(format!("no event is in a scope {text:?}")))
+    Err(Error::misuse(format!("no event is in a scope {text:?}; {}", known_scopes(head))))
+}
+
+/// Lists the scopes of a file, for the message about one that it does not have.
+fn known_scopes(head: &Snapshot) -> String {
+    const N: usize = 8;
+    let annotated = head.external_annotations.iter().map(|annotation| &*annotation.name);
+    let recorded = head.shapes.iter().filter_map(|(_, shape)| shape.text("user_metadata"));
+    let mut names: Vec<&str> = annotated.chain(recorded).filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let listed: Vec<String> = names.iter().take(N).map(|name| format!("{name:?}")).collect();
+    match names.len() {
+        0 => "no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
+        n if n > N => format!("there are {n}, among them {}", listed.join(", ")),
+        _ => format!("there are {}", listed.join(", ")),
+    }
 }
 
 /// Returns the times of the annotated scopes with a name, by device.
