@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Split(commands::split::Options),
     /// Draw how the segments are filled, as PyTorch's tool does.
     Stats(commands::stats::Options),
-    /// Plot allocated, active and reserved bytes.
+    /// Plot the memory in use and reserved over the history.
     Timeline(commands::timeline::Options),
     /// Describe a snapshot; `memreel FILE` is short for it.
     Summary(commands::summary::Options),

@@ -10,6 +10,7 @@ mod counted;
 mod each;
 mod exit;
 mod failure;
+mod fit;
 mod folded;
 mod groups;
 mod input;
@@ -29,6 +30,7 @@ mod sites;
 mod table;
 mod text;
 mod warnings;
+mod width;
 
 use std::{
     env,

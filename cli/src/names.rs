@@ -2,21 +2,31 @@
 
 #![forbid(unsafe_code)]
 
-use crate::text::clean;
+use crate::{
+    fit::{columns, ending, shortened},
+    text::clean,
+};
 
-/// The most characters of a name. Names of templates can fill a screen.
-const WIDTH: usize = 60;
+/// Returns a name without its arguments and at most `room` columns wide. If [`plain`] is too long, a path loses its
+/// beginning, and a word its middle.
+pub(crate) fn short(name: &str, room: usize) -> String {
+    let name = plain(name, room);
+    if name.contains("::") { ending(&name, room) } else { shortened(&name, room) }
+}
 
-/// Returns a name without its arguments and at most [`WIDTH`] characters long.
+/// Returns a name without its arguments, and without what matters little if it is wider than `room` columns.
 ///
 /// A name that is too long loses the paths of its types, then the parameters of its types, then its beginning:
 /// the end of a name matters more, as in `<T as Trait>::method`.
-pub(crate) fn short(name: &str) -> String {
+pub(crate) fn plain(name: &str, room: usize) -> String {
     let mut name = without_arguments(&clean(name));
-    for shorten in [without_inner_paths, without_inner_types, without_outer_path, without_middle] {
-        if name.chars().count() > WIDTH {
+    for shorten in [without_inner_paths, without_inner_types] {
+        if columns(&name) > room {
             name = shorten(&name);
         }
+    }
+    if columns(&name) > room {
+        name = without_outer_path(&name, room);
     }
     name
 }
@@ -134,28 +144,27 @@ fn deeper(depth: usize, c: char, before: &str) -> usize {
 }
 
 /// Keeps as much of the end of a path as fits: `…::Caching::malloc`.
-fn without_outer_path(name: &str) -> String {
-    let n_chars = name.chars().count();
+fn without_outer_path(name: &str, room: usize) -> String {
     let (mut depth, mut before) = (0_usize, "");
-    for (n, (at, c)) in name.char_indices().enumerate() {
+    for (at, c) in name.char_indices() {
         depth = deeper(depth, c, before);
         before = &name[..at + c.len_utf8()];
-        if depth == 0 && name[at..].starts_with("::") && n_chars - n < WIDTH {
+        // A rest that is much shorter has too little of the name.
+        let rest = columns(&name[at..]);
+        if depth == 0 && name[at..].starts_with("::") && (room / 2..room).contains(&rest) {
             return format!("…{}", &name[at..]);
         }
     }
     name.to_owned()
 }
 
-fn without_middle(name: &str) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    let (head, tail) = (WIDTH / 3, WIDTH - WIDTH / 3 - 1);
-    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    const WIDTH: usize = 60;
+
+    fn short(name: &str) -> String {
+        super::short(name, WIDTH)
+    }
 
     #[test]
     fn names_lose_their_arguments() {
@@ -224,9 +233,15 @@ mod tests {
             let entry = format!("std::sys::backtrace::{path}{of}");
             assert_eq!(short(&entry), format!("std::sys::backtrace::{path}<…>"));
         }
-        assert_eq!(short(&format!("{}::a::last", "x".repeat(80))), "…::a::last");
-        let long = short(&format!("a::{}", "x".repeat(80)));
-        assert_eq!((long.chars().count(), long.starts_with("a::xx")), (WIDTH, true));
+        assert_eq!(
+            short(&format!("{}::{}::last", "x".repeat(80), "y".repeat(40))),
+            format!("…::{}::last", "y".repeat(40))
+        );
+        // A path with a long part, and a word.
+        assert_eq!(short(&format!("{}::a::last", "x".repeat(80))), format!("…{}::a::last", "x".repeat(50)));
+        assert_eq!(short(&format!("a::{}", "x".repeat(80))), format!("…{}", "x".repeat(59)));
+        let long = short(&format!("a{}b", "x".repeat(80)));
+        assert_eq!((long.chars().count(), long.starts_with("ax"), long.ends_with("xb")), (WIDTH, true, true));
         // Any text that a file can hold is shortened.
         for odd in [
             "",

@@ -17,6 +17,9 @@ fn highest(points: &[Point]) -> u64 {
     points.iter().flat_map(figures).max().unwrap_or(0).max(1)
 }
 
+/// The columns of the scale, left of a plot of characters.
+pub(crate) const SCALE: usize = 13;
+
 /// Prints one column a point: allocated, above it bytes whose free waits for a stream, above them reserved.
 pub(crate) fn characters(points: &[Point], height: usize, out: &mut impl Write) -> io::Result<()> {
     let most = highest(points);
@@ -58,7 +61,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
     )?;
     writeln!(out, r##"<rect width="100%" height="100%" fill="#ffffff"/>"##)?;
     writeln!(out, r#"<text x="{LEFT}" y="20" font-size="14">{}</text>"#, escape_xml(title))?;
-    let series = [(2, "reserved", "#d9d9d9"), (1, "active", "#fdae6b"), (0, "allocated", "#3182bd")];
+    let series = [(2, "reserved", "#d9d9d9"), (1, "pending", "#fdae6b"), (0, "allocated", "#3182bd")];
     for (at, (figure, name, colour)) in series.into_iter().enumerate() {
         writeln!(out, r#"<path fill="{colour}" d="{}"><title>{name}</title></path>"#, area(points, figure))?;
         let x = LEFT + WIDTH - 300 + at as u64 * 100;

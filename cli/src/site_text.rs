@@ -16,8 +16,10 @@ use memreel::{
 use crate::{
     bytes::Bytes,
     colour::{bold, faint},
-    names::short,
+    fit::{broken, columns, fill, path_ending},
+    names::{plain, short},
     text::clean,
+    width::width_left,
 };
 
 /// How a call is shown.
@@ -32,16 +34,27 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) enum SiteText<'a> {
     Calls {
-        /// Innermost first.
+        /// Innermost first; at least one.
         frames: Vec<&'a Frame>,
         /// The number of innermost frames that are shown.
         n_shown: usize,
-        /// The frames in which it differs from other sites of its list, by their places.
-        apart: BTreeMap<usize, Form>,
+        /// The frames that are shown because other sites of the list differ in them, by their places.
+        differing: BTreeMap<usize, Form>,
+    },
+    Function {
+        name: String,
+        /// Its file, in brackets.
+        place: Option<String>,
+        full: String,
+        is_full: bool,
+    },
+    File {
+        path: String,
+        is_full: bool,
     },
     Other {
         text: String,
-        /// The text without roundings and abbreviations.
+        /// The text without roundings.
         full: String,
     },
 }
@@ -49,7 +62,10 @@ pub(crate) enum SiteText<'a> {
 impl<'a> SiteText<'a> {
     /// Returns the text of a stack with these frames, innermost first.
     pub(crate) fn calls(frames: Vec<&'a Frame>, n_shown: usize) -> SiteText<'a> {
-        SiteText::Calls { frames, n_shown: n_shown.max(1), apart: BTreeMap::new() }
+        if frames.is_empty() {
+            return SiteText::other(&Site::NoStack);
+        }
+        SiteText::Calls { frames, n_shown: n_shown.max(1), differing: BTreeMap::new() }
     }
 
     /// Returns the text of a site without a stack.
@@ -61,13 +77,14 @@ impl<'a> SiteText<'a> {
                 (of(Bytes(*bytes).to_string()), of(format!("{bytes} B")))
             }
             Site::Function { name, filename } => {
+                let place = match &**filename {
+                    "??" | "" => None,
+                    file => Some(format!("({})", clean(base_name(file)))),
+                };
                 let full = format!("{} ({})", clean(name), clean(filename));
-                match &**filename {
-                    "??" | "" => (short(name), full),
-                    file => (format!("{} ({})", short(name), clean(base_name(file))), full),
-                }
+                return SiteText::Function { name: name.to_string(), place, full, is_full: false };
             }
-            Site::File(file) => same(clean(file).into_owned()),
+            Site::File(file) => return SiteText::File { path: clean(file).into_owned(), is_full: false },
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean(scope).into_owned()),
             Site::Name(name) => same(clean(name).into_owned()),
@@ -79,66 +96,82 @@ impl<'a> SiteText<'a> {
         SiteText::Other { text, full }
     }
 
-    /// Returns a row: figures, the innermost call, and below it its callers.
+    /// Returns a row: figures, the innermost call, and below it its callers. Calls that do not fit the line are
+    /// shortened, and callers are put on more lines; figures are never shortened.
     pub(crate) fn row(&self, figures: &str) -> String {
         let (bold, faint) = (bold(), faint());
-        let mut row = format!("{figures}  {bold}{}{bold:#}", self.first());
-        let (callers, n_more) = self.callers();
-        if !callers.is_empty() {
-            let more = if n_more > 0 { format!(" ← {n_more} more") } else { String::new() };
-            let width = figures.chars().count();
-            row += &format!("\n{:width$}  {faint}{callers}{more}{faint:#}", "");
+        let indent = columns(figures) + 2;
+        let room = width_left(indent);
+        let blank = " ".repeat(indent);
+        let first = self.first(room).into_iter().map(|line| format!("{bold}{line}{bold:#}"));
+        let (mut callers, n_more) = self.callers(room);
+        if n_more > 0 && !callers.is_empty() {
+            callers.push(format!("← {n_more} more"));
         }
-        row
+        let callers = fill(&callers, room, room).into_iter().map(|line| format!("{faint}{line}{faint:#}"));
+        let lines: Vec<String> = first.chain(callers).collect();
+        format!("{figures}  {}", lines.join(&format!("\n{blank}")))
     }
 
-    /// Returns the innermost call, or a text in its place.
-    fn first(&self) -> String {
+    /// Returns the innermost call, or a text in its place, as lines of at most `room` columns.
+    fn first(&self, room: usize) -> Vec<String> {
         match self {
-            SiteText::Calls { frames, .. } => {
-                frames.first().map_or_else(|| "(hidden frames)".to_owned(), |frame| self.call(0, frame))
+            SiteText::Calls { frames, .. } => self.call(0, frames[0], room),
+            SiteText::Function { full, is_full: true, .. } | SiteText::File { path: full, is_full: true } => {
+                broken(full, room)
             }
-            SiteText::Other { text, .. } => text.clone(),
+            SiteText::Function { name, place, .. } => named(name, place.as_deref(), room),
+            SiteText::File { path, .. } => vec![path_ending(path, room)],
+            SiteText::Other { text, .. } => broken(text, room),
         }
     }
 
-    /// Returns the callers that are shown, in one line, and the number of calls behind the last of them.
-    fn callers(&self) -> (String, usize) {
-        let SiteText::Calls { frames, n_shown, apart } = self else { return (String::new(), 0) };
-        let (mut line, mut next) = (String::new(), 1);
-        let further = apart.keys().copied().filter(|place| place >= n_shown);
+    /// Returns the callers that are shown, in pieces of at most `room` columns, and the number of calls behind them.
+    fn callers(&self, room: usize) -> (Vec<String>, usize) {
+        let SiteText::Calls { frames, n_shown, differing } = self else { return (Vec::new(), 0) };
+        let (mut pieces, mut next) = (Vec::new(), 1);
+        let further = differing.keys().copied().filter(|place| place >= n_shown);
         for place in (1..*n_shown).chain(further) {
             let Some(frame) = frames.get(place) else { break };
-            let gap = if place > next { "← … " } else { "" };
-            let blank = if line.is_empty() { "" } else { " " };
-            line += &format!("{blank}{gap}← {}", self.call(place, frame));
+            if place > next {
+                pieces.push(format!("← {} more", place - next));
+            }
+            let mut lines = self.call(place, frame, room.saturating_sub(2));
+            lines[0].insert_str(0, "← ");
+            pieces.append(&mut lines);
             next = place + 1;
         }
-        (line, frames.len().saturating_sub(next))
+        (pieces, frames.len().saturating_sub(next))
     }
 
-    fn call(&self, place: usize, frame: &Frame) -> String {
+    fn call(&self, place: usize, frame: &Frame, room: usize) -> Vec<String> {
         match self {
-            SiteText::Calls { apart, .. } if apart.get(&place) == Some(&Form::Full) => {
-                format!("{} ({}:{})", clean(&frame.name), clean(&frame.filename), frame.line)
+            SiteText::Calls { differing, .. } if differing.get(&place) == Some(&Form::Full) => {
+                let text = format!("{} ({}:{})", clean(&frame.name), clean(&frame.filename), frame.line);
+                broken(&text, room)
             }
-            _ => call(frame),
+            _ => call(frame, room),
         }
     }
 
-    /// Returns the text that decides whether readers can tell two sites apart.
-    pub(crate) fn visible(&self) -> [String; 2] {
-        [self.first(), self.callers().0]
+    /// Returns the text that decides whether readers can see a difference between two sites.
+    fn visible(&self, room: usize) -> [Vec<String>; 2] {
+        [self.first(room), self.callers(room).0]
+    }
+
+    /// Returns the calls that are shown, in one line.
+    pub(crate) fn plain(&self) -> String {
+        self.visible(usize::MAX).concat().join(" ")
     }
 }
 
-/// Adds to the sites of a list the first call in which similar ones differ.
-pub(crate) fn tell_apart(sites: &mut [SiteText<'_>]) {
+/// Adds to the sites of a list, which have `room` columns, the first call in which similar ones differ.
+pub(crate) fn add_differences(sites: &mut [SiteText<'_>], room: usize) {
     let mut open = vec![(0..sites.len()).collect::<Vec<usize>>()];
     while let Some(group) = open.pop() {
-        let mut of_text: BTreeMap<[String; 2], Vec<usize>> = BTreeMap::new();
+        let mut of_text: BTreeMap<[Vec<String>; 2], Vec<usize>> = BTreeMap::new();
         for place in group {
-            of_text.entry(sites[place].visible()).or_default().push(place);
+            of_text.entry(sites[place].visible(room)).or_default().push(place);
         }
         for same in of_text.into_values().filter(|same| same.len() > 1) {
             if add_difference(sites, &same) {
@@ -153,7 +186,8 @@ fn add_difference(sites: &mut [SiteText<'_>], same: &[usize]) -> bool {
     let Some((place, form)) = difference(sites, same) else { return false };
     for number in same {
         match &mut sites[*number] {
-            SiteText::Calls { apart, .. } => drop(apart.insert(place, form)),
+            SiteText::Calls { differing, .. } => drop(differing.insert(place, form)),
+            SiteText::Function { is_full, .. } | SiteText::File { is_full, .. } => *is_full = true,
             SiteText::Other { text, full } => text.clone_from(full),
         }
     }
@@ -164,10 +198,10 @@ fn add_difference(sites: &mut [SiteText<'_>], same: &[usize]) -> bool {
 /// yet.
 fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
     match &sites[same[0]] {
-        SiteText::Calls { frames: first, n_shown, apart } => {
+        SiteText::Calls { frames: first, n_shown, differing } => {
             let calls = |number: &usize| match &sites[*number] {
                 SiteText::Calls { frames, .. } => &frames[..],
-                SiteText::Other { .. } => &[],
+                _ => &[],
             };
             let longest = same.iter().map(|number| calls(number).len()).max()?;
             let differs = |place: &usize| {
@@ -177,24 +211,52 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
                 let one = key(first.get(*place));
                 same.iter().any(|number| key(calls(number).get(*place)) != one)
             };
-            (0..longest).filter(differs).find_map(|place| match apart.get(&place) {
+            (0..longest).filter(differs).find_map(|place| match differing.get(&place) {
                 None if place >= *n_shown => Some((place, Form::Short)),
                 None | Some(Form::Short) => Some((place, Form::Full)),
                 Some(Form::Full) => None,
             })
         }
+        SiteText::Function { is_full, .. } | SiteText::File { is_full, .. } => {
+            (!is_full).then_some((0, Form::Full))
+        }
         SiteText::Other { text, full } => (text != full).then_some((0, Form::Full)),
     }
 }
 
-/// Returns a call as text: function, file and line.
-pub(crate) fn call(frame: &Frame) -> String {
+/// The most columns of the name of a function, where lines have an end: names of templates can fill a screen.
+const NAME_COLUMNS: usize = 60;
+
+/// The least columns of a name that shares a line with its file.
+const LEAST_NAME_COLUMNS: usize = 16;
+
+/// Returns how many columns a name may take in a line of `room` columns.
+fn name_columns(room: usize) -> usize {
+    // What is left of a line without an end has no end.
+    if room > usize::MAX / 2 { room } else { room.min(NAME_COLUMNS) }
+}
+
+/// Returns a call as pieces of at most `room` columns: function, file and line. The name is shortened before the file.
+pub(crate) fn call(frame: &Frame, room: usize) -> Vec<String> {
     let file = clean(base_name(&frame.filename));
-    match (&*frame.filename, frame.line) {
-        ("??" | "", _) => short(&frame.name),
-        (_, 0) => format!("{} ({file})", short(&frame.name)),
-        (_, line) => format!("{} ({file}:{line})", short(&frame.name)),
+    let place = match (&*frame.filename, frame.line) {
+        ("??" | "", _) => None,
+        (_, 0) => Some(format!("({file})")),
+        (_, line) => Some(format!("({file}:{line})")),
+    };
+    named(&frame.name, place.as_deref(), room)
+}
+
+/// Returns a name and its place as pieces of at most `room` columns: one if both fit. A place has a piece of its own
+/// before a name loses its middle.
+fn named(name: &str, place: Option<&str>, room: usize) -> Vec<String> {
+    let Some(place) = place else { return vec![short(name, name_columns(room))] };
+    let left = name_columns(room.saturating_sub(columns(place) + 1));
+    let fits = |room: usize| columns(&plain(name, room)) <= room;
+    if fits(left) || left >= LEAST_NAME_COLUMNS && !fits(name_columns(room)) {
+        return vec![format!("{} {place}", short(name, left))];
     }
+    [vec![short(name, name_columns(room))], broken(place, room)].concat()
 }
 
 #[cfg(test)]
@@ -208,7 +270,7 @@ mod tests {
     fn rows(stacks: &[Vec<Frame>], n_shown: usize) -> Vec<String> {
         let mut texts: Vec<SiteText<'_>> =
             stacks.iter().map(|frames| SiteText::calls(frames.iter().collect(), n_shown)).collect();
-        tell_apart(&mut texts);
+        add_differences(&mut texts, usize::MAX);
         texts.iter().map(|text| text.row("")).collect()
     }
 
@@ -220,7 +282,7 @@ mod tests {
             frames
         };
         assert_eq!(rows(&[deep(1)], 2), ["  f0 (m.py:1)\n  ← f1 (m.py:1) ← 4 more"]);
-        let row = |line| format!("  f0 (m.py:1)\n  ← f1 (m.py:1) ← … ← f4 (m.py:{line}) ← 1 more");
+        let row = |line| format!("  f0 (m.py:1)\n  ← f1 (m.py:1) ← 2 more ← f4 (m.py:{line}) ← 1 more");
         assert_eq!(rows(&[deep(1), deep(2)], 2), [row(1), row(2)]);
         // Equal stacks remain equal.
         assert_eq!(rows(&[deep(1), deep(1), deep(2)], 2), [row(1), row(1), row(2)]);
@@ -237,12 +299,12 @@ mod tests {
         let both = rows(&[one(&long("int"), "m.h"), one(&long("char"), "m.h")], 4);
         assert!(both[0].contains("<int>") && both[1].contains("<char>"), "{both:?}");
         let mut sizes = [Site::Size(1 << 20), Site::Size((1 << 20) + 1)].map(|site| SiteText::other(&site));
-        tell_apart(&mut sizes);
+        add_differences(&mut sizes, usize::MAX);
         assert_eq!(sizes[1].row(""), "  (no stack) 1048577 B each");
     }
 
     #[test]
-    fn a_stack_that_ends_earlier_is_told_apart() {
+    fn a_stack_that_ends_earlier_has_another_text() {
         let stack = |n| (0..n).map(|at| frame(&format!("f{at}"), "m.py", at)).collect::<Vec<_>>();
         let [short, long] = &rows(&[stack(2), stack(3)], 2)[..] else { panic!() };
         assert_ne!(short, long);

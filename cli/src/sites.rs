@@ -14,8 +14,10 @@ pub(crate) use crate::site_text::call;
 use crate::{
     bytes::Bytes,
     colour::faint,
-    site_text::{SiteText, tell_apart},
+    fit::{broken, columns, fill},
+    site_text::{SiteText, add_differences},
     text::{clean, count, percent},
+    width::width_left,
 };
 
 /// Prints the sites of one snapshot.
@@ -41,7 +43,7 @@ impl<'a> Sites<'a> {
 
     /// Returns the calls of a site that are shown, in one line.
     pub(crate) fn plain(&self, site: &Site) -> String {
-        self.text(site).visible().concat()
+        self.text(site).plain()
     }
 
     /// Returns a row for a site: figures, the innermost call, and below it its callers.
@@ -49,10 +51,9 @@ impl<'a> Sites<'a> {
         self.text(site).row(figures)
     }
 
-    /// Returns the heading of the columns of [`Sites::group`].
+    /// Returns the heading of the columns of [`Sites::print_groups`].
     pub(crate) fn heading() -> String {
-        let faint = faint();
-        format!("{faint}{:>7} {:>11} {:>6}  allocated by ← called by{faint:#}", "share", "bytes", "blocks")
+        heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "allocated by ← called by")
     }
 
     /// Prints a row for each group: its share, bytes and number of blocks, and its site.
@@ -70,8 +71,12 @@ impl<'a> Sites<'a> {
         for (row, group) in rows.iter().zip(groups) {
             writeln!(out, "{row}")?;
             if let Some(names) = names(group) {
-                let faint = faint();
-                writeln!(out, "{:28}{faint}{names}{faint:#}", "")?;
+                let (faint, indent) = (faint(), 28);
+                let room = width_left(indent);
+                let pieces: Vec<String> = names.split(' ').flat_map(|word| broken(word, room)).collect();
+                for line in fill(&pieces, room, room) {
+                    writeln!(out, "{:indent$}{faint}{line}{faint:#}", "")?;
+                }
             }
         }
         Ok(())
@@ -102,6 +107,12 @@ impl<'a> Sites<'a> {
     }
 }
 
+/// Returns the heading of a list of sites: the names of its figures, and of what has them.
+pub(crate) fn heading(figures: &str, what: &str) -> String {
+    let faint = faint();
+    format!("{faint}{figures}  {what}{faint:#}")
+}
+
 /// Prints a row for each site, given with its figures and the sites of its snapshot. No two sites have equal rows.
 pub(crate) fn print_rows<'s, 'a: 's>(
     rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>,
@@ -114,7 +125,8 @@ pub(crate) fn print_rows<'s, 'a: 's>(
 fn rows<'s, 'a: 's>(rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>) -> Vec<String> {
     let (figures, mut texts): (Vec<String>, Vec<SiteText<'a>>) =
         rows.into_iter().map(|(figures, sites, site)| (figures, sites.text(site))).unzip();
-    tell_apart(&mut texts);
+    let indent = figures.iter().map(|figures| columns(figures) + 2).max().unwrap_or(0);
+    add_differences(&mut texts, width_left(indent));
     figures.iter().zip(&texts).map(|(figures, text)| text.row(figures)).collect()
 }
 

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 
 use memreel::analysis::DeviceHistory;
 
-use crate::bytes::Bytes;
+use crate::{bytes::Bytes, fit::print_text};
 
 /// Prints what limits the figures of a history.
 pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
-    warnings(history).iter().try_for_each(|warning| writeln!(out, "{warning}"))
+    warnings(history).iter().try_for_each(|warning| print_text(warning, out))
 }
 
 /// Returns what limits the figures of a history, one line each.

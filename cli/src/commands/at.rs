@@ -19,6 +19,7 @@ use crate::{
     each::each_history,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     labels::stream,
     moment::{self, At},
     options::Input,
@@ -26,12 +27,15 @@ use crate::{
     table::Table,
     text::{clean, count},
     warnings::print_warnings,
+    width::width_left,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Shows the state after the event: the segments, how full each is, and the stacks that hold the most. Before
 the end of the history, a block that is freed later counts with the least that rounding can have added.
+`in use` is as in `memreel top --help`. `in blocks` is the same with what rounding adds. The map of a segment
+shows its addresses from left to right: █ full, ▓ less than half free, ░ more than half free, · free.
 
 Example:
   memreel at 1500 snapshot.pickle
@@ -101,25 +105,29 @@ fn state(history: &DeviceHistory<'_>, totals: Totals) -> Value {
 
 fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> Result<(), Failure> {
     let moment = totals.moment;
-    writeln!(
-        out,
-        "{}: {} allocated, {} in use in {}, {} reserved",
+    let pending = match totals.active_bytes.saturating_sub(totals.allocated_bytes) {
+        0 => String::new(),
+        bytes => format!(" ({} of it pending: freed, but waiting for a stream)", Bytes(bytes)),
+    };
+    let text = format!(
+        "{}: {} in use in {}{pending}, {} reserved",
         moment::words(history, moment),
-        Bytes(totals.allocated_bytes),
         Bytes(totals.active_bytes),
         count(totals.n_blocks, "block"),
         Bytes(totals.reserved_bytes),
-    )?;
+    );
+    print_text(text, out)?;
     if let Some(entry) = moment.entry().and_then(|entry| history.entries().get(entry)) {
         let action = entry.action.map_or("unknown event", |action| action.name());
         let shown = ShownFrames::new(history.snapshot());
         let frame = entry.stack.and_then(|stack| shown.innermost(stack));
-        let by = frame.map(|frame| format!(" by {}", call(frame)));
+        let by = frame.map(|frame| format!(" by {}", call(frame, width_left(2)).join(" ")));
         let name = match entry.action {
             Some(Action::Annotate) => format!(": {}", clean(history.snapshot().user_metadata(entry))),
             _ => String::new(),
         };
-        writeln!(out, "the event: {action} of {}{}{name}", Bytes(entry.size), by.unwrap_or_default())?;
+        let text = format!("the event: {action} of {}{}{name}", Bytes(entry.size), by.unwrap_or_default());
+        print_text(text, out)?;
     }
     print_warnings(history, out)?;
     segments(&history.layout(moment), out)?;
@@ -136,7 +144,7 @@ const N_SEGMENTS: usize = 20;
 fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<()> {
     let mut sorted: Vec<&SegmentLayout<'_>> = segments.iter().collect();
     sorted.sort_by_key(|segment| (std::cmp::Reverse(segment.range.bytes), segment.range.address));
-    let mut table = Table::new(&["segment", "size", "in use", "blocks", "largest free", "stream", "map"]);
+    let mut table = Table::new(&["segment", "size", "in blocks", "blocks", "largest free", "stream"]);
     for segment in sorted.iter().take(N_SEGMENTS) {
         table.row(vec![
             format!("{:#x}", segment.range.address),
@@ -145,9 +153,10 @@ fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<
             segment.blocks.len().to_string(),
             Bytes(segment.largest_gap_bytes()).to_string(),
             stream(segment.range.stream),
-            map(segment),
         ]);
     }
+    let n_parts = table.columns_left().map_or(PARTS, |left| left.clamp(LEAST_PARTS, PARTS));
+    table.column("map", sorted.iter().map(|segment| map(segment, n_parts)));
     writeln!(out)?;
     table.print(out)?;
     match sorted.len().saturating_sub(N_SEGMENTS) {
@@ -156,14 +165,17 @@ fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<
     }
 }
 
-/// Draws a segment in 20 characters: full, partly used, or free.
-fn map(segment: &SegmentLayout<'_>) -> String {
-    const WIDTH: u64 = 20;
+/// The most and the least characters of the map of a segment.
+const PARTS: usize = 20;
+const LEAST_PARTS: usize = 8;
+
+/// Draws a segment in a few characters: full, partly used, or free.
+fn map(segment: &SegmentLayout<'_>, n_parts: usize) -> String {
     let (start, bytes) = (segment.range.address, u128::from(segment.range.bytes.max(1)));
-    let mut free = [0_u128; WIDTH as usize];
+    let mut free = vec![0_u128; n_parts];
     for Gap { address, bytes: gap, .. } in &segment.gaps {
-        let from = u128::from(*address - start) * u128::from(WIDTH);
-        let to = from + u128::from(*gap) * u128::from(WIDTH);
+        let from = u128::from(*address - start) * n_parts as u128;
+        let to = from + u128::from(*gap) * n_parts as u128;
         for (at, free) in free.iter_mut().enumerate() {
             let (low, high) = (at as u128 * bytes, (at as u128 + 1) * bytes);
             *free += to.min(high).saturating_sub(from.max(low));

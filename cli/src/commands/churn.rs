@@ -15,9 +15,10 @@ use crate::{
     each::each_history,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     options::{Input, Listing},
     rest::rest,
-    sites::{Sites, print_rows},
+    sites::{Sites, heading, print_rows},
     text::count,
     warnings::print_warnings,
 };
@@ -26,6 +27,8 @@ use crate::{
 #[command(after_help = "\
 A cycle is an alloc and its completed free, both in the history. A site with many short cycles of one
 size could keep one buffer instead. Stacks with the same calls are one site, as in `memreel top`.
+Columns: the number of `cycles`, the `size` of each block, and the mean number of `events` from a block's
+allocation to its completed free.
 
 Example:
   memreel churn snapshot.pickle
@@ -53,20 +56,25 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         if found.is_empty() {
             writeln!(out, "no site allocated and freed one size twice or more")?;
         } else {
-            writeln!(
-                out,
-                "{} of alloc and free at {} that repeat one size",
-                count(n_cycles, "cycle"),
-                count(found.len(), "site"),
-            )?;
+            let (cycles, sites) = (count(n_cycles, "cycle"), count(found.len(), "site"));
+            let repeat = if found.len() == 1 { "repeats" } else { "repeat" };
+            print_text(format!("{cycles} of alloc and free at {sites} that {repeat} one size"), out)?;
         }
         print_warnings(&asked.history, out)?;
         let listed = &found[..found.len().min(options.listing.n)];
         let figures = |(site, size): (&ChurnSite, String)| {
-            format!("{:>7} x {size:>11}, for {:>6} events", site.n_cycles, site.mean_life_entries)
+            format!("{:>7} {size:>11} {:>6}", site.n_cycles, site.mean_life_entries)
         };
+        if !listed.is_empty() {
+            let figures = format!("{:>7} {:>11} {:>6}", "cycles", "size", "events");
+            writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by"))?;
+        }
         let figures = listed.iter().zip(sizes(listed, &sites)).map(figures);
         print_rows(figures.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
+        if let Some(rest) = found.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
+            let n_cycles: usize = rest.iter().map(|site| site.n_cycles).sum();
+            writeln!(out, "{n_cycles:>7}                    in {} more; -n prints more", rest.len())?;
+        }
         Ok(Exit::Fine)
     })
 }

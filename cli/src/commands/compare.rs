@@ -18,6 +18,7 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     folded,
     input::{Opened, name, open_both},
     labels::pool,
@@ -121,7 +122,7 @@ fn head(
     };
     for (name, snapshot) in names.into_iter().zip(opened) {
         let (n, bytes) = (snapshot.segments.len(), bytes(&snapshot.segments));
-        writeln!(out, "{name}: {} at the end, {bytes}", count(n, "segment"))?;
+        print_text(format!("{name}: {} at the end, {bytes}", count(n, "segment")), out)?;
     }
     let n_same = opened[0].segments.len().saturating_sub(comparison.only_before.len());
     writeln!(out, "in both: {}", count(n_same, "segment"))
@@ -134,7 +135,7 @@ fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut impl Wri
     if segments.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new(&["  address", "size", "in use", "pool", "device"]);
+    let mut table = Table::new(&["  address", "size", "in blocks", "pool", "device"]);
     for segment in segments {
         table.row(vec![
             format!("  {:#x}", segment.address),

@@ -18,10 +18,11 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     input::{Opened, open_both},
     moment::{self, At},
     options::{Devices, device},
-    sites::{Sites, print_rows},
+    sites::{Sites, heading, print_rows},
     text::count,
     warnings::warnings,
 };
@@ -31,7 +32,8 @@ use crate::{
 Each snapshot's state comes from its segments and its history, so that blocks from before both histories
 are not differences. Two stacks are the same if the calls that identify the code that allocated have the same
 names, files and lines: one line of code is one change, and all changes add up to the difference. What grew
-comes first, then what shrank, the largest change first.
+comes first, then what shrank, the largest change first. `added` is a site that only the later snapshot has,
+`gone` one that only the earlier has.
 
 Example:
   memreel diff before.pickle after.pickle
@@ -122,7 +124,7 @@ fn one_device(
     for (history, opened) in histories.iter().zip([before, after]) {
         let warnings = warnings(history);
         let serious = warnings.iter().filter(|warning| warning.starts_with("warning"));
-        serious.into_iter().try_for_each(|warning| writeln!(out, "{}: {warning}", opened.name))?;
+        serious.into_iter().try_for_each(|warning| print_text(format!("{}: {warning}", opened.name), out))?;
     }
     if changes.is_empty() {
         writeln!(out, "no site holds more or less than before")?;
@@ -144,11 +146,12 @@ fn head(
     for (at, opened) in opened.into_iter().enumerate() {
         let [active, reserved, peak] = figures[at].map(Bytes);
         let when = moment::words(&histories[at], moments[at]);
-        writeln!(out, "{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name)?;
+        let text = format!("{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name);
+        print_text(text, out)?;
     }
     let change = |figure: usize| signed(i128::from(figures[1][figure]) - i128::from(figures[0][figure]));
     let [active, reserved, peak] = [0, 1, 2].map(change);
-    writeln!(out, "difference: {active} in use, {reserved} reserved; peak {peak}")
+    print_text(format!("difference: {active} in use, {reserved} reserved; peak {peak}"), out)
 }
 
 fn print(
@@ -157,6 +160,10 @@ fn print(
     sites: &[Sites<'_>; 2],
     out: &mut impl Write,
 ) -> io::Result<()> {
+    if !changes.is_empty() {
+        let figures = format!("{:6} {:>12} {:>6}", "change", "bytes", "blocks");
+        writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
+    }
     let n_grown = changes.iter().take_while(|change| change.bytes() >= 0).count();
     let (grown, shrunk) = changes.split_at(n_grown);
     let listed = [grown, shrunk].map(|part| &part[..part.len().min(options.n)]);

@@ -20,6 +20,7 @@ use crate::{
     each::each_path,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     input::{inspect, name},
     output::Output,
 };
@@ -95,20 +96,20 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
     }
     for (what, count) in counted(&report.bytes) {
         let times = if count == 1 { String::new() } else { format!(" ({count})") };
-        writeln!(out, "{file}: rewritten: {what}{times}")?;
+        print_text(format!("{file}: rewritten: {what}{times}"), out)?;
     }
     for change in &report.changes {
-        writeln!(out, "{file}: {change}")?;
+        print_text(format!("{file}: {change}"), out)?;
     }
     for finding in &report.left {
-        writeln!(out, "{file}: not repaired: {finding}")?;
+        print_text(format!("{file}: not repaired: {finding}"), out)?;
     }
     match &report.written {
-        Some(path) => writeln!(out, "{file}: written to {}{}", path.display(), sizes(path, file)),
+        Some(path) => print_text(format!("{file}: written to {}{}", path.display(), sizes(path, file)), out),
         None if report.bytes.is_empty() && report.changes.is_empty() => {
-            writeln!(out, "{file}: nothing to repair")
+            print_text(format!("{file}: nothing to repair"), out)
         }
-        None => writeln!(out, "{file}: nothing is written without -o"),
+        None => print_text(format!("{file}: nothing is written without -o"), out),
     }
 }
 

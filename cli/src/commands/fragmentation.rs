@@ -12,10 +12,11 @@ use crate::{
     each::each_history,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     moment::{self, At},
     options::Input,
     rest::rest,
-    sites::Sites,
+    sites::{Sites, heading},
     table::Table,
     text::{count, percent},
     warnings::print_warnings,
@@ -23,7 +24,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-External waste is reserved memory in no block; internal waste is what rounding adds to blocks. For blocks
+`reserved` = `in use` + `external` + `internal`: external waste is reserved memory in no block, internal waste
+is what rounding adds to blocks; `in use` is as in `memreel top --help`. Rows: when the most was reserved, when
+the external waste was largest, and the moment of --at. For blocks
 that are freed before the end only the least rounding is known, so that before the end the internal waste may
 be higher and the external lower. A pinned segment is less than half in use at the moment of --at.
 
@@ -67,11 +70,12 @@ fn print(
     out: &mut impl Write,
 ) -> io::Result<()> {
     print_warnings(history, out)?;
-    let mut table = Table::new(&["when", "reserved", "in use", "external", "%", "internal", "event"]);
+    let mut table =
+        Table::new(&["when", "reserved", "in use", "external", "% of reserved", "internal", "event"]);
     let rows = [
         ("most reserved", found.most_reserved),
         ("most waste", found.most_unused),
-        ("looked at", found.totals),
+        ("at the moment", found.totals),
     ];
     for (name, totals) in rows {
         table.row(vec![
@@ -85,37 +89,38 @@ fn print(
         ]);
     }
     table.print(out)?;
-    writeln!(
-        out,
-        "\n{}: {} free in {}, the largest {}; {} in empty segments (empty_cache returns them)",
+    writeln!(out)?;
+    let text = format!(
+        "{}: {} free in {}, the largest {}; {} in empty segments (empty_cache returns them)",
         moment::words(history, found.totals.moment),
         Bytes(found.free_bytes),
         count(found.n_free, "piece"),
         Bytes(found.largest_free_bytes),
         Bytes(found.empty_bytes),
-    )?;
+    );
+    print_text(text, out)?;
     if found.pinned.is_empty() {
         return Ok(());
     }
     let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
-    writeln!(
-        out,
-        "{} free in {} of which less than half is in use, pinned by:",
+    let text = format!(
+        "{} free in {} of which less than half is in use, but which blocks keep from being returned:",
         Bytes(pinned_bytes),
         count(found.pinned.len(), "segment")
-    )?;
+    );
+    print_text(text, out)?;
+    let figures = format!("{:>11} {:>11} {:>6}", "free", "of segment", "blocks");
+    writeln!(out, "{}", heading(&figures, "largest block allocated by ← called by"))?;
     for pinned in found.pinned.iter().take(options.n) {
-        let PinnedSegment { range, free_bytes, n_blocks, used_bytes, largest, .. } = pinned;
-        let figures = format!(
-            "{:>11} free of {:>11}: {}, {}",
-            Bytes(*free_bytes).to_string(),
-            Bytes(range.bytes).to_string(),
-            count(*n_blocks, "block"),
-            Bytes(*used_bytes),
-        );
-        writeln!(out, "{}", sites.row(&format!("{figures:50}"), &Site::from_life(largest)))?;
+        let PinnedSegment { range, free_bytes, n_blocks, largest, .. } = pinned;
+        let [free, size] = [*free_bytes, range.bytes].map(|bytes| Bytes(bytes).to_string());
+        let figures = format!("{free:>11} {size:>11} {n_blocks:>6}");
+        writeln!(out, "{}", sites.row(&figures, &Site::from_life(largest)))?;
     }
-    Ok(())
+    match found.pinned.len().saturating_sub(options.n) {
+        0 => Ok(()),
+        n => writeln!(out, "and {}; -n prints more", count(n, "segment")),
+    }
 }
 
 fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value {

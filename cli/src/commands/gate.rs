@@ -20,6 +20,7 @@ use crate::{
     each::each_device,
     exit::Exit,
     failure::Failure,
+    fit::{print_text, wrapped},
     input::{Opened, name, open},
     json::print_line,
     options::Input,
@@ -30,7 +31,8 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks are those of the recorded events, in requested bytes, so that timing does not matter. Fragmentation
+Peaks are those of the recorded events, in requested bytes, so that timing does not matter: `peak` is the most
+memory in use (as in `memreel top --help`), `live` is what is allocated at the end. Fragmentation
 is the share of the reserved memory that is in no block when the most is reserved. A baseline is an older
 snapshot: peak, live and reserved may exceed it by the tolerance. A device that the baseline does not have
 fails.
@@ -139,7 +141,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             print_line(&opened.name, device, &answer, out)?;
         } else {
             if let Some(why) = &no_baseline {
-                writeln!(out, "FAILED  {why}")?;
+                writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
             }
             print(&history, &figures, &checks, &unsure, out)?;
             if options.strict && !is_sure {
@@ -199,12 +201,12 @@ fn print(
     let red = red();
     for check in checks {
         if check.is_passed {
-            writeln!(out, "ok      {}", line(check))?;
+            writeln!(out, "{}", wrapped(&format!("ok      {}", line(check)), 8))?;
         } else {
-            writeln!(out, "{red}FAILED{red:#}  {}", line(check))?;
+            writeln!(out, "{}", wrapped(&format!("{red}FAILED{red:#}  {}", line(check)), 8))?;
         }
     }
-    unsure.iter().try_for_each(|warning| writeln!(out, "{warning}"))?;
+    unsure.iter().try_for_each(|warning| print_text(warning, out))?;
     let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
     let moment = if over.what == "live" { history.end() } else { figures.peak };

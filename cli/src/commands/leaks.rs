@@ -15,10 +15,11 @@ use crate::{
     each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     moment::words,
     options::{Input, Listing},
-    rest::rest,
-    sites::{Sites, print_rows},
+    rest::{print_rest, rest},
+    sites::{Sites, heading, print_rows},
     text::{clean, count, percent},
     warnings::print_warnings,
 };
@@ -27,6 +28,8 @@ use crate::{
 #[command(after_help = "\
 Without an option, lists the sites that hold blocks at the end. Sites whose bytes grew in every quarter of
 the history come first (marked +); weights and caches do not grow. A history of a few steps is too short.
+Columns: `share` of all that is allocated at the end, `bytes` of the site's blocks that are live then, `live`
+their number, and `freed` how many blocks of the site were allocated and freed within the history.
 
 A scope that occurs several times is named with its number: step#0 is the first scope `step` of the device,
 step#1 the second, in the order in which they begin. `memreel slim --scope` counts in the same way. If the
@@ -168,7 +171,7 @@ fn print_older(
         0 => "no block at the end is from before it".to_owned(),
         n => format!("{} in {} from before it may be that old", Bytes(bytes), count(n, "block")),
     };
-    writeln!(out, "note: the history has only {}; {older}", count(n_entries, "event"))
+    print_text(format!("note: the history has only {}; {older}", count(n_entries, "event")), out)
 }
 
 fn print_groups(
@@ -185,9 +188,13 @@ fn print_groups(
         let groups = sites.first_with_frames(groups, options.listing.n);
         return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups, "rest": rest}), out);
     }
-    writeln!(out, "{} in {} {what}", Bytes(bytes), count(n, "block"))?;
+    print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
     print_warnings(&asked.history, out)?;
-    sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)
+    if !groups.is_empty() {
+        writeln!(out, "{}", Sites::heading())?;
+    }
+    sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)?;
+    print_rest(groups, options.listing.n, bytes, |group| group.bytes, out)
 }
 
 fn print_sites(
@@ -206,26 +213,27 @@ fn print_sites(
         let answer = json!({"allocated_bytes": held, "n_growing": n_growing, "sites": listed, "rest": rest});
         return asked.print_json(&answer, out);
     }
-    writeln!(
-        out,
-        "{} held at the end by {}; {} of them grew all along",
-        Bytes(held),
-        count(found.len(), "site"),
-        n_growing
-    )?;
+    let growing = match n_growing {
+        0 => "none grew in every quarter of the history".to_owned(),
+        n => format!("{n} grew in every quarter of the history (marked +)"),
+    };
+    let held_by = format!("{} allocated at the end by {}", Bytes(held), count(found.len(), "site"));
+    print_text(if found.is_empty() { held_by } else { format!("{held_by}; {growing}") }, out)?;
     print_warnings(history, out)?;
+    if !found.is_empty() {
+        let figures = format!(" {:>7} {:>11} {:>6} {:>6}", "share", "bytes", "live", "freed");
+        writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
+    }
     let figures = |site: &LeakSite| {
         let mark = if site.is_growing { '+' } else { ' ' };
-        let figures = format!(
-            "{mark}{} {:>11} {:>5} live, {} of {} freed",
-            percent(site.bytes, held),
-            Bytes(site.bytes).to_string(),
-            site.n_live,
-            site.n_freed,
-            site.n_allocated,
-        );
-        format!("{figures:52}")
+        let (share, bytes) = (percent(site.bytes, held), Bytes(site.bytes).to_string());
+        format!("{mark}{share} {bytes:>11} {:>6} {:>6}", site.n_live, site.n_freed)
     };
     let listed = found.iter().take(options.listing.n);
-    print_rows(listed.map(|site| (figures(site), sites, &site.site)), out)
+    print_rows(listed.map(|site| (figures(site), sites, &site.site)), out)?;
+    if found.len() > options.listing.n {
+        // The column of the mark.
+        write!(out, " ")?;
+    }
+    print_rest(&found, options.listing.n, held, |site| site.bytes, out)
 }

@@ -14,7 +14,9 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use crate::{exit::Exit, failure::Failure, input::name, lazy::Source, output::Output, text::count};
+use crate::{
+    exit::Exit, failure::Failure, fit::print_text, input::name, lazy::Source, output::Output, text::count,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -108,15 +110,15 @@ fn print(
     let devices: Vec<String> = numbers(whole).iter().map(ToString::to_string).collect();
     let (files, events) = (count(names.len(), "file"), count(whole.n_events(), "event"));
     let word = if devices.len() == 1 { "device" } else { "devices" };
-    write!(out, "{files}, {events}, {word} {}", devices.join(", "))?;
-    match written {
-        Some(path) => writeln!(out, ", written to {}", path.display())?,
-        None => writeln!(out, "; nothing is written without -o")?,
-    }
+    let written = match written {
+        Some(path) => format!(", written to {}", path.display()),
+        None => "; nothing is written without -o".to_owned(),
+    };
+    print_text(format!("{files}, {events}, {word} {}{written}", devices.join(", ")), out)?;
     for (part, name) in names.iter().enumerate() {
         let mut of_part = whole.devices().iter().filter(|merged| merged.part == part).peekable();
         if of_part.peek().is_none() {
-            writeln!(out, "  {name}: no device: it has no history and no memory")?;
+            print_text(format!("  {name}: no device: it has no history and no memory"), out)?;
         }
         for MergedDevice { device, number_in_part, n_entries, .. } in of_part {
             let from = match device == number_in_part {
@@ -127,7 +129,7 @@ fn print(
                 0 => "no history was recorded".to_owned(),
                 n => count(*n, "event"),
             };
-            writeln!(out, "  {name}: device {device}{from}, {events}")?;
+            print_text(format!("  {name}: device {device}{from}, {events}"), out)?;
         }
     }
     whole.differing_settings().iter().try_for_each(|setting| print_difference(setting, names, out))
@@ -147,14 +149,14 @@ fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut impl 
         0 => String::new(),
         n => format!(" (and other values in {} more)", count(n, "file")),
     };
-    writeln!(
-        out,
+    let text = format!(
         "note: the setting {key} is {} in {} and {} in {}{more}; the merged file has the first",
         text(&values[first]),
         names[first],
         text(&values[other]),
         names[other],
-    )
+    );
+    print_text(text, out)
 }
 
 /// Returns the number after the last `rank` of a name.

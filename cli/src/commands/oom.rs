@@ -14,24 +14,27 @@ use memreel::{
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::Bytes,
+    bytes::{Bytes, exact},
     colour::red,
     each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
+    fit::{command, print_text, wrapped},
     input::{Opened, name},
     json::print_line,
     moment,
     options::{Input, Listing},
-    rest::rest,
+    rest::{print_rest, rest},
     sites::Sites,
-    text::count,
+    text::{count, shell_word},
     warnings::print_warnings,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Explains the last request that failed. `free here` is free memory that its stream and pool could have used.
+Explains the last request that failed. `as a segment` is what the allocator has to take from the device for it.
+`free here` is free memory that its stream and pool could have used, `free elsewhere` is that of others. `fits
+compacted`: would the request fit if all of `free here` and of `free on the device` were in one piece?
 `pending` is freed memory that waits for a stream. `with expandable segments` is the answer of a replay of the
 history up to the request: yes or no only if the history is whole and every order of addresses agrees, otherwise
 perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the figures. In --json this answer is
@@ -66,7 +69,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             if options.input.json {
                 print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
             } else {
-                writeln!(out, "no request failed{}", why_none(history))?;
+                print_text(format!("no request failed{}", why_none(history)), out)?;
             }
             return Ok(Exit::Fine);
         };
@@ -95,20 +98,20 @@ pub(super) fn print_why(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let red = red();
-    writeln!(
-        out,
+    let text = format!(
         "{red}out of memory, {}{red:#}: {} asked for {}",
         report.verdict.name(),
         Bytes(report.requested_bytes),
         moment::words(history, report.totals.moment),
-    )?;
-    writeln!(out, "{}", explained(report))?;
+    );
+    print_text(text, out)?;
+    print_text(explained(report), out)?;
     if report.is_limited() {
-        writeln!(
-            out,
+        let text = format!(
             "the device had {} free and still refused: this process is limited (set_per_process_memory_fraction?)",
             Bytes(report.device_free_bytes),
-        )?;
+        );
+        print_text(text, out)?;
     }
     Ok(())
 }
@@ -208,8 +211,10 @@ fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
         report.verdict,
         Verdict::Unused | Verdict::Fragmented | Verdict::RoundedUp | Verdict::Elsewhere
     );
-    (is_about_layout && !report.is_expandable && opened.name != name(Path::new("-")))
-        .then(|| format!("try: memreel replay --sweep --limit {limit} {}", opened.name))
+    (is_about_layout && !report.is_expandable && opened.name != name(Path::new("-"))).then(|| {
+        let file = shell_word(&opened.name);
+        command("try: ", &["memreel", "replay", "--sweep", "--limit", &exact(limit), &file])
+    })
 }
 
 fn print<W: Write>(
@@ -235,7 +240,8 @@ fn print<W: Write>(
     let n_listed = options.listing.n;
     let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut W| {
         writeln!(out, "\nthe biggest of {}, {}:\n{}", count(n_blocks, what), Bytes(bytes), Sites::heading())?;
-        sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)
+        sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)?;
+        print_rest(groups, n_listed, bytes, |group| group.bytes, out)
     };
     list("live block", n_live, live_bytes, &history.held_at(report.totals.moment), out)?;
     if n_pending > 0 {
@@ -274,18 +280,16 @@ fn figures(report: &OomReport, with_expandable: Fit, out: &mut impl Write) -> io
         ),
     ]);
     for (name, value) in rows {
-        writeln!(out, "  {name:24}  {value}")?;
+        writeln!(out, "{}", wrapped(&format!("  {name:24}  {value}"), 28))?;
     }
+    let mut notes = Vec::new();
     if !report.is_last {
-        writeln!(out, "  blocks were allocated and freed afterwards, so the free figures are upper bounds")?;
+        notes.push("  blocks were allocated and freed afterwards, so the free figures are upper bounds");
     }
     if report.pool.is_none() {
-        writeln!(
-            out,
-            "  the file does not name the request's pool; `free here` is that of the default pool"
-        )?;
+        notes.push("  the file does not name the request's pool; `free here` is that of the default pool");
     }
-    Ok(())
+    notes.into_iter().try_for_each(|note| print_text(note, out))
 }
 
 fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, sites: &Sites<'_>) -> Value {

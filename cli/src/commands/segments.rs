@@ -20,7 +20,8 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, prints a table of the segments, the fullest last. With --folded, the lines of PyTorch's
+Without an option, prints a table of the segments, the fullest last; `in blocks` and `%` count the blocks in
+use, with what rounding adds to them. With --folded, the lines of PyTorch's
 `_memory_viz.py segments`, byte for byte: stream, segment, state and stack of each block, with its bytes.
 
 Example:
@@ -43,7 +44,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-/// The blocks of a segment that are in use.
+/// The blocks of a segment that are in use, with what rounding adds to them.
 struct InUse {
     bytes: u64,
     n_blocks: usize,
@@ -61,7 +62,7 @@ fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
     let mut segments = segments.to_vec();
     segments.sort_by_cached_key(|segment| (in_use(segment).bytes, segment.address));
     let mut table =
-        Table::new(&["address", "size", "in use", "%", "blocks", "largest free", "pool", "stream"]);
+        Table::new(&["address", "size", "in blocks", "%", "blocks", "largest free", "pool", "stream"]);
     for segment in segments {
         let InUse { bytes, n_blocks } = in_use(segment);
         let free = segment.blocks.iter().filter(|block| block.state == Some(BlockState::Inactive));

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{io::Write, ops::Range, path::PathBuf};
+use std::{cmp::Reverse, io::Write, ops::Range, path::PathBuf};
 
 use memreel::{
     DeviceId,
@@ -12,7 +12,9 @@ use memreel::{
 };
 use serde_json::json;
 
-use crate::{bytes, exit::Exit, failure::Failure, lazy::each_lazy, output::Output, text::count};
+use crate::{
+    bytes, exit::Exit, failure::Failure, fit::print_text, lazy::each_lazy, output::Output, text::count,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -154,10 +156,16 @@ fn slim_file(
         return Err(Failure::usage("the window of --time ends before it begins"));
     }
     // A scope without events is a valid window.
-    let has_window = matches!(window, Some(Window::Time(_) | Window::Events { .. }));
+    let why_empty = match &window {
+        Some(Window::Time(_)) => Some(format!("no event is in the window of --time; {}", span(before))),
+        Some(Window::Events { device, .. }) => {
+            Some(format!("no event is in the window of --events; {}", numbers(before, *device)))
+        }
+        _ => None,
+    };
     let after = options.slim(window).over(before)?;
-    if has_window && after.n_events() == 0 {
-        return Err(Failure::usage(format!("the window has no events; {}", span(before))));
+    if let Some(why) = why_empty.filter(|_| after.n_events() == 0) {
+        return Err(Failure::usage(why));
     }
     let written = options.output.save(&after, name, out)?;
     if options.output.is_stdout() {
@@ -175,19 +183,25 @@ fn slim_file(
         )?;
         return Ok(Exit::Fine);
     }
-    write!(
-        out,
-        "{name}: {} of {}, {} of {}",
-        events[1],
-        count(events[0], "event"),
-        frames[1],
-        count(frames[0], "frame")
-    )?;
-    match written {
-        Some(path) => writeln!(out, ", written to {}", path.display())?,
-        None => writeln!(out, "; nothing is written without -o")?,
-    }
+    let written = match written {
+        Some(path) => format!(", written to {}", path.display()),
+        None => "; nothing is written without -o".to_owned(),
+    };
+    let (n_events, n_frames) = (count(events[0], "event"), count(frames[0], "frame"));
+    let text = format!("{name}: {} of {n_events}, {} of {n_frames}{written}", events[1], frames[1]);
+    print_text(text, out)?;
     Ok(Exit::Fine)
+}
+
+/// Describes which events a device has, or without one the device with the most.
+fn numbers(document: &impl SnapshotSource, device: Option<DeviceId>) -> String {
+    let longest = DeviceId::first(document.n_traces())
+        .max_by_key(|device| (document.n_entries(*device), Reverse(*device)));
+    let device = device.or(longest).unwrap_or_default();
+    match document.n_entries(device) {
+        0 => format!("device {device} has no history"),
+        n => format!("device {device} has {}, numbered from 0 to {}", count(n, "event"), n - 1),
+    }
 }
 
 /// Describes how long the history is, for the message about an empty window.

@@ -14,6 +14,7 @@ use crate::{
     each::each_file,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     input::Opened,
     json::print_line,
     options::{Devices, device},
@@ -72,7 +73,8 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         if options.json {
             print_line(name, device, &json!({"n_events": n_events, "written": path}), out)?;
         } else {
-            writeln!(out, "{name}: device {device}, {}, written to {path}", count(n_events, "event"))?;
+            let text = format!("{name}: device {device}, {}, written to {path}", count(n_events, "event"));
+            print_text(text, out)?;
         }
     }
     Ok(Exit::Fine)

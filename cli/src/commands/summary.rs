@@ -14,6 +14,7 @@ use crate::{
     each::{Asked, each_file},
     exit::Exit,
     failure::Failure,
+    fit::{self, columns, wrapped},
     input::Opened,
     moment,
     options::Input,
@@ -21,6 +22,7 @@ use crate::{
     sites::{Sites, print_rows},
     text::{clean, count, percent, shell_word},
     warnings::print_warnings,
+    width::width_left,
 };
 
 /// How many sites of a kind are shown.
@@ -50,7 +52,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let devices = opened.devices(input.device)?;
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
-            writeln!(out, "{gap}{}", head(opened, devices.len()))?;
+            writeln!(out, "{gap}{}", wrapped(&head(opened, devices.len()), 2))?;
         }
         n_files += 1;
         let (mut exit, mut next) = (Exit::Fine, Next::default());
@@ -206,7 +208,8 @@ impl<'a> Summary<'a> {
             format!("  {name:5} {active} in use, {reserved} reserved")
         };
         if !history.entries().is_empty() {
-            writeln!(out, "{}, {}", line("peak", peak), moment::words(history, peak.moment))?;
+            let text = format!("{}, {}", line("peak", peak), moment::words(history, peak.moment));
+            writeln!(out, "{}", wrapped(&text, 8))?;
         }
         if peak.moment != end.moment || history.entries().is_empty() {
             writeln!(out, "{}", line("end", end))?;
@@ -248,7 +251,12 @@ impl Next {
         let file = if opened.is_stdin { "FILE".to_owned() } else { shell_word(&opened.name) };
         writeln!(out, "\nnext:")?;
         for (_, command, what) in commands.iter().filter(|(fits, ..)| *fits).take(4) {
-            writeln!(out, "  {what:34}  memreel {command} {file}")?;
+            let line = format!("  {what:34}  memreel {command} {file}");
+            if columns(&line) <= width_left(0) {
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "  {what}\n{}", fit::command("    ", &["memreel", command, &file]))?;
+            }
         }
         writeln!(out, "  {:34}  memreel help", "all questions")
     }

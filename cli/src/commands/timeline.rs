@@ -12,14 +12,24 @@ use memreel::analysis::{Axis, DeviceHistory, Point};
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::Bytes, each::each_history, exit::Exit, failure::Failure, moment, options::Input, plot,
-    text::count, warnings::print_warnings,
+    bytes::Bytes,
+    each::each_history,
+    exit::Exit,
+    failure::Failure,
+    fit::{print_text, wrapped},
+    moment,
+    options::Input,
+    plot,
+    text::count,
+    warnings::print_warnings,
+    width::width,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-On the terminal: █ allocated, ▓ active (a free that waits for a stream), ░ reserved; each column shows the
-highest figures of its part of the history. --csv prints every event. Allocated and active are requested bytes.
+On the terminal: █ allocated, ▓ pending (a free that waits for a stream), ░ reserved; the first two together are
+in use, in --csv and --json the active bytes. Each column shows the highest figures of its part of the history.
+--csv prints every event. Allocated and pending are requested bytes.
 
 Example:
   memreel timeline snapshot.pickle
@@ -43,14 +53,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 
-    /// Draw this number of columns
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    width: usize,
+    /// Draw this number of columns; without it, as many as the line has, or 100; --json prints a point for each
+    #[arg(long, value_name = "COUNT")]
+    width: Option<usize>,
 
     /// Draw this number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     height: usize,
 }
+
+/// The columns of a plot, and points of `--json`, where neither an option nor the terminal gives their number.
+const COLUMNS: usize = 100;
 
 /// About as many points as a screen has pixels.
 const SVG_POINTS: usize = 1200;
@@ -81,7 +94,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 writeln!(out, "{title}: written to {}", path.display())?;
             }
         } else if options.input.json {
-            asked.print_json(&points(history, axis, options.width), out)?;
+            asked.print_json(&points(history, axis, options.width.unwrap_or(COLUMNS)), out)?;
         } else {
             print(history, axis, options, out)?;
         }
@@ -97,22 +110,23 @@ fn print(
 ) -> Result<(), Failure> {
     let peak = history.peak();
     let most = history.highest(|totals| totals.reserved_bytes);
-    writeln!(
-        out,
+    let text = format!(
         "peak: {} in use {}; {} reserved at most",
         Bytes(peak.active_bytes),
         moment::words(history, peak.moment),
         Bytes(most.reserved_bytes),
-    )?;
+    );
+    print_text(text, out)?;
     print_warnings(history, out)?;
-    let points = history.timeline(axis, options.width.clamp(1, 10_000));
+    let n_columns = options.width.unwrap_or_else(|| width().map_or(COLUMNS, |width| width - plot::SCALE));
+    let points = history.timeline(axis, n_columns.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
     #[allow(clippy::cast_precision_loss)]
     let seconds = history.span_us() as f64 / 1e6;
     let n_events = count(entries.len(), "event");
-    writeln!(out, "{:13}{n_events} in {seconds:.3} s   █ allocated ▓ active ░ reserved", "")?;
-    Ok(())
+    let text = format!("{:13}{n_events} in {seconds:.3} s   █ allocated ▓ pending ░ reserved", "");
+    Ok(writeln!(out, "{}", wrapped(&text, plot::SCALE))?)
 }
 
 fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -13,23 +13,28 @@ use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
-    colour::faint,
     each::each_history,
     exit::Exit,
     failure::Failure,
+    fit::{columns, fill, print_text},
     moment::{self, At},
     options::{Input, Listing},
-    rest::rest,
-    sites::{Sites, call, print_rows},
+    rest::{print_rest, rest},
+    sites::{Sites, call, heading, print_rows},
     text::{count, percent},
     warnings::print_warnings,
+    width::width_left,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The peak is the first moment with the most bytes in use, including blocks whose free waits for a stream, as
-in the viewer's timeline. Bytes are requested bytes. By function or file, the first column is what it
-allocated itself; the other adds what its callees allocated. Of a stack the Python frames are shown, or if
+The peak is the first moment with the most bytes in use, as in the viewer's timeline. In every command, a block
+is in use from its allocation until its free is complete: it is allocated until the free is requested, and then
+pending while the free waits for a stream. `in use` (PyTorch and --json: active) is allocated plus pending, in
+requested bytes; reserved is what the allocator holds from the device.
+
+By function or file, `own bytes` is what it allocated itself, `with callees` adds what the functions that it
+called allocated, and the share is of its own bytes. Of a stack the Python frames are shown, or if
 it has none, the program's compiled ones; allocators, operators, interpreters and standard libraries are not.
 Stacks in which these have the same names, files and lines are one group. --json has all frames of the one
 with the most bytes, with a mark at those that are shown, and the number of stacks.
@@ -136,14 +141,14 @@ fn head(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let peak = if options.at == At::Peak { "peak: " } else { "" };
-    writeln!(
-        out,
+    let text = format!(
         "{peak}{} in use in {} {}, {} reserved",
         Bytes(totals.active_bytes),
         count(totals.n_blocks, "block"),
         moment::words(history, totals.moment),
         Bytes(totals.reserved_bytes),
-    )?;
+    );
+    print_text(text, out)?;
     print_warnings(history, out)
 }
 
@@ -156,6 +161,8 @@ fn body(
 ) -> Result<(), Failure> {
     let (moment, all_bytes) = (totals.moment, totals.active_bytes);
     if options.tree {
+        let figures = format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks");
+        writeln!(out, "{}", heading(&figures, "the outermost call, and indented what it called"))?;
         print_tree(&history.tree(moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
         return Ok(());
     }
@@ -164,10 +171,10 @@ fn body(
     if !groups.is_empty() {
         let heading = match options.by {
             Grouping::Stack => Sites::heading(),
-            Grouping::Scope => heading("", "scope"),
-            Grouping::Name => heading("", "name"),
-            Grouping::Function => heading("and callees", "function"),
-            Grouping::File => heading("and callees", "file"),
+            Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
+            Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
+            Grouping::Function => heading(&of_callees(), "function"),
+            Grouping::File => heading(&of_callees(), "file"),
         };
         writeln!(out, "{heading}")?;
     }
@@ -177,15 +184,11 @@ fn body(
     } else {
         sites.print_groups(listed, all_bytes, out)?;
     }
-    if let Some(rest) = groups.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
-        let bytes = rest.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-        let n = rest.len();
-        writeln!(out, "{} {:>11}         in {n} more", percent(bytes, all_bytes), Bytes(bytes).to_string())?;
-    }
+    print_rest(&groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
     let has_sites =
         groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
     if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
-        writeln!(out, "note: no stacks were recorded; record with context=\"all\" to see what allocates")?;
+        print_text("note: no stacks were recorded; record with context=\"all\" to see what allocates", out)?;
     }
     Ok(())
 }
@@ -197,32 +200,46 @@ fn print_tree(
     all_bytes: u64,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    const CALLS: usize = 4;
     for line in branches.chunk_by(|_, next| next.continues) {
         let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
-        let calls: Vec<String> = frames.map(call).collect();
-        let text = match &calls[..] {
-            [] if line[0].frame.is_none() => "(no stack)".to_owned(),
-            [] => "…".to_owned(),
-            [first, .., last] if calls.len() > CALLS => {
-                format!("{first} → … {} calls … → {last}", calls.len() - 2)
-            }
-            calls => calls.join(" → "),
-        };
         let Branch { depth, bytes, n_blocks, .. } = line[0];
-        let (indent, size) = ("  ".repeat(depth.min(40)), Bytes(bytes).to_string());
-        writeln!(out, "{} {size:>11} {n_blocks:>6}  {indent}{text}", percent(bytes, all_bytes))?;
+        let figures =
+            format!("{} {:>11} {n_blocks:>6}  ", percent(bytes, all_bytes), Bytes(bytes).to_string());
+        // A deep branch keeps a part of the line for its calls.
+        let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
+        let taken = columns(&figures) + indent;
+        // The lines after the first have an indent, and calls an arrow.
+        let pieces = chain(frames.map(|frame| call(frame, width_left(taken + 4))).collect());
+        let lines = fill(&pieces, width_left(taken), width_left(taken + 2));
+        let blank = " ".repeat(taken + 2);
+        writeln!(out, "{figures}{:indent$}{}", "", lines.join(&format!("\n{blank}")))?;
     }
     Ok(())
 }
 
-fn heading(total: &str, what: &str) -> String {
-    let faint = faint();
-    let total = if total.is_empty() { String::new() } else { format!(" {total:>11}") };
-    format!("{faint}{:>7} {:>11} {:>6}{total}  {what}{faint:#}", "share", "bytes", "blocks")
+/// Returns the pieces of a chain of calls, given with the pieces of each; of a long one, the first and the last call.
+fn chain(calls: Vec<Vec<String>>) -> Vec<String> {
+    const CALLS: usize = 4;
+    let n = calls.len();
+    let mut pieces = Vec::new();
+    for (at, mut call) in calls.into_iter().enumerate() {
+        if n > CALLS && at == 1 {
+            pieces.push(format!("→ {} more", n - 2));
+        }
+        if n <= CALLS || at == 0 || at + 1 == n {
+            call[0].insert_str(0, if at > 0 { "→ " } else { "" });
+            pieces.append(&mut call);
+        }
+    }
+    if pieces.is_empty() { vec!["(no stack)".to_owned()] } else { pieces }
+}
+
+/// Returns the figures' headings of a list with the bytes of callees.
+fn of_callees() -> String {
+    format!("{:>7} {:>11} {:>6} {:>12}", "share", "own bytes", "blocks", "with callees")
 }
 
 fn with_total(group: &Group, all_bytes: u64) -> String {
     let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
-    format!("{} {own:>11} {:>6} {total:>11}", percent(group.bytes, all_bytes), group.n_blocks)
+    format!("{} {own:>11} {:>6} {total:>12}", percent(group.bytes, all_bytes), group.n_blocks)
 }

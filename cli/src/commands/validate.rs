@@ -18,6 +18,7 @@ use crate::{
     each::each_path,
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     input::{inspect, name},
 };
 
@@ -105,7 +106,7 @@ fn exit(findings: &[Finding], refusal: Option<&str>) -> Exit {
 fn print(finding: &Finding, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
     let Finding { rule, severity, place, what, .. } = finding;
     if !json {
-        return writeln!(out, "{file}: {finding}");
+        return print_text(format!("{file}: {finding}"), out);
     }
     let severity = severity.letter().to_string();
     let line =
@@ -127,8 +128,8 @@ fn summarize(
         return writeln!(out, "{}", json!({"file": file, "summary": summary, "refused": refusal}));
     }
     match refusal {
-        Some(refused) => writeln!(out, "{file}: refused: {refused}"),
-        None if findings.is_empty() => writeln!(out, "{file}: fine"),
-        None => writeln!(out, "{file}: {errors} E, {warnings} W, {differences} P"),
+        Some(refused) => print_text(format!("{file}: refused: {refused}"), out),
+        None if findings.is_empty() => print_text(format!("{file}: fine"), out),
+        None => print_text(format!("{file}: {errors} E, {warnings} W, {differences} P"), out),
     }
 }

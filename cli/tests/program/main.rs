@@ -8,6 +8,7 @@
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
+//! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
 mod bad_input;
@@ -20,8 +21,10 @@ mod replay;
 mod rewrite;
 mod summary;
 mod support;
+mod terminal;
 mod usage;
 mod validate;
+mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;

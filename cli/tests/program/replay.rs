@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::process::{Command, Output};
+use std::{
+    collections::BTreeSet,
+    process::{Command, Output},
+};
 
 use memreel::{Snapshot, pickle, validate};
 use serde_json::{Value, json};
@@ -74,7 +77,7 @@ fn a_recording_out_of_memory_needs_a_limit() {
     let warned = |arguments: &[&str]| {
         let output = replay(arguments);
         assert_eq!(output.status.code(), Some(0));
-        String::from_utf8(output.stdout).unwrap().contains("try --limit 2145386496, which is what")
+        String::from_utf8(output.stdout).unwrap().contains("try --limit 2046MiB, which is what")
     };
     assert!(warned(&["oom_fragment.pickle"]) && warned(&["--json", "oom_fragment.pickle"]));
     assert!(!warned(&["--limit", "2145386496", "oom_fragment.pickle"]));
@@ -92,7 +95,12 @@ fn an_out_of_memory_request_has_its_number_and_stack() {
     assert_eq!(oom["stack"][0]["line"], 52);
     let output = replay(&["--limit", "2GiB", "oom_fragment.pickle"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("out of memory at request 158 (entry 362), 35188736 bytes"), "{text}");
+    assert!(
+        text.contains(
+            "\nunder (defaults):\nout of memory at request 158 (event 362), 33.56 MiB (35188736 bytes):\n"
+        ),
+        "{text}"
+    );
     assert!(text.contains("(/home/user/program/models.py:52)"), "{text}");
 }
 
@@ -100,15 +108,48 @@ fn an_out_of_memory_request_has_its_number_and_stack() {
 fn a_sweep_names_the_least() {
     let output = replay(&["--sweep", "--limit", "2GiB", "oom_fragment.pickle"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = "least: expandable_segments:True needs 1.97 GiB reserved instead of 2.00 GiB under (defaults) \
-                    (-1.3 %), with 67 device calls instead of 74 and 0 failed requests instead of 1";
-    assert_eq!(text.lines().last(), Some(expected));
-    let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("setting")).skip(1).collect();
-    assert!(rows[0].starts_with("expandable_segments:True  "), "the least is first: {}", rows[0]);
+    let expected = "best: expandable_segments:True serves every request, of which 1 failed under (defaults), and \
+                    needs 1.97 GiB reserved instead of 2.00 GiB (-1.3 %), with 67 device calls instead of 74";
+    let printed: Vec<&str> = text.lines().collect();
+    // Above it are the recorded run and an empty line.
+    let head = printed.iter().position(|line| line.is_empty()).unwrap();
+    assert_eq!(printed[head + 1..head + 3], [expected, "  PYTORCH_ALLOC_CONF=expandable_segments:True"]);
+    assert_eq!(printed[head + 3], "48 settings gave 16 different results; the best is first:");
+    let rows: Vec<&&str> = printed.iter().skip_while(|line| !line.starts_with("setting")).skip(1).collect();
+    assert!(rows[0].starts_with("expandable_segments:True  "), "the best is first: {}", rows[0]);
+    // No two rows have the same figures, and every setting is somewhere.
+    let table: Vec<&&&str> = rows.iter().take_while(|line| !line.is_empty()).collect();
+    let figures = |line: &str| line.split("  ").skip(1).collect::<Vec<_>>().join(" ");
+    let distinct: Vec<String> =
+        table.iter().filter(|line| !line.starts_with(' ')).map(|line| figures(line)).collect();
+    assert_eq!((distinct.len(), distinct.iter().collect::<BTreeSet<_>>().len()), (16, 16), "{text}");
+    assert!(text.contains("\n  the same: max_split_size_mb:{64,128,256,512}\n"), "{text}");
+    // Each failure is below the settings under which it is the first.
+    let failures = text.matches("\nout of memory at request ").count();
+    assert_eq!((failures, text.matches("\nunder ").count()), (6, 6), "{text}");
     let lines = lines(&replay(&["--sweep", "--json", "--limit", "2GiB", "oom_fragment.pickle"]));
     let least: Vec<&Value> = lines.iter().filter(|line| line["is_least"] == true).collect();
     assert_eq!(least.len(), 1);
-    assert_eq!(least[0]["conf"], "expandable_segments:True");
+    assert_eq!((&least[0]["conf"], &least[0]["place"]), (&json!("expandable_segments:True"), &json!(1)));
+    // Settings with the same result share a place.
+    let places: BTreeSet<u64> = lines.iter().map(|line| line["place"].as_u64().unwrap()).collect();
+    assert_eq!(places, (1..=16).collect());
+    assert_eq!(lines.len(), 48);
+}
+
+#[test]
+fn a_sweep_names_the_recorded_setting_if_it_is_the_best() {
+    let text = String::from_utf8(replay(&["--sweep", "cpp_path.pickle"]).stdout).unwrap();
+    assert!(text.contains("\nbest: (defaults), the recorded setting; no other needs less\n"), "{text}");
+    assert!(!text.contains("PYTORCH_ALLOC_CONF"), "{text}");
+}
+
+#[test]
+fn a_sweep_in_which_every_setting_fails() {
+    let text =
+        String::from_utf8(replay(&["--sweep", "--limit", "300MiB", "oom_fragment.pickle"]).stdout).unwrap();
+    assert!(text.contains(" fails 101 requests instead of 111 under (defaults), and needs "), "{text}");
+    assert!(text.contains("\nno setting that was tried serves every request\n"), "{text}");
 }
 
 #[test]

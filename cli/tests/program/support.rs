@@ -15,7 +15,8 @@ pub(crate) fn fixture(path: &str) -> PathBuf {
 /// Returns the program with these arguments, in the folder `fixtures`.
 pub(crate) fn memreel(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
-    command.args(arguments).current_dir(fixture(""));
+    // A terminal's width would shorten lines.
+    command.args(arguments).current_dir(fixture("")).env_remove("COLUMNS");
     command
 }
 

@@ -1,18 +1,18 @@
 //! `memreel slim`, `merge`, `split` and `convert`: their output and their exit statuses.
 
+#![forbid(unsafe_code)]
+
 use std::{
     fs,
-    os::fd::{FromRawFd, OwnedFd},
     path::PathBuf,
     process::{Command, Output, Stdio},
-    ptr,
 };
 
 use memreel::{Snapshot, pickle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::recorded::recorded;
+use crate::{recorded::recorded, terminal::terminal};
 
 /// A folder with recordings, in which the program runs.
 struct Folder(TempDir);
@@ -102,7 +102,9 @@ fn slim_takes_several_files_and_a_scope() {
         assert!(small.n_events() < whole.n_events());
     }
     assert!(
-        folder.refuses(&["slim", "--scope", "none", "a.pickle"]).contains("no event is in a scope \"none\"")
+        folder
+            .refuses(&["slim", "--scope", "none", "a.pickle"])
+            .contains("no event is in a scope \"none\"; there are \"backward\", \"forward\"")
     );
     assert!(folder.refuses(&["slim", "--events", "9..3", "a.pickle"]).contains("ends before it begins"));
     assert!(
@@ -278,17 +280,6 @@ fn one_device_of_several_is_taken() {
     assert!(!compared.contains("only before: 0 segments"), "{compared}");
 }
 
-/// Returns both ends of a new terminal.
-fn terminal() -> [OwnedFd; 2] {
-    let mut ends = [0; 2];
-    let [near, far] = &mut ends;
-    let null = ptr::null_mut;
-    // SAFETY: `near` and `far` point to locals that the call writes; the other pointers may be null.
-    assert_eq!(unsafe { libc::openpty(near, far, null(), ptr::null(), ptr::null()) }, 0);
-    // SAFETY: the call succeeded, so both are open, and this is their only owner.
-    ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) })
-}
-
 #[test]
 fn nothing_binary_is_written_to_a_terminal() {
     let folder = Folder::with(&["a.pickle"]);
@@ -300,7 +291,7 @@ fn nothing_binary_is_written_to_a_terminal() {
         &["merge", "a.pickle", "-o", "-"],
     ];
     for arguments in binary {
-        let [_near, far] = terminal();
+        let [_near, far] = terminal(80);
         let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
         let output = command.args(*arguments).current_dir(&folder.0).stdout(far).stderr(Stdio::piped());
         let output = output.spawn().unwrap().wait_with_output().unwrap();

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod results;
+mod text;
+
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -10,29 +13,43 @@ use std::{
 use clap::ArgAction;
 use memreel::{
     DeviceId, Error, Snapshot,
-    analysis::{DeviceHistory, MarkedFrame, ShownFrames},
+    analysis::DeviceHistory,
     pickle,
-    whatif::{Answer, FailedRequest, PeakSpread, Requests, Sweep, grid, replayed},
+    whatif::{Answer, Requests, Sweep, grid, replayed},
 };
 use serde_json::{Value, json};
 
+use results::distinct;
+use text::{Report, failed_stack};
+
 use crate::{
-    bytes::{self, Bytes},
+    bytes::{self, exact},
     each::each_file,
     exit::Exit,
     failure::Failure,
     input::Opened,
     options::{Devices, device},
     progress::Progress,
-    table::Table,
-    text::count,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Runs the requests of the recorded history through an allocator that decides as PyTorch's does, under each
-setting. Best fit breaks ties by address, so every setting runs with rising and with falling addresses; the
-table shows the lowest and the highest peak if they differ.
+setting. Best fit breaks ties by address, so every setting runs with rising and with falling addresses.
+
+--sweep prints the best setting first: the one with the fewest failed requests, and of these the one that
+reserves the least. Settings with the same result share a row.
+
+Columns:
+  peak reserved   the most bytes held from the device, in the best guess (falling addresses, or the recorded ones)
+  worst case      the same in the worst of the orders of addresses
+  peak allocated  the most bytes in blocks that the program held, with rounding
+  unused at peak  the reserved bytes in no block when the most are reserved
+  device allocs   segments, or ranges of pages, that were taken from the device
+  device frees    those that were returned to it
+  retries         requests for which the cache was released and the device asked again
+  OOMs            requests that failed; each run continues without them
+  first OOM       the number of the first of these among the requests, counted from 0
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
 64 MiB); kB, MB, GB count in 1000s.
@@ -166,7 +183,15 @@ impl Answered<'_> {
                     writeln!(out, "{}", self.line(requests, answer, answers, options))
                 })?;
             } else {
-                self.text(requests, answers, options, out)?;
+                let report = Report {
+                    file: self.name,
+                    snapshot: self.snapshot,
+                    requests,
+                    answers,
+                    warnings: self.warnings(requests, options),
+                    is_sweep: options.sweep,
+                };
+                report.print(out)?;
             }
         }
         Ok(())
@@ -175,8 +200,9 @@ impl Answered<'_> {
     fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Options) -> Value {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
+        let place = distinct(all, recorded.usable_conf()).iter().position(|row| row.has(&answer.conf));
         let first_oom = outcome.first_oom.map(|oom| {
-            let stack: Vec<MarkedFrame<'_>> = self.stack(requests, oom);
+            let stack = failed_stack(self.snapshot, requests, oom);
             json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
         });
         json!({
@@ -202,47 +228,10 @@ impl Answered<'_> {
             "recorded_reserved_peak_bytes": recorded.reserved_peak_bytes,
             "recorded_num_ooms": recorded.num_ooms,
             "is_least": std::ptr::eq(answer, least(all)),
+            "place": place.map(|place| place + 1),
             "confidence": answer.confidence,
             "warnings": self.warnings(requests, options),
         })
-    }
-
-    fn text(
-        &self,
-        requests: &Requests,
-        answers: &[Answer],
-        options: &Options,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let recorded = requests.recorded();
-        writeln!(
-            out,
-            "{}, device {}: {}, recorded under {} with a peak of {} reserved and {}",
-            self.name,
-            requests.device(),
-            count(requests.len(), "request"),
-            name(recorded.conf()),
-            Bytes(recorded.reserved_peak_bytes),
-            count(recorded.num_ooms, "out-of-memory error"),
-        )?;
-        let warnings = self.warnings(requests, options);
-        warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
-        writeln!(out)?;
-        let mut rows: Vec<&Answer> = answers.iter().collect();
-        if options.sweep {
-            rows.sort_by_key(|answer| answer.rank());
-        }
-        table(&rows).print(out)?;
-        for answer in rows.iter().filter(|answer| answer.outcome.n_priors_refused > 0) {
-            let n = answer.outcome.n_priors_refused;
-            writeln!(out, "\n{}: no room for {}", name(&answer.conf), count(n, "pre-existing block"))?;
-        }
-        let mut failures: Vec<FailedRequest> =
-            answers.iter().filter_map(|answer| answer.outcome.first_oom).collect();
-        failures.sort_unstable_by_key(|oom| oom.request);
-        failures.dedup();
-        failures.into_iter().try_for_each(|oom| self.failure(requests, oom, out))?;
-        if options.sweep { conclusion(recorded.usable_conf(), answers, out) } else { Ok(()) }
     }
 
     fn warnings(&self, requests: &Requests, options: &Options) -> Vec<String> {
@@ -251,99 +240,16 @@ impl Answered<'_> {
             let report = DeviceHistory::new(self.snapshot, requests.device()).oom();
             let limit = report.map_or(0, |report| report.could_hold_bytes());
             all.push(format!(
-                "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {limit}, which is \
-                 what the process could hold when it failed"
+                "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {}, which is \
+                 what the process could hold when it failed",
+                exact(limit),
             ));
         }
         all
     }
-
-    /// Prints the stack of a failed request. The table shows under which settings it fails.
-    fn failure(&self, requests: &Requests, oom: FailedRequest, out: &mut impl Write) -> io::Result<()> {
-        let FailedRequest { request, entry, size_bytes, .. } = oom;
-        writeln!(out, "\nout of memory at request {request} (entry {entry}), {size_bytes} bytes:")?;
-        let stack = self.stack(requests, oom);
-        let mut shown = stack.iter().filter(|frame| frame.is_shown).map(|marked| marked.frame);
-        shown.try_for_each(|frame| writeln!(out, "    {} ({}:{})", frame.name, frame.filename, frame.line))
-    }
-
-    /// Returns all frames of a failed request.
-    fn stack(&self, requests: &Requests, oom: FailedRequest) -> Vec<MarkedFrame<'_>> {
-        let entry = &self.snapshot.trace(requests.device())[oom.entry];
-        let shown = ShownFrames::new(self.snapshot);
-        entry.stack.map(|stack| shown.marked(stack).collect()).unwrap_or_default()
-    }
-}
-
-/// Returns a setting as the table shows it.
-fn name(conf: &str) -> &str {
-    if conf.is_empty() { "(defaults)" } else { conf }
-}
-
-fn table(answers: &[&Answer]) -> Table {
-    let mut table = Table::new(&[
-        "setting",
-        "peak reserved",
-        "spread",
-        "peak allocated",
-        "waste at peak",
-        "device allocs",
-        "frees",
-        "retries",
-        "OOMs",
-        "first at request",
-    ]);
-    for answer in answers {
-        let outcome = &answer.outcome;
-        let PeakSpread { lowest_bytes: least, highest_bytes: most, .. } = answer.spread();
-        let spread =
-            if least == most { "none".to_owned() } else { format!("{} to {}", Bytes(least), Bytes(most)) };
-        table.row(vec![
-            name(&answer.conf).to_owned(),
-            Bytes(outcome.reserved_peak_bytes).to_string(),
-            spread,
-            Bytes(outcome.allocated_peak_bytes).to_string(),
-            Bytes(outcome.waste_at_peak_bytes).to_string(),
-            outcome.num_device_alloc.to_string(),
-            outcome.num_device_free.to_string(),
-            outcome.num_alloc_retries.to_string(),
-            outcome.num_ooms.to_string(),
-            outcome.first_oom.map_or("-".to_owned(), |oom| oom.request.to_string()),
-        ]);
-    }
-    table
 }
 
 /// Returns the answer that needs the least; of equal ones the first.
 fn least(answers: &[Answer]) -> &Answer {
     answers.iter().min_by_key(|answer| answer.rank()).expect("every device has a question")
-}
-
-/// Prints which setting needs the least, by how much, and what it costs.
-fn conclusion(recorded: &str, answers: &[Answer], out: &mut impl Write) -> io::Result<()> {
-    let best = least(answers);
-    let before = answers.iter().find(|answer| answer.conf == recorded).unwrap_or(&answers[0]);
-    let [best_peak, peak] = [best, before].map(|answer| answer.outcome.reserved_peak_bytes);
-    let [best_calls, calls] = [best, before].map(|answer| answer.outcome.num_device_calls());
-    if std::ptr::eq(best, before) {
-        return writeln!(out, "\nleast: {}, the recorded setting; no other needs less", name(&best.conf));
-    }
-    #[allow(clippy::cast_precision_loss)]
-    let percent = (best_peak as f64 / peak.max(1) as f64 - 1.0) * 100.0;
-    write!(
-        out,
-        "\nleast: {} needs {} reserved instead of {} under {} ({percent:+.1} %), with {} instead of {calls}",
-        name(&best.conf),
-        Bytes(best_peak),
-        Bytes(peak),
-        name(&before.conf),
-        count(best_calls, "device call"),
-    )?;
-    match [best, before].map(|answer| answer.outcome.num_ooms) {
-        [best, before] if best < before => {
-            let failed = count(best, "failed request");
-            writeln!(out, " and {failed} instead of {before}")
-        }
-        _ => writeln!(out),
-    }
 }
