@@ -28,7 +28,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
                 out.hex(entry.address.0);
             }
             out.text(",").int(entry.size).text(",").int(entry.stream.0).text(",");
-            out.text(&cells.scope(entry, &scopes)).text(",").text(&cells.stack(entry.stack)).text(",");
+            out.text(&cells.scope(index, entry, &scopes)).text(",").text(&cells.stack(entry.stack)).text(",");
             if is_oom {
                 out.int(entry.device_free_bytes());
             }
@@ -78,9 +78,9 @@ impl<'a> Cells<'a> {
     }
 
     /// The scope of an entry; of an `annotate`, the name that it gives a block.
-    fn scope(&mut self, entry: &TraceEntry, scopes: &Scopes<'_>) -> Rc<str> {
+    fn scope(&mut self, number: usize, entry: &TraceEntry, scopes: &Scopes<'_>) -> Rc<str> {
         if scopes.are_annotated() && entry.action != Some(Action::Annotate) {
-            return quoted(scopes.of_entry(entry)).into();
+            return quoted(scopes.of_entry(number)).into();
         }
         let text = || self.snapshot.user_metadata(entry);
         self.scopes[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()

@@ -7,7 +7,10 @@ use std::{fmt, ops::Range};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::life::{Life, Moment};
+use super::{
+    life::{Life, Moment},
+    times::Times,
+};
 use crate::{
     event::{Action, DeviceId},
     snapshot::{Annotation, Snapshot, Text, TraceEntry},
@@ -91,18 +94,26 @@ pub(crate) fn scopes_named(annotations: &[Annotation], name: &str) -> impl Itera
 pub(crate) struct Runs {
     pub(crate) found: Vec<Range<usize>>,
     n_entries: usize,
+    /// The number of entries since the last that was not passed over.
+    n_passed: usize,
 }
 
 impl Runs {
     /// Takes the next entry, and whether it meets the condition.
     pub(crate) fn take(&mut self, holds: bool) {
-        let number = self.n_entries;
+        let (number, n_passed) = (self.n_entries, std::mem::take(&mut self.n_passed));
         self.n_entries += 1;
         match self.found.last_mut() {
             _ if !holds => {}
-            Some(last) if last.end == number => last.end += 1,
+            Some(last) if last.end + n_passed == number => last.end = number + 1,
             _ => self.found.push(number..number + 1),
         }
+    }
+
+    /// Passes over an entry that cannot meet the condition: it does not end the range around it.
+    pub(crate) fn pass(&mut self) {
+        self.n_entries += 1;
+        self.n_passed += 1;
     }
 }
 
@@ -165,6 +176,7 @@ pub struct Scopes<'a> {
     snapshot: &'a Snapshot,
     device: DeviceId,
     entries: &'a [TraceEntry],
+    times: Times<'a>,
     has_metadata: bool,
     /// The time from which a path is open, in microseconds, with the path; by time.
     open: Vec<(i64, String)>,
@@ -176,7 +188,8 @@ impl<'a> Scopes<'a> {
     pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> Scopes<'a> {
         let entries = snapshot.trace(device);
         let has_metadata = has_metadata(snapshot, entries);
-        Scopes { snapshot, device, entries, has_metadata, open: open_paths(snapshot, device) }
+        let (times, open) = (Times::new(entries), open_paths(snapshot, device));
+        Scopes { snapshot, device, entries, times, has_metadata, open }
     }
 
     /// Returns whether the history has no scopes.
@@ -194,7 +207,7 @@ impl<'a> Scopes<'a> {
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let annotated = self.open.iter().map(|(_, path)| path.as_str());
-        let recorded = self.entries.iter().map(|entry| self.of_entry(entry));
+        let recorded = (0..self.entries.len()).map(|entry| self.of_entry(entry));
         let mut seen = FxHashSet::default();
         annotated.chain(recorded).filter(|path| !path.is_empty() && seen.insert(*path)).collect()
     }
@@ -203,11 +216,12 @@ impl<'a> Scopes<'a> {
     /// from before the history.
     #[must_use]
     pub fn of_life(&self, life: &Life) -> Option<&str> {
-        life.from.entry().and_then(|entry| self.entries.get(entry)).map(|entry| self.of_entry(entry))
+        life.from.entry().map(|entry| self.of_entry(entry))
     }
 
-    /// The path of the scope that an entry was recorded in; empty outside any scope.
-    pub(crate) fn of_entry(&self, entry: &TraceEntry) -> &str {
+    /// The path of the scope that an entry was recorded in, given its number; empty outside any scope.
+    pub(crate) fn of_entry(&self, number: usize) -> &str {
+        let Some(entry) = self.entries.get(number) else { return "" };
         if entry.action == Some(Action::Annotate) {
             // Its text names a block.
             return "";
@@ -215,7 +229,8 @@ impl<'a> Scopes<'a> {
         if self.has_metadata {
             return self.snapshot.user_metadata(entry);
         }
-        let n_before = self.open.partition_point(|(time_us, _)| *time_us <= entry.time_us);
+        let now_us = self.times.get(number).unwrap_or(entry.time_us);
+        let n_before = self.open.partition_point(|(time_us, _)| *time_us <= now_us);
         n_before.checked_sub(1).map_or("", |at| &self.open[at].1)
     }
 
@@ -257,14 +272,18 @@ impl<'a> Scopes<'a> {
             return ends;
         }
         let mut runs = Runs::default();
-        self.entries.iter().for_each(|entry| runs.take(is_in_scope(self.of_entry(entry), name)));
+        for (number, entry) in self.entries.iter().enumerate() {
+            match entry.action {
+                Some(Action::Annotate) => runs.pass(),
+                _ => runs.take(is_in_scope(self.of_entry(number), name)),
+            }
+        }
         runs.found.iter().map(|run| Some(Moment::after(run.end - 1))).collect()
     }
 
     /// Returns the moment after the last entry that is not later than a time.
     fn moment_at(&self, time_us: i64) -> Moment {
-        let n = self.entries.partition_point(|entry| entry.time_us <= time_us);
-        n.checked_sub(1).map_or(Moment::START, Moment::after)
+        self.times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after)
     }
 }
 

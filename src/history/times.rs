@@ -37,6 +37,14 @@ impl<'a> Times<'a> {
         filled.or_else(|| self.entries.get(entry).map(|entry| entry.time_us))
     }
 
+    /// Returns the number of entries up to the last that is not later than a time; the entries are in order.
+    pub(crate) fn n_until(&self, time_us: i64) -> usize {
+        match self.filled.is_empty() {
+            true => self.entries.partition_point(|entry| entry.time_us <= time_us),
+            false => self.filled.partition_point(|filled_us| *filled_us <= time_us),
+        }
+    }
+
     /// Returns the times of all entries.
     pub(crate) fn all(&self) -> Cow<'_, [i64]> {
         if self.filled.is_empty() {

@@ -206,8 +206,9 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
     let in_scope: Vec<bool> = head.shapes.iter().map(|(_, shape)| is_inside(shape, name)).collect();
     for device in DeviceId::first(source.n_traces()) {
         let mut runs = Runs::default();
-        Trace::Source(source, device).each(0..usize::MAX, |entry| {
-            runs.take(entry.action != Some(Action::Annotate) && in_scope[entry.shape.index()]);
+        Trace::Source(source, device).each(0..usize::MAX, |entry| match entry.action {
+            Some(Action::Annotate) => runs.pass(),
+            _ => runs.take(in_scope[entry.shape.index()]),
         });
         if !runs.found.is_empty() {
             return Ok(around(source, device, &one_scope(&runs.found, name, nth)?));
@@ -236,9 +237,10 @@ fn known_scopes(head: &Snapshot) -> String {
 fn annotated(annotations: &[Annotation], name: &str) -> BTreeMap<DeviceId, Vec<Range<i64>>> {
     let mut times = BTreeMap::<DeviceId, Vec<Range<i64>>>::new();
     for pair in scopes_named(annotations, name) {
-        // A scope without a START or an END begins before the history or ends after it.
+        // A scope without a START or an END begins before the history or ends after it. An event of the same
+        // microsecond is in it.
         let start_us = pair.start.map_or(i64::MIN, |start| annotations[start].time_us);
-        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us);
+        let end_us = pair.end.map_or(i64::MAX, |end| annotations[end].time_us.saturating_add(1));
         let Some(place) = pair.start.or(pair.end) else { continue };
         times.entry(annotations[place].device).or_default().push(start_us..end_us);
     }

@@ -21,12 +21,15 @@ fn scopes_come_from_metadata_or_from_annotations() {
     let blocks = [(base, 512, 1), (base + 512, 512, 1), (base + 1024, 512, 1), (base + 1536, 512, 1)];
     let plain = snapshot(&entries, &[(base, 2 * MIB, &blocks)]);
     let mut file = serde_json::to_value(&plain).unwrap();
+    for at in 0..entries.len() {
+        file["device_traces"][0][at]["time_us"] = (at + 10).into();
+    }
     let mark = |stage: &str, name: &str, time_us: i64| json!({"stage": stage, "name": name, "device": 0, "time_us": time_us});
     file["external_annotations"] = json!([
-        mark("START", "step", 1),
-        mark("START", "forward", 2),
-        mark("END", "forward", 3),
-        mark("END", "step", 3)
+        mark("START", "step", 11),
+        mark("START", "forward", 12),
+        mark("END", "forward", 13),
+        mark("END", "step", 13)
     ]);
     let annotated: Snapshot = serde_json::from_value(file.clone()).unwrap();
     let history = DeviceHistory::new(&annotated, DeviceId(0));

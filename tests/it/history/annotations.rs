@@ -4,7 +4,7 @@ use memreel::{
     DeviceId, Snapshot,
     analysis::{By, DeviceHistory, Site},
     export::{Format, convert},
-    history::Scopes,
+    history::{Moment, Scopes},
     rewrite::{Slim, Window},
 };
 use serde_json::{Value, json};
@@ -62,4 +62,45 @@ fn csv_has_the_scopes_that_annotations_give() {
     let csv = String::from_utf8(csv).unwrap();
     let scopes: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(7).unwrap()).collect();
     assert_eq!(scopes, ["forward", "weights", "backward"]);
+}
+
+/// `annotated`, with changed times or texts of its three entries.
+fn changed(key: &str, values: [Value; 3], has_marks: bool) -> Snapshot {
+    let mut file = serde_json::to_value(annotated()).unwrap();
+    for (at, value) in values.into_iter().enumerate() {
+        file["device_traces"][0][at][key] = value;
+    }
+    if !has_marks {
+        file["external_annotations"] = json!([]);
+    }
+    serde_json::from_value(file).unwrap()
+}
+
+#[test]
+fn naming_a_block_does_not_divide_the_scope_around_it() {
+    let snapshot = changed("user_metadata", ["step".into(), "weights".into(), "step".into()], false);
+    assert_eq!(Scopes::new(&snapshot, DeviceId(0)).end_of("step"), Ok(Moment(3)));
+    let slim = Slim::new().window(Window::Scope { name: "step".into(), nth: Some(0) });
+    assert_eq!(slim.apply(snapshot).unwrap().device_traces[0].len(), 3);
+    let ended = changed("user_metadata", ["step".into(), "weights".into(), "".into()], false);
+    assert_eq!(Scopes::new(&ended, DeviceId(0)).end_of("step"), Ok(Moment(1)));
+}
+
+/// PyTorch writes 0 for an entry that it cannot date.
+#[test]
+fn an_entry_without_a_time_is_in_the_scope_of_its_neighbour() {
+    let snapshot = changed("time_us", [10.into(), 11.into(), 0.into()], true);
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let scopes = Scopes::new(&snapshot, DeviceId(0));
+    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
+    assert_eq!(found, [Some("forward"), Some("forward")]);
+    assert_eq!(scopes.end_of("forward"), Ok(Moment(3)));
+}
+
+#[test]
+fn an_event_in_the_microsecond_of_the_end_is_in_the_scope_for_all_answers() {
+    let snapshot = changed("time_us", [10.into(), 11.into(), 15.into()], true);
+    assert_eq!(Scopes::new(&snapshot, DeviceId(0)).end_of("forward"), Ok(Moment(3)));
+    let slim = Slim::new().window(Window::Scope { name: "forward".into(), nth: None });
+    assert_eq!(slim.apply(snapshot).unwrap().device_traces[0].len(), 3);
 }
