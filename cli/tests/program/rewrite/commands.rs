@@ -228,7 +228,7 @@ fn json_that_the_viewer_cannot_hold_comes_with_a_warning() {
     let one: Snapshot = serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
     for (n, megabytes) in [(240, None), (260, Some(520))] {
         let mut snapshot = one.clone();
-        let entry = snapshot.device_traces[0][0].clone();
+        let entry = snapshot.device_traces[0][0];
         snapshot.device_traces[0] = vec![entry; n];
         pickle::save(&snapshot, folder.path("long.pickle")).unwrap();
         let output = folder.run(&["convert", "--to", "json", "long.pickle", "-o", "/dev/null"]);
