@@ -1,0 +1,221 @@
+//! `schema/json.schema.json` describes every line of `--json`.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    process::Command,
+};
+
+use jsonschema::Validator;
+use memreel::{Reel, pickle, recorder::History};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    every_command::{ROWS, Yes},
+    repository,
+    support::{fixture, stderr, stdout},
+};
+
+/// Returns the schema.
+pub(crate) fn schema() -> Value {
+    serde_json::from_reader(File::open(repository("schema/json.schema.json")).unwrap()).unwrap()
+}
+
+/// Returns the definition of each command's line.
+pub(crate) fn commands(schema: &Value) -> &Map<String, Value> {
+    schema["$defs"]["commands"]["$defs"].as_object().unwrap()
+}
+
+/// Returns what checks a line of a command.
+fn validator(schema: &Value, command: &str) -> Validator {
+    let mut of_command = schema.clone();
+    of_command["$ref"] = json!(format!("#/$defs/commands/$defs/{command}"));
+    jsonschema::draft202012::new(&of_command).unwrap()
+}
+
+/// Runs of commands that together print every key. `OUT` is a new folder, `FILE` one of the fixtures in turn.
+const RUNS: &[&[&str]] = &[
+    &["summary", "FILE"],
+    &["oom", "FILE"],
+    &["oom", "OUT/odd.json"],
+    &["summary", "OUT/odd.json"],
+    &["fragmentation", "FILE"],
+    &["replay", "FILE"],
+    &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
+    &["top", "FILE"],
+    &["top", "--by", "function", "FILE"],
+    &["top", "--by", "file", "FILE"],
+    &["top", "--by", "scope", "FILE"],
+    &["top", "--by", "name", "FILE"],
+    &["top", "--tree", "FILE"],
+    &["leaks", "FILE"],
+    &["leaks", "--older-than", "3", "FILE"],
+    &["leaks", "--between", "one", "two", "OUT/own.pickle"],
+    &["churn", "FILE"],
+    &["timeline", "FILE"],
+    &["at", "peak", "FILE"],
+    &["at", "end", "FILE"],
+    &["trace", "FILE"],
+    &["segments", "FILE"],
+    &["memory", "FILE"],
+    &["stats", "FILE"],
+    &["stats", "--device", "0", "FILE"],
+    &["gate", "--max-peak", "1MiB", "--max-fragmentation", "10%", "FILE"],
+    &["gate", "--baseline", "OUT/own.pickle", "FILE"],
+    &["validate", "FILE"],
+    &["validate", "OUT/refused.pickle"],
+    &["fix", "FILE"],
+    &["fix", "-o", "OUT", "FILE"],
+    &["slim", "--depth", "2", "FILE"],
+    &["slim", "--depth", "2", "-o", "OUT", "FILE"],
+    &["split", "-o", "OUT", "FILE"],
+    &["convert", "-o", "OUT", "FILE"],
+    &["merge", "FILE", "OUT/own.pickle"],
+    &["compare", "synthetic/before_segments.pickle", "synthetic/after_segments.pickle"],
+    &["diff", "torch-2.11/snapshots/no_history.pickle", "FILE"],
+];
+
+/// Returns a trace without stacks: a site that grows, and the name of a block that waits when a request fails.
+fn odd() -> Value {
+    let entry = |action: &str, at: u64, text: &str| json!({"action": action, "addr": 4096 + at * 512, "size": 512, "stream": 0, "time_us": at + 1, "user_metadata": text});
+    let mut trace =
+        vec![entry("alloc", 90, ""), entry("free_requested", 90, ""), entry("free_completed", 90, "")];
+    trace.extend([entry("alloc", 9, ""), entry("annotate", 9, "weights"), entry("free_requested", 9, "")]);
+    trace.push(json!({"action": "oom", "device_free": 0, "size": 512, "stream": 0, "time_us": 20}));
+    trace.extend((20..60).map(|at| entry("alloc", at, "")));
+    json!({"segments": [], "device_traces": [trace]})
+}
+
+/// A recording with two scopes and the name of a block, a trace without stacks, and a file that is refused.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let reel = Reel::builder().history(History::all()).build().unwrap();
+    drop((reel.scope("one"), reel.alloc(1000).unwrap()));
+    let scope = reel.scope("two");
+    let block = reel.alloc(2000).unwrap();
+    block.annotate("weights");
+    drop(scope);
+    reel.save(folder.path().join("own.pickle")).unwrap();
+    let whole = pickle::to_vec(&reel.snapshot());
+    fs::write(folder.path().join("refused.pickle"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
+    folder
+}
+
+/// The files that runs read as `FILE`.
+fn files(folder: &TempDir) -> Vec<String> {
+    let mut all = vec![folder.path().join("own.pickle").display().to_string()];
+    for folder in ["torch-2.11/snapshots", "synthetic"] {
+        let found = fs::read_dir(fixture(folder)).unwrap();
+        all.extend(found.map(|file| format!("{folder}/{}", file.unwrap().file_name().to_str().unwrap())));
+    }
+    all
+}
+
+/// Adds the places of all keys of a value to a set, as `command.key.key`.
+fn keys(value: &Value, place: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let place = format!("{place}.{key}");
+                keys(value, &place, all);
+                all.insert(place);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, place, all)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_line_is_as_described_and_every_key_occurs() {
+    let schema = schema();
+    jsonschema::meta::validate(&schema).unwrap();
+    let folder = folder();
+    let files = files(&folder);
+    let mut found = BTreeSet::new();
+    for run in RUNS {
+        let command = run[0];
+        let validator = validator(&schema, command);
+        let n_runs = if run.contains(&"FILE") { files.len() } else { 1 };
+        for file in files.iter().take(n_runs) {
+            let argument = |argument: &&str| {
+                argument.replace("OUT", folder.path().to_str().unwrap()).replace("FILE", file)
+            };
+            let output = Command::new(env!("CARGO_BIN_EXE_memreel"))
+                .args(run.iter().map(argument))
+                .arg("--json")
+                .current_dir(fixture(""))
+                .output()
+                .unwrap();
+            assert!(!stderr(&output).contains("panicked"), "{run:?} {file}: {}", stderr(&output));
+            for line in stdout(&output).lines() {
+                let line: Value = serde_json::from_str(line).unwrap();
+                let wrong: Vec<String> = validator
+                    .iter_errors(&line)
+                    .map(|error| format!("{}: {error}", error.instance_path()))
+                    .collect();
+                assert!(wrong.is_empty(), "{run:?} {file}: {}\n{line}", wrong.join("\n"));
+                keys(&line, command, &mut found);
+            }
+        }
+    }
+    let described: BTreeSet<String> =
+        commands(&schema).iter().flat_map(|(name, line)| places(&schema, line, name, 0)).collect();
+    let missing: Vec<&String> = described.difference(&found).collect();
+    assert!(missing.is_empty(), "described, and printed by no run: {missing:#?}");
+}
+
+/// A key that is not described fails, and so does one that is missing.
+#[test]
+fn other_lines_are_refused() {
+    let schema = schema();
+    for (command, line) in [
+        ("slim", json!({"file": "a", "n_events": [1, 1], "n_frames": [1, 1], "written": null})),
+        ("oom", json!({"file": "a", "device": 0, "oom": null})),
+    ] {
+        let validator = validator(&schema, command);
+        assert!(validator.is_valid(&line), "{line}");
+        let mut more = line.clone();
+        more["more"] = json!(1);
+        assert!(!validator.is_valid(&more), "{more}");
+        let mut less = line.clone();
+        less.as_object_mut().unwrap().shift_remove("file");
+        assert!(!validator.is_valid(&less), "{less}");
+    }
+}
+
+#[test]
+fn every_command_with_json_is_described() {
+    let schema = schema();
+    let described: BTreeSet<&str> = commands(&schema).keys().map(String::as_str).collect();
+    let rows: BTreeSet<&str> =
+        ROWS.iter().filter(|row| matches!(row.json, Yes)).map(|row| row.name).collect();
+    assert_eq!(described, rows);
+}
+
+/// Returns the definition that a schema refers to, or the schema itself.
+pub(crate) fn resolved<'a>(schema: &'a Value, part: &'a Value) -> &'a Value {
+    let name = part["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+    name.map_or(part, |name| &schema["$defs"][name])
+}
+
+/// Returns the places of all keys that a schema describes.
+fn places(schema: &Value, part: &Value, place: &str, depth: usize) -> Vec<String> {
+    assert!(depth < 9, "{place}");
+    let part = resolved(schema, part);
+    let forms = ["oneOf", "anyOf"].iter().filter_map(|key| part[*key].as_array()).flatten();
+    let mut all: Vec<String> = forms.flat_map(|form| places(schema, form, place, depth + 1)).collect();
+    if part["items"].is_object() {
+        all.extend(places(schema, &part["items"], place, depth + 1));
+    }
+    for (key, value) in part["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}.{key}");
+        all.extend(places(schema, value, &place, depth + 1));
+        all.push(place);
+    }
+    all
+}
