@@ -100,7 +100,9 @@ int memreel_save_on_oom(const char *path);
  * this function again. */
 const char *memreel_stats_json(int device);
 
-/* Allocations of this thread between the two calls carry the scope's name. */
+/* Allocations of this thread between the two calls carry the scope's name.
+ * Scopes nest, and end in the opposite order. Names are kept as long as the
+ * process runs: avoid unbounded ones, such as "step 17". */
 int memreel_scope_begin(const char *name);
 int memreel_scope_end(void);
 
@@ -117,7 +119,9 @@ int memreel_annotate(int device, void *ptr, const char *name);
  * memory can be handed out again. A block outside all reported segments counts
  * as a segment of its own. A report that contradicts earlier ones (a block that
  * overlaps a live block, a free of an unknown address) is not recorded and
- * returns -1; memreel_error() has the address and the reason. `size` and `device_free` are in bytes. */
+ * returns -1; memreel_error() has the address and the reason. Do not report
+ * blocks of memreel_malloc: they would be recorded twice. `size` and
+ * `device_free` are in bytes. */
 int memreel_record_alloc(int device, void *ptr, size_t size, void *stream);
 int memreel_record_free(int device, void *ptr);
 int memreel_record_segment_alloc(int device, void *ptr, size_t size, void *stream);

@@ -23,6 +23,8 @@ use crate::{
 /// [`Ledger::n_contradictions`] counts it, and [`Ledger::latest_contradiction`] has the reason. Callers that
 /// cannot act on it may ignore the result.
 ///
+/// Do not report blocks of memreel's own allocator on the same device: they would be recorded twice.
+///
 /// A ledger allocates on the host heap while it has its lock, so it cannot be used inside the process's own
 /// `GlobalAlloc`; there, use a [`Track`] and an [`Inventory`] of your own.
 ///
@@ -174,7 +176,7 @@ impl Ledger {
         }
     }
 
-    /// Records the name of a live block, as [`Allocation::annotate`](crate::Allocation::annotate) does.
+    /// Records the name of a live block, as PyTorch 2.14's `annotate` does; see [`Track::annotate`].
     ///
     /// Returns whether there is such a block: `false` if no live block begins at `address`, or if its free was
     /// requested.

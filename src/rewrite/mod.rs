@@ -18,6 +18,7 @@ mod frames;
 mod lifecycle;
 mod merge;
 mod min_size;
+mod named;
 mod order;
 mod origin;
 mod past_segments;

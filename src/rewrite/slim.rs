@@ -5,6 +5,7 @@ use std::{fmt, io, ops::Range};
 use super::{
     frames::{FrameOptions, Reframed},
     min_size::MinSize,
+    named::Named,
     window::{Window, Windowed},
 };
 use crate::{
@@ -99,7 +100,7 @@ impl Slim {
     ///
     /// It takes memory for segments and stacks, and for each address and segment event behind the
     /// beginning of a window; not for all events. This method reads all events up to three times: once
-    /// for other stacks, once for a least size, up to three times for a window.
+    /// for other stacks, once for a least size, up to four times for a window.
     ///
     /// ```
     /// use memreel::{pickle, rewrite::Slim, snapshot::{SnapshotSource, Snapshot}};
@@ -115,7 +116,7 @@ impl Slim {
     pub fn over<'a>(&self, source: &'a dyn SnapshotSource) -> Result<Slimmed<'a>> {
         let mut slimmed: Box<dyn SnapshotSource + 'a> = Box::new(source);
         if let Some(window) = &self.window {
-            slimmed = Box::new(Windowed::new(slimmed, window)?);
+            slimmed = Box::new(Named::new(Windowed::new(slimmed, window)?));
         }
         if self.min_bytes > 0 {
             slimmed = Box::new(MinSize::new(slimmed, self.min_bytes));

@@ -40,10 +40,10 @@ pub enum Window {
 /// Blocks that were in use at its beginning need no event: viewers find them in the segments or by their
 /// frees, as after a ring that wrapped.
 pub(super) struct Windowed<'a> {
-    base: Box<dyn SnapshotSource + 'a>,
+    pub(super) base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
     /// By device, the numbers of the events that are kept.
-    ranges: Vec<Range<usize>>,
+    pub(super) ranges: Vec<Range<usize>>,
 }
 
 impl<'a> Windowed<'a> {

@@ -6,8 +6,8 @@ use memreel::{
     device::Simulated,
     pickle,
     recorder::{Context, History, Recorder},
-    rewrite::{Part, Slim, fix, merge},
-    snapshot::{Dialect, TraceEntry, collect},
+    rewrite::{Part, Slim, Window, fix, merge},
+    snapshot::{Dialect, SnapshotSource, TraceEntry, collect},
     validate,
 };
 
@@ -174,6 +174,22 @@ fn names_survive_every_way_through_a_file() {
     assert_eq!(names(&fixed.snapshot), wanted);
     let parts = [0, 1].map(|rank| Part::new(file.clone()).rank(rank));
     assert_eq!(names(&merge(parts).unwrap()).len(), 2 * wanted.len());
+    // A window that begins with the free of the last block begins with the names of the others.
+    let n_gone = file.device_traces[0].iter().position(|e| e.action == Some(Action::FreeCompleted)).unwrap();
+    let window = Slim::new().window(Window::Events { device: None, range: n_gone + 1..usize::MAX });
+    let cut = window.apply(file.clone()).unwrap();
+    assert_eq!(names(&cut), wanted[..4]);
+    assert_eq!(cut.device_traces[0].len(), 4 + file.device_traces[0].len() - n_gone - 1);
+    assert!(cut.device_traces[0].is_sorted_by_key(|entry| entry.time_us));
+    let findings = validate::validate(&cut);
+    let is_expected = |finding: &validate::Finding| finding.rule == validate::Rule::FinalState;
+    assert!(findings.iter().all(is_expected), "{findings:?}");
+    let history = DeviceHistory::new(&cut, DeviceId(0));
+    assert_eq!(history.top(history.end(), By::Name)[0].site, Site::Name(NAME.to_owned()));
+    let lazy = pickle::to_vec(&file);
+    let lazy = pickle::lazy(&lazy).unwrap();
+    let of_file = window.over(&lazy).unwrap().to_snapshot().unwrap();
+    assert_eq!(pickle::to_vec(&of_file), pickle::to_vec(&cut));
     assert_eq!(names(&Slim::new().min_bytes(3 * MIB).apply(file.clone()).unwrap()), wanted[..4]);
     let hidden = names(&Slim::new().anonymise(true).apply(file).unwrap());
     assert!(hidden.len() == 5 && hidden.iter().all(|name| !name.contains("layer")), "{hidden:?}");
