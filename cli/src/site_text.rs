@@ -84,6 +84,7 @@ impl<'a> SiteText<'a> {
                 let full = format!("{} ({})", clean(name), clean(filename));
                 return SiteText::Function { name: name.to_string(), place, full, is_full: false };
             }
+            Site::File(file) if matches!(&**file, "" | "??") => same("(no file)".to_owned()),
             Site::File(file) => return SiteText::File { path: clean(file).into_owned(), is_full: false },
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean(scope).into_owned()),
@@ -137,7 +138,9 @@ impl<'a> SiteText<'a> {
                 pieces.push(format!("← {} more", place - next));
             }
             let mut lines = self.call(place, frame, room.saturating_sub(2));
-            lines[0].insert_str(0, "← ");
+            for (at, line) in lines.iter_mut().enumerate() {
+                line.insert_str(0, if at == 0 { "← " } else { "  " });
+            }
             pieces.append(&mut lines);
             next = place + 1;
         }

@@ -35,10 +35,12 @@ struct Form {
 }
 
 /// From the widest table to the narrowest.
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 6] = [
     Form { stacks_headings: false, gap: 2, is_first_above: false },
     Form { stacks_headings: true, gap: 2, is_first_above: false },
     Form { stacks_headings: true, gap: 1, is_first_above: false },
+    Form { stacks_headings: false, gap: 2, is_first_above: true },
+    Form { stacks_headings: true, gap: 2, is_first_above: true },
     Form { stacks_headings: true, gap: 1, is_first_above: true },
 ];
 
@@ -93,7 +95,7 @@ impl Table {
 
     fn width(&self, form: Form) -> usize {
         let widths = self.widths(form);
-        widths.iter().sum::<usize>() + form.gap * widths.len().saturating_sub(1)
+        widths.iter().sum::<usize>() + form.gap * widths.len().saturating_sub(1) + form.indent()
     }
 
     /// Returns the widths of the columns that share a line.
@@ -137,6 +139,11 @@ impl Form {
     fn first(self) -> usize {
         usize::from(self.is_first_above)
     }
+
+    /// The indent of the figures below a first cell.
+    fn indent(self) -> usize {
+        2 * self.first()
+    }
 }
 
 /// Returns a line: the first cell flush left, unless it has a line of its own, and the others flush right.
@@ -145,7 +152,7 @@ fn line_of(cells: &[String], widths: &[usize], form: Form) -> String {
     for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let pad = " ".repeat(width - columns(cell));
         let is_left = column == 0 && !form.is_first_above;
-        let gap = " ".repeat(if column == 0 { 0 } else { form.gap });
+        let gap = " ".repeat(if column == 0 { form.indent() } else { form.gap });
         line += &if is_left { format!("{cell}{pad}") } else { format!("{gap}{pad}{cell}") };
     }
     line.trim_end().to_owned()
@@ -172,8 +179,10 @@ mod tests {
         assert_eq!(table.lines(31)[..3], stacked);
         let close = ["               peak", "setting    reserved frees", "(defaults) 1.50 GiB     7"];
         assert_eq!(table.lines(26)[..3], close);
-        let above = ["    peak", "reserved frees", "(defaults)", "1.50 GiB     7"];
-        assert_eq!(table.lines(16)[..4], above);
+        let above = ["  peak reserved  frees", "(defaults)", "       1.50 GiB      7"];
+        assert_eq!(table.lines(22)[..3], above);
+        let narrowest = ["      peak", "  reserved frees", "(defaults)", "  1.50 GiB     7"];
+        assert_eq!(table.lines(16)[..4], narrowest);
         assert_eq!(table.lines(16)[4], "  and the same\n    under\n    another");
     }
 }

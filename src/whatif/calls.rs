@@ -344,24 +344,29 @@ impl Reader<'_> {
     fn finish(mut self, n_missing: usize) -> Read {
         self.priors.sort_by_key(|prior| prior.address);
         let mut warnings = Vec::new();
-        let mut warn = |n: usize, what: &str| {
+        let mut warn = |n: usize, what: &str, effect: &str| {
             if n > 0 {
-                warnings.push(format!("{what}: {n}"));
+                warnings.push(format!("{what}: {n}{effect}"));
             }
         };
-        warn(n_missing, "blocks live by the trace and not in the segments, or the reverse");
-        warn(self.n_unrequested, "completed frees whose request was not recorded");
+        warn(n_missing, "blocks live by the trace and not in the segments, or the reverse", "");
+        warn(self.n_unrequested, "completed frees whose request was not recorded", "");
         if self.never_completes {
             let n = self.steps.iter().filter(|step| matches!(step, Step::Free { .. })).count();
-            warn(n, "frees recorded without their completion, and taken as completed at once");
+            warn(n, "frees recorded without their completion", "; they count as completed at once");
         }
         let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
-        warn(n, "requests failed when they were recorded; a replay that can serve one frees it at once");
+        warn(
+            n,
+            "requests that failed when they were recorded",
+            "; a replay that serves one frees it at once",
+        );
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
         warn(
             n,
-            "requests to private pools; the replay serves them from private pools, which it holds to the end",
+            "requests to private pools",
+            "; the replay serves them from private pools, which it holds to the end",
         );
         Read {
             steps: self.steps,

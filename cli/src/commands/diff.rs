@@ -33,7 +33,8 @@ Each snapshot's state comes from its segments and its history, so that blocks fr
 are not differences. Two stacks are the same if the calls that identify the code that allocated have the same
 names, files and lines: one line of code is one change, and all changes add up to the difference. What grew
 comes first, then what shrank, the largest change first. `added` is a site that only the later snapshot has,
-`gone` one that only the earlier has.
+`gone` one that only the earlier has. Devices are compared by their numbers; if each file has one, these two are
+compared, as for two ranks.
 
 Example:
   memreel diff before.pickle after.pickle
@@ -70,31 +71,50 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let [before, after] = open_both(&options.before, &options.after)?;
-    // One file may lack a device; a device that both lack is a usage error.
-    let mut devices = match (before.devices(options.device), after.devices(options.device)) {
-        (Err(failure), Err(_)) => return Err(failure),
-        (one, other) => [one.unwrap_or_default(), other.unwrap_or_default()].concat(),
-    };
-    devices.sort_unstable();
-    devices.dedup();
-    let has_several = devices.len() > 1;
-    for device in devices {
-        if has_several && !options.json {
-            writeln!(out, "device {device}")?;
+    let pairs = pairs(options, &before, &after)?;
+    let has_several = pairs.len() > 1;
+    for devices in pairs {
+        match devices {
+            _ if options.json => {}
+            [one, other] if one != other => {
+                let of = |device: DeviceId, opened: &Opened| format!("device {device} of {}", opened.name);
+                let (one, other) = (of(one, &before), of(other, &after));
+                print_text(format!("{one} and {other}, each the only one of its file"), out)?;
+            }
+            [device, _] if has_several => writeln!(out, "device {device}")?,
+            _ => {}
         }
-        one_device(options, &before, &after, device, out)?;
+        one_device(options, &before, &after, devices, out)?;
     }
     Ok(Exit::Fine)
+}
+
+/// Returns the devices to compare, before and after: those of one number, or the only ones, as in the files of two
+/// ranks.
+fn pairs(options: &Options, before: &Opened, after: &Opened) -> Result<Vec<[DeviceId; 2]>, Failure> {
+    // One file may lack a device; a device that both lack is a usage error.
+    let (one, other) = match (before.devices(options.device), after.devices(options.device)) {
+        (Err(failure), Err(_)) => return Err(failure),
+        (one, other) => (one.unwrap_or_default(), other.unwrap_or_default()),
+    };
+    if let ([one], [other]) = (&one[..], &other[..]) {
+        return Ok(vec![[*one, *other]]);
+    }
+    let mut all = [one, other].concat();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all.into_iter().map(|device| [device; 2]).collect())
 }
 
 fn one_device(
     options: &Options,
     before: &Opened,
     after: &Opened,
-    device: DeviceId,
+    devices: [DeviceId; 2],
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let histories = [before, after].map(|opened| DeviceHistory::new(&opened.snapshot, device));
+    let histories = [(before, devices[0]), (after, devices[1])]
+        .map(|(opened, device)| DeviceHistory::new(&opened.snapshot, device));
     let moments = [options.at.moment(&histories[0])?, options.at.moment(&histories[1])?];
     let changes = histories[0].diff(moments[0], &histories[1], moments[1]);
     let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
@@ -105,7 +125,8 @@ fn one_device(
         let object = json!({
             "before": before.name,
             "after": after.name,
-            "device": device,
+            "device": devices[0],
+            "after_device": devices[1],
             "before_event": moments[0],
             "after_event": moments[1],
             "before_bytes": totals[0].active_bytes,

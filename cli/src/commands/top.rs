@@ -227,7 +227,9 @@ fn chain(calls: Vec<Vec<String>>) -> Vec<String> {
             pieces.push(format!("→ {} more", n - 2));
         }
         if n <= CALLS || at == 0 || at + 1 == n {
-            call[0].insert_str(0, if at > 0 { "→ " } else { "" });
+            for (line_at, line) in call.iter_mut().enumerate().filter(|_| at > 0) {
+                line.insert_str(0, if line_at == 0 { "→ " } else { "  " });
+            }
             pieces.append(&mut call);
         }
     }

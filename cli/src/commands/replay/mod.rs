@@ -73,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Try a grid of settings too, and print the one that needs the least memory
+    /// Try a grid of settings too, and print the best first
     #[arg(long)]
     sweep: bool,
 

@@ -155,6 +155,33 @@ fn a_difference_names_its_moments() {
     assert_eq!(object["before_peak_bytes"], object["after_peak_bytes"]);
 }
 
+/// The files of two ranks have one device each, of another number.
+#[test]
+fn the_only_devices_of_two_files_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = "torch-2.11/snapshots/pending_free.pickle";
+    let mut snapshot = memreel::pickle::load(fixture("").join(first)).unwrap();
+    snapshot.device_traces.insert(0, Vec::new());
+    snapshot.segments.iter_mut().for_each(|segment| segment.device = memreel::DeviceId(1));
+    let second = folder.path().join("rank1.pickle");
+    memreel::pickle::save(&snapshot, &second).unwrap();
+    let second = second.to_str().unwrap();
+    let text = answer(&["diff", first, second]);
+    let head = format!("device 0 of {first} and device 1 of {second}, each the only one of its file\n");
+    assert!(text.starts_with(&head) && text.ends_with("no site holds more or less than before\n"), "{text}");
+    let object: Value = serde_json::from_str(&answer(&["diff", "--json", first, second])).unwrap();
+    assert_eq!((&object["device"], &object["after_device"]), (&0.into(), &1.into()));
+    // A device that is named is that of both files.
+    assert!(answer(&["diff", "--device", "1", first, second]).contains("+52.00 MiB in use"));
+}
+
+/// Compiled code often has no known file.
+#[test]
+fn a_file_without_a_name_has_a_text() {
+    let text = answer(&["top", "--by", "file", "torch-2.11/snapshots/transformer_all_stacks.pickle"]);
+    assert!(text.contains("   35.00 MiB  (no file)\n"), "{text}");
+}
+
 #[test]
 fn one_is_singular() {
     let folder = tempfile::tempdir().unwrap();
