@@ -8,6 +8,7 @@ fn main() -> memreel::Result<()> {
     memreel::record_history(&History::all())?;
 
     let weights = Buffer::<f32>::full(memreel::default_allocator()?, &[1000, 1000], 0.5)?;
+    weights.annotate("weights"); // a name for the block, in viewers and answers
     for _step in 0..3 {
         let _scope = memreel::scope("forward")?; // names what this thread allocates inside
         let activations = weights.map(|w| w.max(0.0))?; // a new array of 4 MB

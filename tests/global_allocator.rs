@@ -19,17 +19,20 @@ struct Recorded;
 #[global_allocator]
 static ALLOCATOR: Recorded = Recorded;
 
+/// Blocks of this size and larger get a name when they are allocated.
+const LARGE: usize = 1_000_003;
+
 static TRACK: OnceLock<Track> = OnceLock::new();
 
-fn record(track: &Track, action: Action, pointer: *mut u8, layout: Layout, stack: StackId) {
-    track.record_unlocked(Event {
+fn event(action: Action, pointer: *mut u8, layout: Layout, stack: StackId) -> Event {
+    Event {
         action,
         address: Address(pointer as u64),
         size_bytes: layout.size() as u64,
         stream: StreamId::DEFAULT,
         pool: PoolId::DEFAULT,
         stack,
-    });
+    }
 }
 
 // SAFETY: memory comes from and goes to the system's allocator, with the layout of the request.
@@ -38,7 +41,11 @@ unsafe impl GlobalAlloc for Recorded {
         // SAFETY: the caller's promise about the layout is passed on.
         let pointer = unsafe { System.alloc(layout) };
         if let Some(track) = TRACK.get() {
-            record(track, Action::Alloc, pointer, layout, track.stack_of_alloc(layout.size() as u64));
+            let allocated = event(Action::Alloc, pointer, layout, track.stack_of_alloc(layout.size() as u64));
+            track.record_unlocked(allocated);
+            if layout.size() >= LARGE {
+                track.annotate(allocated, "large");
+            }
         }
         pointer
     }
@@ -46,8 +53,8 @@ unsafe impl GlobalAlloc for Recorded {
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if let Some(track) = TRACK.get() {
             let stack = track.stack_of_free(StackId::NONE);
-            record(track, Action::FreeRequested, pointer, layout, stack);
-            record(track, Action::FreeCompleted, pointer, layout, stack);
+            track.record_unlocked(event(Action::FreeRequested, pointer, layout, stack));
+            track.record_unlocked(event(Action::FreeCompleted, pointer, layout, stack));
         }
         // SAFETY: the caller's promise about the pointer and its layout is passed on.
         unsafe { System.dealloc(pointer, layout) }
@@ -72,13 +79,20 @@ fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
     let recorder = Recorder::new();
     recorder.record_history(&History::all());
     assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
-    let kept: Vec<Vec<u8>> = (1..=20).map(|n| vec![0; 1_000_003 * n]).collect();
+    let kept: Vec<Vec<u8>> = (1..=20).map(|n| vec![0; LARGE * n]).collect();
+    // The recorder keeps a copy of the name, which is as large as blocks that the allocator names.
+    drop(recorder.scope(&"a".repeat(2 * LARGE + 1)));
     let snapshot = snapshot::collect(&recorder, &[&NoList], Dialect::default());
     recorder.record_history(&History::off());
     let is_ours = |bytes: u64| kept.iter().any(|vector| vector.len() as u64 == bytes);
     let allocs = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
     let ours: Vec<_> = allocs.filter(|entry| is_ours(entry.size)).collect();
     assert_eq!(ours.len(), kept.len());
+    let named = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Annotate));
+    let named: Vec<(u64, &str)> = named.map(|entry| (entry.size, snapshot.user_metadata(entry))).collect();
+    let of_name = (2 * LARGE as u64 + 1, "large");
+    let wanted = kept.iter().map(|vector| (vector.len() as u64, "large")).chain([of_name]);
+    assert_eq!(named, wanted.collect::<Vec<_>>(), "the copy of the scope's name is not recorded");
     for entry in ours {
         let names: Vec<_> = snapshot.frames(entry.stack).map(|frame| &*frame.name).collect();
         assert!(names.iter().any(|name| name.contains("a_snapshot_of_the_global_allocator")), "{names:?}");

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    guard::Guard,
     scope_names::{Annotation, ScopeId},
     shared::Shared,
 };
@@ -80,6 +81,8 @@ impl std::fmt::Debug for Scope {
 
 impl Scope {
     pub(super) fn open(shared: Arc<Shared>, name: &str, device: DeviceId) -> Scope {
+        // Inside the process's allocator, the memory of the name must not come back here under the lock.
+        let _guard = Guard::enter();
         let parent = current(shared.number);
         let scope = lock(&shared.scopes).intern(parent, name);
         let open = Open { recorder: shared.number, scope };
@@ -94,6 +97,7 @@ impl Scope {
         if self.shared.mode().is_off() {
             return;
         }
+        let _guard = Guard::enter();
         let mut annotations = lock(&self.shared.annotations);
         // Checked again under the lock: switching off stores the mode before it erases, so no annotation is
         // added after the annotations were erased.

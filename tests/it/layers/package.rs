@@ -6,12 +6,18 @@ use std::{
     process::Command,
 };
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// The packages that are published, with their folders.
+const PACKAGES: [(&str, &str); 2] = [("memreel", ""), ("memreel-cli", "cli")];
+
+fn repository(path: impl AsRef<Path>) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
 
 /// Returns the files that `cargo package` would pack.
-fn packaged() -> BTreeSet<PathBuf> {
+fn packaged(package: &str) -> BTreeSet<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", "memreel"]).current_dir(ROOT);
+    cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", package]);
+    cargo.current_dir(repository(""));
     let listed = cargo.output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     String::from_utf8(listed.stdout).unwrap().lines().map(PathBuf::from).collect()
@@ -59,40 +65,46 @@ fn resolved(page: &Path, target: &str) -> PathBuf {
     path
 }
 
+/// Returns whether a link of a page leads to a file or a folder of the package, and to a heading there.
+fn is_alive(files: &BTreeSet<PathBuf>, page: &Path, target: &str) -> bool {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if file.is_empty() { page.to_path_buf() } else { resolved(page, file) };
+    let has_anchor = || anchors(&std::fs::read_to_string(repository(&path)).unwrap()).contains(anchor);
+    match files.contains(&path) {
+        true => anchor.is_empty() || has_anchor(),
+        false => anchor.is_empty() && files.iter().any(|file| file.starts_with(&path)),
+    }
+}
+
 #[test]
 fn links_of_packaged_pages_are_not_dead() {
-    let files = packaged();
+    let files = packaged("memreel");
     let pages: Vec<&PathBuf> =
         files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")).collect();
     assert!(pages.len() > 5, "{pages:?}");
     let mut dead = Vec::new();
     for page in pages {
-        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
-        for target in targets(&text).into_iter().filter(|target| !target.contains("://")) {
-            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let path = if file.is_empty() { page.clone() } else { resolved(page, file) };
-            let is_file = files.contains(&path);
-            let has_anchor = anchor.is_empty()
-                || is_file
-                    && anchors(&std::fs::read_to_string(Path::new(ROOT).join(&path)).unwrap())
-                        .contains(anchor);
-            if !(is_file || files.iter().any(|file| file.starts_with(&path))) || !has_anchor {
-                dead.push(format!("{}: {target}", page.display()));
-            }
-        }
+        let text = std::fs::read_to_string(repository(page)).unwrap();
+        let links = targets(&text).into_iter().filter(|target| !target.contains("://"));
+        dead.extend(
+            links
+                .filter(|target| !is_alive(&files, page, target))
+                .map(|target| format!("{}: {target}", page.display())),
+        );
     }
     assert!(dead.is_empty(), "{dead:#?}");
 }
 
 #[test]
-fn the_page_of_registries_has_no_links_to_files() {
-    let manifest = std::fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
-    let key = manifest.lines().find_map(|line| line.strip_prefix("readme = ")).unwrap().trim_matches('"');
-    assert!(packaged().contains(Path::new(key)), "{key}");
-    let page = std::fs::read_to_string(Path::new(ROOT).join(key)).unwrap();
-    let targets = targets(&page);
-    assert!(
-        !targets.is_empty() && targets.iter().all(|target| target.starts_with("https://")),
-        "{targets:?}"
-    );
+fn the_pages_of_registries_have_no_links_to_files() {
+    for (package, folder) in PACKAGES {
+        let manifest = std::fs::read_to_string(repository(folder).join("Cargo.toml")).unwrap();
+        let key = manifest.lines().find_map(|line| line.strip_prefix("readme = "));
+        let page = Path::new(key.map_or("README.md", |key| key.trim_matches('"')));
+        assert!(packaged(package).contains(page), "{package}");
+        let text = std::fs::read_to_string(repository(folder).join(page)).unwrap();
+        let targets = targets(&text);
+        assert!(!targets.is_empty(), "{package}: it links to the viewer");
+        assert!(targets.iter().all(|target| target.starts_with("https://")), "{package}: {targets:?}");
+    }
 }
