@@ -7,12 +7,14 @@
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
+//! - `ci`: the recipe of `docs/ci.md`.
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
 mod bad_input;
+mod ci;
 mod every_command;
 mod gate;
 mod json_lines;
