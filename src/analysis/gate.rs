@@ -28,6 +28,8 @@ pub struct Figures {
     pub live_bytes: u64,
     /// The most bytes that are held from the device at any moment.
     pub reserved_bytes: u64,
+    /// The first moment at which they are held.
+    pub most_reserved: Moment,
     /// The percentage of these that is in no block at the first such moment. It is an upper bound,
     /// because only the least rounding of freed blocks is known.
     pub fragmentation_percent: f64,
@@ -45,6 +47,7 @@ impl DeviceHistory<'_> {
             peak: peak.moment,
             live_bytes: self.totals_at(self.end()).allocated_bytes,
             reserved_bytes: most.reserved_bytes,
+            most_reserved: most.moment,
             fragmentation_percent: most.unused_bytes() as f64 / most.reserved_bytes.max(1) as f64 * 100.0,
         }
     }
@@ -133,6 +136,16 @@ pub enum Measure {
 impl Check {
     fn new(what: &'static str, actual: Measure, most: Measure) -> Check {
         Check { what, actual, most, is_baseline: false, is_passed: actual <= most }
+    }
+
+    /// Returns the moment of the figure, given the figures and the history that they are of.
+    #[must_use]
+    pub fn moment(&self, figures: &Figures, history: &DeviceHistory<'_>) -> Moment {
+        match self.what {
+            "peak" => figures.peak,
+            "live" => history.end(),
+            _ => figures.most_reserved,
+        }
     }
 }
 
@@ -227,8 +240,8 @@ impl fmt::Display for Measure {
 }
 
 fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
-    let is_live = over.what == "live";
-    let (what, moment) = if is_live { ("live at the end", history.end()) } else { (over.what, figures.peak) };
+    let what = if over.what == "live" { "live at the end" } else { over.what };
+    let moment = over.moment(figures, history);
     let shown = ShownFrames::new(history.snapshot());
     let most = match over.most {
         Measure::Bytes(bytes) => bytes.to_string(),

@@ -91,7 +91,8 @@ impl<'a, W: Write> Writer<'a, W> {
         for number in lives_at_start(&history) {
             slices[number] = self.begin(device, self.begin_us, &history.lives()[number]);
         }
-        let times = Times::new(history.entries());
+        // A slice must not end before it begins.
+        let times = Times::new(history.entries()).rising();
         for totals in history.totals() {
             let Some((index, time_us)) =
                 totals.moment.entry().and_then(|index| Some((index, times.get(index)?)))

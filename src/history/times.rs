@@ -31,6 +31,19 @@ impl<'a> Times<'a> {
         Times { entries, filled }
     }
 
+    /// Returns the same times without steps back: an entry that is older than one before it has the time of that.
+    pub(crate) fn rising(self) -> Times<'a> {
+        if self.all().is_sorted() {
+            return self;
+        }
+        let mut latest_us = i64::MIN;
+        let rising = |time_us: &i64| {
+            latest_us = latest_us.max(*time_us);
+            latest_us
+        };
+        Times { entries: self.entries, filled: self.all().iter().map(rising).collect() }
+    }
+
     /// Returns the time of an entry; `None` behind the last.
     pub(crate) fn get(&self, entry: usize) -> Option<i64> {
         let filled = self.filled.get(entry).copied();

@@ -50,6 +50,8 @@ pub struct Trust {
     pub n_unrequested: usize,
     /// Entries that `memreel fix` added or dropped, at places that fit.
     pub n_fixed: u64,
+    /// How many entries of the history are not in the file, because it is a window that `memreel slim` cut.
+    pub n_cut: u64,
     /// Whether memory was taken from the device, and no entry is about a block in it.
     pub lacks_block_events: bool,
     /// Whether the trace ends with memory that is held or in use, and there are no segments.
@@ -108,7 +110,7 @@ impl fmt::Display for Confidence {
 impl Trust {
     /// The facts about a device that the settings of a snapshot say.
     pub(crate) fn from_settings(snapshot: &Snapshot, device: DeviceId) -> Trust {
-        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_stacks_refused } =
+        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_cut, n_stacks_refused } =
             Recorded::of_device(snapshot, device);
         Trust {
             keeps_events: Recorded::keeps_events(snapshot),
@@ -117,6 +119,7 @@ impl Trust {
             min_size_bytes,
             sample_bytes,
             n_fixed,
+            n_cut,
             n_stacks_refused,
             ..Trust::default()
         }
@@ -132,10 +135,10 @@ impl Trust {
     /// This decides what `memreel gate --strict`, [`assert_peak!`](crate::assert_peak) and
     /// [`assert_live!`](crate::assert_live) accept: a whole history begins with nothing held from the
     /// device, lost no entries, has the events of every allocation and free, and contradicts itself
-    /// nowhere. [`Trust::warnings`] and [`Trust::unknown_before`] say why a history is not whole.
+    /// nowhere, and is not a window of a longer one. [`Trust::warnings`] and [`Trust::unknown_before`] say why a history is not whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.has_history() && self.begins_empty() && self.is_exact()
+        self.has_history() && self.begins_empty() && self.n_cut == 0 && self.is_exact()
     }
 
     /// Whether there are entries, or there are none because nothing happened.
@@ -231,9 +234,7 @@ impl Trust {
         }
         if self.min_size_bytes > 0 {
             let least = self.min_size_bytes;
-            all.push(format!(
-                "allocations below {least} bytes have no events: figures over time may be too low"
-            ));
+            all.push(format!("allocations below {least} bytes have no events: figures may be too low"));
         }
         if self.sample_bytes > 0 {
             let n = self.sample_bytes;
@@ -256,8 +257,13 @@ impl Trust {
         if !self.has_history() {
             return Some("no history was recorded; the figures are those of the end".to_owned());
         }
+        let window = match self.n_cut {
+            0 => String::new(),
+            1 => "the file is a window of a longer history: 1 event is not in it".to_owned(),
+            n => format!("the file is a window of a longer history: {n} events are not in it"),
+        };
         if self.begins_empty() {
-            return None;
+            return Some(window).filter(|window| !window.is_empty());
         }
         let lost = match self.n_lost {
             0 if self.has_lost => " (older entries were lost)".to_owned(),
@@ -275,7 +281,10 @@ impl Trust {
             1 => format!("{} in 1 block", bytes(self.bytes_before)),
             n => format!("{} in {n} blocks", bytes(self.bytes_before)),
         };
-        Some(format!("the history begins with {before}{lost}{nameless}; what happened before it is unknown"))
+        let window = if window.is_empty() { window } else { format!("{window}; ") };
+        Some(format!(
+            "{window}the history begins with {before}{lost}{nameless}; what happened before it is unknown"
+        ))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     event::{Action, DeviceId},
     history::{Runs, is_in_scope, scope_number, scope_pairs, scopes_named},
-    snapshot::{Annotation, Shape, Snapshot, SnapshotSource, TraceEntry},
+    snapshot::{Annotation, Recorded, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// A piece of the history.
@@ -65,8 +65,20 @@ impl<'a> Windowed<'a> {
             cut_host(&mut head, &times);
             keep_annotations(&mut head.external_annotations, &times);
         }
+        mark(&mut head, &*base, &ranges);
         Ok(Windowed { base, head, ranges })
     }
+}
+
+/// Records how many events of each device are outside the window: its peak may not be that of the history.
+fn mark(head: &mut Snapshot, base: &dyn SnapshotSource, ranges: &[Range<usize>]) {
+    let cut = |(device, range): (DeviceId, &Range<usize>)| {
+        let recorded = Recorded::of_device(head, device);
+        let n_cut = (base.n_entries(device) - range.len()) as u64;
+        (device, Recorded { n_cut: recorded.n_cut.saturating_add(n_cut), ..recorded })
+    };
+    let recorded: Vec<_> = DeviceId::first(ranges.len()).zip(ranges).map(cut).collect();
+    Recorded::store(head, &recorded);
 }
 
 fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
@@ -180,6 +192,9 @@ fn around(source: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -
     // A window without events has the time of the next event.
     let next = || trace.time_us(range.start).unwrap_or(i64::MAX);
     let times = times(trace, &range).unwrap_or_else(|| next()..next());
+    // Other devices may have another clock: what is open on one side is open for them too.
+    let start_us = if range.start == 0 { i64::MIN } else { times.start };
+    let times = start_us..if range.end == trace.len() { i64::MAX } else { times.end };
     let of = |other| match other == device {
         true => range.clone(),
         false => between(Trace::Source(source, other), &times),

@@ -139,6 +139,7 @@ fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
             min_size_bytes: history.min_size_bytes(),
             sample_bytes: history.sample_bytes(),
             n_fixed: 0,
+            n_cut: 0,
             n_stacks_refused,
         };
         (device.into(), recorded)

@@ -15,6 +15,7 @@ const MAX_ENTRIES: &str = "trace_alloc_max_entries";
 const MIN_SIZE: &str = "memreel_min_size";
 const SAMPLE: &str = "memreel_sample_bytes";
 const FIXED: &str = "memreel_fixed_events";
+const CUT: &str = "memreel_cut_events";
 const REFUSED: &str = "memreel_stacks_refused";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
@@ -32,6 +33,8 @@ pub(crate) struct Recorded {
     pub(crate) sample_bytes: u64,
     /// How many events were added or dropped to make the trace consistent.
     pub(crate) n_fixed: u64,
+    /// How many events are outside the window of the history that the file has.
+    pub(crate) n_cut: u64,
     /// How many captures of a stack found the recorder's table full, on all of its devices.
     pub(crate) n_stacks_refused: u64,
 }
@@ -49,6 +52,7 @@ impl Recorded {
             min_size_bytes: number(setting(MIN_SIZE)),
             sample_bytes: number(setting(SAMPLE)),
             n_fixed: number(setting(FIXED)),
+            n_cut: number(setting(CUT)),
             n_stacks_refused: number(setting(REFUSED)),
         }
     }
@@ -62,7 +66,7 @@ impl Recorded {
 
     /// Whether a key of the settings is one of these facts.
     pub(crate) fn is_key(key: &str) -> bool {
-        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, REFUSED].contains(&key)
+        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED].contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
@@ -122,19 +126,21 @@ impl Recorded {
             min_size_bytes: self.min_size_bytes.max(other.min_size_bytes),
             sample_bytes: self.sample_bytes.max(other.sample_bytes),
             n_fixed: self.n_fixed.saturating_add(other.n_fixed),
+            n_cut: self.n_cut.saturating_add(other.n_cut),
             // The devices of one recorder share its table.
             n_stacks_refused: self.n_stacks_refused.max(other.n_stacks_refused),
         }
     }
 
     /// The keys with their values.
-    fn pairs(self) -> [(&'static str, Value); 6] {
+    fn pairs(self) -> [(&'static str, Value); 7] {
         [
             (OVERFLOWED, Value::Bool(self.has_lost)),
             (LOST, Value::unsigned(self.n_lost)),
             (MIN_SIZE, Value::unsigned(self.min_size_bytes)),
             (SAMPLE, Value::unsigned(self.sample_bytes)),
             (FIXED, Value::unsigned(self.n_fixed)),
+            (CUT, Value::unsigned(self.n_cut)),
             (REFUSED, Value::unsigned(self.n_stacks_refused)),
         ]
     }

@@ -144,7 +144,8 @@ fn one_device(
     head(&histories, moments, &totals, [before, after], out)?;
     for (history, opened) in histories.iter().zip([before, after]) {
         let warnings = warnings(history);
-        let serious = warnings.iter().filter(|warning| warning.starts_with("warning"));
+        let has_lost = history.trust().has_lost;
+        let serious = warnings.iter().filter(|warning| has_lost || warning.starts_with("warning"));
         serious.into_iter().try_for_each(|warning| print_text(format!("{}: {warning}", opened.name), out))?;
     }
     if changes.is_empty() {

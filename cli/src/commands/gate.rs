@@ -209,7 +209,7 @@ fn print(
     unsure.iter().try_for_each(|warning| print_text(warning, out))?;
     let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
-    let moment = if over.what == "live" { history.end() } else { figures.peak };
+    let moment = over.moment(figures, history);
     let all_bytes = history.totals_at(moment).active_bytes;
     let sites = Sites::new(history.snapshot(), 4);
     writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;

@@ -38,7 +38,7 @@ compacted`: would the request fit if all of `free here` and of `free on the devi
 `pending` is freed memory that waits for a stream. `with expandable segments` is the answer of a replay of the
 history up to the request: yes or no only if the history is whole and every order of addresses agrees, otherwise
 perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the figures. In --json this answer is
-`with_expandable_segments`; `fits_expandable` is true only if it is yes.
+`with_expandable_segments`; `fits_expandable` is null if it is not known.
 
 The reason, in --json `verdict`, is the first of these that is true:
   free and not used  a piece was large enough: max_split_size_mb, or a private pool that is not in the file
@@ -70,6 +70,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
             } else {
                 print_text(format!("no request failed{}", why_none(history)), out)?;
+                if !history.entries().is_empty() {
+                    print_warnings(history, out)?;
+                }
             }
             return Ok(Exit::Fine);
         };
@@ -314,7 +317,7 @@ fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, si
             "free_elsewhere_bytes": report.free_elsewhere_bytes,
             "free_pages_bytes": report.free_pages_bytes,
             "fits_compacted": report.fits_compacted(),
-            "fits_expandable": with_expandable == Fit::Yes,
+            "fits_expandable": (with_expandable != Fit::Perhaps).then_some(with_expandable == Fit::Yes),
             "with_expandable_segments": with_expandable,
             "is_expandable": report.is_expandable,
             "pool_id": report.pool.map(|pool| [pool.graph, pool.user]),

@@ -220,6 +220,27 @@ fn perfetto_without_completions_counts_as_the_timeline_does() {
     assert_eq!((n("b"), n("e")), (40, 40), "every slice ends");
 }
 
+/// Clocks of two threads may differ by microseconds.
+#[test]
+fn a_slice_does_not_end_before_it_begins() {
+    let entry = |action: &str, time_us: u64| serde_json::json!({"action": action, "addr": 1 << 20, "size": 512, "stream": 0, "time_us": time_us});
+    let trace = [
+        entry("alloc", 1000),
+        entry("free_requested", 1005),
+        entry("free_completed", 200),
+        entry("snapshot", 1010),
+    ];
+    let snapshot = serde_json::json!({"segments": [], "device_traces": [trace]});
+    let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let json: Value = serde_json::from_slice(&converted(&snapshot, Format::Perfetto)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let time = |kind: &str| events.iter().find(|event| event["ph"] == kind).unwrap()["ts"].as_i64().unwrap();
+    assert_eq!(time("e") - time("b"), 5, "the end has the time of the request before it");
+    let counters: Vec<i64> =
+        events.iter().filter(|event| event["ph"] == "C").map(|event| event["ts"].as_i64().unwrap()).collect();
+    assert!(counters.is_sorted(), "{counters:?}");
+}
+
 /// A time of 0 is an event that could not be dated.
 #[test]
 fn an_event_without_a_time_is_beside_its_neighbour() {

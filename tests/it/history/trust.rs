@@ -8,7 +8,7 @@ use memreel::{
     device::Simulated,
     history::Trust,
     recorder::{Context, History},
-    rewrite::{Part, Slim, fix, merge, split},
+    rewrite::{Part, Slim, Window, fix, merge, split},
     validate::{Rule, validate},
 };
 use serde_json::{Value, json};
@@ -178,6 +178,33 @@ fn entries_are_lost_by_a_device_and_not_by_all() {
 }
 
 #[test]
+fn a_window_is_not_the_whole_history() {
+    let recorded = Reel::builder().history(History::all()).build().unwrap();
+    drop((recorded.alloc(100).unwrap(), recorded.alloc(5000).unwrap()));
+    let whole = recorded.snapshot();
+    let n = whole.device_traces[0].len();
+    let cut = |snapshot: &Snapshot, range| {
+        Slim::new().window(Window::Events { device: None, range }).apply(snapshot.clone()).unwrap()
+    };
+    let all = cut(&whole, 0..n);
+    assert!(trust(&all, 0).is_whole(), "a window of everything");
+    let begun = cut(&whole, 0..n - 2);
+    let found = trust(&begun, 0);
+    assert_eq!((found.n_cut, found.is_whole(), found.is_exact()), (2, false, true));
+    let why = "the file is a window of a longer history: 2 events are not in it";
+    assert_eq!(found.unknown_before(|bytes| bytes).unwrap(), why);
+    let again = trust(&cut(&begun, 1..n - 2), 0);
+    assert_eq!(again.n_cut, 3);
+    let why = again.unknown_before(|bytes| bytes).unwrap();
+    assert!(
+        why.starts_with(
+            "the file is a window of a longer history: 3 events are not in it; the history begins"
+        ),
+        "{why}"
+    );
+}
+
+#[test]
 fn what_slim_removes_by_size_is_marked() {
     let recorded = Reel::builder().history(History::all()).build().unwrap();
     drop((recorded.alloc(100).unwrap(), recorded.alloc(5000).unwrap()));
@@ -191,10 +218,7 @@ fn what_slim_removes_by_size_is_marked() {
         let slim = Slim::new().min_bytes(1000).apply(whole.clone()).unwrap();
         let found = trust(&slim, 0);
         assert_eq!((found.min_size_bytes, found.is_whole()), (1000, false));
-        assert_eq!(
-            found.warnings(),
-            ["allocations below 1000 bytes have no events: figures over time may be too low"]
-        );
+        assert_eq!(found.warnings(), ["allocations below 1000 bytes have no events: figures may be too low"]);
         let again = Slim::new().min_bytes(200).apply(slim.clone()).unwrap();
         assert_eq!(trust(&again, 0).min_size_bytes, 1000, "the larger of two");
         assert!(

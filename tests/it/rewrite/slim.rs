@@ -257,6 +257,20 @@ fn the_scopes_of_each_device_have_their_own_numbers() {
     }
 }
 
+/// The clocks of merged ranks may differ by more than their histories last.
+#[test]
+fn a_window_that_is_open_on_a_side_is_open_for_all_devices() {
+    let entry = |time_us: i64| json!({"action": "alloc", "addr": time_us << 20, "size": 512, "stream": 0, "time_us": time_us});
+    let trace = |from: i64| (from..from + 8).map(entry).collect::<Vec<_>>();
+    let file: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [trace(1), trace(1000)]})).unwrap();
+    for (range, kept) in [(0..8, [8, 8]), (0..99, [8, 8]), (2..8, [6, 8]), (0..6, [6, 0]), (2..6, [4, 0])] {
+        let window = Window::Events { device: Some(DeviceId(0)), range: range.clone() };
+        let cut = Slim::new().window(window).apply(file.clone()).unwrap();
+        assert_eq!(cut.device_traces.iter().map(Vec::len).collect::<Vec<_>>(), kept, "{range:?}");
+    }
+}
+
 #[test]
 fn small_blocks_go_with_all_their_events() {
     for seed in 0..60 {
