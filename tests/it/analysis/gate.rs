@@ -45,9 +45,9 @@ fn a_history_that_is_not_whole_fails_with_the_reason() {
         (Some(History::all().min_size(100 * MIB)), "allocations below 104857600 bytes have no events"),
         (Some(History::all().sample_every(1 << 40)), "allocations were sampled"),
         (Some(skipping(&[Action::FreeRequested])), "free_requested is missing for"),
-        (Some(skipping(&[Action::FreeCompleted])), "added or dropped events (2)"),
-        (Some(skipping(&[Action::FreeRequested, Action::FreeCompleted])), "added or dropped events (4)"),
-        (Some(skipping(&[Action::SegmentAlloc])), "added or dropped events ("),
+        (Some(skipping(&[Action::FreeCompleted])), "added or dropped events ("),
+        (Some(skipping(&[Action::FreeRequested, Action::FreeCompleted])), "added or dropped events ("),
+        (Some(skipping(&[Action::SegmentAlloc])), "reserved and no block in use"),
     ];
     for (history, why) in cases {
         let what = format!("{history:?}");
