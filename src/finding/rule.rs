@@ -131,7 +131,8 @@ rules! {
     /// `segment_map` a range around its own; what `segment_free` and `segment_unmap` give back is not there yet.
     /// Mapped neighbours of the same stream count as one range.
     SegmentEvents = 26 [Error],
-    /// `E27`: every block is within one segment for as long as it is in use. `W27`: both have the same stream.
+    /// `E27`: every block is within one segment for as long as it is in use. `W27`: both have the same stream, and
+    /// the first entry is not of a segment with a block that has no alloc.
     BlockInSegment = 27 [Error, Warning],
     /// `E28`: a `snapshot` has `addr` 0. `W28`: its size is what was active then, as far as rounding is known.
     /// `P28`: it has no `frames`.

@@ -144,11 +144,16 @@ impl Replay<'_> {
     }
 
     /// Rule 27: nothing can have been in a segment before it was there.
-    fn check_empty(&mut self, start: Address, end: Address, at: EntryPlace) {
-        if let Some((address, _)) = self.held.overlapping(start, end) {
-            self.is_outside = true;
-            let what = "is live before this segment is there; the viewer's state history throws";
-            self.report.error(Rule::BlockInSegment, at, format_args!("the block at {address:#x} {what}"));
+    fn check_empty(&mut self, start: Address, end: Address, index: usize, at: EntryPlace) {
+        let Some((address, _)) = self.held.overlapping(start, end) else { return };
+        self.is_outside = true;
+        let what = format_args!("the block at {address:#x} is live before this segment is there");
+        // Viewers undo what comes after the selected event, so never the first.
+        if index == 0 {
+            self.report.warning(Rule::BlockInSegment, at, format_args!("{what}: its alloc is missing"));
+        } else {
+            let what = format_args!("{what}; the viewer's state history throws");
+            self.report.error(Rule::BlockInSegment, at, what);
         }
     }
 
@@ -157,7 +162,7 @@ impl Replay<'_> {
         let given_back = DeviceRange::from_entry(entry, index);
         match undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined) {
             Ok(()) if matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) => {
-                self.check_empty(start, end, at);
+                self.check_empty(start, end, index, at);
             }
             Ok(()) => {}
             Err(obstacle) => self.report_obstacle(obstacle, entry, at),

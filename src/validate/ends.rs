@@ -112,7 +112,12 @@ pub(super) fn check_kinds(trace: &WalkedTrace<'_>, is_outside: bool, report: &mu
         ("segment event", !segments && is_outside),
     ];
     for (kind, _) in missing.iter().filter(|(_, is_missing)| *is_missing) {
-        let what = "looks like skip_actions; the viewer's state history throws without them";
+        let effect = match *kind {
+            "free_requested" => "blocks that wait for a stream count as allocated",
+            "free_requested and no free_completed" => "blocks never end in the viewer",
+            _ => "the viewer's state history throws without them",
+        };
+        let what = format_args!("looks like skip_actions; {effect}");
         report.warning(Rule::MissingEvents, trace.place, format_args!("no {kind} at all: {what}"));
     }
 }

@@ -124,7 +124,7 @@ const ROWS: &[Row] = &[
     (
         "an address of 2^63 or more",
         |j| set(j, "/device_traces/0/1/addr", json!(1u64 << 63)),
-        "W4 W21 E23 E27 W33",
+        "W4 W21 E23 W27 W33",
     ),
     ("a negative block address", |j| set(j, "/segments/0/blocks/0/address", json!(-5)), "E4"),
     ("a negative segment address", |j| set(j, "/segments/0/address", json!(-5)), "E4 W23"),
