@@ -14,6 +14,12 @@ pub(crate) fn columns(text: &str) -> usize {
     console::measure_text_width(text)
 }
 
+/// Whether a text takes at most `room` columns.
+pub(crate) fn fits(text: &str, room: usize) -> bool {
+    // No character takes more columns than it has bytes, and most texts are short.
+    text.len() <= room || columns(text) <= room
+}
+
 /// Prints a sentence, wrapped at blanks if it is longer than a line.
 pub(crate) fn print_text(text: impl Display, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", wrapped(&text.to_string(), 2))
@@ -27,7 +33,7 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
 
 /// Like [`wrapped`], for lines of `width` columns.
 pub(crate) fn wrap(text: &str, indent: usize, width: usize) -> String {
-    if columns(text) <= width {
+    if fits(text, width) {
         return text.to_owned();
     }
     let blanks = text.len() - text.trim_start().len();
@@ -57,7 +63,7 @@ pub(crate) fn command(lead: &str, words: &[&str]) -> String {
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     words[0].insert_str(0, lead);
     let whole = words.join(" ");
-    if columns(&whole) <= width_left(0) {
+    if fits(&whole, width_left(0)) {
         return whole;
     }
     fill(&words, width_left(2), width_left(6)).join(" \\\n    ")
@@ -70,7 +76,7 @@ pub(crate) fn fill(pieces: &[String], first: usize, room: usize) -> Vec<String> 
     for piece in pieces {
         let room = if lines.len() > 1 { room } else { first };
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(piece) <= room => *line += &format!(" {piece}"),
+            Some(line) if joined_fits(line, piece, room) => *line += &format!(" {piece}"),
             _ if piece.is_empty() => {}
             _ => lines.push(piece.clone()),
         }
@@ -79,8 +85,15 @@ pub(crate) fn fill(pieces: &[String], first: usize, room: usize) -> Vec<String> 
     lines
 }
 
+fn joined_fits(line: &str, piece: &str, room: usize) -> bool {
+    line.len() + 1 + piece.len() <= room || columns(line) + 1 + columns(piece) <= room
+}
+
 /// Breaks a text into lines of `room` columns, anywhere.
 pub(crate) fn broken(text: &str, room: usize) -> Vec<String> {
+    if fits(text, room) {
+        return vec![text.to_owned()];
+    }
     let mut lines = vec![String::new()];
     let mut taken = 0;
     for c in text.chars() {
@@ -99,7 +112,7 @@ pub(crate) fn broken(text: &str, room: usize) -> Vec<String> {
 
 /// Shortens a text to at most `room` columns: its middle becomes an ellipsis.
 pub(crate) fn shortened(text: &str, room: usize) -> String {
-    if columns(text) <= room {
+    if fits(text, room) {
         return text.to_owned();
     }
     let room = room.saturating_sub(1);
@@ -110,7 +123,7 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
 
 /// Shortens a text to at most `room` columns: its beginning becomes an ellipsis.
 pub(crate) fn ending(text: &str, room: usize) -> String {
-    if columns(text) <= room {
+    if fits(text, room) {
         return text.to_owned();
     }
     let tail = taken(text.chars().rev(), room.saturating_sub(1));
@@ -119,9 +132,9 @@ pub(crate) fn ending(text: &str, room: usize) -> String {
 
 /// Shortens a path to at most `room` columns: its first folders become an ellipsis.
 pub(crate) fn path_ending(path: &str, room: usize) -> String {
-    let fits = |at: &usize| columns(&path[*at..]) < room;
-    match path.match_indices('/').map(|(at, _)| at).find(fits) {
-        Some(at) if columns(path) > room => format!("…{}", &path[at..]),
+    let is_short = |at: &usize| fits(&path[*at..], room.saturating_sub(1));
+    match path.match_indices('/').map(|(at, _)| at).find(is_short) {
+        Some(at) if !fits(path, room) => format!("…{}", &path[at..]),
         _ => ending(path, room),
     }
 }

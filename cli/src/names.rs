@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    fit::{columns, ending, shortened},
+    fit::{columns, ending, fits, shortened},
     text::clean,
 };
 
@@ -21,11 +21,11 @@ pub(crate) fn short(name: &str, room: usize) -> String {
 pub(crate) fn plain(name: &str, room: usize) -> String {
     let mut name = without_arguments(&clean(name));
     for shorten in [without_inner_paths, without_inner_types] {
-        if columns(&name) > room {
+        if !fits(&name, room) {
             name = shorten(&name);
         }
     }
-    if columns(&name) > room {
+    if !fits(&name, room) {
         name = without_outer_path(&name, room);
     }
     name

@@ -16,7 +16,7 @@ use memreel::{
 use crate::{
     bytes::Bytes,
     colour::{bold, faint},
-    fit::{broken, columns, fill, path_ending},
+    fit::{broken, columns, fill, fits, path_ending},
     names::{plain, short},
     text::clean,
     width::width_left,
@@ -255,8 +255,8 @@ pub(crate) fn call(frame: &Frame, room: usize) -> Vec<String> {
 fn named(name: &str, place: Option<&str>, room: usize) -> Vec<String> {
     let Some(place) = place else { return vec![short(name, name_columns(room))] };
     let left = name_columns(room.saturating_sub(columns(place) + 1));
-    let fits = |room: usize| columns(&plain(name, room)) <= room;
-    if fits(left) || left >= LEAST_NAME_COLUMNS && !fits(name_columns(room)) {
+    let is_whole = |room: usize| fits(&plain(name, room), room);
+    if is_whole(left) || left >= LEAST_NAME_COLUMNS && !is_whole(name_columns(room)) {
         return vec![format!("{} {place}", short(name, left))];
     }
     [vec![short(name, name_columns(room))], broken(place, room)].concat()

@@ -29,8 +29,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The peak is the first moment with the most bytes in use, as in the viewer's timeline. In every command, a block
-is in use from its allocation until its free is complete: it is allocated until the free is requested, and then
-pending while the free waits for a stream. `in use` (PyTorch and --json: active) is allocated plus pending, in
+is in use from its allocation until its free is complete: it is allocated (live, held) until the free is requested,
+and then pending while the free waits for a stream. `in use` (PyTorch and --json: active) is allocated plus pending, in
 requested bytes; reserved is what the allocator holds from the device.
 
 By function or file, `own bytes` is what it allocated itself, `with callees` adds what the functions that it

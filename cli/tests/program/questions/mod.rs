@@ -4,4 +4,4 @@ mod answers;
 mod golden;
 mod lists;
 mod names;
-mod told_apart;
+mod distinct_rows;
