@@ -32,16 +32,19 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Shows the state after the event: the segments, how full each is, and the stacks that hold the most. Before
-the end of the history, a block that is freed later counts with the least that rounding can have added.
-`in use` is as in `memreel top --help`. `in blocks` is the same with what rounding adds. The map of a segment
-shows its addresses from left to right: █ full, ▓ less than half free, ░ more than half free, · free.
+Shows the state after the event: the segments, how full each is, and the stacks
+that hold the most. Before the end of the history, a block that is freed later
+counts with the least that rounding can have added. `in use` is as in `memreel
+top --help`. `in blocks` is the same with what rounding adds. The map of a
+segment shows its addresses from left to right: █ full, ▓ less than half free, ░
+more than half free, · free.
 
 Example:
   memreel at 1500 snapshot.pickle
   memreel at peak --device 0 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     /// The moment: the number of an event, start, peak or end
     #[arg(value_name = "WHEN", value_parser = when)]

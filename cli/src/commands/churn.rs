@@ -25,15 +25,17 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A cycle is an alloc and its completed free, both in the history. A site with many short cycles of one
-size could keep one buffer instead. Stacks with the same calls are one site, as in `memreel top`.
-Columns: the number of `cycles`, the `size` of each block, and the mean number of `events` from a block's
+A cycle is an alloc and its completed free, both in the history. A site with
+many short cycles of one size could keep one buffer instead. Stacks with the
+same calls are one site, as in `memreel top`. Columns: the number of `cycles`,
+the `size` of each block, and the mean number of `events` from a block's
 allocation to its completed free.
 
 Example:
   memreel churn snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -29,14 +29,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Two segments are the same if they have the same device, address and size. PyTorch's `_memory_viz.py compare`
-has never worked from the command line; --pytorch prints what it prints when called from Python, with the
-segments in the order of the files. For changes inside segments, use `memreel diff`.
+Two segments are the same if they have the same device, address and size.
+PyTorch's `_memory_viz.py compare` has never worked from the command line;
+--pytorch prints what it prints when called from Python, with the segments in
+the order of the files. For changes inside segments, use `memreel diff`.
 
 Example:
   memreel compare before.pickle after.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     /// Print addresses, then folded stacks, as PyTorch's tool does from Python
     #[arg(long)]

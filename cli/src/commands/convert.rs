@@ -30,19 +30,23 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-json      PyTorch's dictionaries. Each entry has its stack in full, so the file is 60 to 90 times as large as
-          memreel's pickle. The current viewer loads it too, but slower, and Chrome not above 537 MB
+json      PyTorch's dictionaries. Each entry has its stack in full, so the file
+          is 60 to 90 times as large as memreel's pickle. The current viewer
+          loads it too, but slower, and Chrome not above 537 MB
 pickle    a snapshot again, for example from JSON
-pprof     for `go tool pprof`: the allocations of the history and the blocks in use at the end, as bytes and counts
-perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for each block and scope
+pprof     for `go tool pprof`: the allocations of the history and the blocks in
+          use at the end, as bytes and counts
+perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for
+          each block and scope
 folded    for flame graphs: the stacks of the blocks in use at the end, in bytes
-csv       a line for each event: time, action, address, bytes, stream, scope, the call that allocated
-          (`site`, as in `memreel top`), the number of its stack (--stacks adds all frames), and for a
-          failed request the device's free bytes
+csv       a line for each event: time, action, address, bytes, stream, scope,
+          the call that allocated (`site`, as in `memreel top`), the number of
+          its stack (--stacks adds all frames), and for a failed request the
+          device's free bytes
 
 Example:
   memreel convert --to perfetto snapshot.pickle -o trace.json
-  memreel convert --to pprof snapshot.pickle -o heap.pb && go tool pprof -http : heap.pb
+  memreel convert --to pprof snapshot.pickle -o heap.pb
 
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {

@@ -29,18 +29,21 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each snapshot's state comes from its segments and its history, so that blocks from before both histories
-are not differences. Two stacks are the same if the calls that identify the code that allocated have the same
-names, files and lines: one line of code is one change, and all changes add up to the difference. What grew
-comes first, then what shrank, the largest change first. `added` is a site that only the later snapshot has,
-`gone` one that only the earlier has. Devices are compared by their numbers; if each file has one, these two are
+Each snapshot's state comes from its segments and its history, so that blocks
+from before both histories are not differences. Two stacks are the same if the
+calls that identify the code that allocated have the same names, files and
+lines: one line of code is one change, and all changes add up to the difference.
+What grew comes first, then what shrank, the largest change first. `added` is a
+site that only the later snapshot has, `gone` one that only the earlier has.
+Devices are compared by their numbers; if each file has one, these two are
 compared, as for two ranks.
 
 Example:
   memreel diff before.pickle after.pickle
   memreel diff --at peak monday.pickle tuesday.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     /// Look at this moment of both: start, peak, end or the number of an event
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]

@@ -27,20 +27,22 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints one line for each kind of change. The output is always protocol 4 in small batches with shared
-stacks, which every viewer reads. Missing events are added at the latest place where they can have
-happened; events that contradict the segments are removed. Without -o, nothing is written. A file is
-repaired as a whole: there is no --device; use `memreel split` to take one device.
+Prints one line for each kind of change. The output is always protocol 4 in
+small batches with shared stacks, which every viewer reads. Missing events are
+added at the latest place where they can have happened; events that contradict
+the segments are removed. Without -o, nothing is written. A file is repaired as
+a whole: there is no --device; use `memreel split` to take one device.
 
-Two repairs are for older viewers only, such as a copy of 2025: since June 2026 the one at
-pytorch.org/memory_viz reads pickle protocol 5, and categories of which none is \"unknown\". All viewers
-throw on, or mislead about, the rest: events that skip_actions left out, rings out of order, missing lists.
+Two repairs are for older viewers only, such as a copy of 2025: since June 2026
+the one at pytorch.org/memory_viz reads pickle protocol 5, and categories of
+which none is \"unknown\". All viewers throw on, or mislead about, the rest:
+events that skip_actions left out, rings out of order, missing lists.
 
 Example:
   memreel fix snapshot.pickle -o fixed.pickle
 
-Exit status: 0 done, 1 errors are left that it cannot repair, 2 wrong usage, 3 a file that cannot be
-read or written.")]
+Exit status: 0 done, 1 errors are left that it cannot repair, 2 wrong usage, 3 a
+file that cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,

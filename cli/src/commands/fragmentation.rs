@@ -24,17 +24,20 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`reserved` = `in use` + `external` + `internal`: external waste is reserved memory in no block, internal waste
-is what rounding adds to blocks; `in use` is as in `memreel top --help`. Rows: when the most was reserved, when
-the external waste was largest, and the moment of --at. For blocks
-that are freed before the end only the least rounding is known, so that before the end the internal waste may
-be higher and the external lower. A pinned segment is less than half in use at the moment of --at.
+`reserved` = `in use` + `external` + `internal`: external waste is reserved
+memory in no block, internal waste is what rounding adds to blocks; `in use` is
+as in `memreel top --help`. Rows: when the most was reserved, when the external
+waste was largest, and the moment of --at. For blocks that are freed before the
+end only the least rounding is known, so that before the end the internal waste
+may be higher and the external lower. A pinned segment is less than half in use
+at the moment of --at.
 
 Example:
   memreel fragmentation snapshot.pickle
   memreel fragmentation --at peak snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

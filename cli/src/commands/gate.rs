@@ -31,26 +31,28 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks are those of the recorded events, in requested bytes, so that timing does not matter: `peak` is the most
-memory in use (as in `memreel top --help`), `live` is what is allocated at the end. Fragmentation
-is the share of the reserved memory that is in no block when the most is reserved. A baseline is an older
-snapshot: peak, live and reserved may exceed it by the tolerance. A device that the baseline does not have
-fails.
+Peaks are those of the recorded events, in requested bytes, so that timing does
+not matter: `peak` is the most memory in use (as in `memreel top --help`),
+`live` is what is allocated at the end. Fragmentation is the share of the
+reserved memory that is in no block when the most is reserved. A baseline is an
+older snapshot: peak, live and reserved may exceed it by the tolerance. A device
+that the baseline does not have fails.
 
-A history is whole if it begins with nothing held from the device, lost no events, has the events of every
-allocation and free (no min_size, sample_every or skip_actions) and contradicts itself nowhere. One that is
-not whole may have had any peak: --strict fails it, also as a baseline; without --strict the figures that
-are known are compared, and a note says what is not known.
+A history is whole if it begins with nothing held from the device, lost no
+events, has the events of every allocation and free (no min_size, sample_every
+or skip_actions) and contradicts itself nowhere. One that is not whole may have
+had any peak: --strict fails it, also as a baseline; without --strict the
+figures that are known are compared, and a note says what is not known.
 
-Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
-64 MiB); kB, MB, GB count in 1000s.
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
+(max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
 
 Example:
-  memreel gate --max-peak 10GiB --max-live 1GiB --max-fragmentation 20% snapshot.pickle
-  memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml snapshot.pickle
+  memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
+  memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
 
-Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that cannot be read or written,
-4 over a limit.")]
+Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
+cannot be read or written, 4 over a limit.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

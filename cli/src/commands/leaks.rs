@@ -26,21 +26,25 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, lists the sites that hold blocks at the end. Sites whose bytes grew in every quarter of
-the history come first (marked +); weights and caches do not grow. A history of a few steps is too short.
-Columns: `share` of all that is allocated at the end, `bytes` of the site's blocks that are live then, `live`
-their number, and `freed` how many blocks of the site were allocated and freed within the history.
+Without an option, lists the sites that hold blocks at the end. Sites whose
+bytes grew in every quarter of the history come first (marked +); weights and
+caches do not grow. A history of a few steps is too short. Columns: `share` of
+all that is allocated at the end, `bytes` of the site's blocks that are live
+then, `live` their number, and `freed` how many blocks of the site were
+allocated and freed within the history.
 
-A scope that occurs several times is named with its number: step#0 is the first scope `step` of the device,
-step#1 the second, in the order in which they begin. `memreel slim --scope` counts in the same way. If the
-name of a scope is step#1 itself, that scope is meant.
+A scope that occurs several times is named with its number: step#0 is the first
+scope `step` of the device, step#1 the second, in the order in which they begin.
+`memreel slim --scope` counts in the same way. If the name of a scope is step#1
+itself, that scope is meant.
 
 Example:
   memreel leaks snapshot.pickle
   memreel leaks --between step#1 step#2 snapshot.pickle
   memreel leaks --older-than 10000 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot
+be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -18,7 +18,8 @@ Example:
   memreel man | man -l -
   memreel man --to ~/.local/share/man/man1
 
-Exit status: 0 printed or written, 2 wrong usage, 3 a folder that cannot be written to.")]
+Exit status: 0 printed or written, 2 wrong usage, 3 a folder that cannot be
+written to.")]
 pub(crate) struct Options {
     /// Write the pages of every command into this folder
     #[arg(long, value_name = "FOLDER")]

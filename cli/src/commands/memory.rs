@@ -17,14 +17,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, prints the bytes of each stream's blocks by state. With --folded, the lines of PyTorch's
-`_memory_viz.py memory`, byte for byte: stream, state and stack of each block, with its bytes.
+Without an option, prints the bytes of each stream's blocks by state. With
+--folded, the lines of PyTorch's `_memory_viz.py memory`, byte for byte: stream,
+state and stack of each block, with its bytes.
 
 Example:
   memreel memory snapshot.pickle
   memreel memory --svg memory.svg snapshot.pickle
 
-Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot be read or written.")]
+Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
+be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -20,11 +20,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-If every file name has the number of a rank (rank3, rank_3, rank-3), it becomes the number of the device, and
-the viewer's device menu picks the rank. Otherwise devices keep their numbers; if two files have the same,
-devices are numbered in the order of the files. To leave devices out, use `memreel split --device` first.
-Each file is listed with its devices. Settings are those of the first file, and differing ones are listed;
-what a file lost or left out is kept for its devices, so that warnings stay with them.
+If every file name has the number of a rank (rank3, rank_3, rank-3), it becomes
+the number of the device, and the viewer's device menu picks the rank. Otherwise
+devices keep their numbers; if two files have the same, devices are numbered in
+the order of the files. To leave devices out, use `memreel split --device`
+first. Each file is listed with its devices. Settings are those of the first
+file, and differing ones are listed; what a file lost or left out is kept for
+its devices, so that warnings stay with them.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle

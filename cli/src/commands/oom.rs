@@ -32,19 +32,26 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Explains the last request that failed. `as a segment` is what the allocator has to take from the device for it.
-`free here` is free memory that its stream and pool could have used, `free elsewhere` is that of others. `fits
-compacted`: would the request fit if all of `free here` and of `free on the device` were in one piece?
-`pending` is freed memory that waits for a stream. `with expandable segments` is the answer of a replay of the
-history up to the request: yes or no only if the history is whole and every order of addresses agrees, otherwise
-perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the figures. In --json this answer is
-`with_expandable_segments`; `fits_expandable` is null if it is not known.
+Explains the last request that failed. `as a segment` is what the allocator has
+to take from the device for it. `free here` is free memory that its stream and
+pool could have used, `free elsewhere` is that of others. `fits compacted`:
+would the request fit if all of `free here` and of `free on the device` were in
+one piece? `pending` is freed memory that waits for a stream. `with expandable
+segments` is the answer of a replay of the history up to the request: yes or no
+only if the history is whole and every order of addresses agrees, otherwise
+perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the
+figures. In --json this answer is `with_expandable_segments`; `fits_expandable`
+is null if it is not known.
 
 The reason, in --json `verdict`, is the first of these that is true:
-  free and not used  a piece was large enough: max_split_size_mb, or a private pool that is not in the file
-  fragmented         enough was free here, or with what the device had free, but in pieces
-  rounded up         enough was free with what the device had free, but not for the segment that is needed
-  free elsewhere     enough was free, some of it for other streams, the other kind of pool or other pools
+  free and not used  a piece was large enough: max_split_size_mb, or a private
+                     pool that is not in the file
+  fragmented         enough was free here, or with what the device had free, but
+                     in pieces
+  rounded up         enough was free with what the device had free, but not for
+                     the segment that is needed
+  free elsewhere     enough was free, some of it for other streams, the other
+                     kind of pool or other pools
   pending            enough was free or waited for a stream
   limited            the device had enough free: a limit on the process
   full               all free memory together is less than the request
@@ -52,8 +59,8 @@ The reason, in --json `verdict`, is the first of these that is true:
 Example:
   memreel oom snapshot.pickle
 
-Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that cannot be read or is not a
-snapshot.")]
+Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that
+cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -18,20 +18,22 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A window keeps the state right: its end becomes the end of the file, and blocks allocated before it are kept
-without their alloc events, as after a ring that wrapped. Without -o, only prints how much would be left.
-Every device is kept; use `memreel split --device` to take one.
+A window keeps the state right: its end becomes the end of the file, and blocks
+allocated before it are kept without their alloc events, as after a ring that
+wrapped. Without -o, only prints how much would be left. Every device is kept;
+use `memreel split --device` to take one.
 
-`--scope step#7` keeps the scope with the number 7 among those with the name step, counted from 0 in the order
-in which they begin; `memreel leaks --between` counts in the same way. If the name of a scope is step#7 itself,
-that scope is meant.
+`--scope step#7` keeps the scope with the number 7 among those with the name
+step, counted from 0 in the order in which they begin; `memreel leaks --between`
+counts in the same way. If the name of a scope is step#7 itself, that scope is
+meant.
 
 Example:
-  memreel slim --time 10s..12s --depth 12 --min-size 1MiB snapshot.pickle -o small.pickle
+  memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle
   memreel slim --scope step#7 --anonymise snapshot.pickle -o to-share.pickle
 
-Exit status: 0 done, 2 wrong usage or a window that is not there, 3 a file that cannot be read or
-written.")]
+Exit status: 0 done, 2 wrong usage or a window that is not there, 3 a file that
+cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,

@@ -23,9 +23,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each device with events or segments gets a file NAME.deviceN.pickle, beside the input or in the folder of
--o, and keeps its number in it. Pinned host memory goes with the first device. NAME is snapshot for
-standard input.
+Each device with events or segments gets a file NAME.deviceN.pickle, beside the
+input or in the folder of -o, and keeps its number in it. Pinned host memory
+goes with the first device. NAME is snapshot for standard input.
 
 Example:
   memreel split all.pickle -o devices/

@@ -12,12 +12,14 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints what PyTorch's `_memory_viz.py stats` prints, byte for byte, for one file after the other.
+Prints what PyTorch's `_memory_viz.py stats` prints, byte for byte, for one file
+after the other.
 
 Example:
   memreel stats snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

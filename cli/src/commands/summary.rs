@@ -32,14 +32,15 @@ const N_SITES: usize = 3;
 #[command(after_help = "\
 Shows who wrote the file, its devices, whether their histories are whole, the
 memory at the peak and at the end, the last request that failed, the sites that
-only grow, and the largest holders at the peak; then the commands that show more.
+only grow, and the largest holders at the peak; then the commands that show
+more.
 
 Example:
   memreel summary snapshot.pickle
   memreel snapshot.pickle
 
-Exit status: 0 answered, 1 a request failed or a history contradicts itself,
-2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 1 a request failed or a history contradicts itself, 2
+wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -27,16 +27,18 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-On the terminal: █ allocated, ▓ pending (a free that waits for a stream), ░ reserved; the first two together are
-in use, in --csv and --json the active bytes. Each column shows the highest figures of its part of the history.
---csv prints every event. Allocated and pending are requested bytes.
+On the terminal: █ allocated, ▓ pending (a free that waits for a stream), ░
+reserved; the first two together are in use, in --csv and --json the active
+bytes. Each column shows the highest figures of its part of the history. --csv
+prints every event. Allocated and pending are requested bytes.
 
 Example:
   memreel timeline snapshot.pickle
   memreel timeline --time --svg timeline.svg snapshot.pickle
   memreel timeline --csv snapshot.pickle > timeline.csv
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written, or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written,
+or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -45,7 +47,8 @@ pub(crate) struct Options {
     #[arg(long)]
     time: bool,
 
-    /// Print a line for every event: file,device,event,time_us,action,allocated_bytes,active_bytes,reserved_bytes
+    /// Print a line for every event: file, device, event, time_us, action, allocated_bytes, active_bytes and
+    /// reserved_bytes
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
 

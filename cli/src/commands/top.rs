@@ -28,23 +28,28 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The peak is the first moment with the most bytes in use, as in the viewer's timeline. In every command, a block
-is in use from its allocation until its free is complete: it is allocated (live, held) until the free is requested,
-and then pending while the free waits for a stream. `in use` (PyTorch and --json: active) is allocated plus pending, in
-requested bytes; reserved is what the allocator holds from the device.
+The peak is the first moment with the most bytes in use, as in the viewer's
+timeline. In every command, a block is in use from its allocation until its free
+is complete: it is allocated (live, held) until the free is requested, and then
+pending while the free waits for a stream. `in use` (PyTorch and --json: active)
+is allocated plus pending, in requested bytes; reserved is what the allocator
+holds from the device.
 
-By function or file, `own bytes` is what it allocated itself, `with callees` adds what the functions that it
-called allocated, and the share is of its own bytes. Of a stack the Python frames are shown, or if
-it has none, the program's compiled ones; allocators, operators, interpreters and standard libraries are not.
-Stacks in which these have the same names, files and lines are one group. --json has all frames of the one
-with the most bytes, with a mark at those that are shown, and the number of stacks.
+By function or file, `own bytes` is what it allocated itself, `with callees`
+adds what the functions that it called allocated, and the share is of its own
+bytes. Of a stack the Python frames are shown, or if it has none, the program's
+compiled ones; allocators, operators, interpreters and standard libraries are
+not. Stacks in which these have the same names, files and lines are one group.
+--json has all frames of the one with the most bytes, with a mark at those that
+are shown, and the number of stacks.
 
 Example:
   memreel top snapshot.pickle
   memreel top --at end --by function -n 20 snapshot.pickle
   memreel top --tree snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -26,15 +26,17 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Blocks and segments have short names, which are used again once they are free; TOTAL MEM is what is in use at
-the end. PyTorch's `_memory_viz.py trace` never uses a name again, searches freed segments, and counts TOTAL
-MEM wrongly; --pytorch prints its text, byte for byte.
+Blocks and segments have short names, which are used again once they are free;
+TOTAL MEM is what is in use at the end. PyTorch's `_memory_viz.py trace` never
+uses a name again, searches freed segments, and counts TOTAL MEM wrongly;
+--pytorch prints its text, byte for byte.
 
 Example:
   memreel trace snapshot.pickle | less
   memreel trace --pytorch --device 0 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -24,18 +24,20 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each finding is a line `FILE: E21 PLACE: TEXT`: the severity, the number of the broken rule (see
-schema/snapshot.md), where, and what. E: some reader throws or shows wrong figures. W: a misleading
-picture. P: differs from what PyTorch writes, without harm.
+Each finding is a line `FILE: E21 PLACE: TEXT`: the severity, the number of the
+broken rule (see schema/snapshot.md), where, and what. E: some reader throws or
+shows wrong figures. W: a misleading picture. P: differs from what PyTorch
+writes, without harm.
 
 Example:
   memreel validate --severity w snapshot.pickle
 
-JSON as the viewer loads it is read too; rules 3 and 5, about the bytes of a pickle, do not apply to it.
-A viewer reads a file as a whole or not at all, so there is no --device.
+JSON as the viewer loads it is read too; rules 3 and 5, about the bytes of a
+pickle, do not apply to it. A viewer reads a file as a whole or not at all, so
+there is no --device.
 
-Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot be read or is not
-a snapshot; of several files the highest.")]
+Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot
+be read or is not a snapshot; of several files the highest.")]
 pub(crate) struct Options {
     /// Print one JSON object a line: every finding, and a summary for each file
     #[arg(long)]

@@ -13,6 +13,7 @@ use console::measure_text_width;
 use serde_json::{Value, json};
 
 use crate::{
+    every_command::ROWS,
     support::{memreel, stdout},
     terminal::terminal,
 };
@@ -139,6 +140,16 @@ fn a_terminal_gives_the_width() {
         assert!(child.wait().unwrap().success());
         let text = String::from_utf8(text).unwrap().replace("\r\n", "\n");
         assert_eq!(text, piped(&command, Some(&columns.to_string())), "{command:?}");
+    }
+}
+
+#[test]
+fn help_fits() {
+    for row in ROWS {
+        let help = piped(&[row.name, "--help"], Some("80"));
+        for line in help.lines() {
+            assert!(measure_text_width(line) <= 80, "{}: {line}", row.name);
+        }
     }
 }
 

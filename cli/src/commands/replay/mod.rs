@@ -34,32 +34,37 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Runs the requests of the recorded history through an allocator that decides as PyTorch's does, under each
-setting. Best fit breaks ties by address, so every setting runs with rising and with falling addresses.
+Runs the requests of the recorded history through an allocator that decides as
+PyTorch's does, under each setting. Best fit breaks ties by address, so every
+setting runs with rising and with falling addresses.
 
---sweep prints the best setting first: the one with the fewest failed requests, and of these the one that
-reserves the least. Settings with the same result share a row.
+--sweep prints the best setting first: the one with the fewest failed requests,
+and of these the one that reserves the least. Settings with the same result
+share a row.
 
 Columns:
-  peak reserved   the most bytes held from the device, in the best guess (falling addresses, or the recorded ones)
+  peak reserved   the most bytes held from the device, in the best guess
+                  (falling addresses, or the recorded ones)
   worst case      the same in the worst of the orders of addresses
   peak allocated  the most bytes in blocks that the program held, with rounding
   unused at peak  the reserved bytes in no block when the most are reserved
   device allocs   segments, or ranges of pages, that were taken from the device
   device frees    those that were returned to it
-  retries         requests for which the cache was released and the device asked again
+  retries         requests for which the cache was released and the device asked
+                  again
   OOMs            requests that failed; each run continues without them
-  first OOM       the number of the first of these among the requests, counted from 0
+  first OOM       the number of the first of these among the requests, counted
+                  from 0
 
-Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do (max_split_size_mb:64 is
-64 MiB); kB, MB, GB count in 1000s.
+Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
+(max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
 
 Example:
-  memreel replay --conf expandable_segments:True --conf max_split_size_mb:128 snapshot.pickle
+  memreel replay --conf expandable_segments:True snapshot.pickle
   memreel replay --sweep --limit 24GiB snapshot.pickle
 
-Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2 wrong usage or an
-unknown setting, 3 a file that cannot be read or written.")]
+Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
+wrong usage or an unknown setting, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
     /// Try this value of PYTORCH_ALLOC_CONF; may be given again. Without it, the recorded one
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
