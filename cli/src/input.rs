@@ -38,7 +38,8 @@ impl Opened {
         match which {
             Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
             Devices::All => Ok(found),
-            Devices::One(device) if usize::from(device) < n => Ok(vec![device.into()]),
+            Devices::One(device) if found.contains(&device.into()) => Ok(vec![device.into()]),
+            Devices::One(device) if found.is_empty() && usize::from(device) < n => Ok(vec![device.into()]),
             Devices::One(device) => {
                 let known: Vec<String> = found.iter().map(ToString::to_string).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

@@ -128,11 +128,19 @@ impl<'a> SiteText<'a> {
     }
 
     /// Returns the callers that are shown, in pieces of at most `room` columns, and the number of calls behind them.
+    ///
+    /// The outermost call is often the only line of the user's own program. It is shown in place of the last
+    /// inner one, if at least three calls are shown.
     fn callers(&self, room: usize) -> (Vec<String>, usize) {
         let SiteText::Calls { frames, n_shown, differing } = self else { return (Vec::new(), 0) };
         let (mut pieces, mut next) = (Vec::new(), 1);
-        let further = differing.keys().copied().filter(|place| place >= n_shown);
-        for place in (1..*n_shown).chain(further) {
+        let has_outermost = *n_shown > 2 && frames.len() > *n_shown;
+        let n_inner = n_shown - usize::from(has_outermost);
+        let outermost = has_outermost.then(|| frames.len() - 1);
+        let mut further: Vec<usize> =
+            differing.keys().copied().filter(|place| *place >= n_inner).chain(outermost).collect();
+        further.dedup();
+        for place in (1..n_inner).chain(further) {
             let Some(frame) = frames.get(place) else { break };
             if place > next {
                 pieces.push(format!("← {} more", place - next));

@@ -4,6 +4,10 @@
 
 use std::borrow::Cow;
 
+use memreel::analysis::Totals;
+
+use crate::bytes::Bytes;
+
 /// Replaces control characters, which could move a terminal's cursor.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
@@ -17,6 +21,14 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
 pub(crate) fn count(n: impl TryInto<u64>, noun: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// Returns what a heading adds to the bytes in use if some of them wait for a stream.
+pub(crate) fn of_it_pending(totals: &Totals) -> String {
+    match totals.active_bytes.saturating_sub(totals.allocated_bytes) {
+        0 => String::new(),
+        bytes => format!("; {} of it freed and waiting for a stream", Bytes(bytes)),
+    }
 }
 
 /// Returns a share in percent, as wide as a column.

@@ -128,9 +128,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let figures = history.figures();
         let mut checks = figures.check(&limits);
         let mut unsure = warnings_of(&history, "");
-        let no_baseline = baseline.as_ref().and_then(|baseline| no_device(baseline, device));
-        if let Some(baseline) = baseline.as_ref().filter(|_| no_baseline.is_none()) {
-            let before = DeviceHistory::new(&baseline.snapshot, device);
+        let of_baseline = baseline.as_ref().map(|baseline| counterpart(baseline, opened, device));
+        let no_baseline = of_baseline.as_ref().and_then(|found| found.as_ref().err().cloned());
+        if let (Some(baseline), Some(Ok(other))) = (&baseline, of_baseline) {
+            let before = DeviceHistory::new(&baseline.snapshot, other);
             checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
             unsure.extend(warnings_of(&before, "baseline: "));
         }
@@ -163,15 +164,20 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// Returns why a device cannot be compared with a baseline, if that does not have the device.
-fn no_device(baseline: &Opened, device: DeviceId) -> Option<String> {
+/// Returns the device of a baseline to compare a device with: that of the same number, or the only one if the file
+/// has only one too, as in the files of two ranks; otherwise the reason why there is none.
+fn counterpart(baseline: &Opened, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
     let known = devices(&baseline.snapshot);
-    let known_too: Vec<String> = known.iter().map(ToString::to_string).collect();
-    let known_too = if known.is_empty() { "none".to_owned() } else { known_too.join(", ") };
-    (!known.contains(&device)).then(|| {
-        let name = &baseline.name;
-        format!("the baseline {name} has no device {device}; its devices with memory: {known_too}")
-    })
+    match known[..] {
+        _ if known.contains(&device) => Ok(device),
+        [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
+        _ => {
+            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let name = &baseline.name;
+            Err(format!("the baseline {name} has no device {device}; its devices with memory: {known}"))
+        }
+    }
 }
 
 /// Returns why the figures of a history may be incomplete.

@@ -286,7 +286,11 @@ fn figures(report: &OomReport, with_expandable: Fit, out: &mut impl Write) -> io
         ("fits compacted", if report.fits_compacted() { "yes" } else { "no" }.to_owned()),
         (
             "with expandable segments",
-            if report.is_expandable { "no; they were on".to_owned() } else { with_expandable.to_string() },
+            match with_expandable {
+                _ if report.is_expandable => "no; they were on".to_owned(),
+                Fit::Yes => "yes: PYTORCH_ALLOC_CONF=expandable_segments:True".to_owned(),
+                fit => fit.to_string(),
+            },
         ),
     ]);
     for (name, value) in rows {

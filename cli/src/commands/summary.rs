@@ -20,7 +20,7 @@ use crate::{
     options::Input,
     rest::rest,
     sites::{Sites, print_rows},
-    text::{clean, count, percent, shell_word},
+    text::{clean, count, of_it_pending, percent, shell_word},
     warnings::print_warnings,
     width::width_left,
 };
@@ -206,7 +206,7 @@ impl<'a> Summary<'a> {
         let (history, peak, end) = (self.history, &self.peak, &self.end);
         let line = |name: &str, totals: &Totals| {
             let [active, reserved] = [totals.active_bytes, totals.reserved_bytes].map(Bytes);
-            format!("  {name:5} {active} in use, {reserved} reserved")
+            format!("  {name:5} {active} in use, {reserved} reserved{}", of_it_pending(totals))
         };
         if !history.entries().is_empty() {
             let text = format!("{}, {}", line("peak", peak), moment::words(history, peak.moment));

@@ -21,7 +21,7 @@ use crate::{
     options::{Input, Listing},
     rest::{print_rest, rest},
     sites::{Sites, call, heading, print_rows},
-    text::{count, percent},
+    text::{count, of_it_pending, percent},
     warnings::print_warnings,
     width::width_left,
 };
@@ -147,11 +147,12 @@ fn head(
 ) -> io::Result<()> {
     let peak = if options.at == At::Peak { "peak: " } else { "" };
     let text = format!(
-        "{peak}{} in use in {} {}, {} reserved",
+        "{peak}{} in use in {} {}, {} reserved{}",
         Bytes(totals.active_bytes),
         count(totals.n_blocks, "block"),
         moment::words(history, totals.moment),
         Bytes(totals.reserved_bytes),
+        of_it_pending(totals),
     );
     print_text(text, out)?;
     print_warnings(history, out)
@@ -194,6 +195,13 @@ fn body(
         groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
     if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
         print_text("note: no stacks were recorded; record with context=\"all\" to see what allocates", out)?;
+    }
+    if has_sites && groups.iter().any(|group| matches!(group.site, Site::Size(_))) {
+        print_text(
+            "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \
+             backward thread: record with stacks=\"all\", or try --by scope",
+            out,
+        )?;
     }
     Ok(())
 }

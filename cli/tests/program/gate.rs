@@ -162,3 +162,25 @@ fn undated_events_and_small_steps_back_are_no_disorder() {
     let (gate, top, validate, _, _) = asked(1_600_000_000_000_000);
     assert_eq!((gate, top, validate), (Some(4), true, true));
 }
+
+/// The files of two ranks have a device each, with different numbers.
+#[test]
+fn the_only_devices_of_a_file_and_its_baseline_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = memreel::rewrite::split(crate::recorded::recorded(1, 200))
+        .into_iter()
+        .map(|(device, part)| {
+            let path = folder.path().join(format!("rank{device}.pickle"));
+            memreel::pickle::save(&part, &path).unwrap();
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let output = run(&["gate", "--tolerance", "100000%", "--baseline", &paths[0], &paths[1]]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("(baseline)"), "{text}");
+    let none = run(&["gate", "--max-peak", "1GiB", "--device", "0", &paths[1]]);
+    assert_eq!(none.status.code(), Some(2), "a device without memory has no figures to check");
+    let why = String::from_utf8(none.stderr).unwrap();
+    assert!(why.contains("no device 0; devices with memory: 1"), "{why}");
+}

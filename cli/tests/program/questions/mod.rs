@@ -4,4 +4,5 @@ mod answers;
 mod golden;
 mod lists;
 mod names;
+mod rows;
 mod distinct_rows;
