@@ -44,7 +44,7 @@ impl At {
             At::Entry(entry) => {
                 let known =
                     if n == 0 { "there is no history".to_owned() } else { format!("the last is {}", n - 1) };
-                Err(Failure::usage(format!("no event {entry}: {known}")))
+                Err(Failure::usage(format!("no event {entry} on device {}: {known}", history.device())))
             }
         }
     }

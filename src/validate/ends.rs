@@ -37,7 +37,9 @@ pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, snapshot: &Sn
         } else {
             "they were allocated before recording began, or the ring lost their alloc"
         };
-        let what = format_args!("{n_unnamed} active blocks ({unnamed_bytes} bytes) have no event: {why}");
+        let blocks = if n_unnamed == 1 { "active block" } else { "active blocks" };
+        let have = if n_unnamed == 1 { "has" } else { "have" };
+        let what = format_args!("{n_unnamed} {blocks} ({unnamed_bytes} bytes) {have} no event: {why}");
         report.warning(Rule::FinalState, trace.place, what);
     }
     check_missing(trace, end, report);

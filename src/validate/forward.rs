@@ -165,9 +165,10 @@ impl<'a> WalkedTrace<'a> {
     fn report_unknown(&self, report: &mut Report) {
         let (count, bytes, Some(first)) = self.tally.unknown else { return };
         let first = self.place.entry(first);
+        let frees = if count == 1 { "free" } else { "frees" };
         let what = "they were allocated before recording began, or the ring lost their alloc";
         let what =
-            format_args!("{count} frees ({bytes} bytes) without their alloc, the first at {first}: {what}");
+            format_args!("{count} {frees} ({bytes} bytes) without alloc, the first at {first}: {what}");
         report.warning(Rule::Lifecycle, self.place, what);
     }
 }

@@ -99,6 +99,12 @@ fn most(text: &str) -> Result<u64, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+    // 0.02 may be meant as two percent.
+    if number.is_some_and(|number| number > 0.0 && number < 1.0) && !text.ends_with('%') {
+        return Err(format!(
+            "{text:?} needs a unit: {text}% is less than one percent; 2 and 2% are two percent"
+        ));
+    }
     number.ok_or_else(|| format!("{text:?} is not a share; use for example 20%"))
 }
 

@@ -163,6 +163,17 @@ fn undated_events_and_small_steps_back_are_no_disorder() {
     assert_eq!((gate, top, validate), (Some(4), true, true));
 }
 
+#[test]
+fn a_share_below_one_percent_needs_its_unit() {
+    let file = "torch-2.11/snapshots/oom.pickle";
+    let output = run(&["gate", "--baseline", file, "--tolerance", "0.02", file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("0.02% is less than one percent"));
+    for tolerance in ["0.02%", "0", "2", "2%"] {
+        assert_eq!(run(&["gate", "--baseline", file, "--tolerance", tolerance, file]).status.code(), Some(0));
+    }
+}
+
 /// The files of two ranks have a device each, with different numbers.
 #[test]
 fn the_only_devices_of_a_file_and_its_baseline_are_compared() {

@@ -90,7 +90,7 @@ fn a_device_is_chosen_and_an_unknown_one_refused() {
     );
     let output = run(&["at", "31", file]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no event 31: the last is 30"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no event 31 on device 0: the last is 30"));
 }
 
 #[test]
