@@ -65,6 +65,10 @@ fn messages_show_the_right_order() {
     let message = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
     assert!(message.contains("device 0: there is no scope \"a\"; there are "), "{message}");
     assert!(message.contains("forward") && message.contains("backward"), "{message}");
+    let reversed =
+        ["leaks", "--device", "0", "--between", "forward#1", "forward#0", scoped.to_str().unwrap()];
+    let message = refused(&reversed);
+    assert!(message.contains("exchange them: --between forward#0 forward#1"), "{message}");
 }
 
 #[test]

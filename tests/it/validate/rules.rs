@@ -436,6 +436,10 @@ fn each_rule_is_broken_by_one_change() {
         let mut json = valid();
         change(&mut json);
         let found = findings(&json);
+        // One defect is one finding.
+        let mut texts: Vec<_> = found.iter().map(ToString::to_string).collect();
+        texts.sort();
+        assert!(texts.is_sorted_by(|one, next| one < next), "{name}: {texts:?}");
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
         expected.sort_by_key(|kind| (kind[1..].parse::<u8>().unwrap(), kind.chars().next()));
         if kinds(&found) != expected.join(" ") {
