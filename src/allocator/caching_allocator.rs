@@ -48,8 +48,8 @@ pub struct CachingAllocator {
 pub(crate) struct HeldBytes {
     /// The bytes in segments.
     pub(crate) reserved_bytes: u64,
-    /// The bytes in blocks that the program holds.
-    pub(crate) allocated_bytes: u64,
+    /// The bytes in blocks that the program holds, and in those whose free waits for a stream.
+    pub(crate) active_bytes: u64,
 }
 
 impl CachingAllocator {
@@ -251,7 +251,7 @@ impl CachingAllocator {
         let current = |tally: &Tally| tally.current().cast_unsigned();
         HeldBytes {
             reserved_bytes: current(&stats.reserved_bytes),
-            allocated_bytes: current(&stats.allocated_bytes),
+            active_bytes: current(&stats.active_bytes),
         }
     }
 

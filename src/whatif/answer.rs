@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::run::Outcome;
+use super::{recorded_run::options, run::Outcome};
 use crate::{event::DeviceId, history::Confidence};
 
 /// The results of the requests of one device under one setting.
@@ -43,16 +43,21 @@ pub struct PeakSpread {
 }
 
 /// How good an answer is. The lower of two ranks is better; fields compare in their order.
+///
+/// A rank has no figure of a run with the recorded addresses, which only the recorded setting can have: all
+/// settings compare by the same two orders of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Rank {
     /// The number of requests that failed.
     pub num_ooms: u64,
-    /// The peak of reserved bytes in the best guess.
-    pub reserved_peak_bytes: u64,
-    /// The highest peak of reserved bytes among the runs.
+    /// The higher of the peaks of reserved bytes with rising and with falling addresses.
     pub worst_peak_bytes: u64,
-    /// The number of calls to the device.
+    /// The peak of reserved bytes with falling addresses.
+    pub reserved_peak_bytes: u64,
+    /// The number of options of the setting.
+    pub num_options: usize,
+    /// The number of calls to the device with falling addresses.
     pub num_device_calls: u64,
 }
 
@@ -69,12 +74,13 @@ impl Answer {
     /// Returns the rank by which answers compare; the lower is better.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        let outcome = &self.outcome;
+        let Answer { rising, falling, .. } = self;
         Rank {
-            num_ooms: outcome.num_ooms,
-            reserved_peak_bytes: outcome.reserved_peak_bytes,
-            worst_peak_bytes: self.spread().highest_bytes,
-            num_device_calls: outcome.num_device_calls(),
+            num_ooms: self.outcome.num_ooms,
+            worst_peak_bytes: rising.reserved_peak_bytes.max(falling.reserved_peak_bytes),
+            reserved_peak_bytes: falling.reserved_peak_bytes,
+            num_options: options(&self.conf).len(),
+            num_device_calls: falling.num_device_calls(),
         }
     }
 }
@@ -83,18 +89,37 @@ impl Answer {
 mod tests {
     use super::*;
 
+    /// An answer with the peaks of the best guess and with rising and falling addresses.
+    fn answer(conf: &str, [outcome, rising, falling]: [u64; 3]) -> Answer {
+        let with = |reserved_peak_bytes| Outcome { reserved_peak_bytes, ..Outcome::default() };
+        Answer {
+            conf: conf.to_owned(),
+            device: DeviceId(0),
+            outcome: with(outcome),
+            has_recorded_addresses: outcome != falling,
+            rising: with(rising),
+            falling: with(falling),
+            confidence: Confidence::Sure,
+        }
+    }
+
     #[test]
     fn the_spread_is_of_all_runs() {
-        let with = |reserved_peak_bytes| Outcome { reserved_peak_bytes, ..Outcome::default() };
-        let answer = Answer {
-            conf: String::new(),
-            device: DeviceId(0),
-            outcome: with(5),
-            has_recorded_addresses: true,
-            rising: with(7),
-            falling: with(6),
-            confidence: Confidence::Sure,
-        };
-        assert_eq!(answer.spread(), PeakSpread { lowest_bytes: 5, highest_bytes: 7 });
+        let spread = answer("", [5, 7, 6]).spread();
+        assert_eq!(spread, PeakSpread { lowest_bytes: 5, highest_bytes: 7 });
+    }
+
+    #[test]
+    fn a_rank_leaves_out_the_recorded_addresses_and_prefers_few_options() {
+        let rank = |conf, peaks| answer(conf, peaks).rank();
+        for recorded in [5, 6, 9] {
+            assert_eq!(rank("", [recorded, 7, 6]), rank("", [6, 7, 6]), "{recorded}");
+        }
+        assert!(rank("", [6, 6, 6]) < rank("", [5, 7, 5]), "the worst case decides");
+        assert!(rank("", [5, 7, 5]) < rank("", [6, 7, 6]), "then the better guess");
+        let one = "roundup_power2_divisions:[256:1,512:2,>:8]";
+        let two = format!("expandable_segments:True,{one}");
+        assert!(rank(one, [5, 5, 5]) < rank(&two, [5, 5, 5]), "then the number of options");
+        assert_eq!([rank("", [5; 3]), rank(&two, [5; 3])].map(|rank| rank.num_options), [0, 2]);
     }
 }

@@ -89,6 +89,16 @@ fn usable(conf: &str) -> (String, Vec<String>) {
     if conf.parse::<Settings>().is_ok() {
         return (conf.to_owned(), Vec::new());
     }
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        options(conf).into_iter().partition(|option| option.parse::<Settings>().is_ok());
+    let warning =
+        format!("the recorded setting holds what is not known here, and left out: {}", unknown.join(","));
+    let known = known.join(",");
+    (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
+}
+
+/// Returns the options of a settings text, each with its value. A list in brackets is one value.
+pub(super) fn options(conf: &str) -> Vec<&str> {
     let (mut depth, mut start, mut options) = (0_i32, 0, Vec::new());
     for (at, c) in conf.char_indices().chain([(conf.len(), ',')]) {
         match c {
@@ -101,12 +111,8 @@ fn usable(conf: &str) -> (String, Vec<String>) {
             _ => {}
         }
     }
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        options.into_iter().partition(|option| option.parse::<Settings>().is_ok());
-    let warning =
-        format!("the recorded setting holds what is not known here, and left out: {}", unknown.join(","));
-    let known = known.join(",");
-    (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
+    options.retain(|option| !option.is_empty());
+    options
 }
 
 /// An expandable range: each stream has one for small blocks and one for large ones.

@@ -24,7 +24,8 @@ pub struct Outcome {
     pub reserved_peak_bytes: u64,
     /// The most bytes in blocks that the program held.
     pub allocated_peak_bytes: u64,
-    /// The reserved bytes in no block when the most bytes were reserved.
+    /// The reserved bytes in no block when the most bytes were reserved. A block whose free waits for a stream
+    /// is still a block.
     pub waste_at_peak_bytes: u64,
     /// The number of requests that failed.
     pub num_ooms: u64,
@@ -108,8 +109,8 @@ struct Peak {
 }
 
 impl Peak {
-    fn note(&mut self, HeldBytes { reserved_bytes, allocated_bytes }: HeldBytes) {
-        let waste_bytes = reserved_bytes.saturating_sub(allocated_bytes);
+    fn note(&mut self, HeldBytes { reserved_bytes, active_bytes }: HeldBytes) {
+        let waste_bytes = reserved_bytes.saturating_sub(active_bytes);
         if reserved_bytes > self.reserved_bytes {
             (self.reserved_bytes, self.waste_bytes) = (reserved_bytes, waste_bytes);
         } else if reserved_bytes == self.reserved_bytes && reserved_bytes > self.last_bytes {

@@ -340,6 +340,18 @@ fn a_limit_fails_the_request_that_failed_on_the_gpu() {
 }
 
 #[test]
+fn a_block_whose_free_waits_for_a_stream_is_not_unused() {
+    let snapshot = pickle::load(fixture("pending_free.pickle")).unwrap();
+    let outcome = ask(&requests(&snapshot), "").outcome;
+    // A block of 32 MiB waits for a stream when the last segment is allocated, for a block of 512 bytes.
+    let blocks_bytes = (20 << 20) + (32 << 20) + 512;
+    assert_eq!(
+        (outcome.reserved_peak_bytes, outcome.waste_at_peak_bytes),
+        (70 << 20, (70 << 20) - blocks_bytes)
+    );
+}
+
+#[test]
 fn private_pools_are_apart_in_a_replay_too() {
     let snapshot = pickle::load(fixture("graph_private_pools.pickle")).unwrap();
     let replayed = replayed(&snapshot, &requests(&snapshot), "");

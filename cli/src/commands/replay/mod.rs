@@ -39,8 +39,12 @@ PyTorch's does, under each setting. Best fit breaks ties by address, so every
 setting runs with rising and with falling addresses.
 
 --sweep prints the best setting first: the one with the fewest failed requests,
-and of these the one that reserves the least. Settings with the same result
-share a row.
+of these the one that reserves the least in the worst case, and of equal ones
+the one with the fewest options. A setting that is within the peaks of the
+recorded one is not better: it comes after it. Settings with the same result
+share a row. (recorded setting) marks the replay of that setting; without a
+limit or with a history that is incomplete it may differ from the recorded run,
+whose peak is in the first line.
 
 Columns:
   peak reserved   the most bytes held from the device, in the best guess
@@ -195,6 +199,8 @@ impl Answered<'_> {
                     answers,
                     warnings: self.warnings(requests, options),
                     is_sweep: options.sweep,
+                    limit_bytes: options.limit,
+                    could_hold_bytes: could_hold_bytes(self.snapshot, requests),
                 };
                 report.print(out)?;
             }
@@ -205,7 +211,8 @@ impl Answered<'_> {
     fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Options) -> Value {
         let outcome = &answer.outcome;
         let recorded = requests.recorded();
-        let place = distinct(all, recorded.usable_conf()).iter().position(|row| row.has(&answer.conf));
+        let rows = distinct(all, recorded.usable_conf());
+        let place = rows.iter().position(|row| row.has(&answer.conf));
         let first_oom = outcome.first_oom.map(|oom| {
             let stack = failed_stack(self.snapshot, requests, oom);
             json!({"request": oom.request, "size_bytes": oom.size_bytes, "stack": stack})
@@ -232,7 +239,7 @@ impl Answered<'_> {
             "recorded_conf": recorded.conf(),
             "recorded_reserved_peak_bytes": recorded.reserved_peak_bytes,
             "recorded_num_ooms": recorded.num_ooms,
-            "is_least": std::ptr::eq(answer, least(all)),
+            "is_least": std::ptr::eq(answer, rows[0].first()),
             "place": place.map(|place| place + 1),
             "confidence": answer.confidence,
             "warnings": self.warnings(requests, options),
@@ -241,9 +248,7 @@ impl Answered<'_> {
 
     fn warnings(&self, requests: &Requests, options: &Options) -> Vec<String> {
         let mut all = requests.warnings().to_vec();
-        if options.limit.is_none() && requests.recorded().num_ooms > 0 {
-            let report = DeviceHistory::new(self.snapshot, requests.device()).oom();
-            let limit = report.map_or(0, |report| report.could_hold_bytes());
+        if let (None, Some(limit)) = (options.limit, could_hold_bytes(self.snapshot, requests)) {
             all.push(format!(
                 "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {}, which is \
                  what the process could hold when it failed",
@@ -254,7 +259,11 @@ impl Answered<'_> {
     }
 }
 
-/// Returns the answer that needs the least; of equal ones the first.
-fn least(answers: &[Answer]) -> &Answer {
-    answers.iter().min_by_key(|answer| answer.rank()).expect("every device has a question")
+/// Returns the bytes that the process could hold when the recorded run was out of memory; `None` if it never was.
+fn could_hold_bytes(snapshot: &Snapshot, requests: &Requests) -> Option<u64> {
+    if requests.recorded().num_ooms == 0 {
+        return None;
+    }
+    let report = DeviceHistory::new(snapshot, requests.device()).oom();
+    Some(report.map_or(0, |report| report.could_hold_bytes()))
 }

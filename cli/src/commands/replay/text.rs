@@ -7,12 +7,13 @@ use std::io::{self, Write};
 use memreel::{
     Snapshot,
     analysis::{MarkedFrame, ShownFrames},
+    history::Confidence,
     whatif::{Answer, FailedRequest, Requests},
 };
 
 use super::results::{Shared, distinct, each, name};
 use crate::{
-    bytes::Bytes,
+    bytes::{Bytes, exact},
     colour::bold,
     fit::{broken, print_text},
     table::Table,
@@ -28,6 +29,9 @@ pub(super) struct Report<'a> {
     pub(super) answers: &'a [Answer],
     pub(super) warnings: Vec<String>,
     pub(super) is_sweep: bool,
+    pub(super) limit_bytes: Option<u64>,
+    /// What the process could hold when the recorded run was out of memory; `None` if it never was.
+    pub(super) could_hold_bytes: Option<u64>,
 }
 
 impl Report<'_> {
@@ -48,8 +52,17 @@ impl Report<'_> {
             true => distinct(self.answers, recorded.usable_conf()),
             false => each(self.answers),
         };
+        let replayed = rows.iter().find(|row| row.has(recorded.usable_conf())).map(Shared::first);
         if self.is_sweep {
             self.conclusion(&rows, out)?;
+        }
+        if let Some(difference) = replayed.and_then(|replayed| self.difference(replayed)) {
+            print_text(difference, out)?;
+        }
+        if self.is_sweep {
+            let n = count(self.answers.len(), "setting");
+            let n_rows = count(rows.len(), "different result");
+            print_text(format!("{n} gave {n_rows}; the best is first:"), out)?;
         }
         writeln!(out)?;
         self.table(&rows).print(out)?;
@@ -72,9 +85,17 @@ impl Report<'_> {
         let name = format!("best: {bold}{}{bold:#}", name(&best.conf));
         writeln!(out)?;
         if row.has(conf) {
-            print_text(format!("{name}, the recorded setting; no other needs less"), out)?;
+            let peak = |answer: &Answer| (answer.outcome.num_ooms, answer.outcome.reserved_peak_bytes);
+            let others = match rows.iter().any(|row| peak(row.first()) < peak(best)) {
+                true => "what another may save depends on the order of addresses",
+                false => "no other needs less",
+            };
+            print_text(format!("{name}, the recorded setting; {others}"), out)?;
         } else {
-            print_text(format!("{name} {}", compared(best, before)), out)?;
+            // Under another limit the recorded peak is not a measure.
+            let recorded_bytes =
+                self.limit_bytes.is_none().then_some(self.requests.recorded().reserved_peak_bytes);
+            print_text(format!("{name} {}", compared(best, before, recorded_bytes)), out)?;
         }
         if best.outcome.num_ooms > 0 {
             print_text("no setting that was tried serves every request", out)?;
@@ -82,8 +103,32 @@ impl Report<'_> {
         if !row.has(conf) && !best.conf.is_empty() {
             writeln!(out, "  PYTORCH_ALLOC_CONF={}", best.conf)?;
         }
-        let n = count(self.answers.len(), "setting");
-        print_text(format!("{n} gave {}; the best is first:", count(rows.len(), "different result")), out)
+        Ok(())
+    }
+
+    /// Returns how the replay of the recorded setting differs from the recorded run, and why; `None` if their peaks
+    /// are equal.
+    fn difference(&self, replayed: &Answer) -> Option<String> {
+        let recorded = self.requests.recorded();
+        let [peak, recorded_peak] = [replayed.outcome.reserved_peak_bytes, recorded.reserved_peak_bytes];
+        if peak == recorded_peak {
+            return None;
+        }
+        let reason = match (self.limit_bytes, self.could_hold_bytes) {
+            (Some(limit), _) if limit < recorded_peak => format!(", because of --limit {}", exact(limit)),
+            (None, Some(limit)) => format!(
+                ", because the recorded run ran out of memory and the replay has no limit (--limit {})",
+                exact(limit)
+            ),
+            _ if replayed.confidence != Confidence::Sure => ", because the history is incomplete".to_owned(),
+            (None, _) if recorded.num_device_free > 0 && !replayed.has_recorded_addresses => {
+                ", because the recorded run returned segments when the device was full, and the replay has no limit"
+                    .to_owned()
+            }
+            _ => String::new(),
+        };
+        let (peak, recorded_peak) = (Bytes(peak), Bytes(recorded_peak));
+        Some(format!("recorded {recorded_peak}; replayed under the recorded setting {peak}{reason}"))
     }
 
     fn table(&self, rows: &[Shared<'_>]) -> Table {
@@ -103,7 +148,7 @@ impl Report<'_> {
             let answer = row.first();
             let outcome = &answer.outcome;
             let is_recorded = answer.conf == self.requests.recorded().usable_conf();
-            let mark = if is_recorded && rows.len() > 1 { " (recorded)" } else { "" };
+            let mark = if is_recorded && rows.len() > 1 { " (recorded setting)" } else { "" };
             table.row(vec![
                 format!("{}{mark}", name(&answer.conf)),
                 Bytes(outcome.reserved_peak_bytes).to_string(),
@@ -125,17 +170,30 @@ impl Report<'_> {
     }
 
     /// Prints the first request that failed under each setting; settings under which it is the same one are put
-    /// together.
+    /// together. In a sweep, only the best setting and the recorded one count.
     fn failures(&self, rows: &[Shared<'_>], out: &mut impl Write) -> io::Result<()> {
+        let conf = self.requests.recorded().usable_conf();
+        let (shown, others): (Vec<_>, Vec<_>) =
+            rows.iter().enumerate().partition(|(place, row)| !self.is_sweep || *place == 0 || row.has(conf));
         let mut failures: Vec<(FailedRequest, Vec<&str>)> = Vec::new();
-        for answer in rows.iter().map(Shared::first) {
+        for answer in shown.iter().map(|(_, row)| row.first()) {
             let Some(oom) = answer.outcome.first_oom else { continue };
             match failures.iter_mut().find(|(known, _)| *known == oom) {
                 Some((_, confs)) => confs.push(name(&answer.conf)),
                 None => failures.push((oom, vec![name(&answer.conf)])),
             }
         }
-        failures.into_iter().try_for_each(|(oom, confs)| self.failure(oom, &confs, out))
+        failures.into_iter().try_for_each(|(oom, confs)| self.failure(oom, &confs, out))?;
+        let n = others.iter().filter(|(_, row)| row.first().outcome.num_ooms > 0).count();
+        if n > 0 {
+            writeln!(out)?;
+            let n = count(n, "other result");
+            print_text(
+                format!("{n} with failed requests: --conf SETTING prints the first of them and its stack"),
+                out,
+            )?;
+        }
+        Ok(())
     }
 
     fn failure(&self, oom: FailedRequest, confs: &[&str], out: &mut impl Write) -> io::Result<()> {
@@ -157,8 +215,9 @@ impl Report<'_> {
     }
 }
 
-/// Compares the best answer with the one before: what failed, what is reserved, and the calls to the device.
-fn compared(best: &Answer, before: &Answer) -> String {
+/// Compares the best answer with that of the recorded setting: what failed, what is reserved, and the calls to the
+/// device. A recorded peak that is not that of the replay comes first.
+fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> String {
     let under = name(&before.conf);
     let [(peak, n_failed, n_calls), old] = [best, before].map(|answer| {
         let outcome = &answer.outcome;
@@ -171,13 +230,19 @@ fn compared(best: &Answer, before: &Answer) -> String {
     };
     let under = if served.is_empty() { format!(" under {under}") } else { String::new() };
     #[allow(clippy::cast_precision_loss)]
-    let percent = (peak as f64 / old.0.max(1) as f64 - 1.0) * 100.0;
-    let (peak, old_peak) = (Bytes(peak), Bytes(old.0));
+    let percent = |of: u64| format!("({:+.1} %)", (peak as f64 / of.max(1) as f64 - 1.0) * 100.0);
+    let replayed = format!("{}{under} {}", Bytes(old.0), percent(old.0));
+    let instead = match recorded_bytes.filter(|recorded| *recorded != old.0) {
+        Some(recorded) => {
+            format!("the recorded {} {} or the replayed {replayed}", Bytes(recorded), percent(recorded))
+        }
+        None => replayed,
+    };
     let calls = match n_calls {
         n if n == old.2 => String::new(),
         n => format!(", with {} instead of {}", count(n, "device call"), old.2),
     };
-    format!("{served}needs {peak} reserved instead of {old_peak}{under} ({percent:+.1} %){calls}")
+    format!("{served}needs {} reserved instead of {instead}{calls}", Bytes(peak))
 }
 
 /// Returns all frames of a failed request.
