@@ -30,9 +30,12 @@ pub(super) enum Role {
     Native,
     /// Python code.
     Python,
+    /// Makes a workspace of a library, which it keeps: the code that happens to be the first to need it is only
+    /// its caller.
+    Workspace,
 }
 
-use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unnamed};
+use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unnamed, Workspace};
 
 /// The part of a frame that a rule compares with its texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +92,8 @@ const RULES: &[Rule] = &[
         "__rust_alloc", "__rustc::__rust_", "__rdl_"]),
     Rule(Allocator, Whole, &["operator new", "operator new[]"]),
     Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
-    // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products.
+    // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
+    Rule(Workspace, Name, &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"]),
     Rule(Native, Begin, &["at::cuda::", "at::hip::"]),
     // Operators: PyTorch's, their dispatch and differentiation, and those of CuPy's arrays.
     Rule(Dispatch, Begin, &["at::", "c10::", "torch::ADInplaceOrView::", "torch::TraceType::",
@@ -123,10 +127,15 @@ impl Role {
         let mut highest = roles.clone().max().unwrap_or(Runtime);
         if highest == Entry && roles.clone().any(|role| role == Interpreter) {
             // In a process of Python, `main` is the interpreter's.
-            highest = roles.filter(|role| *role != Entry).max().unwrap_or(Runtime);
+            highest = roles.clone().filter(|role| *role != Entry).max().unwrap_or(Runtime);
         }
-        // If no frame identifies anything, all of them are shown.
-        let lowest = if highest == Interpreter { Runtime } else { highest };
+        let lowest = match highest {
+            // If no frame identifies anything, all of them are shown.
+            Interpreter => Runtime,
+            Workspace if roles.clone().any(|role| role == Python) => Python,
+            Workspace => Native,
+            _ => highest,
+        };
         lowest..=highest
     }
 }

@@ -179,7 +179,7 @@ fn the_only_devices_of_two_files_are_compared() {
 #[test]
 fn a_file_without_a_name_has_a_text() {
     let text = answer(&["top", "--by", "file", "torch-2.11/snapshots/transformer_all_stacks.pickle"]);
-    assert!(text.contains("   35.00 MiB  (no file)\n"), "{text}");
+    assert!(text.contains("   67.00 MiB  (no file)\n"), "{text}");
 }
 
 #[test]
