@@ -209,10 +209,11 @@ impl State {
         if self.allocator(device).is_ok_and(|allocator| allocator.annotate_raw(address, name)) {
             return Ok(());
         }
-        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        match ledgers.get(&device.into()) {
+        // The stack is captured without the lock.
+        let ledger = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).get(&device.into()).cloned();
+        match ledger {
             Some(ledger) if ledger.annotate(address, name) => Ok(()),
-            Some(ledger) => Err(refused(ledger, device, address)),
+            Some(ledger) => Err(refused(&ledger, device, address)),
             None => Err(unknown(address)),
         }
     }

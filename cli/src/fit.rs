@@ -37,7 +37,7 @@ pub(crate) fn wrap(text: &str, indent: usize, width: usize) -> String {
         return text.to_owned();
     }
     let blanks = text.len() - text.trim_start().len();
-    let lines = fill(&words(text.trim()), width - blanks, width - indent);
+    let lines = fill(&words(text.trim()), width.saturating_sub(blanks), width.saturating_sub(indent));
     let [first, rest] = [blanks, indent].map(|n| " ".repeat(n));
     format!("{first}{}", lines.join(&format!("\n{rest}")))
 }

@@ -94,7 +94,8 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
 fn with_command(mut words: Vec<OsString>, program: &clap::Command) -> Vec<OsString> {
     let is_command = |word: &OsStr| word == "help" || program.find_subcommand(word).is_some();
     let is_file = |word: &OsString| word == "-" || !is_command(word) && Path::new(word).exists();
-    let is_option = |word: &OsString| word.to_string_lossy().starts_with("--");
+    let is_option =
+        |word: &OsString| word.to_string_lossy().starts_with("--") && word != "--version" && word != "--help";
     match &words[..] {
         // `memreel FILE top`
         [_, first, second, ..] if is_file(first) && is_command(second) && !is_file(second) => {

@@ -172,7 +172,8 @@ impl Track {
     /// `block` has the block's address, requested size, stream and pool; its action is ignored. Its stack is
     /// [`stack_of_segment()`](Track::stack_of_segment)[`.of_free(allocated)`](StackId::of_free), where
     /// `allocated` is the stack of the block's allocation: if the filters excluded that, its name is excluded
-    /// too. Names are interned for the lifetime of the recorder; avoid unbounded names.
+    /// too. Names are interned for the lifetime of the recorder; avoid unbounded names. Beyond a million distinct
+    /// names and scopes, the events in new ones are not recorded, and count as lost.
     ///
     /// The caller must have its allocator's lock, as for [`Track::record`].
     pub fn annotate(&self, block: Event, name: &str) {

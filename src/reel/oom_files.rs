@@ -15,10 +15,15 @@ const PROCESS: &str = "{pid}";
 #[derive(Debug)]
 pub(super) struct OomFiles {
     template: PathBuf,
-    /// The number of failures so far. Of a template without a number, those whose file is written or being
-    /// written: at most one.
+    /// The number of failures so far. Of a template without a number, the state of its file: a multiple of 4 that
+    /// depends on the process if the path does, and one of the numbers below.
     n: AtomicU64,
 }
+
+/// The file is being written.
+const BEGUN: u64 = 1;
+/// The file is written, and kept.
+const WRITTEN: u64 = 2;
 
 impl OomFiles {
     pub(super) fn new(template: PathBuf) -> OomFiles {
@@ -28,24 +33,34 @@ impl OomFiles {
     /// Writes the file of a failure with `save`, and adds its path, or the reason why it could not be written,
     /// to the figures. Without a number in the template, a file that was written is kept.
     pub(super) fn save(&self, figures: &mut OutOfMemory, save: impl FnOnce(&Path) -> Result<()>) {
-        let number = match self.is_numbered() {
-            true => self.n.fetch_add(1, Ordering::Relaxed),
-            false => match self.n.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => 0,
-                Err(_) => return figures.kept_snapshot = Some(self.path(0)),
-            },
-        };
-        let path = self.path(number);
-        match save(&path) {
-            Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path), None),
-            Err(error) => {
-                figures.snapshot_failure = Some(error.to_string());
-                if !self.is_numbered() {
-                    // The next failure tries again.
-                    self.n.store(0, Ordering::Relaxed);
+        if self.is_numbered() {
+            let path = self.path(self.n.fetch_add(1, Ordering::Relaxed));
+            return written(figures, &path, save(&path));
+        }
+        let (path, process) = (self.path(0), self.process());
+        let before = self.n.load(Ordering::Acquire);
+        match before.checked_sub(process) {
+            Some(WRITTEN) => figures.kept_snapshot = Some(path),
+            // Another thread writes the file of an earlier failure.
+            Some(BEGUN) => {}
+            _ => {
+                let begun = process + BEGUN;
+                if self.n.compare_exchange(before, begun, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                    return;
                 }
+                let result = save(&path);
+                // If it failed, the next failure tries again.
+                self.n.store(if result.is_ok() { process + WRITTEN } else { 0 }, Ordering::Release);
+                written(figures, &path, result);
             }
         }
+    }
+
+    /// Returns a number of this process, a multiple of 4, if the path depends on the process: after a fork, the
+    /// file of the parent is not that of the child.
+    fn process(&self) -> u64 {
+        let depends = self.template.to_str().is_some_and(|template| template.contains(PROCESS));
+        if depends { u64::from(process::id()) << 2 } else { 0 }
     }
 
     fn is_numbered(&self) -> bool {
@@ -61,5 +76,58 @@ impl OomFiles {
                 of_process.replace(NUMBER, &number.to_string()).into()
             }
         }
+    }
+}
+
+/// Adds the path of a file, or the reason why it could not be written, to the figures.
+fn written(figures: &mut OutOfMemory, path: &Path, result: Result<()>) {
+    match result {
+        Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path.to_owned()), None),
+        Err(error) => figures.snapshot_failure = Some(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        error::Error,
+        event::{DeviceId, StreamId},
+    };
+
+    fn figures() -> OutOfMemory {
+        OutOfMemory {
+            device: DeviceId(0),
+            requested_bytes: 1,
+            rounded_bytes: 512,
+            segment_bytes: 2 << 20,
+            stream: StreamId::DEFAULT,
+            device_total_bytes: 0,
+            device_free_bytes: 0,
+            allowed_bytes: None,
+            allocated_bytes: 0,
+            reserved_bytes: 0,
+            private_pool_bytes: 0,
+            snapshot: None,
+            snapshot_failure: None,
+            kept_snapshot: None,
+        }
+    }
+
+    /// A request that fails while the first file is written does not name a file that may never be.
+    #[test]
+    fn a_kept_file_is_written() {
+        let files = OomFiles::new("oom.pickle".into());
+        let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| figures());
+        files.save(&mut first, |_| {
+            files.save(&mut meanwhile, |_| panic!("one file at a time"));
+            Err(Error::misuse("the disk is full"))
+        });
+        assert_eq!((&first.snapshot, meanwhile.kept_snapshot), (&None, None));
+        assert!(first.snapshot_failure.is_some());
+        files.save(&mut next, |_| Ok(()));
+        files.save(&mut last, |_| panic!("it is kept"));
+        let path = Some(PathBuf::from("oom.pickle"));
+        assert_eq!((next.snapshot, last.kept_snapshot), (path.clone(), path));
     }
 }

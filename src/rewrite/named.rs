@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{trace::Trace, window::Windowed};
 use crate::{
     event::{Action, Address, DeviceId},
-    snapshot::{Snapshot, SnapshotSource, TraceEntry},
+    snapshot::{Recorded, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// A window whose traces begin with the names of blocks.
@@ -30,7 +30,23 @@ impl<'a> Named<'a> {
             true => devices.map(|(device, range)| before(Trace::Source(base, device), range)).collect(),
             false => vec![Vec::new(); window.ranges.len()],
         };
-        Named { window, names }
+        let mut named = Named { window, names };
+        named.count_again();
+        named
+    }
+
+    /// Takes the names that are put back from the number of events that the window leaves out.
+    fn count_again(&mut self) {
+        if self.names.iter().all(Vec::is_empty) {
+            return;
+        }
+        let recorded = |(device, names): (DeviceId, &Vec<TraceEntry>)| {
+            let recorded = Recorded::of_device(&self.window.head, device);
+            let n_cut = recorded.n_cut.saturating_sub(names.len() as u64);
+            (device, Recorded { n_cut, ..recorded })
+        };
+        let recorded: Vec<_> = DeviceId::first(self.names.len()).zip(&self.names).map(recorded).collect();
+        Recorded::store(&mut self.window.head, &recorded);
     }
 
     fn names(&self, device: DeviceId) -> &[TraceEntry] {

@@ -41,7 +41,7 @@ pub enum Window {
 /// frees, as after a ring that wrapped.
 pub(super) struct Windowed<'a> {
     pub(super) base: Box<dyn SnapshotSource + 'a>,
-    head: Snapshot,
+    pub(super) head: Snapshot,
     /// By device, the numbers of the events that are kept.
     pub(super) ranges: Vec<Range<usize>>,
 }
@@ -178,23 +178,29 @@ fn ranges(source: &dyn SnapshotSource, window: &Window) -> Result<Vec<Range<usiz
                 let what = format!("there is no device {device}: the file has {n_traces} traces");
                 return Err(Error::misuse(what));
             }
-            Ok(around(source, device, range))
+            Ok(around(source, device, range, true))
         }
         Window::Scope { name, nth } => scope(source, name, *nth),
     }
 }
 
-/// A range of events of one device, with the events of the other devices at the same time.
-fn around(source: &dyn SnapshotSource, device: DeviceId, range: &Range<usize>) -> Vec<Range<usize>> {
+/// A range of events of one device, with the events of the other devices at the same time. If `is_open`, a range from
+/// the first event or to the last is open on that side for the others too, whose clocks may differ.
+fn around(
+    source: &dyn SnapshotSource,
+    device: DeviceId,
+    range: &Range<usize>,
+    is_open: bool,
+) -> Vec<Range<usize>> {
     let trace = Trace::Source(source, device);
     let start = range.start.min(trace.len());
     let range = start..range.end.min(trace.len()).max(start);
     // A window without events has the time of the next event.
     let next = || trace.time_us(range.start).unwrap_or(i64::MAX);
     let times = times(trace, &range).unwrap_or_else(|| next()..next());
-    // Other devices may have another clock: what is open on one side is open for them too.
-    let start_us = if range.start == 0 { i64::MIN } else { times.start };
-    let times = start_us..if range.end == trace.len() { i64::MAX } else { times.end };
+    let is_open = is_open && !range.is_empty();
+    let start_us = if is_open && range.start == 0 { i64::MIN } else { times.start };
+    let times = start_us..if is_open && range.end == trace.len() { i64::MAX } else { times.end };
     let of = |other| match other == device {
         true => range.clone(),
         false => between(Trace::Source(source, other), &times),
@@ -206,9 +212,10 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
     let head = source.head();
     let is_inside =
         |shape: &Shape, name: &str| shape.text("user_metadata").is_some_and(|path| is_in_scope(path, name));
+    let shapes = shapes_of_events(source);
     let is_name = |name: &str| {
         scopes_named(&head.external_annotations, name).next().is_some()
-            || head.shapes.iter().any(|(_, shape)| is_inside(shape, name))
+            || shapes.iter().any(|shape| is_inside(shape, name))
     };
     let (name, nth) = match nth {
         Some(nth) => (text, Some(nth)),
@@ -226,17 +233,29 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
             _ => runs.take(in_scope[entry.shape.index()]),
         });
         if !runs.found.is_empty() {
-            return Ok(around(source, device, &one_scope(&runs.found, name, nth)?));
+            return Ok(around(source, device, &one_scope(&runs.found, name, nth)?, false));
         }
     }
-    Err(Error::misuse(format!("no event is in a scope {text:?}; {}", known_scopes(head))))
+    Err(Error::misuse(format!("no event is in a scope {text:?}; {}", known_scopes(head, &shapes))))
+}
+
+/// Returns the shapes of the events whose text is a scope: that of an `annotate` names a block.
+fn shapes_of_events(source: &dyn SnapshotSource) -> Vec<&Shape> {
+    let shapes = &source.head().shapes;
+    let mut is_used = vec![false; shapes.len()];
+    for device in DeviceId::first(source.n_traces()) {
+        source.for_each_entry(device, &mut |entry| {
+            is_used[entry.shape.index()] |= entry.action != Some(Action::Annotate);
+        });
+    }
+    shapes.iter().filter(|(id, _)| is_used[id.index()]).map(|(_, shape)| shape).collect()
 }
 
 /// Lists the scopes of a file, for the message about one that it does not have.
-fn known_scopes(head: &Snapshot) -> String {
+fn known_scopes(head: &Snapshot, shapes: &[&Shape]) -> String {
     const N: usize = 8;
     let annotated = head.external_annotations.iter().map(|annotation| &*annotation.name);
-    let recorded = head.shapes.iter().filter_map(|(_, shape)| shape.text("user_metadata"));
+    let recorded = shapes.iter().filter_map(|shape| shape.text("user_metadata"));
     let mut names: Vec<&str> = annotated.chain(recorded).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();

@@ -86,7 +86,7 @@ fn head(opened: &Opened, n_devices: usize) -> String {
         "" => String::new(),
         conf => format!(", settings {}", clean(conf)),
     };
-    format!("{bold}{}{bold:#}: a snapshot {by}, {}{conf}", opened.name, count(n_devices, "device"))
+    format!("{bold}{}{bold:#}: a snapshot {by}, {}{conf}", clean(&opened.name), count(n_devices, "device"))
 }
 
 /// Returns a text of the allocator's settings.

@@ -104,3 +104,29 @@ fn an_event_in_the_microsecond_of_the_end_is_in_the_scope_for_all_answers() {
     let slim = Slim::new().window(Window::Scope { name: "forward".into(), nth: None });
     assert_eq!(slim.apply(snapshot).unwrap().device_traces[0].len(), 3);
 }
+
+/// A block that has the name of a scope is not one.
+#[test]
+fn the_name_of_a_block_is_not_that_of_a_scope() {
+    let snapshot = changed("user_metadata", ["step".into(), "step#0".into(), "step".into()], false);
+    let slim = Slim::new().window(Window::Scope { name: "step#0".into(), nth: None });
+    assert_eq!(slim.apply(snapshot.clone()).unwrap().device_traces[0].len(), 3);
+    let unknown = Slim::new().window(Window::Scope { name: "other".into(), nth: None });
+    let message = unknown.apply(snapshot).unwrap_err().to_string();
+    assert!(message.contains(r#"there are "step""#) && !message.contains("step#0"), "{message}");
+}
+
+/// What is kept and what is cut add up, also when a window begins with the name of a block.
+#[test]
+fn cut_events_and_kept_ones_are_all_events() {
+    let cut = |snapshot: Snapshot, range| {
+        Slim::new().window(Window::Events { device: None, range }).apply(snapshot).unwrap()
+    };
+    let whole = annotated();
+    let once = cut(whole, 2..3);
+    let of = |snapshot: &Snapshot| {
+        (snapshot.device_traces[0].len(), DeviceHistory::new(snapshot, DeviceId(0)).trust().n_cut)
+    };
+    assert_eq!(of(&once), (2, 1), "the event, and the name of the first block");
+    assert_eq!(of(&cut(once, 1..2)), (2, 1));
+}

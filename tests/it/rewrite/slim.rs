@@ -271,6 +271,22 @@ fn a_window_that_is_open_on_a_side_is_open_for_all_devices() {
     }
 }
 
+/// A scope that begins or ends with its device's trace is bounded by its time for the other devices.
+#[test]
+fn a_scope_at_the_end_of_a_trace_is_not_open_for_other_devices() {
+    let entry = |time_us: i64, scope: &str| json!({"action": "alloc", "addr": time_us << 20, "size": 512, "stream": 0, "time_us": time_us, "user_metadata": scope});
+    let one: Vec<Value> = (1..9).map(|time| entry(time, if time > 4 { "step" } else { "" })).collect();
+    let other: Vec<Value> = (1..30).map(|time| entry(time, "")).collect();
+    let file: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [one, other]})).unwrap();
+    let window = Window::Scope { name: "step".into(), nth: None };
+    let cut = Slim::new().window(window).apply(file.clone()).unwrap();
+    assert_eq!(cut.device_traces.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4]);
+    let empty = Window::Events { device: Some(DeviceId(0)), range: 8..8 };
+    let cut = Slim::new().window(empty).apply(file).unwrap();
+    assert_eq!(cut.device_traces.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
+}
+
 #[test]
 fn small_blocks_go_with_all_their_events() {
     for seed in 0..60 {
