@@ -42,7 +42,8 @@ pub(crate) fn wrap(text: &str, indent: usize, width: usize) -> String {
     format!("{first}{}", lines.join(&format!("\n{rest}")))
 }
 
-/// Returns the words of a sentence. A number is one word with its unit; of several blanks in a row all but one are kept.
+/// Returns the words of a sentence. A number is one word with its unit; of several blanks in a row all but one
+/// are kept.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -154,7 +154,8 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Groups blocks by a property of frames; those without a stack are of the site `none`. It looks at each stack once, with the sum of its blocks.
+/// Groups blocks by a property of frames; those without a stack are of the site `none`. It looks at each stack
+/// once, with the sum of its blocks.
 fn by_frame(
     history: &DeviceHistory<'_>,
     moment: Moment,

@@ -1,8 +1,8 @@
 //! Chrome's trace events: a process for each device, counters of its bytes, slices of its blocks and scopes.
 //!
 //! A block is an asynchronous slice from its alloc to its `free_completed`, named by the innermost
-//! function that identifies its allocation. A block in use before or after the history begins or ends with it. Bytes in use are the
-//! requested bytes of the events.
+//! function that identifies its allocation. A block in use before or after the history begins or ends with it.
+//! Bytes in use are the requested bytes of the events.
 
 use std::{
     io::{self, Write},

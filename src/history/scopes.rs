@@ -287,8 +287,8 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// Whether an entry names a scope; the text of an `annotate` names a block. A scope is a key of the shape, so that the shapes in use answer it
-/// without a look at the text of each entry.
+/// Whether an entry names a scope; the text of an `annotate` names a block. A scope is a key of the shape, so
+/// that the shapes in use answer it without a look at the text of each entry.
 fn has_metadata(snapshot: &Snapshot, entries: &[TraceEntry]) -> bool {
     let mut is_used = vec![false; snapshot.shapes.len()];
     let may_name = |entry: &&TraceEntry| entry.action != Some(Action::Annotate);

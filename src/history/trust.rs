@@ -135,7 +135,8 @@ impl Trust {
     /// This decides what `memreel gate --strict`, [`assert_peak!`](crate::assert_peak) and
     /// [`assert_live!`](crate::assert_live) accept: a whole history begins with nothing held from the
     /// device, lost no entries, has the events of every allocation and free, and contradicts itself
-    /// nowhere, and is not a window of a longer one. [`Trust::warnings`] and [`Trust::unknown_before`] say why a history is not whole.
+    /// nowhere, and is not a window of a longer one. [`Trust::warnings`] and [`Trust::unknown_before`] say why
+    /// a history is not whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.has_history() && self.begins_empty() && self.n_cut == 0 && self.is_exact()

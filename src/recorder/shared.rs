@@ -44,8 +44,9 @@ pub(super) struct Shared {
     /// Filters; read only if the mode says that there are any.
     pub(super) min_size_bytes: AtomicU64,
     pub(super) sample_bytes: AtomicU64,
-    /// Whether options left out events that viewers need at any time since the events were last erased. It is set under the lock of
-    /// `history` and the protocol of tapes does not depend on it, so it is an atomic of std under loom too.
+    /// Whether options left out events that viewers need at any time since the events were last erased. It is
+    /// set under the lock of `history` and the protocol of tapes does not depend on it, so it is an atomic of
+    /// std under loom too.
     pub(super) has_gaps: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<History>,

@@ -6,7 +6,8 @@ use crate::{
     recorder::{ContextId, Entry, Log, LogTables, Tally},
 };
 
-/// What [`collect_lazily`](super::collect_lazily) gives: segments, names, and the events as 32 bytes each on their tapes.
+/// What [`collect_lazily`](super::collect_lazily) gives: segments, names, and the events as 32 bytes each on
+/// their tapes.
 ///
 /// A process that is out of memory can write it: a million events take a
 /// hundredth of what a [`Snapshot`] takes.

@@ -41,7 +41,8 @@ fn is_safetensors(bytes: &[u8]) -> bool {
     length.is_some_and(|length| (2..bytes.len() as u64).contains(&length)) && bytes[8..].starts_with(b"{")
 }
 
-/// Returns what a text is. Pickles of protocol 0 are texts too: they end with a full stop, other texts with a line feed.
+/// Returns what a text is. Pickles of protocol 0 are texts too: they end with a full stop, other texts with a
+/// line feed.
 fn text(bytes: &[u8]) -> Option<&'static str> {
     let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
     let head = match str::from_utf8(head) {

@@ -40,8 +40,8 @@ pub(super) fn distinct<'a>(answers: &'a [Answer], recorded: &str) -> Vec<Shared<
     rows
 }
 
-/// Whether fewer requests fail than under the recorded setting or, of as many, the worst case is below all of its peaks.
-/// A smaller difference may be one of addresses.
+/// Whether fewer requests fail than under the recorded setting or, of as many, the worst case is below all of
+/// its peaks. A smaller difference may be one of addresses.
 fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
     let [n_failed, recorded_n_failed] = [answer, recorded].map(|answer| answer.outcome.num_ooms);
     n_failed < recorded_n_failed
