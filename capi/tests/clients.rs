@@ -134,21 +134,24 @@ fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
     compile("c++", &cuda, &arguments);
 
     let all = run(&program, &[&c10, &cuda]);
-    let told = text(&all.stdout);
-    assert_eq!(told.matches("no memory: OutOfMemoryError").count(), 3, "{told}{}", text(&all.stderr));
+    let printed = text(&all.stdout);
+    assert_eq!(printed.matches("no memory: OutOfMemoryError").count(), 3, "{printed}{}", text(&all.stderr));
     // The host's memory has a text of its own; PyTorch's is for GPUs.
-    assert!(told.contains("out of memory: 64.00 MiB need a segment of 64.00 MiB on device 0"), "{told}");
-    assert!(!told.contains("CUDA out of memory"), "{told}");
-    assert!(told.contains("no device: Error") && told.contains("there is no device 5"), "{told}");
-    assert!(told.contains("unwound: 4") && told.contains("afterwards: memory"), "{told}");
+    assert!(
+        printed.contains("out of memory: 64.00 MiB need a segment of 64.00 MiB on device 0"),
+        "{printed}"
+    );
+    assert!(!printed.contains("CUDA out of memory"), "{printed}");
+    assert!(printed.contains("no device: Error") && printed.contains("there is no device 5"), "{printed}");
+    assert!(printed.contains("unwound: 4") && printed.contains("afterwards: memory"), "{printed}");
 
     let without_class = text(&run(&program, &[&c10]).stdout);
     assert_eq!(without_class.matches("no memory: Error").count(), 3, "{without_class}");
     assert!(without_class.contains("unwound: 4"), "{without_class}");
 
     let alone = run(&program, &[]);
-    let told = text(&alone.stdout);
-    assert_eq!(told.matches("no memory: null").count(), 3, "{told}");
-    assert!(told.contains("no device: null") && told.contains("afterwards: memory"), "{told}");
+    let printed = text(&alone.stdout);
+    assert_eq!(printed.matches("no memory: null").count(), 3, "{printed}");
+    assert!(printed.contains("no device: null") && printed.contains("afterwards: memory"), "{printed}");
     assert_eq!(text(&alone.stderr).lines().count(), 4, "{}", text(&alone.stderr));
 }

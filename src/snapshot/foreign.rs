@@ -93,11 +93,11 @@ mod tests {
             (r#"[{"a": 1}]"#, "a list of dictionaries, none of which is a segment"),
         ];
         for (json, expected) in cases {
-            let told = why(json);
-            assert!(told.starts_with(&format!("not a memory snapshot: {expected}")), "{json}: {told}");
+            let text = why(json);
+            assert!(text.starts_with(&format!("not a memory snapshot: {expected}")), "{json}: {text}");
         }
-        let told = why(&format!("{{\"\\u001b[2J{}\": 1}}", "x".repeat(99)));
-        assert!(!told.contains('\u{1b}') && told.contains("xxx…") && told.len() < 200, "{told}");
+        let text = why(&format!("{{\"\\u001b[2J{}\": 1}}", "x".repeat(99)));
+        assert!(!text.contains('\u{1b}') && text.contains("xxx…") && text.len() < 200, "{text}");
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn texts_of_pytorch_and_json_are_not_shortened() {
     }
 }
 
-/// Names that differ only in what does not fit are still told from each other.
+/// Names that differ only in what does not fit still have different rows.
 #[test]
 fn shortened_rows_differ() {
     let folder = tempfile::tempdir().unwrap();

@@ -98,9 +98,9 @@ fn refused(snapshot: &Snapshot) -> Vec<u64> {
     let trust = |device| trust(snapshot, device);
     let of = |device| {
         let n = trust(device).n_stacks_refused;
-        let told =
+        let has_warning =
             trust(device).warnings().iter().any(|text| text.contains(&format!("full for {n} captures")));
-        assert_eq!(told, n > 0, "{:?}", trust(device).warnings());
+        assert_eq!(has_warning, n > 0, "{:?}", trust(device).warnings());
         n
     };
     (0..snapshot.device_traces.len()).map(of).collect()

@@ -49,7 +49,7 @@ fn event_window(file: &File, device: &Device, random: &mut Random, compared: &mu
     window_is(&truth, &cut, start, end, compared);
 }
 
-/// Some microseconds: so many events of each device, and their states.
+/// A window of time has the events of that time, and their states, on every device.
 fn time_window(file: &File, random: &mut Random, compared: &mut Compared) {
     let times = || file.world.devices.iter().flat_map(|device| &device.events).map(|event| event.time_us);
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return };
@@ -134,7 +134,7 @@ fn joined(ranges: impl Iterator<Item = (u64, u64, i64, bool)>) -> Vec<(u64, u64,
 /// Without the small blocks, the large ones are what they were.
 fn large_blocks(file: &File, random: &mut Random, compared: &mut Compared) {
     let least = *random.pick(&[1_000, 100_000, 3_000_000]);
-    let slim = Slim::new().min_bytes(least).apply(file.snapshot.clone()).expect("there is no window");
+    let slim = Slim::new().min_bytes(least).apply(file.snapshot.clone()).expect("no window is asked for");
     for device in &file.world.devices {
         let truth = Truth::new(file, device);
         let history = history_of(&slim, device.number);

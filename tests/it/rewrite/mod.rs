@@ -1,6 +1,7 @@
-//! Tests of rewriting: broken snapshots, repaired (`fix`); filtered recordings completed (`completed`); windows, small blocks and frames removed (`slim`), with the
-//! stacks of blocks from before (`freed_stacks`); ranks
-//! in one file, devices in several (`merge`). `recorded` makes the random recordings that they start from.
+//! Tests of rewriting: broken snapshots, repaired (`fix`); filtered recordings completed (`completed`); windows,
+//! small blocks and frames removed (`slim`), the events that a window keeps of each
+//! device (`windows`), with the stacks of blocks from before (`freed_stacks`); ranks in one file, devices in
+//! several (`merge`). `recorded` makes the random recordings that they start from.
 #![forbid(unsafe_code)]
 
 mod completed;
@@ -9,3 +10,4 @@ mod freed_stacks;
 mod merge;
 pub(crate) mod recorded;
 mod slim;
+mod windows;

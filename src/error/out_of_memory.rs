@@ -1,0 +1,170 @@
+//! The figures of a request that failed, and the texts that are made of them.
+
+use std::{fmt, path::PathBuf};
+
+use crate::event::{DeviceId, StreamId};
+
+/// The memory figures at the time when a request failed, as in PyTorch's out-of-memory message
+/// (docs/caching-allocator.md 3.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutOfMemory {
+    /// The device's ordinal.
+    pub device: DeviceId,
+    /// The bytes that the program requested.
+    pub requested_bytes: u64,
+    /// The request after rounding; the size of the `oom` event.
+    pub rounded_bytes: u64,
+    /// The size of the segment that the device refused.
+    pub segment_bytes: u64,
+    /// The stream handle of the request.
+    pub stream: StreamId,
+    /// The device's total memory.
+    pub device_total_bytes: u64,
+    /// The device's free memory.
+    pub device_free_bytes: u64,
+    /// The memory limit of the allocator, if one is set.
+    pub allowed_bytes: Option<u64>,
+    /// Bytes in blocks that the program has.
+    pub allocated_bytes: u64,
+    /// Bytes in segments of the allocator.
+    pub reserved_bytes: u64,
+    /// Bytes in free blocks of private pools, which the messages count as allocated.
+    pub private_pool_bytes: u64,
+    /// The snapshot that was written before this error was returned.
+    pub snapshot: Option<PathBuf>,
+    /// The reason why the requested snapshot could not be written.
+    pub snapshot_failure: Option<String>,
+    /// The snapshot of an earlier failure, which is kept in place of one of this failure.
+    pub kept_snapshot: Option<PathBuf>,
+}
+
+impl OutOfMemory {
+    /// Returns the bytes in segments of the allocator that are not in blocks of the program.
+    #[must_use]
+    pub fn unallocated_bytes(&self) -> u64 {
+        self.reserved_bytes - self.allocated_bytes.min(self.reserved_bytes)
+    }
+
+    /// Returns the text of PyTorch 2.11's error with these figures (docs/caching-allocator.md 3.5), for tools
+    /// that search for it.
+    ///
+    /// PyTorch also lists the processes that use memory, if NVIDIA's management library is loaded; memreel
+    /// does not use that library.
+    #[must_use]
+    pub fn torch_message(&self) -> String {
+        let allowed = self
+            .allowed_bytes
+            .map(|allowed| format!("{} allowed; ", TorchBytes(allowed)))
+            .unwrap_or_default();
+        let private = match self.private_pool_bytes {
+            0 => String::new(),
+            bytes => format!(", with {} allocated in private pools (e.g., CUDA Graphs)", TorchBytes(bytes)),
+        };
+        format!(
+            "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. \
+             {allowed}Of the allocated memory {} is allocated by PyTorch{private}, and {} is reserved by PyTorch \
+             but unallocated. If reserved but unallocated memory is large try setting \
+             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for \
+             Memory Management  \
+             (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+            TorchBytes(self.segment_bytes),
+            self.device,
+            TorchBytes(self.device_total_bytes),
+            TorchBytes(self.device_free_bytes),
+            TorchBytes(self.allocated_bytes + self.private_pool_bytes),
+            TorchBytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
+        )
+    }
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "out of memory: {} need a segment of {} on device {}; it has {} in all, {} free",
+            Bytes(self.requested_bytes),
+            Bytes(self.segment_bytes),
+            self.device,
+            Bytes(self.device_total_bytes),
+            Bytes(self.device_free_bytes),
+        )?;
+        if let Some(allowed) = self.allowed_bytes {
+            write!(f, ", of which this allocator may hold {}", Bytes(allowed))?;
+        }
+        write!(
+            f,
+            "; {} are allocated, {} are reserved but unallocated",
+            Bytes(self.allocated_bytes + self.private_pool_bytes),
+            Bytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
+        )?;
+        if self.private_pool_bytes > 0 {
+            write!(f, " ({} of the allocated in private pools)", Bytes(self.private_pool_bytes))?;
+        }
+        match (&self.snapshot, &self.snapshot_failure, &self.kept_snapshot) {
+            (Some(path), ..) => write!(f, "; see {} for what holds them", path.display()),
+            (None, Some(why), _) => write!(f, "; no snapshot could be saved: {why}"),
+            (None, None, Some(path)) => {
+                write!(f, "; see {} for the first failure, whose snapshot is kept", path.display())
+            }
+            (None, None, None) => {
+                write!(f, "; call save_on_oom to get a snapshot that shows what holds them")
+            }
+        }
+    }
+}
+
+/// Formats bytes like PyTorch's out-of-memory message (docs/caching-allocator.md 3.5).
+struct TorchBytes(u64);
+
+impl fmt::Display for TorchBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[allow(clippy::cast_precision_loss)]
+        let bytes = self.0 as f64;
+        match UNITS.into_iter().rev().find(|(_, unit)| self.0 > *unit) {
+            Some((name, unit)) => write!(f, "{:.2} {name}", bytes / unit as f64),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+/// Formats bytes in the largest unit of which they are one or more after rounding.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[allow(clippy::cast_precision_loss)]
+        let of = |unit: u64| self.0 as f64 / unit as f64;
+        // In the unit below it would be printed as 1024.00.
+        let rounds_up = |unit: u64| unit > 1024 && of(unit / 1024) >= 1023.995;
+        match UNITS.into_iter().rev().find(|(_, unit)| self.0 >= *unit || rounds_up(*unit)) {
+            Some((name, unit)) => write!(f, "{:.2} {name}", of(unit)),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_messages() {
+        let mib = 1 << 20;
+        let sizes = [1000, 1024, mib - 6, mib - 1, mib, 1024 * mib - 1, 1024 * mib];
+        let own = ["1000 bytes", "1.00 KiB", "1023.99 KiB", "1.00 MiB", "1.00 MiB", "1.00 GiB", "1.00 GiB"];
+        let torch = [
+            "1000 bytes",
+            "1024 bytes",
+            "1023.99 KiB",
+            "1024.00 KiB",
+            "1024.00 KiB",
+            "1024.00 MiB",
+            "1024.00 MiB",
+        ];
+        assert_eq!(sizes.map(|bytes| Bytes(bytes).to_string()), own);
+        assert_eq!(sizes.map(|bytes| TorchBytes(bytes).to_string()), torch);
+    }
+}
