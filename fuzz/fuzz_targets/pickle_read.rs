@@ -1,15 +1,21 @@
-//! Reads any bytes as a snapshot: the result is an error, or a snapshot that survives every operation.
+//! Reads any bytes as a snapshot, JSON where they begin like it: the result is an error, or a snapshot that survives
+//! every operation.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use memreel::{
+    Snapshot,
+    export::{Format, convert},
     pickle,
     rewrite::{Part, Slim, Window, fix, merge, split},
     validate::validate,
 };
 
 fuzz_target!(|bytes: &[u8]| {
+    if matches!(bytes.first(), Some(b'{' | b'[')) {
+        read_json(bytes);
+    }
     let inspection = pickle::inspect_slice(bytes);
     let Ok(snapshot) = inspection.snapshot else {
         assert!(!inspection.findings.is_empty(), "who refuses says why");
@@ -37,7 +43,27 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let parts = split(snapshot.clone()).into_iter().map(|(_, snapshot)| Part::new(snapshot));
     let _ = merge(parts);
+    fix_twice(snapshot);
+});
+
+fn fix_twice(snapshot: Snapshot) {
     let fixed = fix(snapshot).snapshot;
     let _ = validate(&fixed);
     pickle::from_slice(&pickle::to_vec(&fixed)).expect("what was written can be read");
-});
+    assert!(fix(fixed).changes.is_empty(), "what was fixed needs no second fix");
+}
+
+/// What JSON describes is read, written as both formats, and read again.
+fn read_json(bytes: &[u8]) {
+    let Ok(snapshot) = serde_json::from_slice::<Snapshot>(bytes) else { return };
+    let _ = validate(&snapshot);
+    let written = pickle::to_vec(&snapshot);
+    let again = pickle::from_slice(&written).expect("what was written can be read");
+    assert!(pickle::to_vec(&again) == written, "and is the same");
+    let mut json = Vec::new();
+    if convert(&snapshot, Format::Json, &mut json).is_ok() {
+        let again: Snapshot = serde_json::from_slice(&json).expect("what was written can be read");
+        assert_eq!(again.n_events(), snapshot.n_events());
+    }
+    fix_twice(snapshot);
+}

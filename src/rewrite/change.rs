@@ -39,9 +39,14 @@ impl Changes {
         }
     }
 
-    /// Returns how many changes there are at a place.
-    pub(super) fn n_at(&self, place: &str) -> usize {
-        self.0.iter().filter(|change| change.place == place).map(|change| change.count).sum()
+    /// Returns how many changes there are.
+    pub(super) fn n(&self) -> usize {
+        self.0.iter().map(|change| change.count).sum()
+    }
+
+    /// Adds changes of another place.
+    pub(super) fn append(&mut self, mut others: Changes) {
+        self.0.append(&mut others.0);
     }
 
     pub(super) fn into_list(self) -> Vec<Change> {

@@ -1,7 +1,7 @@
 //! Insertions into a trace and deletions from it, collected first and applied at once.
 
 use super::change::Changes;
-use crate::snapshot::TraceEntry;
+use crate::{event::Address, snapshot::TraceEntry};
 
 /// The order of insertions between two entries: those that belong to the entry before come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,9 +76,20 @@ impl Edits {
         }
     }
 
-    /// Applies the edits and returns whether there were any. An inserted entry has the time of the entry
-    /// before it.
-    pub(super) fn apply(mut self, trace: &mut Vec<TraceEntry>, place: &str, changes: &mut Changes) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
+        self.insertions.is_empty() && self.sizes.is_empty() && !self.is_dropped.contains(&true)
+    }
+
+    /// The addresses that edits of this trace are about: the first, and the first one past.
+    pub(super) fn ranges(&self, trace: &[TraceEntry]) -> impl Iterator<Item = (Address, Address)> {
+        let inserted = self.insertions.iter().map(|(_, _, entry)| entry.span());
+        let resized = self.sizes.iter().map(|(index, _)| trace[*index].span());
+        let dropped = trace.iter().zip(&self.is_dropped).filter(|(_, is_dropped)| **is_dropped);
+        inserted.chain(resized).chain(dropped.map(|(entry, _)| entry.span()))
+    }
+
+    /// Applies the edits. An inserted entry has the time of the entry before it.
+    pub(super) fn apply(mut self, trace: &mut Vec<TraceEntry>, place: &str, changes: &mut Changes) {
         for (what, count) in &self.counts {
             changes.add(place, what, *count);
         }
@@ -86,7 +97,7 @@ impl Edits {
             trace[*index].size = *size;
         }
         if self.insertions.is_empty() && !self.is_dropped.contains(&true) {
-            return !self.sizes.is_empty();
+            return;
         }
         self.insertions.sort_by_key(|(index, side, _)| (*index, *side));
         let mut out: Vec<TraceEntry> = Vec::with_capacity(trace.len() + self.insertions.len());
@@ -102,6 +113,5 @@ impl Edits {
             }
         }
         *trace = out;
-        true
     }
 }

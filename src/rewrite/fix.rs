@@ -1,22 +1,19 @@
 //! Repairs a snapshot on which readers throw.
 
+use std::collections::BTreeMap;
+
 use super::{
     category,
     change::{Change, Changes},
     entries,
-    entry_template::EntryTemplate,
-    lifecycle, order, rewind, structure,
+    settle::settle,
+    structure,
     trace_end::TraceEnd,
 };
 use crate::{
     event::DeviceId,
-    history::{Places, disorder},
-    snapshot::{Field, Recorded, Snapshot},
+    snapshot::{Recorded, Segment, Shapes, Snapshot, TraceEntry},
 };
-
-/// The backward walk may find what the forward walk cannot, and the other way round. A sound trace takes
-/// one round, a broken one two; only random entries take more.
-const MAX_ROUNDS: usize = 8;
 
 /// A repaired snapshot with the list of changes.
 #[derive(Debug)]
@@ -55,44 +52,51 @@ pub fn fix(mut snapshot: Snapshot) -> Fixed {
     let mut changes = Changes::default();
     structure::fix(&mut snapshot, &mut changes);
     category::fix(&mut snapshot, &mut changes);
+    let mut segments = segments_by_device(&snapshot.segments);
     let mut recorded = Vec::new();
-    for device in DeviceId::first(snapshot.device_traces.len()) {
-        let n_fixed = fix_trace(&mut snapshot, device, &mut changes);
-        let before = Recorded::of_device(&snapshot, device);
-        recorded
-            .push((device, Recorded { n_fixed: before.n_fixed.saturating_add(n_fixed as u64), ..before }));
+    for (device, trace) in DeviceId::first(snapshot.device_traces.len()).zip(&mut snapshot.device_traces) {
+        let segments = segments.remove(&device).unwrap_or_default();
+        let place = format!("device_traces[{device}]");
+        let n_fixed = fix_trace(trace, segments, &mut snapshot.shapes, &place, &mut changes);
+        recorded.push((device, n_fixed as u64));
     }
+    let recorded: Vec<(DeviceId, Recorded)> = recorded
+        .into_iter()
+        .map(|(device, n_fixed)| {
+            let before = Recorded::of_device(&snapshot, device);
+            (device, Recorded { n_fixed: before.n_fixed.saturating_add(n_fixed), ..before })
+        })
+        .collect();
     Recorded::store(&mut snapshot, &recorded);
     Fixed { snapshot, changes: changes.into_list() }
 }
 
-/// Returns how many entries it added, changed or dropped; moving an entry does not count.
-fn fix_trace(snapshot: &mut Snapshot, device: DeviceId, changes: &mut Changes) -> usize {
-    let place = format!("device_traces[{device}]");
-    let Some(trace) = device.index().and_then(|device| snapshot.device_traces.get_mut(device)) else {
-        return 0;
-    };
-    let (n_before, mut n_moved) = (changes.n_at(&place), 0);
-    entries::fix(trace, &mut snapshot.shapes, &place, changes);
-    let of_device = snapshot.segments.iter().enumerate();
-    let end = TraceEnd::new(of_device.filter(|(_, segment)| segment.device == device), &snapshot.shapes);
-    let has_times = || trace.iter().all(|entry| snapshot.shapes.get(entry.shape).has(Field::TimeUs));
-    let may_be_shuffled = disorder(trace, true).is_some() && has_times();
-    let mut template = EntryTemplate::new(&mut snapshot.shapes);
-    // Every edit is at an address of the trace or of the segments.
-    let addresses = trace.iter().map(|entry| entry.address);
-    let places = Places::new(addresses.chain(end.state.blocks().iter().map(|block| block.block.address)));
-    for _ in 0..MAX_ROUNDS {
-        // Entries that contradict each other in both orders may agree in one once others are added.
-        let n_unsorted = changes.n_at(&place);
-        let is_sorted = may_be_shuffled && order::fix(trace, &end, &place, changes);
-        n_moved += changes.n_at(&place) - n_unsorted;
-        let is_completed =
-            lifecycle::complete(trace, &places, &end, &mut template).apply(trace, &place, changes);
-        let is_rewound = rewind::check(trace, &places, &end, &mut template).apply(trace, &place, changes);
-        if !is_sorted && !is_completed && !is_rewound {
-            break;
-        }
+/// The segments of each device, with their numbers in the file.
+fn segments_by_device(segments: &[Segment]) -> BTreeMap<DeviceId, Vec<(usize, &Segment)>> {
+    let mut of_device: BTreeMap<DeviceId, Vec<(usize, &Segment)>> = BTreeMap::new();
+    for numbered in segments.iter().enumerate() {
+        of_device.entry(numbered.1.device).or_default().push(numbered);
     }
-    changes.n_at(&place) - n_before - n_moved
+    of_device
+}
+
+/// Returns how many entries it added, changed or dropped; moving an entry does not count.
+fn fix_trace(
+    trace: &mut Vec<TraceEntry>,
+    segments: Vec<(usize, &Segment)>,
+    shapes: &mut Shapes,
+    place: &str,
+    changes: &mut Changes,
+) -> usize {
+    let mut of_trace = Changes::default();
+    entries::fix(trace, shapes, place, &mut of_trace);
+    let end = TraceEnd::new(segments.into_iter(), shapes);
+    let settled = settle(trace, &end, shapes, place);
+    if let Some(settled) = settled.trace {
+        *trace = settled;
+    }
+    of_trace.append(settled.changes);
+    let n = of_trace.n() - settled.n_moved;
+    changes.append(of_trace);
+    n
 }

@@ -68,7 +68,7 @@ struct Completion<'a, 'b> {
 impl Completion<'_, '_> {
     fn step(&mut self, index: usize) {
         let entry = self.trace[index];
-        let (address, end) = (entry.address, entry.address.saturating_add(entry.size.max(1)));
+        let (address, end) = entry.span();
         match entry.action {
             Some(Action::Alloc | Action::SegmentFree | Action::SegmentUnmap) => {
                 self.close_all(address, end, index);
@@ -123,9 +123,8 @@ impl Completion<'_, '_> {
     }
 
     fn begin(&mut self, life: LifeIndex, index: usize, requested: Option<usize>) {
-        let entry = &self.trace[index];
-        let end = entry.address.saturating_add(entry.size.max(1));
-        self.live.insert(entry.address, Span { end, value: life });
+        let (address, end) = self.trace[index].span();
+        self.live.insert(address, Span { end, value: life });
         self.lives.push(LifeEntries { first: index, last: index, requested });
     }
 

@@ -23,6 +23,7 @@ mod order;
 mod origin;
 mod past_segments;
 mod rewind;
+mod settle;
 mod slim;
 mod structure;
 mod trace;

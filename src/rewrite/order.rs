@@ -4,41 +4,29 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{change::Changes, trace_end::TraceEnd};
+use super::trace_end::TraceEnd;
 use crate::{
     event::{Action, Address},
     history::{Contradiction, Forward, Step, Times, disorder},
     snapshot::TraceEntry,
 };
 
-/// Sorts a trace that is out of order by time if that leaves fewer contradictions, or none. Returns whether
-/// it did. Entries of one time keep their order, and undated ones stay behind the entry before them.
-pub(super) fn fix(
-    trace: &mut Vec<TraceEntry>,
-    end: &TraceEnd<'_>,
-    place: &str,
-    changes: &mut Changes,
-) -> bool {
+/// What sorting a trace is called in a list of changes.
+pub(super) const SORTED: &str = "put entries in the order of their times, as before the ring was resized";
+
+/// Returns a trace that is out of order sorted by time, and how many entries that moves, if it leaves fewer
+/// contradictions, or none. Entries of one time keep their order, and undated ones stay behind the entry
+/// before them.
+pub(super) fn sorted(trace: &[TraceEntry], end: &TraceEnd<'_>) -> Option<(Vec<TraceEntry>, usize)> {
     let n_before = n_contradictions(trace, end);
-    if disorder(trace, n_before > 0).is_none() {
-        return false;
-    }
+    disorder(trace, n_before > 0)?;
     let times = Times::new(trace).all().into_owned();
     let mut dated: Vec<(i64, TraceEntry)> = times.into_iter().zip(trace.iter().copied()).collect();
     dated.sort_by_key(|(time_us, _)| *time_us);
     let sorted: Vec<TraceEntry> = dated.into_iter().map(|(_, entry)| entry).collect();
     let n_after = n_contradictions(&sorted, end);
-    let is_better = n_after < n_before || n_after == 0;
-    if is_better {
-        let n_moved = trace.iter().zip(&sorted).filter(|(one, other)| one != other).count();
-        changes.add(
-            place,
-            "put entries in the order of their times, as before the ring was resized",
-            n_moved,
-        );
-        *trace = sorted;
-    }
-    is_better
+    let n_moved = trace.iter().zip(&sorted).filter(|(one, other)| one != other).count();
+    (n_after < n_before || n_after == 0).then_some((sorted, n_moved))
 }
 
 /// The number of entries that cannot follow the entries before them, and of addresses that cannot end as

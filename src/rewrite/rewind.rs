@@ -204,7 +204,7 @@ impl Rewind<'_, '_> {
     /// Undoes `free_completed`: the block was there before.
     fn undo_completion(&mut self, index: usize) {
         let entry = self.trace[index];
-        let end = entry.address.saturating_add(entry.size.max(1));
+        let (_, end) = entry.span();
         let entries = self.pairs.completed_life(index);
         if self.clear(entry.address, end, index) && self.is_inside(entry.address, end, index) {
             let (completed, size) = (Some(index), entry.size);

@@ -161,5 +161,9 @@ fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes)
         if let Some(fixed) = fixed {
             block.shape = shapes.intern(fixed);
         }
+        if block.state.is_some_and(BlockState::is_active) && block.requested_size > block.size {
+            block.requested_size = block.size;
+            changes.add("segments", "gave a block a requested size that it has room for", 1);
+        }
     }
 }

@@ -36,6 +36,12 @@ impl TraceEntry {
         self.address.saturating_add(self.size)
     }
 
+    /// Returns the addresses of the memory, which is at least one byte: the first, and the first one past.
+    #[inline]
+    pub(crate) fn span(&self) -> (Address, Address) {
+        (self.address, self.address.saturating_add(self.size.max(1)))
+    }
+
     /// Returns the free bytes of the device at an `oom`, whose record has them in place of an address.
     #[must_use]
     pub fn device_free_bytes(&self) -> u64 {

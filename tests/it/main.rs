@@ -9,10 +9,12 @@
 //! - `validate`: each rule of the format broken once.
 //! - `history`: the state at any moment.
 //! - `analysis`: each question on a history of a few events.
-//! - `rewrite`: `fix`, `slim`, `merge` and `split`; `recorded` makes random recordings for other rooms too.
+//! - `rewrite`: `fix`, `slim`, `merge` and `split`.
 //! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
 //! - `oracle`: random histories with known truth, against every question, window and gate.
+//! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
+//! - `recorded`: recordings of random programs, for every room.
 //! - `fixtures`: the snapshot files of the repository, for every room.
 //! - `random`: random numbers, for every room and for the unit tests of `src`.
 //!
@@ -27,6 +29,7 @@
 //! - CPython's `pickle` and `json` (`pickle::python`), serde-pickle (`pickle::written_bytes`), the JSON Schema
 //!   (`snapshot::schema`), and readers of pprof's and Perfetto's formats (`export::convert`).
 
+mod absurd;
 mod allocator;
 mod analysis;
 mod export;
@@ -36,6 +39,7 @@ mod layers;
 mod oracle;
 mod pickle;
 mod random;
+mod recorded;
 mod recorder;
 mod rewrite;
 mod snapshot;

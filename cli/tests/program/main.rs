@@ -35,7 +35,7 @@ mod width;
 mod model_recording;
 #[path = "../../../tests/it/random.rs"]
 mod random;
-#[path = "../../../tests/it/rewrite/recorded.rs"]
+#[path = "../../../tests/it/recorded.rs"]
 mod recorded;
 
 /// Returns a file or folder below the repository's root.

@@ -10,7 +10,7 @@ use memreel::{
 };
 use serde_json::Value;
 
-use crate::{fixtures::snapshots, rewrite::recorded::recorded};
+use crate::{fixtures::snapshots, recorded::recorded};
 
 fn converted(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use crate::rewrite::recorded::recorded_as;
+use crate::recorded::recorded_as;
 
 const BASE: u64 = 0x7000_0000;
 

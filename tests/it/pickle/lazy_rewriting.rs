@@ -6,7 +6,7 @@ use memreel::{
     snapshot::{SnapshotSource, raw::UseCounts},
 };
 
-use crate::{fixtures::all_files, random::Random, rewrite::recorded::recorded};
+use crate::{fixtures::all_files, random::Random, recorded::recorded};
 
 /// Files of every PyTorch, of oddities, and of random recordings.
 fn files() -> Vec<(String, Vec<u8>)> {

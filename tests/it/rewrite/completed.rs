@@ -10,7 +10,7 @@ use memreel::{
     validate::{Severity, validate},
 };
 
-use super::recorded::recorded_as;
+use crate::recorded::recorded_as;
 
 fn errors(snapshot: &Snapshot) -> Vec<String> {
     let findings = validate(snapshot);

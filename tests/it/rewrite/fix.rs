@@ -9,7 +9,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use super::recorded::{recorded, recorded_as};
+use crate::recorded::{recorded, recorded_as};
 use crate::{fixtures::snapshots, random::Random};
 
 /// The rules whose breach `fix` repairs.

@@ -6,7 +6,7 @@ use memreel::{
     validate::{Severity, validate},
 };
 
-use super::recorded::recorded;
+use crate::recorded::recorded;
 
 /// What a device of a snapshot holds, with names for numbers.
 fn device(snapshot: &Snapshot, number: usize) -> serde_json::Value {

@@ -16,8 +16,8 @@ use memreel::{
 };
 use serde_json::json;
 
-use super::recorded::{recorded, recorded_as};
 use crate::random::Random;
+use crate::recorded::{recorded, recorded_as};
 
 const PAGE: u64 = 2 << 20;
 

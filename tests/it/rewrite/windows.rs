@@ -8,7 +8,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use super::recorded::recorded;
+use crate::recorded::recorded;
 
 #[test]
 fn a_scope_has_the_same_number_in_slim_and_in_leaks() {

@@ -1,4 +1,4 @@
-//! Random recordings for the tests of rewriting: what a reel records of a random program.
+//! Random recordings for tests: what a reel records of a random program.
 
 use memreel::{
     Allocation, Reel, Snapshot, StreamId,

@@ -1,0 +1,16 @@
+//! Damages a random recording as the input says, asks every question about it, and changes it in every way.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/it/absurd/mod.rs"]
+mod absurd;
+#[path = "../../tests/it/random.rs"]
+mod random;
+#[path = "../../tests/it/recorded.rs"]
+mod recorded;
+
+fuzz_target!(|bytes: &[u8]| {
+    absurd::use_everywhere(&mut random::Random::of_bytes(bytes));
+});
