@@ -6,6 +6,11 @@
 //! rules (`docs/caching-allocator.md` 4.4, 5.1): open addressing, robin-hood
 //! displacement, Fibonacci hashing, at most half full, overflow slots after the
 //! last, no shrinking.
+//!
+//! PyTorch's table doubles whenever a key is too far from its own slot. Keys that
+//! are chosen so that their hashes are equal would double it without bound. Here
+//! a table grows only up to [`most_slots`]; then keys may be at any distance.
+//! Handles of real streams do not reach that.
 #![forbid(unsafe_code)]
 
 use crate::event::{DeviceId, PoolId, StreamId};
@@ -13,6 +18,12 @@ use crate::event::{DeviceId, PoolId, StreamId};
 /// 2^64 divided by the golden ratio.
 const FIBONACCI: u64 = 11_400_714_819_323_198_485;
 const LEAST_SLOTS: usize = 4;
+
+/// Returns the number of slots, without the overflow, beyond which a table with `n_keys` keys does not grow.
+/// PyTorch's has 2 to 64 slots for each key of a few, and more only for keys at unlucky distances.
+fn most_slots(n_keys: usize) -> usize {
+    4096.max(64 * n_keys)
+}
 
 /// A stream with the value that PyTorch hashes: device kind (CUDA is 1), device, and stream number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +156,7 @@ impl<K: Hashed, V> Table<K, V> {
         usize::try_from(slot).expect("a slot's number is small")
     }
 
-    /// Returns the largest distance of a key, which is also the number of overflow slots.
+    /// Returns the distance at which the table grows, which is also the number of overflow slots.
     fn max_distance(n_main: usize) -> usize {
         LEAST_SLOTS.max(n_main.trailing_zeros() as usize)
     }
@@ -153,56 +164,61 @@ impl<K: Hashed, V> Table<K, V> {
     /// Inserts a key that is not in the table, displacing keys that are nearer
     /// to their own slot.
     fn insert_new(&mut self, new: Slot<K, V>) {
+        self.insert_within(new, most_slots(self.len + 1));
+    }
+
+    /// Inserts a key into a table that may have `most_slots` slots.
+    fn insert_within(&mut self, new: Slot<K, V>, most_slots: usize) {
         let mut carried = new;
-        loop {
-            match self.place(carried) {
-                None => return,
-                Some(left_over) => {
-                    carried = left_over;
-                    self.grow();
-                }
-            }
+        while let Some(left_over) = self.place(carried, most_slots) {
+            carried = left_over;
+            self.grow(most_slots);
         }
     }
 
     /// Tries to insert a key. If the table must grow first, returns the entry that was not placed.
-    fn place(&mut self, mut carried: Slot<K, V>) -> Option<Slot<K, V>> {
-        let limit = Self::max_distance(self.n_main.max(1));
+    fn place(&mut self, mut carried: Slot<K, V>, most_slots: usize) -> Option<Slot<K, V>> {
+        let may_grow = self.n_main * 2 <= most_slots;
+        let limit = if may_grow { Self::max_distance(self.n_main.max(1)) } else { usize::MAX };
         let (mut place, distance) = self.find(carried.key).err()?;
-        if (self.len + 1) * 2 > self.n_main || distance == limit {
+        if (self.len + 1) * 2 > self.n_main || distance >= limit {
             return Some(carried);
         }
         carried.distance = distance;
         let own_place = place;
         loop {
-            match &mut self.slots[place] {
-                empty @ None => {
+            match self.slots.get_mut(place) {
+                None => self.slots.push(None),
+                Some(empty @ None) => {
                     *empty = Some(carried);
                     self.len += 1;
                     return None;
                 }
-                Some(settled) if settled.distance < carried.distance => std::mem::swap(settled, &mut carried),
-                Some(_) => {}
-            }
-            place += 1;
-            carried.distance += 1;
-            if carried.distance == limit {
-                // The entry that is left over takes the new key's slot, and the
-                // new key is inserted last after the table has grown.
-                return self.slots[own_place].replace(carried);
+                Some(Some(settled)) => {
+                    if settled.distance < carried.distance {
+                        std::mem::swap(settled, &mut carried);
+                    }
+                    place += 1;
+                    carried.distance += 1;
+                    if carried.distance >= limit {
+                        // The entry that is left over takes the new key's slot, and the
+                        // new key is inserted last after the table has grown.
+                        return self.slots[own_place].replace(carried);
+                    }
+                }
             }
         }
     }
 
     /// Doubles the slots and inserts all entries again, in the old order.
-    fn grow(&mut self) {
+    fn grow(&mut self, most_slots: usize) {
         let n_main = LEAST_SLOTS.max(self.n_main * 2);
         let n_slots = n_main + Self::max_distance(n_main);
         let old = std::mem::replace(&mut self.slots, (0..n_slots).map(|_| None).collect());
         self.n_main = n_main;
         self.len = 0;
         for slot in old.into_iter().flatten() {
-            self.insert_new(slot);
+            self.insert_within(slot, most_slots);
         }
     }
 }
@@ -235,13 +251,50 @@ mod tests {
     }
 
     #[test]
+    fn keys_whose_hashes_are_equal_do_not_grow_a_table_without_bound() {
+        // Equal modulo 2^48, and others whose spread hashes are 0, 1, 2 and so on.
+        let inverse =
+            (0..6).fold(FIBONACCI, |x, _| x.wrapping_mul(2_u64.wrapping_sub(FIBONACCI.wrapping_mul(x))));
+        let spread = |n: u64| PoolId::of_user(n.wrapping_mul(inverse));
+        let (mut streams, mut pools) = (StreamTable::default(), Table::default());
+        for n in 1..=1000_usize {
+            *streams.entry(key((n as u64) << 48), || 0) = n;
+            *pools.entry(spread(n as u64), || 0) = n;
+            assert!(streams.n_main <= most_slots(n) && pools.n_main <= most_slots(n), "{n} keys");
+        }
+        assert!(streams.slots.len() <= 1 << 17 && pools.slots.len() <= 1 << 17);
+        for n in (1..=1000_usize).rev() {
+            let (stream, pool) = (key((n as u64) << 48), spread(n as u64));
+            assert_eq!((streams.remove(stream), pools.remove(pool)), (Some(n), Some(n)));
+            assert!(streams.get_mut(stream).is_none() && streams.len == n - 1);
+        }
+    }
+
+    /// Handles are pointers at equal distances, or small numbers; a program has few streams.
+    #[test]
+    fn real_handles_do_not_reach_the_limit() {
+        let mut random = Random::new(2);
+        for distance in (1..256).map(|n| 16 * n).chain((0..22).map(|n| 16 << n)) {
+            for base in [0, random.below(1 << 47) & !0xf] {
+                let mut table = StreamSet::default();
+                for n in 1..=32 {
+                    *table.entry(key(base + distance * n), || ()) = ();
+                }
+                assert!(table.n_main * 2 <= most_slots(table.len), "at a distance of {distance}");
+            }
+        }
+    }
+
+    #[test]
     fn a_table_holds_what_a_plain_map_holds() {
         let mut random = Random::new(1);
         let mut next = || random.next();
         for _ in 0..200 {
             let (mut table, mut plain) = (StreamTable::default(), std::collections::BTreeMap::new());
+            // Every other table has keys of which many are in the same slot.
+            let shift = if next() % 2 == 0 { 0 } else { 45 };
             for _ in 0..100 {
-                let (number, value) = (next() % 40, next());
+                let (number, value) = ((next() % 40) << shift, next());
                 if next() % 3 == 0 {
                     assert_eq!(table.remove(key(number)), plain.remove(&number));
                 } else {
