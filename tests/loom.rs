@@ -2,8 +2,8 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
 //! builds the crate on loom's locks (`src/sync.rs`) and runs the real
-//! recorder and allocator. The protocol: an allocator's lock, then the state of
-//! a tape; the tables alone; observers under no lock; a switch of the recording
+//! recorder and allocator. The protocol: the turn to call the device, then an
+//! allocator's lock, which is released during such a call, then the state of a tape; the tables alone; observers under no lock; a switch of the recording
 //! stores the mode and goes through the tapes one after the other. Threads
 //! write in chunks of their own, which hold four events here, and hand them
 //! over under that state's lock. loom reports a deadlock by itself.
@@ -21,6 +21,7 @@ use loom::{
 };
 use memreel::{
     Action, Address, CachingAllocator, DeviceId, PoolId, PoolKind, Snapshot, StreamId,
+    allocator::{PoolOptions, Route},
     device::{Device, Simulated},
     integrate::{Event, Inventory, InventorySegment, StackId, Track},
     recorder::{Context, History, Recorder},
@@ -185,8 +186,75 @@ fn two_threads_share_blocks_and_streams() {
 }
 
 #[test]
+fn a_full_device_is_waited_for_while_memory_goes_back() {
+    explore_with("full", Some(4), || {
+        let recorder = recorder();
+        let device = Arc::new(Simulated::new(2 * MIB));
+        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DEVICE));
+        drop(allocator.alloc(1000, StreamId(1)).unwrap());
+        let theirs = allocator.clone();
+        let thread = spawn(move || theirs.empty_cache().unwrap());
+        // Whichever thread gives the only segment back, this one gets it.
+        drop(allocator.alloc(1000, StreamId(2)).unwrap());
+        thread.join().unwrap();
+        assert_agrees(&snapshot(&recorder, &allocator));
+        assert_eq!(allocator.stats().num_ooms, 0);
+        allocator.empty_cache().unwrap();
+        assert_eq!(device.n_segments(), 0);
+    });
+}
+
+#[test]
+fn a_pool_may_end_while_its_request_waits_for_its_turn() {
+    explore_with("pool", Some(2), || {
+        let recorder = recorder();
+        let device = Arc::new(Simulated::new(100 * MIB));
+        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DEVICE));
+        let pool = allocator.create_pool(PoolOptions::default());
+        allocator.begin_pool(pool, Route::Streams(Box::new(|stream| stream == StreamId(1)))).unwrap();
+        let theirs = allocator.clone();
+        let thread = spawn(move || {
+            theirs.end_pool(pool).unwrap();
+            (0..2).for_each(|_| theirs.release_pool(pool).unwrap());
+            theirs.empty_cache().unwrap();
+        });
+        drop(allocator.alloc(1000, StreamId(1)).unwrap());
+        thread.join().unwrap();
+        assert_agrees(&snapshot(&recorder, &allocator));
+        allocator.empty_cache().unwrap();
+        assert!(allocator.release_pool(pool).is_err(), "the pool is erased");
+        assert_eq!(device.n_segments(), 0, "nothing was taken for a pool that is gone");
+    });
+}
+
+#[test]
+fn a_mark_is_waited_for_while_another_thread_finds_it_passed() {
+    explore_with("wait", Some(2), || {
+        let recorder = recorder();
+        let device = Arc::new(Simulated::new(100 * MIB));
+        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DEVICE));
+        let _segment = allocator.alloc(1000, StreamId(1)).unwrap();
+        let block = allocator.alloc(1000, StreamId(1)).unwrap();
+        device.set_busy(StreamId(2));
+        block.record_stream(StreamId(2));
+        block.free().unwrap();
+        let theirs = (device.clone(), allocator.clone());
+        let thread = spawn(move || {
+            theirs.0.set_idle(StreamId(2));
+            drop(theirs.1.alloc(1000, StreamId(1)).unwrap());
+        });
+        allocator.empty_cache().unwrap();
+        thread.join().unwrap();
+        let last = snapshot(&recorder, &allocator);
+        assert_agrees(&last);
+        let completed = last.device_traces[0].iter().filter(|e| e.action == Some(Action::FreeCompleted));
+        assert_eq!((completed.count(), allocator.stats().active.all.current), (2, 1));
+    });
+}
+
+#[test]
 fn observers_are_told_under_no_lock() {
-    explore("oom", || {
+    explore_with("oom", Some(2), || {
         let recorder = recorder();
         let device = Arc::new(Simulated::new(4 * MIB));
         let allocator = CachingAllocator::new(device.clone(), &recorder.track(DEVICE));

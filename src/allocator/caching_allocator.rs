@@ -109,7 +109,7 @@ impl CachingAllocator {
     /// [`Error::is_device`] when waiting for a stream fails.
     pub fn empty_cache(&self) -> Result<()> {
         let stack = self.shared.track.stack_of_free(StackId::NONE);
-        self.shared.heap().release_cached(PoolId::DEFAULT, stack)
+        self.shared.growth().release_cached(PoolId::DEFAULT, stack)
     }
 
     /// Creates a private pool, whose memory serves only requests that are
@@ -143,7 +143,8 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for an unknown pool and for one that is already begun.
     pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
-        self.shared.heap().private.begin(pool, route)
+        let mut route = Some(route);
+        self.shared.heap().private.begin(pool, &mut route)
     }
 
     /// Stops routing requests to a private pool. The reference that
@@ -152,7 +153,9 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for a pool that is not begun.
     pub fn end_pool(&self, pool: PoolId) -> Result<()> {
-        self.shared.heap().private.end(pool)
+        // The filter is dropped after this statement, when the heap is unlocked.
+        let _filter = self.shared.heap().private.end(pool)?;
+        Ok(())
     }
 
     /// Drops one reference to a private pool. Without references, its free
@@ -170,7 +173,7 @@ impl CachingAllocator {
     /// [`Error::is_device`] when waiting for a stream fails.
     pub fn empty_pool(&self, pool: PoolId) -> Result<()> {
         let stack = self.shared.track.stack_of_free(StackId::NONE);
-        self.shared.heap().release_cached(pool, stack)
+        self.shared.growth().release_cached(pool, stack)
     }
 
     /// Registers an observer that is called for every failed request. Observers

@@ -2,9 +2,11 @@
 
 use super::{
     block::Block,
+    growth::Growth,
     heap::{Heap, Request},
     ids::{BlockId, PoolIndex, RangeIndex},
     size,
+    supply::Range,
 };
 use crate::{
     error::Result,
@@ -12,41 +14,95 @@ use crate::{
     inventory::BlockState,
 };
 
-impl Heap {
+impl Growth<'_> {
     /// Makes a block for a request in an expandable segment, at the first run
     /// of adjacent free pieces, mapped or not, that is long enough. If the
     /// device refuses pages, those that were mapped before stay mapped and free.
     pub(super) fn grow_expandable(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let Some(mut candidate) = self.find_room(request)? else { return Ok(None) };
-        if !self.blocks[candidate].is_mapped {
-            let bytes = self.blocks[candidate].bytes.min(request.rounded_bytes);
-            if !self.map(candidate, bytes, request)? {
+        loop {
+            let Block { bytes, is_mapped, next, .. } = self.blocks[candidate];
+            if is_mapped && bytes >= request.rounded_bytes {
+                break;
+            }
+            let (piece, missing_bytes) = if is_mapped {
+                let next = next.expect("the run of free pieces is long enough");
+                (next, request.rounded_bytes - bytes)
+            } else {
+                (candidate, request.rounded_bytes)
+            };
+            let bytes = self.blocks[piece].bytes.min(missing_bytes);
+            if !self.map(piece, bytes, request)? {
                 return Ok(None);
             }
+            // The block of the new pages has absorbed the candidate, unless another
+            // thread took that or another piece of the run meanwhile.
+            candidate = if self.is_long_enough(piece, request.rounded_bytes) {
+                piece
+            } else {
+                let Some(elsewhere) = self.find_room(request)? else { return Ok(None) };
+                elsewhere
+            };
         }
-        while self.blocks[candidate].bytes < request.rounded_bytes {
-            let missing_bytes = request.rounded_bytes - self.blocks[candidate].bytes;
-            let next = self.blocks[candidate].next.expect("the run of free pieces is long enough");
-            let bytes = self.blocks[next].bytes.min(missing_bytes);
-            if !self.map(next, bytes, request)? {
-                return Ok(None);
-            }
-            // The block of the new pages has absorbed the candidate.
-            candidate = next;
-        }
-        self.pools[request.pool].remove(candidate, &self.blocks[candidate]);
+        let heap = &mut **self;
+        heap.pools[request.pool].remove(candidate, &heap.blocks[candidate]);
         Ok(Some(candidate))
     }
 
+    /// Returns the first piece of a run that is long enough, in an existing range or in a new one.
     fn find_room(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let found = self.pools[request.pool]
-            .unmapped(request.stream)
-            .map(|id| self.blocks[id].prev.filter(|prev| self.is_free(*prev)).unwrap_or(id))
-            .find(|start| self.is_long_enough(*start, request.rounded_bytes));
-        match found {
+        match self.find_run(request) {
             Some(id) => Ok(Some(id)),
             None => self.reserve(request),
         }
+    }
+
+    /// Reserves the addresses of a new expandable segment.
+    fn reserve(&mut self, request: &Request) -> Result<Option<BlockId>> {
+        let kind = request.pool.kind();
+        let page_bytes = size::page_bytes(kind, &self.settings);
+        let bytes = size::range_bytes(self.supply.device().total_bytes(), page_bytes);
+        if bytes < request.rounded_bytes {
+            return Ok(None);
+        }
+        let reserved = self.unlocked(|device| device.range_reserve(bytes, page_bytes))?;
+        let Some(base) = reserved else { return Ok(None) };
+        let heap = &mut **self;
+        let range = heap.supply.add_range(Range { base, bytes, page_bytes });
+        let block = Block::range(base, bytes, request.stream, request.pool, range);
+        let id = heap.blocks.insert(block);
+        heap.pools[request.pool].insert(id, &mut heap.blocks[id]);
+        Ok(Some(id))
+    }
+
+    /// Maps the pages of an unmapped block's first `bytes`. The block shrinks to
+    /// them, merges with its free neighbours, and is free itself. Returns false
+    /// when the device is full.
+    fn map(&mut self, id: BlockId, bytes: u64, request: &Request) -> Result<bool> {
+        let Block { address, range, .. } = self.blocks[id];
+        let range = range.expect("only pieces of expandable segments are unmapped");
+        let bytes = bytes.next_multiple_of(self.supply.range(range).page_bytes);
+        // SAFETY: unmapped blocks begin and end at pages of their range (`map`
+        // and `unmap` split nowhere else) and have no memory: what was released
+        // in them is given back before a growth. The bytes do not exceed the
+        // block, which consists of whole pages. Only the thread that has the turn
+        // changes unmapped blocks, so this holds while the heap is unlocked.
+        if !self.unlocked(|device| unsafe { device.range_map(address, bytes) })? {
+            return Ok(false);
+        }
+        self.supply.count_taken(bytes);
+        self.insert_mapped(id, bytes, request.stack);
+        Ok(true)
+    }
+}
+
+impl Heap {
+    /// Returns the first piece of the first run of free pieces that is long enough for a request.
+    fn find_run(&self, request: &Request) -> Option<BlockId> {
+        self.pools[request.pool]
+            .unmapped(request.stream)
+            .map(|id| self.blocks[id].prev.filter(|prev| self.is_free(*prev)).unwrap_or(id))
+            .find(|start| self.is_long_enough(*start, request.rounded_bytes))
     }
 
     /// Returns true if the run of free pieces from `start` on has at least `bytes` bytes.
@@ -64,49 +120,21 @@ impl Heap {
         self.blocks[id].state() == BlockState::Inactive
     }
 
-    /// Reserves the addresses of a new expandable segment.
-    fn reserve(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let kind = request.pool.kind();
-        let page_bytes = size::page_bytes(kind, &self.settings);
-        let bytes = size::range_bytes(self.supply.device().total_bytes(), page_bytes);
-        if bytes < request.rounded_bytes {
-            return Ok(None);
-        }
-        let Some(range) = self.supply.reserve(bytes, page_bytes)? else { return Ok(None) };
-        let base = self.supply.range(range).base;
-        let block = Block::range(base, bytes, request.stream, request.pool, range);
-        let id = self.blocks.insert(block);
-        self.pools[request.pool].insert(id, &mut self.blocks[id]);
-        Ok(Some(id))
-    }
-
-    /// Maps the pages of an unmapped block's first `bytes`. The block shrinks to
-    /// them, merges with its free neighbours, and is free itself. Returns false
-    /// when the device is full.
-    fn map(&mut self, id: BlockId, bytes: u64, request: &Request) -> Result<bool> {
-        let Block { address, range, .. } = self.blocks[id];
-        let range = range.expect("only pieces of expandable segments are unmapped");
-        let bytes = bytes.next_multiple_of(self.supply.range(range).page_bytes);
-        // SAFETY: unmapped blocks begin and end at pages of their range (`map`
-        // and `unmap` split nowhere else) and have no memory; the bytes do not
-        // exceed the block, which consists of whole pages.
-        if !unsafe { self.supply.map(address, bytes)? } {
-            return Ok(false);
-        }
-        self.pools[request.pool].remove(id, &self.blocks[id]);
+    /// Makes the first `bytes` of an unmapped block, which have memory now, a free block.
+    fn insert_mapped(&mut self, id: BlockId, bytes: u64, stack: StackId) {
+        let Block { address, pool, .. } = self.blocks[id];
+        self.pools[pool].remove(id, &self.blocks[id]);
         self.cut_tail(id, bytes);
         self.blocks[id].is_mapped = true;
         self.merge_neighbours(id);
-        self.pools[request.pool].insert(id, &mut self.blocks[id]);
-        let kind = request.pool.kind();
-        self.stats.reserved_bytes.add(kind, bytes);
+        self.pools[pool].insert(id, &mut self.blocks[id]);
+        self.stats.reserved_bytes.add(pool.kind(), bytes);
         self.stats.num_device_alloc += 1;
-        self.record_range(Action::SegmentMap, id, address, bytes, request.stack);
+        self.record_range(Action::SegmentMap, id, address, bytes, stack);
         let block = &mut self.blocks[id];
         if block.prev.is_none() && !block.segment_stack.is_some() {
-            block.segment_stack = request.stack;
+            block.segment_stack = stack;
         }
-        Ok(true)
     }
 
     /// Shrinks a block to its first `bytes`; the rest becomes a free block of its own.
@@ -118,7 +146,7 @@ impl Heap {
         }
     }
 
-    /// Unmaps the whole pages inside a free block. The parts before and after
+    /// Releases the whole pages inside a free block. The parts before and after
     /// them stay mapped and free. Does nothing if no whole page is inside.
     pub(super) fn unmap(&mut self, id: BlockId, stack: StackId) {
         let Block { address, bytes, pool, range, segment_stack, .. } = self.blocks[id];
@@ -144,7 +172,7 @@ impl Heap {
         self.record_range(Action::SegmentUnmap, id, start, unmapped_bytes, stack.or(segment_stack));
         // SAFETY: these are whole pages inside a block that was free and mapped,
         // so they have memory and no allocated block; the block was just marked
-        // unmapped, so they are unmapped only once.
+        // unmapped, so they are released only once.
         unsafe { self.supply.unmap(start, unmapped_bytes) };
         if !self.blocks[id].is_split() {
             self.unreserve(id, pool, range);
@@ -167,7 +195,7 @@ impl Heap {
     fn unreserve(&mut self, id: BlockId, pool: PoolIndex, range: RangeIndex) {
         self.pools[pool].remove(id, &self.blocks[id]);
         self.blocks.remove(id);
-        // SAFETY: the only block of the range was unmapped, so no page has memory.
+        // SAFETY: the only block of the range was unmapped, so all pages were released.
         unsafe { self.supply.unreserve(range) };
     }
 

@@ -3,13 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    heap::Heap,
-    ids::{BlockId, PoolIndex},
-    stream_table::StreamKey,
-};
+use super::{heap::Heap, ids::BlockId, stream_table::StreamKey};
 use crate::{
-    device::Mark,
     error::Result,
     event::{Action, StackId, StreamId},
     inventory::{BlockState, PoolKind},
@@ -71,7 +66,7 @@ impl Heap {
     /// work belongs to the capture (`docs/caching-allocator.md` 4.5). PyTorch
     /// iterates in the order of its pointers' hashes, which cannot be
     /// reproduced; memreel uses the order of the frees.
-    fn process_deferred(&mut self, stack: StackId) -> Result<()> {
+    pub(super) fn process_deferred(&mut self, stack: StackId) -> Result<()> {
         let mut ids = std::mem::take(&mut self.deferred).into_iter();
         while let Some(id) = ids.next() {
             let meanwhile = self.uses_while_routing.remove(&id).unwrap_or_default();
@@ -121,61 +116,18 @@ impl Heap {
     #[inline(never)]
     fn complete_some(&mut self, stack: StackId) -> Result<()> {
         self.process_deferred(stack)?;
-        self.complete_while(stack, |heap, mark| heap.supply.device().is_passed(mark))
-    }
-
-    /// Waits for every stream that has marks, and completes all frees.
-    pub(super) fn complete_all(&mut self, stack: StackId) -> Result<()> {
-        self.stats.num_sync_all_streams += 1;
-        self.process_deferred(stack)?;
-        self.complete_while(stack, |heap, mark| heap.supply.device().wait(mark).map(|()| true))
-    }
-
-    /// Waits for the marks of two pools' blocks only, and completes their frees.
-    pub(super) fn complete_pools(&mut self, pools: [PoolIndex; 2], stack: StackId) -> Result<()> {
-        self.stats.num_sync_all_streams += 1;
-        if !self.private.is_routing() {
-            self.process_deferred(stack)?;
-        }
-        let streams: Vec<StreamKey> = self.waiting.keys().collect();
-        for key in streams {
-            // A mark leaves the queue after it is passed, so after a failure the rest still waits.
-            while let Some((place, mark, id)) = self.first_of(key, pools) {
-                self.supply.device().wait(mark)?;
-                self.waiting.get_mut(key).and_then(|marks| marks.remove(place));
-                self.pass(id, stack);
-                self.supply.device().forget(mark);
-            }
-            if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
-                self.waiting.remove(key);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the oldest mark on a stream for a block of these pools, with its position in the queue.
-    fn first_of(&mut self, key: StreamKey, pools: [PoolIndex; 2]) -> Option<(usize, Mark, BlockId)> {
-        let marks = self.waiting.get_mut(key)?;
-        let place = marks.iter().position(|(_, id)| pools.contains(&self.blocks[*id].pool))?;
-        let (mark, id) = marks[place];
-        Some((place, mark, id))
-    }
-
-    fn complete_while(
-        &mut self,
-        stack: StackId,
-        is_passed: impl Fn(&Heap, Mark) -> Result<bool>,
-    ) -> Result<()> {
         let mut from = 0;
         while let Some((place, key)) = self.waiting.at_or_after(from) {
             from = place + 1;
             while let Some((mark, id)) = self.waiting.get_mut(key).and_then(|marks| marks.front().copied()) {
-                if !is_passed(self, mark)? {
+                if !self.supply.device().is_passed(mark)? {
                     break;
                 }
                 self.waiting.get_mut(key).and_then(VecDeque::pop_front);
                 self.pass(id, stack);
-                self.supply.device().forget(mark);
+                if self.awaited != Some(mark) {
+                    self.supply.forget(mark);
+                }
             }
             if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
                 self.waiting.remove(key);
@@ -187,7 +139,7 @@ impl Heap {
     }
 
     /// Counts a passed mark of a block; the last one completes its free.
-    fn pass(&mut self, id: BlockId, stack: StackId) {
+    pub(super) fn pass(&mut self, id: BlockId, stack: StackId) {
         let block = &mut self.blocks[id];
         block.n_marks -= 1;
         // If a stream could not be marked, the block is never completed.

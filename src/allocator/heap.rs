@@ -18,14 +18,15 @@ use super::{
 };
 use crate::{
     device::{Device, Mark},
-    error::{Error, OutOfMemory, Result},
+    error::Result,
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::PoolKind,
     recorder::Track,
     torch,
 };
 
-/// One device's blocks, pools and statistics. All its methods run under one lock.
+/// One device's blocks, pools and statistics. All its methods run under one lock; those that call the device
+/// for memory, or wait for it, are methods of [`Growth`](super::growth::Growth).
 #[derive(Debug)]
 pub(super) struct Heap {
     pub(super) settings: Settings,
@@ -41,6 +42,8 @@ pub(super) struct Heap {
     pub(super) deferred: Vec<BlockId>,
     /// Streams recorded on blocks while requests are routed to a private pool.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
+    /// The mark that a thread waits for with the heap unlocked, and forgets afterwards.
+    pub(super) awaited: Option<Mark>,
     /// Blocks without a handle, which callers free by address.
     pub(super) raw: FxHashMap<Address, BlockId>,
 }
@@ -71,7 +74,7 @@ pub(super) struct Grant {
 
 impl Request {
     /// Returns the size of the segment that the request takes from the device, in bytes.
-    fn segment_bytes(&self, settings: &Settings) -> u64 {
+    pub(super) fn segment_bytes(&self, settings: &Settings) -> u64 {
         size::segment_bytes(self.rounded_bytes, settings)
     }
 
@@ -100,43 +103,20 @@ impl Heap {
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),
+            awaited: None,
             raw: FxHashMap::default(),
         }
     }
 
-    /// Serves a request from a free block, from new memory, or from new memory
-    /// after all cached memory was given back (`docs/caching-allocator.md` 3).
+    /// Completes the frees that a request has to complete before its search.
     #[inline]
-    pub(super) fn malloc(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Result<Grant> {
-        if !self.private.is_routing() {
-            self.complete_passed(stack)?;
-        }
-        let request = self.request(requested_bytes, stream, stack);
-        let (id, request) = match self.take_best_fit(&request) {
-            Some(id) => (id, request),
-            None => self.find_more(request)?,
-        };
-        Ok(self.hand_out(id, &request))
+    pub(super) fn complete_before(&mut self, stack: StackId) -> Result<()> {
+        if self.private.is_routing() { Ok(()) } else { self.complete_passed(stack) }
     }
 
-    /// Finds memory when no free block serves the request. The returned request names the pool of the block.
-    #[inline(never)]
-    fn find_more(&mut self, request: Request) -> Result<(BlockId, Request)> {
-        self.collect_garbage(request.stack);
-        if let Some(id) = self.grow(&request)? {
-            return Ok((id, request));
-        }
-        if let Some(found) = self.take_from_fallback(&request) {
-            return Ok(found);
-        }
-        match self.release_and_retry(&request)? {
-            Some(id) => Ok((id, request)),
-            None => Err(self.out_of_memory(&request)),
-        }
-    }
-
+    /// Derives from a request its size, its pool and how it grows.
     #[inline]
-    fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
+    pub(super) fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
         let rounded_bytes = size::round(requested_bytes, &self.settings);
         let default = match torch::pool_kind(rounded_bytes) {
             PoolKind::Small => SMALL,
@@ -148,69 +128,9 @@ impl Heap {
         Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack }
     }
 
-    /// Takes new memory for a request, as one block that is not in a pool;
-    /// `None` when the limit is reached or the device is full.
-    fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        // Even with expandable segments, the limit is checked for a whole
-        // segment, however many pages will be mapped (`docs/caching-allocator.md` 2.7).
-        if !self.supply.allows(request.segment_bytes(&self.settings)) {
-            return Ok(None);
-        }
-        let block =
-            if request.is_expandable { self.grow_expandable(request)? } else { self.grow_segment(request)? };
-        if block.is_some() {
-            self.count_device_alloc(request.pool, 1);
-        }
-        Ok(block)
-    }
-
-    fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        let bytes = request.segment_bytes(&self.settings);
-        let Some(address) = self.supply.take(bytes)? else { return Ok(None) };
-        let kind = request.pool.kind();
-        self.stats.segment.add(kind, 1);
-        self.stats.reserved_bytes.add(kind, bytes);
-        if self.settings.is_oversize(bytes) {
-            self.stats.oversize_segments.change(1);
-        }
-        self.stats.num_device_alloc += 1;
-        let block = Block::segment(address, bytes, request.stream, request.pool, request.stack);
-        let id = self.blocks.insert(block);
-        self.record(Action::SegmentAlloc, id, bytes, request.stack);
-        Ok(Some(id))
-    }
-
-    /// Takes a free block of a private pool with `use_on_oom`. Only requests of
-    /// the default pools can use it.
-    fn take_from_fallback(&mut self, request: &Request) -> Option<(BlockId, Request)> {
-        if request.pool != SMALL && request.pool != LARGE {
-            return None;
-        }
-        self.private.fallbacks().into_iter().find_map(|id| {
-            let pool = self.private.get(id)?.pools[usize::from(request.pool == LARGE)];
-            let borrowed = Request { pool, is_expandable: false, ..*request };
-            Some((self.take_best_fit(&borrowed)?, borrowed))
-        })
-    }
-
-    /// Gives oversize blocks back and tries again, then all cached memory.
-    fn release_and_retry(&mut self, request: &Request) -> Result<Option<BlockId>> {
-        if self.release_available(request)
-            && let Some(id) = self.grow(request)?
-        {
-            return Ok(Some(id));
-        }
-        if self.private.is_routing() {
-            return Ok(None);
-        }
-        self.release_cached(PoolId::DEFAULT, request.stack)?;
-        self.stats.num_alloc_retries += 1;
-        self.grow(request)
-    }
-
     /// Splits a block to size and marks it as allocated.
     #[inline]
-    fn hand_out(&mut self, mut id: BlockId, request: &Request) -> Grant {
+    pub(super) fn hand_out(&mut self, mut id: BlockId, request: &Request) -> Grant {
         let (pool, kind) = (&self.pools[request.pool], request.pool.kind());
         let (pool_id, may_split) = (pool.id, !pool.never_splits);
         let mut block = &mut self.blocks[id];
@@ -281,40 +201,9 @@ impl Heap {
     }
 
     /// Returns the bytes in free blocks of private pools, which the default pools cannot use.
-    fn private_pool_bytes(&self) -> u64 {
+    pub(super) fn private_pool_bytes(&self) -> u64 {
         let private = self.pools.iter().filter(|pool| pool.id != PoolId::DEFAULT);
         private.flat_map(|pool| pool.iter().map(|id| self.blocks[id].bytes)).sum()
-    }
-
-    /// Records and counts a failed request, and makes its error (`docs/caching-allocator.md` 3.5).
-    fn out_of_memory(&mut self, request: &Request) -> Error {
-        let device = self.supply.device();
-        let figures = OutOfMemory {
-            device: self.track.device(),
-            requested_bytes: request.requested_bytes,
-            rounded_bytes: request.rounded_bytes,
-            segment_bytes: request.segment_bytes(&self.settings),
-            stream: request.stream,
-            device_total_bytes: device.total_bytes(),
-            device_free_bytes: device.free_bytes(),
-            allowed_bytes: self.supply.allowed_bytes(),
-            allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
-            reserved_bytes: self.supply.reserved_bytes(),
-            private_pool_bytes: self.private_pool_bytes(),
-            snapshot: None,
-            snapshot_failure: None,
-            kept_snapshot: None,
-        };
-        self.track.record(Event {
-            action: Action::Oom,
-            address: Address(figures.device_free_bytes),
-            size_bytes: request.rounded_bytes,
-            stream: request.stream,
-            pool: self.pools[request.pool].id,
-            stack: request.stack,
-        });
-        self.stats.num_ooms += 1;
-        Error::from_out_of_memory(figures)
     }
 
     /// Records an event of a block.

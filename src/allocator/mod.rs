@@ -1,8 +1,8 @@
 //! The caching allocator: it keeps freed memory for later requests and records every change as an event.
 //!
 //! It behaves like PyTorch 2.11's CUDA allocator, event for event, under every
-//! setting (`docs/caching-allocator.md`). One lock protects all its state. It
-//! does not depend on snapshots: they inspect it through
+//! setting (`docs/caching-allocator.md`). One lock protects all its state; no call of the device that can take long
+//! is made under it (`growth`). The allocator does not depend on snapshots: they inspect it through
 //! [`Inventory`](crate::inventory::Inventory).
 
 mod caching_allocator;
@@ -12,11 +12,13 @@ mod conf;
 mod settings;
 mod size;
 mod heap;
+mod growth;
 mod search;
 mod garbage;
 mod raw;
 mod expandable;
 mod free;
+mod waiting;
 mod free_set;
 mod release;
 mod oom;

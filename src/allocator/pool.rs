@@ -15,22 +15,37 @@ use crate::event::{Address, PoolId, StreamId};
 
 /// All pools of an allocator: the default pair, then the private pairs.
 #[derive(Debug, Default)]
-pub(super) struct Pools(Vec<Pool>);
+pub(super) struct Pools {
+    /// By number.
+    pools: Vec<Pool>,
+    /// Pairs of erased private pools, whose numbers are used again.
+    vacant: Vec<[PoolIndex; 2]>,
+}
 
 impl Pools {
     /// Adds a pair of pools: small, then large.
     pub(super) fn add(&mut self, id: PoolId, never_splits: bool) -> [PoolIndex; 2] {
-        let first = u32::try_from(self.0.len()).expect("fewer than 2^32 pools");
-        self.0.extend([Pool::new(id, never_splits), Pool::new(id, never_splits)]);
-        [PoolIndex(first), PoolIndex(first + 1)]
+        let pair = self.vacant.pop().unwrap_or_else(|| {
+            let first = u32::try_from(self.pools.len()).expect("fewer than 2^32 pools");
+            self.pools.extend([Pool::vacant(), Pool::vacant()]);
+            [PoolIndex(first), PoolIndex(first + 1)]
+        });
+        pair.into_iter().for_each(|pool| self[pool] = Pool::new(id, never_splits));
+        pair
+    }
+
+    /// Removes a pair of pools that have no blocks.
+    pub(super) fn remove(&mut self, pair: [PoolIndex; 2]) {
+        pair.into_iter().for_each(|pool| self[pool] = Pool::vacant());
+        self.vacant.push(pair);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Pool> {
-        self.0.iter()
+        self.pools.iter()
     }
 
     pub(super) fn indices(&self) -> impl Iterator<Item = PoolIndex> + use<> {
-        (0..).map(PoolIndex).take(self.0.len())
+        (0..).map(PoolIndex).take(self.pools.len())
     }
 }
 
@@ -39,14 +54,14 @@ impl Index<PoolIndex> for Pools {
 
     #[inline]
     fn index(&self, index: PoolIndex) -> &Pool {
-        &self.0[index.0 as usize]
+        &self.pools[index.0 as usize]
     }
 }
 
 impl IndexMut<PoolIndex> for Pools {
     #[inline]
     fn index_mut(&mut self, index: PoolIndex) -> &mut Pool {
-        &mut self.0[index.0 as usize]
+        &mut self.pools[index.0 as usize]
     }
 }
 
@@ -65,6 +80,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// Makes a pool that is not in use. No private pool has its id, so a request for the pool that had its number
+    /// is recognised.
+    fn vacant() -> Pool {
+        Pool::new(PoolId::DEFAULT, false)
+    }
+
     fn new(id: PoolId, never_splits: bool) -> Pool {
         Pool { id, never_splits, n_searches: 0, free: FreeSet::default(), unmapped: BTreeMap::new() }
     }
@@ -130,5 +151,23 @@ impl Pool {
     /// Iterates over all unmapped pieces, by stream and address.
     pub(super) fn all_unmapped(&self) -> impl Iterator<Item = BlockId> {
         self.unmapped.values().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_removed_pools_are_used_again() {
+        let mut pools = Pools::default();
+        pools.add(PoolId::DEFAULT, false);
+        let first = pools.add(PoolId::of_user(1), true);
+        let second = pools.add(PoolId::of_user(2), false);
+        pools.remove(first);
+        assert_ne!(pools[first[0]].id, PoolId::of_user(1));
+        assert_eq!(pools.add(PoolId::of_user(3), false), first);
+        assert!(!pools[first[1]].never_splits && pools[first[1]].id == PoolId::of_user(3));
+        assert_eq!((pools.indices().count(), pools[second[0]].id), (6, PoolId::of_user(2)));
     }
 }

@@ -48,6 +48,9 @@ pub enum Route {
     /// All requests of the thread that calls [`CachingAllocator::begin_pool`](super::CachingAllocator::begin_pool).
     Thread,
     /// Requests on streams that the filter accepts, for graph captures.
+    ///
+    /// The filter is called for each request under the allocator's lock, so it must be quick and must not use the
+    /// allocator.
     Streams(Box<dyn Fn(StreamId) -> bool + Send>),
 }
 
@@ -66,7 +69,7 @@ pub(super) struct PrivatePool {
     pub(super) options: PoolOptions,
     /// The small pool, then the large one: the order in which they are released.
     pub(super) pools: [PoolIndex; 2],
-    n_users: u32,
+    n_users: u64,
     /// The number of segments, and of growths of expandable segments, that the
     /// pool took from the device and did not give back.
     n_device_allocs: i64,
@@ -84,8 +87,9 @@ pub(super) struct PrivatePools {
     n_capture: u64,
 }
 
+/// Which requests go to a begun pool.
 #[derive(Debug)]
-enum Filter {
+pub(super) enum Filter {
     Thread(ThreadId),
     Streams(Route),
 }
@@ -103,9 +107,15 @@ impl Filter {
 impl PrivatePools {
     /// Returns an unused id: `(0, n)`, or `(n, 0)` for a capture.
     pub(super) fn next_id(&mut self, is_capture: bool) -> PoolId {
-        let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
-        *n += 1;
-        if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) }
+        loop {
+            let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
+            // After the last number come those that are free again; 0 is the default pool's.
+            *n = n.wrapping_add(1).max(1);
+            let id = if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) };
+            if self.pools.get_mut(id).is_none() {
+                return id;
+            }
+        }
     }
 
     /// Claims an unused id, so that [`PrivatePools::next_id`] does not return it.
@@ -152,11 +162,14 @@ impl PrivatePools {
         self.routes.iter().rev().find(|(_, filter)| filter.accepts(stream)).map(|(id, _)| *id)
     }
 
-    pub(super) fn begin(&mut self, id: PoolId, route: Route) -> Result<()> {
+    /// Takes the route in only if it succeeds. The caller drops a route without the allocator's lock, because what
+    /// a filter holds may be a block.
+    pub(super) fn begin(&mut self, id: PoolId, route: &mut Option<Route>) -> Result<()> {
         if self.routes.iter().any(|(begun, _)| *begun == id) {
             return Err(Error::misuse(format!("pool {id} is already being allocated to; end that first")));
         }
         let pool = self.pools.get_mut(id).ok_or_else(|| unknown(id))?;
+        let Some(route) = route.take() else { return Ok(()) };
         pool.n_users += 1;
         let filter = match route {
             Route::Thread => Filter::Thread(thread::current().id()),
@@ -166,11 +179,11 @@ impl PrivatePools {
         Ok(())
     }
 
-    pub(super) fn end(&mut self, id: PoolId) -> Result<()> {
+    /// Returns the filter that was in use, which the caller drops without the allocator's lock.
+    pub(super) fn end(&mut self, id: PoolId) -> Result<Filter> {
         let place = self.routes.iter().position(|(begun, _)| *begun == id);
         let place = place.ok_or_else(|| Error::misuse(format!("pool {id} is not being allocated to")))?;
-        self.routes.remove(place);
-        Ok(())
+        Ok(self.routes.remove(place).1)
     }
 
     /// Drops one reference; without references the pool's free memory may be released.

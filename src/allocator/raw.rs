@@ -28,6 +28,11 @@ impl CachingAllocator {
 
     /// Frees a raw block; `None` if the address is not one of a raw block.
     ///
+    /// The method is safe, because an address is only a number: safe code can neither read nor write through it, and
+    /// a block that an [`Allocation`](super::Allocation) or a buffer holds is not a raw block. Unsafe code that uses
+    /// the memory at a raw block's address must ensure that none of the code that has the allocator frees the block
+    /// in that time.
+    ///
     /// # Errors
     /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
     /// uses the block; the block is then never handed out again.

@@ -1,7 +1,8 @@
-//! Releasing cached segments to the device (`docs/caching-allocator.md` 3.3, 5).
+//! The release of cached segments to the device (`docs/caching-allocator.md` 3.3, 5).
 
 use super::{
     block::Block,
+    growth::Growth,
     heap::{Heap, LARGE, Request, SMALL},
     ids::{BlockId, PoolIndex},
 };
@@ -10,16 +11,25 @@ use crate::{
     event::{Action, PoolId, StackId},
 };
 
-impl Heap {
+impl Growth<'_> {
     /// Gives unused memory back: of the default pools, after waiting for all
     /// streams, and of the private pools without references. If `only` is a
     /// private pool, only that pool is released. While requests are routed to a
     /// private pool, the default pools are not released.
     pub(super) fn release_cached(&mut self, only: PoolId, stack: StackId) -> Result<()> {
+        let released = self.release_unused(only, stack);
+        self.give_back();
+        released
+    }
+
+    fn release_unused(&mut self, only: PoolId, stack: StackId) -> Result<()> {
         let is_default = only == PoolId::DEFAULT;
         if is_default && !self.private.is_routing() {
             self.complete_all(stack)?;
-            self.release_default_pools(stack);
+            // Another thread may have begun a pool during the wait.
+            if !self.private.is_routing() {
+                self.release_default_pools(stack);
+            }
         }
         for id in self.private.freeable() {
             if is_default || id == only {
@@ -29,17 +39,20 @@ impl Heap {
         Ok(())
     }
 
-    pub(super) fn release_default_pools(&mut self, stack: StackId) {
-        self.release_pool(LARGE, stack);
-        self.release_pool(SMALL, stack);
-    }
-
     fn release_private(&mut self, id: PoolId, waits: bool, stack: StackId) -> Result<()> {
         let Some(pools) = self.private.get(id).map(|pool| pool.pools) else { return Ok(()) };
         if waits {
             self.complete_pools(pools, stack)?;
         }
         pools.into_iter().for_each(|pool| self.release_pool(pool, stack));
+        self.erase_spent(id, pools);
+        Ok(())
+    }
+}
+
+impl Heap {
+    /// Erases a private pool that has no users and no memory.
+    fn erase_spent(&mut self, id: PoolId, pools: [PoolIndex; 2]) {
         // PyTorch checks only its count of device allocations. One growth can
         // be given back in two parts, so the count can be zero while blocks
         // live; if the pool were erased then, they could not be given back.
@@ -47,11 +60,16 @@ impl Heap {
         if self.private.is_spent(id) && !self.blocks.iter().any(|(_, block)| has_memory(block)) {
             pools.into_iter().for_each(|pool| self.unreserve_bare(pool));
             self.private.erase(id);
+            self.pools.remove(pools);
         }
-        Ok(())
     }
 
-    /// Gives back the free segments of a pool, in its order, then the whole free
+    pub(super) fn release_default_pools(&mut self, stack: StackId) {
+        self.release_pool(LARGE, stack);
+        self.release_pool(SMALL, stack);
+    }
+
+    /// Releases the free segments of a pool, in its order, then the whole free
     /// pages of its expandable segments.
     fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
         let (pages, segments): (Vec<BlockId>, Vec<BlockId>) =
@@ -64,9 +82,9 @@ impl Heap {
         pages.into_iter().for_each(|id| self.unmap(id, stack));
     }
 
-    /// If `max_split_bytes` is set, gives back enough oversize blocks for a
+    /// If `max_split_bytes` is set, releases enough oversize blocks for a
     /// request: one that is large enough, or several from the largest down.
-    /// Returns true if enough was given back.
+    /// Returns true if enough was released.
     pub(super) fn release_available(&mut self, request: &Request) -> bool {
         let Some(max_split_bytes) = self.settings.max_split_bytes else { return false };
         let key_bytes = request.rounded_bytes.max(max_split_bytes);
@@ -102,9 +120,9 @@ impl Heap {
         self.blocks[id].range.is_none() && !self.blocks[id].is_split()
     }
 
-    /// Gives back the segment of a free block that is all of it. The event is
+    /// Releases the segment of a free block that is all of it. The event is
     /// recorded first: as soon as the device has the memory, another thread can
-    /// get a segment at the same address.
+    /// get a segment at the same address. [`Growth::give_back`] gives it to the device.
     pub(super) fn release_segment(&mut self, id: BlockId, stack: StackId) {
         assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];
@@ -123,7 +141,41 @@ impl Heap {
         // SAFETY: a block without neighbours is a whole segment with its
         // original address and bytes (asserted above); it was in its pool's free
         // set, so it is not allocated; and it was just removed from the arena, so
-        // it is given back only once.
-        unsafe { self.supply.give_back(block.address, block.bytes) }
+        // it is released only once.
+        unsafe { self.supply.release(block.address, block.bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        allocator::{CachingAllocator, PoolOptions, Route},
+        device::Simulated,
+        event::{DeviceId, StreamId},
+        recorder::Recorder,
+    };
+
+    #[test]
+    fn private_pools_that_come_and_go_leave_nothing() {
+        for conf in ["expandable_segments:False", "expandable_segments:True"] {
+            let track = Recorder::new().track(DeviceId(0));
+            let settings = conf.parse().unwrap();
+            let allocator = CachingAllocator::with_settings(Simulated::new(1 << 30), &track, settings);
+            for _ in 0..1000 {
+                let pool = allocator.create_pool(PoolOptions::default());
+                allocator.begin_pool(pool, Route::Thread).unwrap();
+                drop([1000, 3 << 20].map(|bytes| allocator.alloc(bytes, StreamId(1)).unwrap()));
+                allocator.end_pool(pool).unwrap();
+                (0..2).for_each(|_| allocator.release_pool(pool).unwrap());
+                allocator.empty_cache().unwrap();
+            }
+            let heap = allocator.shared.heap();
+            assert_eq!(
+                heap.pools.indices().count(),
+                4,
+                "{conf}: the default pair and one that is used again"
+            );
+            assert_eq!(heap.blocks.iter().count(), 0, "{conf}");
+        }
     }
 }

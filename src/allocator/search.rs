@@ -14,6 +14,12 @@ impl Heap {
         if self.ages_count() {
             self.pools[request.pool].n_searches += 1;
         }
+        self.search(request)
+    }
+
+    /// Like [`Heap::take_best_fit`], for a request whose search is counted already.
+    #[inline]
+    pub(super) fn search(&mut self, request: &Request) -> Option<BlockId> {
         // Later blocks matter only if the first is a piece of an expandable segment.
         let (blocks, settings) = (&self.blocks, &self.settings);
         let serves = |id: BlockId| {

@@ -39,10 +39,11 @@ pub struct Settings {
     pub garbage_collection_threshold: f64,
     /// The fraction of the device's memory that a new allocator may take. Default: 1.
     pub per_process_memory_fraction: f64,
-    /// Whether other threads may use the allocator while it waits for the device. Default: false.
+    /// Whether the settings report that other threads may use the allocator while it waits for the device.
+    /// Default: false.
     ///
-    /// The value is read and reported, but the lock is always kept: memreel's
-    /// devices answer fast, and a single thread cannot see a difference.
+    /// memreel always lets them: no lock that a cached block needs is held during such a call. A single thread
+    /// cannot see a difference.
     pub release_lock_on_device_alloc: bool,
 }
 

@@ -1,10 +1,11 @@
-//! The state that an allocator's handles and its allocations share: device, track, and the locked heap.
+//! The state that an allocator's handles and its allocations share: device, track, and the heap with its locks.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{
-    heap::{Grant, Heap},
+    growth::Growth,
+    heap::{Grant, Heap, Request},
     ids::BlockId,
     oom::{self, OomObserver},
     settings::Settings,
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) track: Track,
     heap: Mutex<Heap>,
+    /// Taken before the heap's lock by a thread that may have to call the device; see [`Growth`].
+    turn: Mutex<()>,
     oom_observers: Mutex<Vec<Arc<OomObserver>>>,
 }
 
@@ -30,6 +33,7 @@ impl Shared {
     pub(super) fn new(device: Arc<dyn Device>, track: &Track, settings: Settings) -> Shared {
         Shared {
             heap: Mutex::new(Heap::new(device.clone(), track.clone(), settings)),
+            turn: Mutex::new(()),
             track: track.clone(),
             device,
             oom_observers: Mutex::default(),
@@ -51,10 +55,36 @@ impl Shared {
         }
         let stack = self.track.stack_of_alloc(bytes);
         let mut heap = self.heap();
-        match heap.malloc(bytes, stream, stack) {
-            Ok(grant) => Ok(hand(&mut heap, grant, stack)),
+        heap.complete_before(stack)?;
+        let request = heap.request(bytes, stream, stack);
+        let (mut heap, id, request) = match heap.take_best_fit(&request) {
+            Some(id) => (heap, id, request),
+            None => self.find_more(heap, request)?,
+        };
+        let grant = heap.hand_out(id, &request);
+        Ok(hand(&mut heap, grant, stack))
+    }
+
+    /// Finds memory when no free block serves the request. The returned request names the pool of the block.
+    #[inline(never)]
+    fn find_more<'a>(
+        &'a self,
+        heap: MutexGuard<'a, Heap>,
+        request: Request,
+    ) -> Result<(MutexGuard<'a, Heap>, BlockId, Request)> {
+        let pool = heap.pools[request.pool].id;
+        drop(heap);
+        let mut growth = self.growth();
+        // While this thread had no lock, its private pool may have ended.
+        let request = if growth.pools[request.pool].id == pool {
+            request
+        } else {
+            growth.request(request.requested_bytes, request.stream, request.stack)
+        };
+        match growth.find_more(request) {
+            Ok((id, request)) => Ok((growth.into_heap(), id, request)),
             Err(error) => {
-                drop(heap);
+                drop(growth);
                 Err(self.notify_observers(error))
             }
         }
@@ -82,6 +112,11 @@ impl Shared {
         lock(&self.heap)
     }
 
+    /// Waits until no other thread calls the device for this allocator, then locks the heap.
+    pub(super) fn growth(&self) -> Growth<'_> {
+        Growth::new(&self.turn, &self.heap, &*self.device)
+    }
+
     pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
         let stack = self.track.stack_of_free(allocated);
         self.heap().free(id, stack)
@@ -92,12 +127,11 @@ impl Drop for Shared {
     /// Gives all memory back to the device: without handles every block is
     /// free. Blocks whose streams cannot be waited for are leaked.
     fn drop(&mut self) {
-        let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
-        heap.release_everything();
+        self.growth().release_everything();
     }
 }
 
-impl Heap {
+impl Growth<'_> {
     /// Gives back all memory that no block uses, whether its pool has references or not.
     fn release_everything(&mut self) {
         // A block that `alloc_raw` handed out has no handle that keeps the allocator alive.
@@ -111,5 +145,6 @@ impl Heap {
         self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::DEFAULT, StackId::NONE);
         self.pools.indices().for_each(|pool| self.unreserve_bare(pool));
+        self.give_back();
     }
 }

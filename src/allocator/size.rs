@@ -45,7 +45,7 @@ pub(super) fn segment_bytes(rounded_bytes: u64, settings: &Settings) -> u64 {
 pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     match kind {
         PoolKind::Small => SMALL_SEGMENT_BYTES,
-        PoolKind::Large => settings.large_segment_bytes.next_multiple_of(SMALL_SEGMENT_BYTES),
+        PoolKind::Large => up_to_multiple(settings.large_segment_bytes, SMALL_SEGMENT_BYTES),
     }
 }
 
@@ -53,7 +53,12 @@ pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
 /// bytes: an eighth more than the device's memory, which leaves space for
 /// unmapped holes (`docs/caching-allocator.md` 6.1).
 pub(super) fn range_bytes(total_bytes: u64, page_bytes: u64) -> u64 {
-    (total_bytes + total_bytes / 8).next_multiple_of(page_bytes)
+    up_to_multiple(total_bytes.saturating_add(total_bytes / 8), page_bytes)
+}
+
+/// Rounds up to a multiple of `step_bytes`, which is not 0; to the last one below 2^64 if there is none above.
+fn up_to_multiple(bytes: u64, step_bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(step_bytes).unwrap_or(bytes / step_bytes * step_bytes)
 }
 
 /// Returns true if the remainder of a block becomes a block of its own (`docs/caching-allocator.md` 2.4).
@@ -146,6 +151,15 @@ mod tests {
         assert_eq!(range_bytes(85_899_345_920, 20 * MIB), 96_636_764_160);
         assert_eq!(range_bytes(85_017_493_504, 2 * MIB), 95_644_811_264);
         assert_eq!(range_bytes(85_017_493_504, 20 * MIB), 95_651_102_720);
+    }
+
+    #[test]
+    fn sizes_near_2_to_the_64_do_not_overflow() {
+        let last = u64::MAX / SMALL_SEGMENT_BYTES * SMALL_SEGMENT_BYTES;
+        let settings = Settings::default().large_segment_bytes(u64::MAX - 1);
+        assert_eq!(page_bytes(PoolKind::Large, &settings), last);
+        assert_eq!(range_bytes(u64::MAX, SMALL_SEGMENT_BYTES), last);
+        assert_eq!(range_bytes(u64::MAX, last), last);
     }
 
     #[test]

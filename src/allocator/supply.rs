@@ -1,6 +1,6 @@
-//! The allocator's supply of memory: takes segments and pages from the device and gives them back.
+//! The allocator's supply of memory: what it has from the device, what it may have, and what goes back.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::ids::RangeIndex;
 use crate::{
@@ -27,6 +27,35 @@ impl Range {
     }
 }
 
+/// Memory on its way back to the device. No block and no request refers to it any more.
+#[derive(Debug)]
+pub(super) struct Return(Kind, Address, u64);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Segment,
+    Pages,
+    /// The addresses of a range.
+    Range,
+}
+
+impl Return {
+    /// Gives the memory to the device, which may take long.
+    pub(super) fn give_to(self, device: &dyn Device) {
+        let Return(kind, address, bytes) = self;
+        // SAFETY: only the unsafe methods of `Supply` make a return, and their callers guarantee the device's
+        // conditions. Returns are made and given back one after the other, so the pages of a range go before the
+        // range. This one is consumed, so it is given back once.
+        unsafe {
+            match kind {
+                Kind::Segment => device.segment_free(address, bytes),
+                Kind::Pages => device.range_unmap(address, bytes),
+                Kind::Range => device.range_release(address, bytes),
+            }
+        }
+    }
+}
+
 /// The device, the memory taken from it, and the limit.
 #[derive(Debug)]
 pub(super) struct Supply {
@@ -34,11 +63,19 @@ pub(super) struct Supply {
     reserved_bytes: u64,
     allowed_bytes: Option<u64>,
     ranges: Vec<Option<Range>>,
+    /// In the order in which they were released.
+    returns: VecDeque<Return>,
 }
 
 impl Supply {
     pub(super) fn new(device: Arc<dyn Device>) -> Supply {
-        Supply { device, reserved_bytes: 0, allowed_bytes: None, ranges: Vec::new() }
+        Supply {
+            device,
+            reserved_bytes: 0,
+            allowed_bytes: None,
+            ranges: Vec::new(),
+            returns: VecDeque::new(),
+        }
     }
 
     /// Returns true if the limit allows `bytes` more bytes.
@@ -46,74 +83,59 @@ impl Supply {
         self.allowed_bytes.is_none_or(|allowed| self.reserved_bytes.saturating_add(bytes) <= allowed)
     }
 
-    /// Takes a segment; `None` when the device is full.
-    pub(super) fn take(&mut self, bytes: u64) -> Result<Option<Address>> {
-        let segment = self.device.segment_alloc(bytes)?;
-        if segment.is_some() {
-            self.reserved_bytes += bytes;
-        }
-        Ok(segment)
+    /// Counts memory that the device has handed out or mapped.
+    pub(super) fn count_taken(&mut self, bytes: u64) {
+        self.reserved_bytes += bytes;
     }
 
-    /// Gives a segment back.
+    /// Releases a segment. The thread that has the turn gives it back with [`Return::give_to`].
     ///
     /// # Safety
-    /// It came from [`Supply::take`] with the same `bytes`, was not given back
-    /// before, and no block in it is allocated.
-    pub(super) unsafe fn give_back(&mut self, address: Address, bytes: u64) {
+    /// It came from the device's `segment_alloc` with the same `bytes`, was not released before, and no block in it
+    /// is allocated.
+    pub(super) unsafe fn release(&mut self, address: Address, bytes: u64) {
         self.reserved_bytes -= bytes;
-        // SAFETY: the caller guarantees the device's conditions.
-        unsafe { self.device.segment_free(address, bytes) }
+        self.returns.push_back(Return(Kind::Segment, address, bytes));
     }
 
-    /// Reserves addresses; `None` when there are none left.
-    pub(super) fn reserve(&mut self, bytes: u64, page_bytes: u64) -> Result<Option<RangeIndex>> {
-        let Some(base) = self.device.range_reserve(bytes, page_bytes)? else { return Ok(None) };
+    /// Removes and returns the first released memory that was not given back yet.
+    pub(super) fn next_return(&mut self) -> Option<Return> {
+        self.returns.pop_front()
+    }
+
+    /// Adds a range that the device has reserved.
+    pub(super) fn add_range(&mut self, range: Range) -> RangeIndex {
         let vacant = self.ranges.iter().position(Option::is_none);
-        let index = vacant.unwrap_or(self.ranges.len());
-        self.ranges.resize(self.ranges.len().max(index + 1), None);
-        self.ranges[index] = Some(Range { base, bytes, page_bytes });
-        Ok(Some(RangeIndex(u32::try_from(index).expect("fewer than 2^32 ranges"))))
+        let index = vacant.unwrap_or_else(|| {
+            self.ranges.push(None);
+            self.ranges.len() - 1
+        });
+        self.ranges[index] = Some(range);
+        RangeIndex(u32::try_from(index).expect("fewer than 2^32 ranges"))
     }
 
     pub(super) fn range(&self, index: RangeIndex) -> Range {
         self.ranges[index.0 as usize].expect("a range's number is used only while it is reserved")
     }
 
-    /// Releases reserved addresses.
+    /// Releases reserved addresses, like [`Supply::release`].
     ///
     /// # Safety
-    /// No page of the range has memory.
+    /// No page of the range has memory, other than released pages.
     pub(super) unsafe fn unreserve(&mut self, index: RangeIndex) {
         let Range { base, bytes, .. } = self.range(index);
         self.ranges[index.0 as usize] = None;
-        // SAFETY: the range came from `reserve` and was just removed from the
-        // table, so it is released once; the caller guarantees it has no memory.
-        unsafe { self.device.range_release(base, bytes) }
+        self.returns.push_back(Return(Kind::Range, base, bytes));
     }
 
-    /// Maps pages. Returns false when the device is full; then nothing has changed.
-    ///
-    /// # Safety
-    /// The pages are whole pages of a reserved range and have no memory.
-    pub(super) unsafe fn map(&mut self, address: Address, bytes: u64) -> Result<bool> {
-        // SAFETY: the caller guarantees the device's conditions.
-        let is_mapped = unsafe { self.device.range_map(address, bytes)? };
-        if is_mapped {
-            self.reserved_bytes += bytes;
-        }
-        Ok(is_mapped)
-    }
-
-    /// Unmaps pages and frees their memory.
+    /// Releases the memory of pages, like [`Supply::release`].
     ///
     /// # Safety
     /// The pages are whole pages of a reserved range, have memory, and no block
     /// in them is allocated.
     pub(super) unsafe fn unmap(&mut self, address: Address, bytes: u64) {
         self.reserved_bytes -= bytes;
-        // SAFETY: the caller guarantees the device's conditions.
-        unsafe { self.device.range_unmap(address, bytes) }
+        self.returns.push_back(Return(Kind::Pages, address, bytes));
     }
 
     /// Sets the limit to a fraction of the device's memory, rounded down; 1 removes it.
@@ -142,5 +164,14 @@ impl Supply {
 
     pub(super) fn mark(&self, stream: StreamId) -> Result<Mark> {
         self.device.mark(stream)
+    }
+
+    /// Forgets a mark.
+    ///
+    /// The heap calls this once for each mark of [`Supply::mark`]: when it has taken the mark out of
+    /// `Heap::waiting`, the only place of marks, and no thread waits for it (`Heap::awaited`).
+    pub(super) fn forget(&self, mark: Mark) {
+        // SAFETY: the mark came from this device, and by the condition above nothing uses it any more.
+        unsafe { self.device.forget(mark) }
     }
 }

@@ -9,7 +9,7 @@ use super::stats::{MemoryStats, PoolStat, Stat, signed};
 use crate::inventory::PoolKind;
 
 /// One counted quantity, in the small and the large pools.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tally {
     /// By [`PoolKind`].
     kinds: [Part; 2],
@@ -18,7 +18,7 @@ pub(super) struct Tally {
 
 /// A present value, stored as its distance below the peak: an increase makes a
 /// new peak exactly when the distance becomes negative.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Level {
     peak: i64,
     below_peak: i64,
@@ -54,7 +54,7 @@ impl Level {
 
 /// A [`Stat`] whose decreases are not counted: they follow from the value at
 /// the last reset, the increases since, and the present value.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Part {
     /// The sum of all increases; it wraps only after 2^64 bytes.
     allocated: u64,

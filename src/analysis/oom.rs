@@ -258,8 +258,9 @@ fn verdict(report: &OomReport) -> Verdict {
 fn free_pages_bytes(segment: &SegmentLayout<'_>) -> u64 {
     let page = page_bytes(segment.range.kind);
     let whole = |Gap { address, bytes }: &Gap| {
-        let start = (*address - segment.range.address).next_multiple_of(page);
-        let end = *address - segment.range.address + bytes;
+        let start = *address - segment.range.address;
+        let end = start.saturating_add(*bytes);
+        let start = start.checked_next_multiple_of(page).unwrap_or(end);
         // The last page of a segment may be shorter than the others.
         let end = if end == segment.range.bytes { end } else { end / page * page };
         end.saturating_sub(start)

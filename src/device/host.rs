@@ -133,7 +133,7 @@ unsafe impl Device for Host {
         Ok(())
     }
 
-    fn forget(&self, _mark: Mark) {}
+    unsafe fn forget(&self, _mark: Mark) {}
 }
 
 /// Returns the pointer and the length that the kernel's calls take, or `None`

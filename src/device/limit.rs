@@ -129,8 +129,9 @@ unsafe impl<D: Device> Device for Limit<D> {
         self.device.wait(mark)
     }
 
-    fn forget(&self, mark: Mark) {
-        self.device.forget(mark);
+    unsafe fn forget(&self, mark: Mark) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { self.device.forget(mark) }
     }
 
     fn stream_number(&self, stream: StreamId) -> u64 {

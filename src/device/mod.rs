@@ -28,6 +28,12 @@ pub struct Mark(pub u64);
 /// These methods are all that an allocator needs. Each of memreel's implementations
 /// passes the contract suite in `tests/it/allocator/device_contract.rs`.
 ///
+/// An allocator calls [`Device::total_bytes`], [`Device::mark`], [`Device::is_passed`], [`Device::forget`] and
+/// [`Device::stream_number`] under its lock, so these must not wait for other threads or for queued work. It calls
+/// the methods that provide, map, give back or wait without that lock, from one thread at a time: they may take
+/// long, and other threads use cached blocks meanwhile. A thread that needs memory of the device has to wait for
+/// them, so none of the methods may wait for a request of the same allocator that no cached block serves.
+///
 /// # Safety
 /// From [`Device::segment_alloc`] to [`Device::segment_free`], a segment
 /// overlaps no other memory that the device has handed out. If
@@ -35,6 +41,10 @@ pub struct Mark(pub u64);
 /// bytes, each of its bytes is initialised, and this process may read and write
 /// it through a pointer made from the address (its provenance is exposed).
 /// Callers rely on this when they make slices from addresses.
+///
+/// [`Device::is_passed`] returns true, and [`Device::wait`] returns without an error, only when the stream has
+/// passed the mark; they return an error for a mark that the device did not make. If [`Device::as_any`] returns
+/// another device than this one, all segments, ranges and marks come from that device.
 pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// Returns the name of the device in messages.
     fn name(&self) -> String;
@@ -115,8 +125,12 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// If the device does not know the mark or fails.
     fn wait(&self, mark: Mark) -> Result<()>;
 
-    /// Forgets a mark, which the caller does not use again.
-    fn forget(&self, mark: Mark);
+    /// Forgets a mark, so that the device can use what the mark was made of again.
+    ///
+    /// # Safety
+    /// The mark came from this device's [`Device::mark`] and was not forgotten before. No call that waits for it or
+    /// queries it is running, and none follows: the answer could be that of a later mark on another stream.
+    unsafe fn forget(&self, mark: Mark);
 
     /// Returns the number by which a stream is hashed in PyTorch's tables. Default: its handle.
     ///
@@ -129,7 +143,7 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
 
     /// Returns the device itself, for callers that need more than this trait, such as the
     /// streams of `Cuda`; `None` for devices that offer no more. A wrapper returns the
-    /// device that it wraps.
+    /// device that it wraps. The section on safety above has the condition for that.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
@@ -193,8 +207,9 @@ unsafe impl<D: Device + ?Sized> Device for Arc<D> {
         (**self).wait(mark)
     }
 
-    fn forget(&self, mark: Mark) {
-        (**self).forget(mark);
+    unsafe fn forget(&self, mark: Mark) {
+        // SAFETY: the caller keeps the same promise to us.
+        unsafe { (**self).forget(mark) }
     }
 
     fn stream_number(&self, stream: StreamId) -> u64 {

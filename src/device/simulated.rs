@@ -324,7 +324,7 @@ unsafe impl Device for Simulated {
         Ok(())
     }
 
-    fn forget(&self, mark: Mark) {
+    unsafe fn forget(&self, mark: Mark) {
         self.state().pending.remove(&mark.0);
     }
 

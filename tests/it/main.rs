@@ -16,6 +16,7 @@
 //! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
 //! - `recorded`: recordings of random programs, for every room.
 //! - `fixtures`: the snapshot files of the repository, for every room.
+//! - `own_process`: tests that may hang or abort, in a process of their own with a time limit.
 //! - `random`: random numbers, for every room and for the unit tests of `src`.
 //!
 //! The oracles share no code with what they test:
@@ -37,6 +38,7 @@ mod fixtures;
 mod history;
 mod layers;
 mod oracle;
+mod own_process;
 mod pickle;
 mod random;
 mod recorded;

@@ -299,7 +299,7 @@ unsafe impl Device for Cuda {
         self.within("cuEventSynchronize", || unsafe { result::event::synchronize(event.0) })
     }
 
-    fn forget(&self, mark: Mark) {
+    unsafe fn forget(&self, mark: Mark) {
         self.marks().forget(mark);
     }
 

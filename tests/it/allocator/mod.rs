@@ -2,11 +2,14 @@
 //!
 //! The allocator is compared with three things: recordings of PyTorch (`scenario`, run by `replay`), worked
 //! examples of the rules (`worked`, `stories`), and a naive allocator (`model`) on random programs (`program`,
-//! `programs`). `invariants` has the checks that hold for any allocator at any time.
+//! `programs`). `invariants` has the checks that hold for any allocator at any time. `blocking` is about calls of the
+//! device that take long, on a `hooked` device.
 
+mod blocking;
 mod buffer;
 mod device_contract;
 mod failures;
+mod hooked;
 mod invariants;
 mod model;
 mod program;

@@ -1,6 +1,7 @@
-//! Two threads, eight streams, a million operations; then every invariant is checked.
+//! Several threads, eight streams, a million operations; then every invariant is checked.
 //!
-//! The threads hand blocks to each other, so that a block is freed by another
+//! Two threads have a device with room; four have one that is always full and lets other threads go on during its
+//! calls. The threads hand blocks to each other, so that a block is freed by another
 //! thread than its own. The ring is small and wraps all the time.
 
 use std::{
@@ -9,11 +10,13 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use memreel::{
     Allocation, CachingAllocator, DeviceId, StreamId,
-    device::{Device, Simulated},
+    device::{Device, Limit, Simulated},
     integrate::Inventory,
     recorder::{Context, History, Recorder},
     snapshot::{Dialect, collect},
@@ -22,15 +25,16 @@ use memreel::{
 
 use crate::random::Random;
 
-use super::invariants::{check_live, check_recounts, check_tiling};
+use super::{
+    hooked::Hooked,
+    invariants::{check_live, check_recounts, check_tiling},
+};
 
 const MIB: u64 = 1 << 20;
-const N_THREADS: u64 = 2;
 const N_STREAMS: u64 = 8;
-const N_OPERATIONS: u64 = 1_000_000;
 const N_ENTRIES: usize = 5_000;
 
-/// What both threads work on, and what they count.
+/// What the threads work on, and what they count.
 struct Stage {
     device: Arc<Simulated>,
     recorder: Recorder,
@@ -52,11 +56,14 @@ fn bytes(random: &mut Random) -> u64 {
 }
 
 impl Stage {
-    fn new() -> Stage {
-        let device = Arc::new(Simulated::new(2048 * MIB));
+    /// With a device of a limited size, which calls a hook before each call that may take long.
+    fn new(budget_bytes: u64, hook: impl Fn(&'static str) + Send + Sync + 'static) -> Stage {
+        let device = Arc::new(Simulated::new(4096 * MIB));
+        let hooked = Hooked::new(Limit::new(device.clone(), budget_bytes));
+        hooked.set_hook(hook);
         let recorder = Recorder::new();
         recorder.record_history(&History::all().context(Context::None).max_entries(N_ENTRIES));
-        let allocator = CachingAllocator::new(device.clone(), &recorder.track(DeviceId(0)));
+        let allocator = CachingAllocator::new(hooked, &recorder.track(DeviceId(0)));
         Stage {
             device,
             recorder,
@@ -122,9 +129,9 @@ impl Stage {
     }
 
     /// One thread's part. What it still holds at the end comes back.
-    fn work(&self, thread: u64) -> Vec<Allocation> {
+    fn work(&self, thread: u64, n_operations: u64) -> Vec<Allocation> {
         let (mut random, mut live) = (Random::new(thread), Vec::new());
-        for _ in 0..N_OPERATIONS / N_THREADS {
+        for _ in 0..n_operations {
             match random.below(1000) {
                 0..430 if live.len() < 300 => self.alloc(&mut random, &mut live),
                 0..850 => self.free(&mut random, &mut live),
@@ -172,12 +179,12 @@ impl Stage {
     }
 }
 
-#[test]
-fn a_million_operations_leave_everything_in_order() {
-    let stage = Stage::new();
-    let mut live: Vec<Allocation> = std::thread::scope(|threads| {
+/// Runs the threads, then checks the totals, with what is live and without.
+fn run(stage: Stage, n_threads: u64, n_operations: u64) {
+    let mut live: Vec<Allocation> = thread::scope(|threads| {
         let stage = &stage;
-        let running: Vec<_> = (0..N_THREADS).map(|n| threads.spawn(move || stage.work(n))).collect();
+        let running: Vec<_> =
+            (0..n_threads).map(|n| threads.spawn(move || stage.work(n, n_operations))).collect();
         running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     live.extend(std::mem::take(&mut *stage.handed_over.lock().unwrap()));
@@ -191,4 +198,19 @@ fn a_million_operations_leave_everything_in_order() {
     let device = stage.device.clone();
     drop(stage);
     assert_eq!((device.n_segments(), device.free_bytes()), (0, device.total_bytes()));
+}
+
+#[test]
+fn a_million_operations_leave_everything_in_order() {
+    run(Stage::new(2048 * MIB, |_| {}), 2, 500_000);
+}
+
+#[test]
+fn a_full_device_whose_calls_let_others_go_on_leaves_everything_in_order() {
+    let n_calls = AtomicU64::new(0);
+    let stage = Stage::new(200 * MIB, move |_| match n_calls.fetch_add(1, Ordering::Relaxed) % 8 {
+        0 => thread::sleep(Duration::from_micros(50)),
+        _ => thread::yield_now(),
+    });
+    run(stage, 4, 50_000);
 }

@@ -702,6 +702,12 @@ fn a_pool_may_have_an_id_that_is_chosen_elsewhere() {
     assert_eq!(t.allocator.create_pool(PoolOptions::default()), PoolId::of_user(10));
     assert_eq!(t.allocator.create_capture_pool(), PoolId::of_graph(5));
     t.allocator.release_pool(PoolId::of_user(9)).unwrap();
+    // After the last numbers come the first again, without those in use.
+    create(PoolId::of_user(1)).unwrap();
+    create(PoolId::of_user(u64::MAX)).unwrap();
+    create(PoolId::of_graph(u64::MAX)).unwrap();
+    assert_eq!(t.allocator.create_pool(PoolOptions::default()), PoolId::of_user(2));
+    assert_eq!(t.allocator.create_capture_pool(), PoolId::of_graph(1));
 }
 
 #[test]

@@ -1,0 +1,234 @@
+//! Growth: the heap in the hands of the one thread that takes memory from the device or gives it back.
+//!
+//! A call of a device can take long: it may wait for work that is queued on a GPU, and that work may wait for a
+//! thread that frees or allocates a block. So no such call is made under the heap's lock. Two locks share the work:
+//!
+//! - The *heap's lock* protects every field of [`Heap`]. Requests that a free block serves, frees, statistics and
+//!   snapshots need no other.
+//! - The *turn* is taken first, by a thread that may have to call the device. It is held during the whole search for
+//!   new memory, and while cached memory is given back. So a request that finds the device full has waited for
+//!   memory that another thread was giving back.
+//!
+//! The holder of the turn has both locks. [`Growth::unlocked`] releases the heap's lock for one call of the device.
+//! At that time the heap is valid and agrees with the recorded events. Other threads may take free blocks and
+//! complete frees, so afterwards every number of a free block is stale. Three things cannot change: the pools that
+//! exist, the reserved ranges with their unmapped pieces, and the memory of [`Supply`](super::supply::Supply) that
+//! waits to be given back.
+#![forbid(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+
+use super::{
+    block::Block,
+    heap::{Heap, LARGE, Request, SMALL},
+    ids::BlockId,
+};
+use crate::{
+    device::{Device, Mark},
+    error::{Error, OutOfMemory, Result},
+    event::{Action, Address, Event, PoolId},
+    sync::{Mutex, MutexGuard, lock},
+};
+
+/// The heap, locked by the thread that has the turn to call the device.
+pub(super) struct Growth<'a> {
+    /// `None` only during a call of the device.
+    heap: Option<MutexGuard<'a, Heap>>,
+    mutex: &'a Mutex<Heap>,
+    device: &'a dyn Device,
+    /// Whether another thread may have changed the free blocks since the last search.
+    is_stale: bool,
+    /// Whether a call of the device waits for [`Heap::awaited`].
+    is_waiting: bool,
+    /// The last field: the heap's lock is released first.
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Deref for Growth<'_> {
+    type Target = Heap;
+
+    fn deref(&self) -> &Heap {
+        self.heap.as_deref().expect("the heap is locked except during a call of the device")
+    }
+}
+
+impl DerefMut for Growth<'_> {
+    fn deref_mut(&mut self) -> &mut Heap {
+        self.heap.as_deref_mut().expect("the heap is locked except during a call of the device")
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        // The device panicked while this thread waited for a mark.
+        if self.is_waiting {
+            lock(self.mutex).awaited = None;
+        }
+    }
+}
+
+impl<'a> Growth<'a> {
+    /// Waits for the turn, then for the heap's lock. The caller holds neither.
+    pub(super) fn new(turn: &'a Mutex<()>, mutex: &'a Mutex<Heap>, device: &'a dyn Device) -> Growth<'a> {
+        let turn = lock(turn);
+        let heap = Some(lock(mutex));
+        let mut growth = Growth { heap, mutex, device, is_stale: true, is_waiting: false, _turn: turn };
+        // Memory is left over only if the device panicked.
+        growth.give_back();
+        growth
+    }
+
+    /// Returns the heap, still locked, and passes the turn on.
+    pub(super) fn into_heap(mut self) -> MutexGuard<'a, Heap> {
+        self.heap.take().unwrap_or_else(|| lock(self.mutex))
+    }
+
+    /// Releases the heap's lock for a call of the device.
+    pub(super) fn unlocked<T>(&mut self, call: impl FnOnce(&dyn Device) -> T) -> T {
+        let before = self.stats.active;
+        self.heap = None;
+        let answer = call(self.device);
+        self.heap = Some(lock(self.mutex));
+        // Every alloc and every completed free of another thread changes this tally.
+        self.is_stale |= before != self.stats.active;
+        answer
+    }
+
+    /// Gives the memory back to the device that the heap has released.
+    pub(super) fn give_back(&mut self) {
+        while let Some(memory) = self.supply.next_return() {
+            self.unlocked(|device| memory.give_to(device));
+        }
+    }
+
+    /// Waits until a stream has passed a mark. Other threads do not forget the mark in that time.
+    pub(super) fn wait(&mut self, mark: Mark) -> Result<()> {
+        (self.awaited, self.is_waiting) = (Some(mark), true);
+        let waits = self.unlocked(|device| device.wait(mark));
+        (self.awaited, self.is_waiting) = (None, false);
+        waits
+    }
+
+    /// Finds memory for a request that no free block served. The returned request names the pool of the block.
+    pub(super) fn find_more(&mut self, request: Request) -> Result<(BlockId, Request)> {
+        if let Some(id) = self.search_again(&request) {
+            return Ok((id, request));
+        }
+        self.collect_garbage(request.stack);
+        self.give_back();
+        if let Some(id) = self.grow(&request)? {
+            return Ok((id, request));
+        }
+        if let Some(id) = self.search_again(&request) {
+            return Ok((id, request));
+        }
+        if let Some(found) = self.take_from_fallback(&request) {
+            return Ok(found);
+        }
+        if let Some(id) = self.release_and_retry(&request)? {
+            return Ok((id, request));
+        }
+        let free_bytes = self.unlocked(|device| device.free_bytes());
+        match self.search_again(&request) {
+            Some(id) => Ok((id, request)),
+            None => Err(self.out_of_memory(&request, free_bytes)),
+        }
+    }
+
+    /// Searches the free blocks again if another thread may have changed them. A program of one thread makes no
+    /// second search: PyTorch does not make one after it has released its cache.
+    fn search_again(&mut self, request: &Request) -> Option<BlockId> {
+        if std::mem::take(&mut self.is_stale) { self.search(request) } else { None }
+    }
+
+    /// Takes new memory for a request, as one block that is not in a pool;
+    /// `None` when the limit is reached or the device is full.
+    fn grow(&mut self, request: &Request) -> Result<Option<BlockId>> {
+        // Even with expandable segments, the limit is checked for a whole
+        // segment, however many pages will be mapped (`docs/caching-allocator.md` 2.7).
+        if !self.supply.allows(request.segment_bytes(&self.settings)) {
+            return Ok(None);
+        }
+        let block =
+            if request.is_expandable { self.grow_expandable(request)? } else { self.grow_segment(request)? };
+        if block.is_some() {
+            self.count_device_alloc(request.pool, 1);
+        }
+        Ok(block)
+    }
+
+    fn grow_segment(&mut self, request: &Request) -> Result<Option<BlockId>> {
+        let bytes = request.segment_bytes(&self.settings);
+        let Some(address) = self.unlocked(|device| device.segment_alloc(bytes))? else { return Ok(None) };
+        let kind = request.pool.kind();
+        self.supply.count_taken(bytes);
+        self.stats.segment.add(kind, 1);
+        self.stats.reserved_bytes.add(kind, bytes);
+        if self.settings.is_oversize(bytes) {
+            self.stats.oversize_segments.change(1);
+        }
+        self.stats.num_device_alloc += 1;
+        let block = Block::segment(address, bytes, request.stream, request.pool, request.stack);
+        let id = self.blocks.insert(block);
+        self.record(Action::SegmentAlloc, id, bytes, request.stack);
+        Ok(Some(id))
+    }
+
+    /// Takes a free block of a private pool with `use_on_oom`. Only requests of
+    /// the default pools can use it.
+    fn take_from_fallback(&mut self, request: &Request) -> Option<(BlockId, Request)> {
+        if request.pool != SMALL && request.pool != LARGE {
+            return None;
+        }
+        self.private.fallbacks().into_iter().find_map(|id| {
+            let pool = self.private.get(id)?.pools[usize::from(request.pool == LARGE)];
+            let borrowed = Request { pool, is_expandable: false, ..*request };
+            Some((self.take_best_fit(&borrowed)?, borrowed))
+        })
+    }
+
+    /// Gives oversize blocks back and tries again, then all cached memory.
+    fn release_and_retry(&mut self, request: &Request) -> Result<Option<BlockId>> {
+        let is_enough = self.release_available(request);
+        self.give_back();
+        if is_enough && let Some(id) = self.grow(request)? {
+            return Ok(Some(id));
+        }
+        if self.private.is_routing() {
+            return Ok(None);
+        }
+        self.release_cached(PoolId::DEFAULT, request.stack)?;
+        self.stats.num_alloc_retries += 1;
+        self.grow(request)
+    }
+
+    /// Records and counts a failed request, and makes its error (`docs/caching-allocator.md` 3.5).
+    fn out_of_memory(&mut self, request: &Request, device_free_bytes: u64) -> Error {
+        let figures = OutOfMemory {
+            device: self.track.device(),
+            requested_bytes: request.requested_bytes,
+            rounded_bytes: request.rounded_bytes,
+            segment_bytes: request.segment_bytes(&self.settings),
+            stream: request.stream,
+            device_total_bytes: self.device.total_bytes(),
+            device_free_bytes,
+            allowed_bytes: self.supply.allowed_bytes(),
+            allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
+            reserved_bytes: self.supply.reserved_bytes(),
+            private_pool_bytes: self.private_pool_bytes(),
+            snapshot: None,
+            snapshot_failure: None,
+            kept_snapshot: None,
+        };
+        self.track.record(Event {
+            action: Action::Oom,
+            address: Address(figures.device_free_bytes),
+            size_bytes: request.rounded_bytes,
+            stream: request.stream,
+            pool: self.pools[request.pool].id,
+            stack: request.stack,
+        });
+        self.stats.num_ooms += 1;
+        Error::from_out_of_memory(figures)
+    }
+}
