@@ -7,6 +7,7 @@
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
+//! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
 //! - `ci`: the recipe of `docs/ci.md`.
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
@@ -17,6 +18,7 @@ mod bad_input;
 mod ci;
 mod every_command;
 mod gate;
+mod hostile;
 mod json_lines;
 mod json_page;
 mod layouts;
