@@ -19,8 +19,14 @@
 //! - Record a free before the memory can be allocated again.
 //! - While [`Inventory::inspect`] runs, record no event from another thread: your lock, held during the call,
 //!   ensures that. This is why the trace and the segments of a snapshot agree.
+//! - If the process may fork, pass your lock to [`hold_at_forks`]; otherwise a child may find it taken for ever.
+//! - In a signal handler, [`Track::record_unlocked`] and a capture may interrupt anything of memreel's: what interrupts
+//!   the recorder's own work on the same thread has no stack, or is not recorded. A request to an allocator may not
+//!   interrupt one to the same allocator. memreel may allocate on the host's heap, which a handler must not
+//!   do where it interrupted `malloc`.
 //! - In the process's own `GlobalAlloc`, call [`Track::record_unlocked`], and hold no lock during the call: memreel
-//!   allocates while it captures a stack, so your `alloc` is called again inside. What memreel allocates for itself
+//!   allocates while it captures a stack and while it records, so your `alloc` is called again inside, and a lock
+//!   around the call would wait for itself. What memreel allocates for itself
 //!   is not recorded. `tests/global_allocator.rs` in the repository is such an allocator.
 //!
 //! # Example
@@ -79,6 +85,27 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::sync::{Arc, Mutex};
+
+/// Holds your allocator's lock while the process forks, so that the child finds it free.
+///
+/// A child of `fork` has one thread; a lock that another thread had at that moment would stay locked for ever.
+/// memreel takes its own locks before a fork and releases them after it in both processes. This adds yours, which is
+/// taken before those of the recorder, as it is when you record an event.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// let next = Arc::new(Mutex::new(0x1000_u64));
+/// memreel::integrate::hold_at_forks(&next);
+/// ```
+pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
+    #[cfg(not(loom))]
+    crate::fork::register(crate::fork::Level::Allocator, lock);
+    #[cfg(loom)]
+    let _ = lock;
+}
+
 #[doc(inline)]
 pub use crate::{
     device::{Device, Mark},
@@ -87,3 +114,7 @@ pub use crate::{
     recorder::track::Track,
     stack::{FrameSource, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method},
 };
+
+#[cfg(loom)]
+#[doc(hidden)]
+pub use crate::stack::Stacks;

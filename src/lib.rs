@@ -181,6 +181,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod sync;
+#[cfg(not(loom))]
+#[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
+mod fork;
 mod event;
 mod error;
 mod inventory;

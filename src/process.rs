@@ -19,7 +19,7 @@
 
 use std::path::{Path, PathBuf};
 
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 use crate::{
     allocator::{Allocation, CachingAllocator, MemInfo, MemoryStats, MemorySummary, Settings},
@@ -35,9 +35,10 @@ use crate::{
 /// [`is_invalid_option`](crate::Error::is_invalid_option) if the settings in the environment are not valid.
 /// The next call tries again.
 pub fn default_reel() -> Result<&'static Reel> {
-    // Not std's `OnceLock`, which cannot try again after an error.
-    static DEFAULT: OnceCell<Reel> = OnceCell::new();
-    DEFAULT.get_or_try_init(|| Reel::builder().settings(Settings::from_env()?).build())
+    // Not std's `OnceLock`, which cannot try again after an error, and for which other threads wait: in a child of
+    // `fork` the one that fills it may be gone. Two threads at once may create a reel each; one of them is dropped.
+    static DEFAULT: OnceBox<Reel> = OnceBox::new();
+    DEFAULT.get_or_try_init(|| Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?)))
 }
 
 /// Returns the allocator of the process-wide reel.

@@ -28,6 +28,16 @@ use oom_files::OomFiles;
 /// of the crate, such as [`record_history`](crate::record_history), use one reel for the whole
 /// process; build your own for several devices, for limits or for simulated memory.
 ///
+/// # Forks
+///
+/// A child of `fork` can use every reel, ledger and track of its parent, whatever other threads were doing at the
+/// fork. It has the parent's blocks, which remain live until they are freed in the child, and the history up to the
+/// fork, which it continues on its own. Blocks whose handles belong to threads that the child does not have are
+/// never freed there. A GPU cannot be used in a child of the process that opened it: that is a rule of CUDA, and
+/// requests that need the driver fail with an error. A fork waits until other threads have left memreel, usually for
+/// microseconds and at most for two seconds. After a fork in a signal handler that interrupted memreel itself, the
+/// child can only run another program.
+///
 /// ```
 /// use memreel::{Reel, recorder::History};
 ///

@@ -15,7 +15,7 @@ use loom::thread::LocalKey;
 pub(crate) use std::{
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
     },
     thread_local,
 };
@@ -23,7 +23,7 @@ pub(crate) use std::{
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, fence},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// Declares a thread-local of loom, whose threads share one thread of the system. Its macro does not know
@@ -37,6 +37,31 @@ macro_rules! loom_thread_local {
 
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
+
+/// A mark on memory that is written once and read afterwards. loom fails if a reader may come before the writer;
+/// elsewhere it is nothing.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenOnce(#[cfg(loom)] loom::cell::UnsafeCell<()>);
+
+impl WrittenOnce {
+    /// Marks the write.
+    #[inline(always)]
+    pub(crate) fn write(&self) {
+        #[cfg(loom)]
+        self.0.with_mut(|_| {});
+    }
+
+    /// Marks a read.
+    #[inline(always)]
+    pub(crate) fn read(&self) {
+        #[cfg(loom)]
+        self.0.with(|_| {});
+    }
+}
+
+// SAFETY: nothing is in the cell; loom only remembers which thread was there when.
+#[cfg(loom)]
+unsafe impl Sync for WrittenOnce {}
 
 /// Locks a mutex, also if a thread panicked while it had the lock: every critical section of the callers
 /// leaves its data consistent.

@@ -69,7 +69,10 @@ impl CachingAllocator {
         settings: Settings,
     ) -> CachingAllocator {
         let device: Arc<dyn Device> = Arc::new(device);
-        CachingAllocator { shared: Arc::new(Shared::new(device, track, settings)) }
+        let shared = Arc::new(Shared::new(device, track, settings));
+        #[cfg(not(loom))]
+        crate::fork::register(crate::fork::Level::Allocator, &shared);
+        CachingAllocator { shared }
     }
 
     /// Changes settings at run time; [`Settings::updated`] has the rules.

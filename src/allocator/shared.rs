@@ -10,6 +10,8 @@ use super::{
     oom::{self, OomObserver},
     settings::Settings,
 };
+#[cfg(not(loom))]
+use crate::fork;
 use crate::{
     device::Device,
     error::{Error, Result},
@@ -120,6 +122,14 @@ impl Shared {
     pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
         let stack = self.track.stack_of_free(allocated);
         self.heap().free(id, stack)
+    }
+}
+
+#[cfg(not(loom))]
+impl fork::Part for Shared {
+    fn hold(self: Arc<Shared>, held: &mut fork::Held) {
+        held.lock(&self, |shared| &shared.heap, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.oom_observers, |_| {}, |_, _| {});
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{Device, Mark};
+#[cfg(not(loom))]
+use crate::fork;
 use crate::{
     error::{Error, Result},
     event::{Address, StreamId},
@@ -42,7 +44,7 @@ const RANGE_TOP: u64 = 1 << 52;
 #[derive(Debug)]
 pub struct Simulated {
     total_bytes: u64,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +70,10 @@ impl Simulated {
     /// Creates a device of `total_bytes` bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Simulated {
-        Simulated { total_bytes, state: Mutex::default() }
+        let state = Arc::default();
+        #[cfg(not(loom))]
+        fork::register(fork::Level::Device, &state);
+        Simulated { total_bytes, state }
     }
 
     /// Hands out these addresses as segments, in order.

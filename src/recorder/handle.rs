@@ -65,7 +65,10 @@ impl Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Not left to the first capture, which may be inside an allocator.
         let _ = stack_method();
-        Recorder { shared: Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed))) }
+        let shared = Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed)));
+        #[cfg(not(loom))]
+        shared.survive_forks();
+        Recorder { shared }
     }
 
     /// Switches recording on, off, or to other options (docs/snapshot-format.md 2.2, 2.6).
@@ -192,6 +195,7 @@ impl Recorder {
     /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.
     #[must_use]
     pub fn stack_counts(&self) -> StackCounts {
+        let _guard = Guard::enter();
         StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 

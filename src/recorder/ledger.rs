@@ -1,12 +1,14 @@
 //! Records for an allocator that does not keep an inventory of its blocks.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     contradiction::{Contradiction, Reason},
     track::Track,
 };
+#[cfg(not(loom))]
+use crate::fork;
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
@@ -49,7 +51,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Ledger {
     track: Track,
-    state: Mutex<LedgerState>,
+    state: Arc<Mutex<LedgerState>>,
 }
 
 /// The segments and live blocks by address.
@@ -81,7 +83,10 @@ struct LiveBlock {
 
 impl Ledger {
     pub(super) fn new(track: Track) -> Ledger {
-        Ledger { track, state: Mutex::default() }
+        let state = Arc::new(Mutex::default());
+        #[cfg(not(loom))]
+        fork::register(fork::Level::Allocator, &state);
+        Ledger { track, state }
     }
 
     /// Reports that the allocator got a segment of `bytes` bytes from the device.

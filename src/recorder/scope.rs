@@ -52,10 +52,11 @@ fn current_of_several(recorder: u64) -> ScopeId {
     OPEN.try_with(innermost).ok().flatten().unwrap_or_default()
 }
 
-/// Changes the list of this thread's open scopes and updates the innermost one.
+/// Changes the list of this thread's open scopes and updates the innermost one. A signal handler that interrupts
+/// a change changes nothing.
 fn change(change: impl FnOnce(&mut Vec<Open>)) {
     let _ = OPEN.try_with(|all| {
-        let mut all = all.borrow_mut();
+        let Ok(mut all) = all.try_borrow_mut() else { return };
         change(&mut all);
         let none = Open { recorder: 0, scope: ScopeId::default() };
         let _ = INNERMOST.try_with(|innermost| innermost.set(all.last().copied().unwrap_or(none)));

@@ -6,6 +6,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+#[cfg(not(loom))]
+use super::guard::Guard;
 use super::{
     clock::Clock,
     context::Contexts,
@@ -19,6 +21,11 @@ use crate::{
     event::DeviceId,
     stack::StackInterner,
     sync::{AtomicU64, Mutex},
+};
+#[cfg(not(loom))]
+use crate::{
+    fork::{self, Held},
+    stack,
 };
 
 /// What the clones of a recorder and its tracks share.
@@ -35,7 +42,7 @@ use crate::{
 /// An allocator records events while it has its own lock. So the recorder never calls an allocator or an
 /// inventory while it has one of its locks; the opposite order could deadlock. The locks here are held
 /// briefly, without a call to the loader, to a symbol table or to code of the user. They do allocate: see
-/// `guard.rs` for a recorder inside the process's own allocator.
+/// `guard.rs` for a recorder inside the process's own allocator. A fork holds all of them.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Unique among recorders; distinguishes their scopes on one thread.
@@ -77,6 +84,15 @@ impl Shared {
         }
     }
 
+    /// Connects the recorder to forks of the process: the child finds its locks free.
+    #[cfg(not(loom))]
+    pub(super) fn survive_forks(self: &Arc<Shared>) {
+        // What a fork allocates is the recorder's own work, so this is kept before any lock is taken.
+        fork::register_static(fork::Level::Loader, |held| held.keep(Guard::enter()));
+        stack::survive_forks();
+        fork::register(fork::Level::Recorder, self);
+    }
+
     #[inline(always)]
     pub(super) fn mode(&self) -> Mode {
         self.mode.load()
@@ -87,5 +103,24 @@ impl Shared {
         let sample_bytes = self.sample_bytes.load(Ordering::Relaxed);
         bytes < self.min_size_bytes.load(Ordering::Relaxed)
             || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
+    }
+}
+
+#[cfg(not(loom))]
+impl fork::Part for Shared {
+    fn hold(self: Arc<Shared>, held: &mut Held) {
+        let mut tapes = Vec::new();
+        held.lock(&self, |shared| &shared.history, |_| {}, |_, _| {});
+        held.lock(
+            &self,
+            |shared| &shared.tapes,
+            |all| tapes.extend(all.iter().map(|(_, tape)| tape.clone())),
+            |_, _| {},
+        );
+        tapes.iter().for_each(|tape| tape.hold(held));
+        held.lock(&self, |shared| &shared.scopes, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.contexts, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.annotations, |_| {}, |_, _| {});
+        held.lock(&self, |shared| shared.stacks.inserter().lock(), |_| {}, |_, _| {});
     }
 }

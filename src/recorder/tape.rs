@@ -24,6 +24,8 @@ use super::{
     guard::Guard,
     log::{ACTION_BITS, Cut},
 };
+#[cfg(not(loom))]
+use crate::fork::Held;
 use crate::sync::{AtomicU64, Mutex, fence, lock};
 
 /// The events of one device.
@@ -171,6 +173,23 @@ impl Tape {
         }
     }
 
+    /// Holds the tape's lock during a fork. In the child, the chunks of threads that are gone are left to those
+    /// that exist, the forking thread's too: it opens another.
+    #[cfg(not(loom))]
+    pub(super) fn hold(self: &Arc<Tape>, held: &mut Held) {
+        held.lock(
+            self,
+            |tape| &tape.state,
+            |_| {},
+            |tape, state| {
+                for chunk in std::mem::take(&mut state.open) {
+                    state.put(chunk);
+                }
+                tape.generation.store(new_generation(), Ordering::Relaxed);
+            },
+        );
+    }
+
     /// Returns the events up to `now`. It copies only the list of chunks.
     ///
     /// Threads that record without a lock continue meanwhile. If one event follows from another (a free from
@@ -205,6 +224,11 @@ impl TapeState {
     fn close(&mut self, chunk: &Arc<Chunk>) {
         let Some(place) = self.open.iter().position(|open| Arc::ptr_eq(open, chunk)) else { return };
         let chunk = self.open.swap_remove(place);
+        self.put(chunk);
+    }
+
+    /// Puts a chunk that no thread writes among the full or idle ones; an empty one is dropped.
+    fn put(&mut self, chunk: Arc<Chunk>) {
         match chunk.len() {
             0 => {}
             Chunk::N_ENTRIES => {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
-    stack::{Symbol, Symbolizer, stack_method},
+    stack::{SourceFrame, Symbol, stack_method, with_kept_names},
 };
 
 /// The version of PyTorch whose keys a snapshot has.
@@ -260,9 +260,6 @@ impl Collector {
     }
 }
 
-/// What was named stays named: the next snapshot asks for little that is new.
-static NAMES: Mutex<Option<Symbolizer>> = Mutex::new(None);
-
 /// Gives every stack in use its frames; each distinct address is named once.
 fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
     let _own_work = recorder.own_work();
@@ -277,25 +274,27 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
     if parts.is_empty() {
         return named;
     }
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let symbolizer = names.get_or_insert_default();
-    symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
+    // Before any native name: the source may wait for its interpreter, and an interpreter for other snapshots.
+    let of_source = source_frames(recorder, parts.iter().flat_map(|parts| &parts.source));
     let stacks = &mut snapshot.stacks;
     let mut intern = |symbol: &Symbol| {
         let (name, filename) = (symbol.name.clone(), symbol.filename.clone());
         stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
     };
-    // A few thousand symbols make up all stacks: where one is in memory tells what it is.
-    let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
-    for parts in parts {
-        let mut frames: Vec<FrameIndex> =
-            source_frames(recorder, &parts.source).iter().map(&mut intern).collect();
-        symbolizer.for_each_frame(&parts.native, parts.generation, |symbol| {
-            frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol)));
-        });
-        members.push(frames);
-    }
+    with_kept_names(|symbolizer| {
+        symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
+        // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
+        let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
+        for parts in &parts {
+            let named = parts.source.iter().filter_map(|word| of_source.get(word)).flatten();
+            let mut frames: Vec<FrameIndex> = named.map(&mut intern).collect();
+            symbolizer.for_each_frame(&parts.native, parts.generation, |symbol| {
+                frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol)));
+            });
+            members.push(frames);
+        }
+    });
     for (stack, members) in used.into_iter().zip(members) {
         named.set(stack, snapshot.stacks.intern_stack(&members));
     }
@@ -313,13 +312,25 @@ fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
     used
 }
 
-/// What a second source of frames makes of its words.
-fn source_frames(recorder: &Recorder, words: &[usize]) -> Vec<Symbol> {
-    let Some(source) = recorder.frame_source() else { return Vec::new() };
-    let named = words.iter().flat_map(|word| source.name(*word));
-    named
-        .map(|frame| Symbol { name: frame.name.into(), filename: frame.filename.into(), line: frame.line })
-        .collect()
+/// The frames of each distinct word of a second source; none for a word whose name panics.
+fn source_frames<'a>(
+    recorder: &Recorder,
+    words: impl Iterator<Item = &'a usize>,
+) -> FxHashMap<usize, Vec<Symbol>> {
+    let mut frames = FxHashMap::default();
+    let Some(source) = recorder.frame_source() else { return frames };
+    let symbol = |frame: SourceFrame| Symbol {
+        name: frame.name.into(),
+        filename: frame.filename.into(),
+        line: frame.line,
+    };
+    for word in words {
+        frames.entry(*word).or_insert_with(|| {
+            let named = catch_unwind(AssertUnwindSafe(|| source.name(*word)));
+            named.unwrap_or_default().into_iter().map(symbol).collect()
+        });
+    }
+    frames
 }
 
 fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {

@@ -1,11 +1,9 @@
 //! Finds a stack's record by its hash, without a lock.
 
-use std::{
-    ptr,
-    sync::atomic::{AtomicPtr, Ordering},
-};
+use std::{ptr, sync::atomic::Ordering};
 
 use super::{key::Key, record::Record};
+use crate::sync::{AtomicPtr, WrittenOnce};
 
 /// A hash table with open addressing. Entries are added and never changed, so
 /// a reader may miss the newest entries but finds all that were there when it began.
@@ -13,6 +11,7 @@ use super::{key::Key, record::Record};
 pub(super) struct Index {
     /// Null, or a record with some bits of its hash where addresses have none.
     slots: Box<[AtomicPtr<u8>]>,
+    made: WrittenOnce,
 }
 
 /// Whether a pointer has room for 16 bits of the hash, which spare a look at most
@@ -24,7 +23,10 @@ impl Index {
     /// An empty index of `n_slots`, a power of two, with room for half as many records.
     pub(super) fn new(n_slots: usize) -> Index {
         assert!(n_slots.is_power_of_two());
-        Index { slots: (0..n_slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
+        let slots = (0..n_slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        let index = Index { slots, made: WrittenOnce::default() };
+        index.made.write();
+        index
     }
 
     /// The most records. Half the slots stay empty, so that chains are short and each ends.
@@ -35,6 +37,7 @@ impl Index {
     /// Returns the record of a stack, if it was added.
     #[inline(always)]
     pub(super) fn find(&self, key: Key<'_>) -> Option<Record> {
+        self.made.read();
         let mut at = self.start(key.hash);
         loop {
             let entry = self.slots[at].load(Ordering::Acquire);

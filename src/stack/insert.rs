@@ -5,13 +5,7 @@
 //! them for it; so the lock has a file of its own.
 #![forbid(unsafe_code)]
 
-use std::{
-    ptr,
-    sync::{
-        PoisonError,
-        atomic::{AtomicPtr, Ordering},
-    },
-};
+use std::{ptr, sync::atomic::Ordering};
 
 use super::{
     index::Index,
@@ -22,22 +16,25 @@ use super::{
 };
 use crate::{
     event::StackId,
-    sync::{Mutex, MutexGuard},
+    sync::{AtomicPtr, Mutex, MutexGuard, lock},
 };
+
+/// The slots of the first index; few under loom, so that the index grows within a model.
+const FIRST_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// The stacks in the order of their numbers, and the indexes that find them.
 #[derive(Debug)]
-pub(super) struct Inserter {
+pub(crate) struct Inserter {
     limit: usize,
     store: Mutex<Store>,
 }
 
 #[derive(Debug)]
-struct Store {
+pub(crate) struct Store {
     arena: Arena,
-    records: Vec<Record>,
-    /// Of each record, the modules that were loaded when its stack was noted.
-    generations: Vec<Generation>,
+    /// Each record with the modules that were loaded when its stack was noted. One list, so that a panic in between
+    /// cannot leave one of the two without the other.
+    records: Vec<(Record, Generation)>,
     /// The last is in force; readers may still use the others. Each is twice as large
     /// as the one before, so the old ones together are no larger than the last. Boxed,
     /// because readers hold their addresses.
@@ -69,8 +66,7 @@ impl Inserter {
         let store = Store {
             arena: Arena::default(),
             records: Vec::new(),
-            generations: Vec::new(),
-            indexes: vec![Box::new(Index::new(64))],
+            indexes: vec![Box::new(Index::new(FIRST_SLOTS))],
             full: None,
         };
         let index = store.index();
@@ -101,10 +97,8 @@ impl Inserter {
     pub(super) fn record(&self, stack: StackId) -> Option<(Record, Generation)> {
         let store = self.store();
         let full = store.full.filter(|full| full.stack() == stack);
-        match store.records.get(stack.0 as usize) {
-            Some(record) => Some((*record, store.generations[stack.0 as usize])),
-            None => full.map(|full| (full, Generation::default())),
-        }
+        let kept = store.records.get(stack.0 as usize).copied();
+        kept.or_else(|| full.map(|full| (full, Generation::default())))
     }
 
     /// The number of distinct stacks.
@@ -112,9 +106,14 @@ impl Inserter {
         self.store().records.len()
     }
 
-    /// Ignores poison: a panic leaves no record half added, because it is added last.
+    /// The lock, which a fork holds.
+    #[cfg(not(loom))]
+    pub(crate) fn lock(&self) -> &Mutex<Store> {
+        &self.store
+    }
+
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store)
     }
 }
 
@@ -122,8 +121,7 @@ impl Store {
     fn add(&mut self, key: Key<'_>, generation: Generation) -> StackId {
         let stack = StackId(self.records.len() as u32);
         let record = self.arena.put(key, stack);
-        self.generations.push(generation);
-        self.records.push(record);
+        self.records.push((record, generation));
         match self.indexes.last() {
             Some(index) if self.records.len() <= index.capacity() => index.add(record),
             _ => self.grow(),
@@ -131,12 +129,11 @@ impl Store {
         stack
     }
 
-    /// Appends a larger index of all records.
+    /// Appends a larger index of all records. A panic before the last step leaves the smaller one in force, which
+    /// lacks the newest record: its stack gets another number.
     fn grow(&mut self) {
-        let index = Index::new((self.records.len() * 4).next_power_of_two());
-        for record in &self.records {
-            index.add(*record);
-        }
+        let index = Index::new((self.records.len() * if cfg!(loom) { 2 } else { 4 }).next_power_of_two());
+        self.records.iter().for_each(|(record, _)| index.add(*record));
         self.indexes.push(Box::new(index));
     }
 

@@ -1,8 +1,8 @@
 //! Numbers for stacks: equal stacks get the same number.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::{
@@ -14,7 +14,10 @@ use super::{
     record::Record,
     source::{FrameSource, SourceSlot},
 };
-use crate::event::StackId;
+use crate::{
+    event::StackId,
+    sync::{AtomicPtr, AtomicU32, AtomicU64},
+};
 
 /// Every distinct stack seen, as return addresses, up to a limit.
 ///
@@ -48,7 +51,7 @@ pub(crate) struct StackParts {
 impl StackInterner {
     /// An interner for at most `limit` distinct stacks.
     pub(crate) fn new(limit: usize) -> StackInterner {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let (inserter, index) = Inserter::new(limit.min(MAX_STACKS));
         StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -172,6 +175,12 @@ impl StackInterner {
         StackParts { source: source.to_vec(), native: native.iter().rev().copied().collect(), generation }
     }
 
+    /// Where stacks are added, which a fork waits for.
+    #[cfg(not(loom))]
+    pub(crate) fn inserter(&self) -> &Inserter {
+        &self.inserter
+    }
+
     /// The number of distinct stacks.
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_stacks()
@@ -189,9 +198,9 @@ impl Default for StackInterner {
     }
 }
 
-/// The words of a source's frames on this thread now.
+/// The words of a source's frames on this thread now; none if the source panics, because recording never fails.
 fn captured<'a>(source: &dyn FrameSource, words: &'a mut [usize; MAX_DEPTH]) -> &'a [usize] {
-    let n = source.capture(words).min(MAX_DEPTH);
+    let n = catch_unwind(AssertUnwindSafe(|| source.capture(words))).unwrap_or(0).min(MAX_DEPTH);
     &words[..n]
 }
 

@@ -8,6 +8,8 @@
 
 mod capture;
 mod choice;
+#[cfg(loom)]
+mod explored;
 mod index;
 mod insert;
 #[cfg_attr(
@@ -37,10 +39,19 @@ mod unwind;
 mod tests;
 
 pub use choice::{set_stack_method, stack_method};
+#[cfg(loom)]
+pub use explored::Stacks;
 pub use method::StackMethod;
 pub use names::name_addresses;
 pub use source::{FrameSource, SourceFrame};
 
 pub(crate) use capture::capture;
 pub(crate) use interner::{StackInterner, StackParts};
-pub(crate) use names::{Symbol, Symbolizer};
+pub(crate) use names::{Symbol, with_kept_names};
+
+/// Connects the parts of captures that are statics to forks of the process.
+#[cfg(not(loom))]
+pub(crate) fn survive_forks() {
+    modules::survive_forks();
+    crate::fork::register_static(crate::fork::Level::Modules, |held| held.call(unwind::after_fork, || {}));
+}

@@ -9,6 +9,10 @@ pub(super) fn prepare() -> Option<StackMethod> {
     None
 }
 
+/// Does nothing: the system's unwinder has no state of memreel's.
+#[cfg_attr(loom, allow(dead_code))]
+pub(super) fn after_fork() {}
+
 /// Captures nothing: the portable walk has to.
 pub(super) fn capture(_: &StackInterner, _: StackMethod) -> Option<StackId> {
     None

@@ -9,7 +9,8 @@ use std::{
 use super::key::Key;
 use crate::event::StackId;
 
-const HEADER_BYTES: usize = 16;
+/// The header's two words; under loom a third one, for the mark of the write.
+const HEADER_BYTES: usize = if cfg!(loom) { 32 } else { 16 };
 const WORD_BYTES: usize = size_of::<usize>();
 const ALIGN: usize = 16;
 /// Room for about 400 stacks of 20 frames.
@@ -51,8 +52,19 @@ impl Record {
 
     #[inline(always)]
     pub(super) fn hash(self) -> u64 {
+        self.mark_read();
         // SAFETY: `Arena::put` wrote the header.
         unsafe { self.0.cast::<u64>().read() }
+    }
+
+    /// Under loom, fails if the record may not be written yet.
+    #[inline(always)]
+    fn mark_read(self) {
+        #[cfg(loom)]
+        // SAFETY: `Arena::put` wrote the pointer to a mark that the arena keeps.
+        unsafe {
+            (*self.0.add(16).cast::<*const crate::sync::WrittenOnce>().read()).read();
+        }
     }
 
     #[inline(always)]
@@ -93,6 +105,10 @@ pub(super) struct Arena {
     chunks: Vec<NonNull<u8>>,
     /// How many bytes of the last chunk are taken.
     n_bytes: usize,
+    /// The marks of the records.
+    #[cfg(loom)]
+    #[expect(clippy::vec_box, reason = "records hold their addresses")]
+    marks: Vec<Box<crate::sync::WrittenOnce>>,
 }
 
 // SAFETY: the chunks belong to the arena alone; records in them are read only.
@@ -123,6 +139,14 @@ impl Arena {
             words
                 .add(key.native.len())
                 .copy_from_nonoverlapping(NonNull::from(key.source).cast(), key.source.len());
+        }
+        #[cfg(loom)]
+        {
+            let mark = Box::new(crate::sync::WrittenOnce::default());
+            mark.write();
+            // SAFETY: the third word of the header, of the same room.
+            unsafe { at.add(16).cast::<*const crate::sync::WrittenOnce>().write(&raw const *mark) };
+            self.marks.push(mark);
         }
         Record(at)
     }

@@ -43,10 +43,12 @@ pub trait FrameSource: Send + Sync {
     /// word for as long as the recorder lives.
     ///
     /// Called at each capture, perhaps inside an allocator: it must not
-    /// allocate, block or panic.
+    /// allocate, block or panic. If it panics, the stack has no frames of the source.
     fn capture(&self, words: &mut [usize]) -> usize;
 
-    /// Returns the frames that one word represents, innermost first. Called when a snapshot is taken.
+    /// Returns the frames that one word represents, innermost first. Called when a snapshot is taken, for each
+    /// distinct word, with no lock of memreel's held: it may wait for the interpreter. If it panics, the word has
+    /// no frames.
     fn name(&self, word: usize) -> Vec<SourceFrame>;
 }
 

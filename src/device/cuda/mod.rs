@@ -45,6 +45,8 @@ pub struct Cuda {
     total_bytes: u64,
     /// Page sizes must be multiples of this; `None` if the driver has no virtual memory calls.
     granularity_bytes: Option<u64>,
+    /// The process that opened the device, by its forks.
+    generation: u32,
     primary: OnceCell<Primary>,
     marks: Mutex<Marks>,
     ranges: Mutex<Ranges>,
@@ -91,6 +93,7 @@ impl Cuda {
             device,
             total_bytes: total_bytes as u64,
             granularity_bytes,
+            generation: crate::fork::generation(),
             primary: OnceCell::new(),
             marks: Mutex::default(),
             ranges: Mutex::default(),
@@ -152,6 +155,11 @@ impl Cuda {
     }
 
     fn enter(&self) -> Result<Entered> {
+        // The driver's own answer in a child differs from call to call.
+        if crate::fork::generation() != self.generation {
+            let what = "CUDA cannot be used in a child of the process that opened it; open it after the fork";
+            return Err(Error::device(&self.name, what.to_owned()));
+        }
         let primary = self.primary.get_or_try_init(|| Primary::retain(self.device));
         primary.and_then(Primary::enter).map_err(|error| failed(&self.name, "its primary context", error))
     }

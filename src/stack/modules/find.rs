@@ -1,17 +1,16 @@
-//! The module at an address, found from inside any allocator.
+//! The modules at some addresses, found from inside any allocator.
 //!
-//! glibc 2.35 and newer answer without a lock (`_dl_find_object`). On older ones
-//! `dl_iterate_phdr` takes the loader's lock, for addresses that are new to the rule cache only.
+//! glibc 2.35 and newer answer without a lock in which range of addresses an address is (`_dl_find_object`). The
+//! module itself is read under the loader's lock (`dl_iterate_phdr`): an address may be a leftover on the stack, and
+//! its library may be unloaded by another thread at any time. Only addresses and stacks that are new come here.
 
 use std::{
     ffi::c_void,
     mem,
-    ops::ControlFlow,
+    ops::{ControlFlow, Range},
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
-
-use libc::{Elf64_Ehdr, Elf64_Phdr};
 
 use super::{loader, mapping::Mapping};
 
@@ -21,7 +20,6 @@ struct FoundObject {
     flags: u64,
     map_start: *const u8,
     map_end: *const u8,
-    /// A `struct link_map`, whose first word is the load bias.
     link_map: *const usize,
     eh_frame: *const u8,
     reserved: [u64; 7],
@@ -31,6 +29,9 @@ type FindObject = unsafe extern "C" fn(*const c_void, *mut FoundObject) -> i32;
 
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
+/// How many modules are looked for in one pass over the loader's list.
+const AT_ONCE: usize = 16;
+
 /// Looks up how to ask. Takes the loader's lock, so it is called before the first capture.
 pub(in crate::stack) fn prepare() {
     // SAFETY: the name ends with a zero byte, and `dlsym` keeps nothing of it.
@@ -38,31 +39,95 @@ pub(in crate::stack) fn prepare() {
     FIND_OBJECT.store(found, Ordering::Relaxed);
 }
 
-/// Returns the module of an address of code that is running on this thread's stack, if it has
-/// an unwind table.
+/// Calls `look` with each module that has an unwind table and contains one of these addresses, until it breaks.
+/// An address outside all modules is skipped. Returns whether the loader could be asked.
 ///
-/// The mapping is valid while that code is running: its module cannot be unloaded before.
-pub(in crate::stack) fn find(address: usize) -> Option<Mapping> {
-    let find = FIND_OBJECT.load(Ordering::Relaxed);
-    let found = if find.is_null() { Found::Unreadable } else { by_find_object(find, address) };
-    let mapping = match found {
-        Found::Module(mapping) => Some(mapping),
-        Found::Nothing => None,
-        Found::Unreadable => by_iteration(address),
-    };
-    mapping.filter(|mapping| mapping.unwind_index().is_some())
+/// The loader's lock is held during a call of `look`, which must neither panic nor call the loader. No mapping is
+/// used after its call: the module may be unloaded then.
+pub(in crate::stack) fn find(addresses: &[usize], look: &mut dyn FnMut(&Mapping) -> ControlFlow<()>) -> bool {
+    let mut addresses = addresses.iter().copied();
+    loop {
+        let mut sought = [const { Sought { address: 0, span: None, is_found: false } }; AT_ONCE];
+        let mut n = 0;
+        while n < AT_ONCE
+            && let Some(address) = addresses.next()
+        {
+            if sought[..n].iter().any(|sought| sought.covers(address)) {
+                continue;
+            }
+            if let Some(one) = Sought::new(address) {
+                sought[n] = one;
+                n += 1;
+            }
+        }
+        if n == 0 {
+            return true;
+        }
+        // Linkers put the program headers into the first page of a module, so the second pass is rare.
+        for is_strict in [true, false] {
+            match pass(&mut sought[..n], is_strict, look) {
+                Some(ControlFlow::Continue(())) => {}
+                Some(ControlFlow::Break(())) => return true,
+                None => return false,
+            }
+        }
+    }
 }
 
-/// The answer of `_dl_find_object` about an address.
-enum Found {
-    Module(Mapping),
-    /// No code of any module.
-    Nothing,
-    /// A module whose program headers are not in its first page, where linkers put them.
-    Unreadable,
+/// An address, and the addresses of its module as far as they are known.
+struct Sought {
+    address: usize,
+    span: Option<Range<usize>>,
+    is_found: bool,
 }
 
-fn by_find_object(find: *mut c_void, address: usize) -> Found {
+impl Sought {
+    /// `None` for an address of no module.
+    fn new(address: usize) -> Option<Sought> {
+        let find = FIND_OBJECT.load(Ordering::Relaxed);
+        let span = if find.is_null() { None } else { Some(span_of(find, address)?) };
+        Some(Sought { address, span, is_found: false })
+    }
+
+    fn covers(&self, address: usize) -> bool {
+        self.span.as_ref().is_some_and(|span| span.contains(&address))
+    }
+
+    /// Whether a module may be the one, by one comparison; always, unless `is_strict`.
+    fn is_likely(&self, mapping: &Mapping, is_strict: bool) -> bool {
+        !is_strict || self.span.as_ref().is_none_or(|span| span.contains(&mapping.address_of_headers()))
+    }
+}
+
+/// Goes through the loader's list once; `None` if it cannot be asked now.
+fn pass(
+    sought: &mut [Sought],
+    is_strict: bool,
+    look: &mut dyn FnMut(&Mapping) -> ControlFlow<()>,
+) -> Option<ControlFlow<()>> {
+    let mut n_left = sought.iter().filter(|sought| !sought.is_found).count();
+    let mut answer = ControlFlow::Continue(());
+    if n_left == 0 {
+        return Some(answer);
+    }
+    let is_asked = loader::each(&mut |entry| {
+        let mapping = &entry.mapping;
+        let is_it = |sought: &&mut Sought| {
+            !sought.is_found && sought.is_likely(mapping, is_strict) && mapping.contains(sought.address)
+        };
+        let Some(found) = sought.iter_mut().find(is_it) else { return ControlFlow::Continue(()) };
+        found.is_found = true;
+        n_left -= 1;
+        if mapping.unwind_index().is_some() {
+            answer = look(mapping);
+        }
+        if n_left == 0 { ControlFlow::Break(()) } else { answer }
+    });
+    is_asked.then_some(answer)
+}
+
+/// The addresses of the module of an address, without a lock; `None` if no module with unwind tables is there.
+fn span_of(find: *mut c_void, address: usize) -> Option<Range<usize>> {
     // SAFETY: `prepare` stored what `dlsym` found under this name, whose type
     // is declared so in `dlfcn.h`; the caller excluded null.
     let find = unsafe { mem::transmute::<*mut c_void, FindObject>(find) };
@@ -76,65 +141,49 @@ fn by_find_object(find: *mut c_void, address: usize) -> Found {
     };
     // SAFETY: the answer has the size that glibc writes, reserved words included.
     let status = unsafe { find(ptr::without_provenance(address), &mut found) };
-    if status != 0 || found.eh_frame.is_null() || found.link_map.is_null() {
-        return Found::Nothing;
-    }
-    mapping_of(&found).map_or(Found::Unreadable, Found::Module)
-}
-
-fn mapping_of(found: &FoundObject) -> Option<Mapping> {
-    // SAFETY: the `link_map` of a loaded module begins with its load bias, and its
-    // mapping is at least a page.
-    let (bias, header) = unsafe { (*found.link_map, &*found.map_start.cast::<Elf64_Ehdr>()) };
-    let is_elf =
-        header.e_ident.starts_with(b"\x7fELF") && header.e_phentsize as usize == size_of::<Elf64_Phdr>();
-    // Segments are read at addresses computed from the headers.
-    let (start, end) = (found.map_start.expose_provenance(), found.map_end.addr());
-    let n_headers = usize::from(header.e_phnum);
-    let headers_end = (header.e_phoff as usize).saturating_add(n_headers * size_of::<Elf64_Phdr>());
-    if !is_elf || header.e_phoff % 8 != 0 || headers_end > 4096 || headers_end > end - start {
-        return None;
-    }
-    // SAFETY: the program headers are within the first page of the mapping, as checked above,
-    // and `loader.rs` asserts their layout.
-    Some(unsafe { Mapping::new(bias, found.map_start.add(header.e_phoff as usize).cast(), n_headers) })
-}
-
-fn by_iteration(address: usize) -> Option<Mapping> {
-    let mut found = None;
-    loader::each(&mut |entry| {
-        if !entry.mapping.contains(address) {
-            return ControlFlow::Continue(());
-        }
-        found = Some(entry.mapping);
-        ControlFlow::Break(())
-    });
-    found
+    // Nothing behind these pointers is read: the module may be gone by now.
+    (status == 0 && !found.eh_frame.is_null()).then(|| found.map_start.addr()..found.map_end.addr())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The spans and fingerprints of the modules at some addresses.
+    fn found(addresses: &[usize]) -> Vec<(Range<usize>, u64)> {
+        let mut found = Vec::new();
+        assert!(find(addresses, &mut |mapping| {
+            let index = mapping.unwind_index().expect("an unwind table");
+            assert!(mapping.bytes_from(index).is_some_and(|bytes| bytes[0] == 1), "version 1");
+            found.push((mapping.span(), mapping.fingerprint().bits()));
+            ControlFlow::Continue(())
+        }));
+        found.sort_by_key(|(span, _)| span.start);
+        found
+    }
+
     #[test]
-    fn both_ways_find_the_same_modules() {
+    fn each_module_is_found_once() {
         prepare();
-        let find = FIND_OBJECT.load(Ordering::Relaxed);
-        let here = both_ways_find_the_same_modules as fn() as usize;
+        let here = each_module_is_found_once as fn() as usize;
         // SAFETY: the name ends with a zero byte.
         let in_libc = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) }.addr();
-        for address in [here, in_libc] {
-            let slow = by_iteration(address).expect("a loaded address");
-            assert!(slow.span().contains(&address));
-            let index = slow.unwind_index().expect("an unwind table");
-            assert!(slow.bytes_from(index).is_some_and(|bytes| bytes[0] == 1), "version 1");
-            if !find.is_null() {
-                let Found::Module(fast) = by_find_object(find, address) else { panic!("a loaded address") };
-                assert_eq!((fast.unwind_index(), fast.bias()), (slow.unwind_index(), slow.bias()));
-                assert_eq!((fast.span(), fast.fingerprint()), (slow.span(), slow.fingerprint()));
-            }
-        }
         let local = 0_u8;
-        assert!(super::find(ptr::from_ref(&local).addr()).is_none(), "the stack is not code");
+        let stack = ptr::from_ref(&local).addr();
+        let both = found(&[here, in_libc, here + 1, stack, in_libc + 1]);
+        assert_eq!(both.len(), 2);
+        for address in [here, in_libc] {
+            let one = found(&[address]);
+            assert!(one[0].0.contains(&address) && both.contains(&one[0]));
+        }
+        assert!(found(&[stack]).is_empty(), "the stack is not code");
+        let many: Vec<usize> = (0..100).flat_map(|n| [here + n, in_libc + n, stack + n]).collect();
+        assert_eq!(found(&many), both);
+        let mut n = 0;
+        find(&[here, in_libc], &mut |_| {
+            n += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!(n, 1);
     }
 }

@@ -7,19 +7,27 @@
 //! modules that were loaded then. A library that no noted stack ran through is forgotten when
 //! it is unloaded.
 //!
+//! The list is never changed: a newer one takes its place. So the lock protects one pointer, and nothing is allocated
+//! or freed under it, which may be the work of the very allocator that is recorded.
+//!
 //! One case stays imprecise: a stack whose numbers all come back under another library is not
 //! new to its interner, so it is named after the first.
 #![forbid(unsafe_code)]
 
 use std::{
+    cell::Cell,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
     loader::{self, Version},
     module::{self, Module},
 };
+use crate::sync::{ReentryGuard, thread_local};
 
 /// Counts the different lists of loaded modules that were seen in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -44,54 +52,108 @@ pub(in crate::stack) struct Life {
 /// lock held, because it may wait for the loader's lock. When no library was loaded or unloaded
 /// since the last call, it costs the loader's two counters and one look-up an address.
 pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
-    let mut history = current();
-    history.note(addresses);
-    history.generation
+    current().map_or(Generation::default(), |history| {
+        history.note(addresses);
+        history.generation
+    })
 }
 
 /// The present generation.
 pub(in crate::stack) fn now() -> Generation {
-    current().generation
+    current().map_or(Generation::default(), |history| history.generation)
 }
 
 /// The module that each address was in, in a generation.
 pub(in crate::stack) fn owners(addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
-    let history = lock();
-    addresses.iter().map(|address| history.owner(*address, generation).cloned()).collect()
+    let history = LIST.get();
+    let owner = |address: &usize| history.as_ref()?.owner(*address, generation).cloned();
+    addresses.iter().map(owner).collect()
 }
 
-/// The history up to the loader's present list.
+/// The history up to the loader's present list; `None` if there is none and none can be made now.
 ///
-/// The loader is asked with the history unlocked: a thread that holds the loader's lock
+/// The loader is asked without the lock: a thread that holds the loader's lock
 /// may be about to note a stack of its own. So another thread may be faster
 /// with a newer list, and an older one then changes nothing.
-fn current() -> MutexGuard<'static, History> {
+fn current() -> Option<Arc<History>> {
     let version = loader::version();
-    let history = lock();
-    if history.version == Some(version) {
-        return history;
+    let seen = LIST.get();
+    if seen.is_some() && (version.is_none() || seen.as_ref().and_then(|seen| seen.version) == version) {
+        return seen;
     }
-    drop(history);
     let (version, modules) = module::list();
-    let mut history = lock();
-    history.update(version, modules);
-    history
+    loop {
+        let before = LIST.get();
+        if before.as_ref().and_then(|before| before.version).is_some_and(|seen| seen >= version) {
+            return before;
+        }
+        let mut next = before.as_deref().map_or_else(History::new, History::clone);
+        next.update(version, &modules);
+        let next = Arc::new(next);
+        match LIST.replace(before.as_ref(), &next) {
+            Replaced::Done(_) => return Some(next),
+            Replaced::Changed => {}
+            Replaced::Interrupted => return before,
+        }
+    }
 }
 
-fn lock() -> MutexGuard<'static, History> {
+/// The present history, which is replaced and never changed.
+static LIST: List = List(Mutex::new(None));
+
+/// A history under a lock that is taken to copy or to replace a pointer.
+struct List(
     /// std's lock even under loom: it is a leaf, because no other lock is taken under it.
-    static HISTORY: Mutex<History> = Mutex::new(History::new());
-    HISTORY.lock().unwrap_or_else(PoisonError::into_inner)
+    Mutex<Option<Arc<History>>>,
+);
+
+/// What became of [`List::replace`], with the history to be dropped outside the lock.
+enum Replaced {
+    Done(#[expect(dead_code, reason = "it is dropped by the caller")] Option<Arc<History>>),
+    Changed,
+    /// This is a signal handler that interrupted a thread with the lock.
+    Interrupted,
+}
+
+thread_local! {
+    static HAS_LIST: Cell<bool> = const { Cell::new(false) };
+}
+
+impl List {
+    /// The history; `None` before the first one, and in a signal handler that interrupted a thread with the lock.
+    fn get(&self) -> Option<Arc<History>> {
+        let _guard = ReentryGuard::enter(&HAS_LIST)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts `next` in the place of `before`, unless that is no longer the present history.
+    fn replace(&self, before: Option<&Arc<History>>, next: &Arc<History>) -> Replaced {
+        let Some(_guard) = ReentryGuard::enter(&HAS_LIST) else { return Replaced::Interrupted };
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.as_ref().map(Arc::as_ptr) == before.map(Arc::as_ptr) {
+            Replaced::Done(list.replace(next.clone()))
+        } else {
+            Replaced::Changed
+        }
+    }
+}
+
+/// Connects the list of modules to forks of the process.
+#[cfg(not(loom))]
+pub(in crate::stack) fn survive_forks() {
+    use crate::fork::{Level, register_static};
+    register_static(Level::Loader, loader::hold);
+    register_static(Level::Modules, |held| held.lock_static(&LIST.0));
 }
 
 /// When a module was loaded, of the times that matter to a stack.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Presence {
     life: Arc<Life>,
     /// Rising; the last ends at [`Generation::NEVER`] while the module is loaded.
     spans: Vec<Range<Generation>>,
-    /// Whether a stack was noted in the last span.
-    is_noted: bool,
+    /// Whether a stack was noted in the last span; the histories that have this span share it.
+    is_noted: Arc<AtomicBool>,
 }
 
 impl Presence {
@@ -109,20 +171,20 @@ impl Presence {
 
     fn begin(&mut self, generation: Generation) {
         self.spans.push(generation..Generation::NEVER);
-        self.is_noted = false;
+        self.is_noted = Arc::default();
     }
 
     /// Ends the last span, which is forgotten if no stack needs it: a program that loads and
     /// unloads for ever stays as small as its stacks.
     fn end(&mut self, generation: Generation) {
         match self.spans.pop() {
-            Some(span) if self.is_noted => self.spans.push(span.start..generation),
+            Some(span) if self.is_noted.load(Ordering::Relaxed) => self.spans.push(span.start..generation),
             _ => {}
         }
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct History {
     /// The version of the list that was seen last.
     version: Option<Version>,
@@ -134,7 +196,7 @@ struct History {
 }
 
 impl History {
-    const fn new() -> History {
+    fn new() -> History {
         History {
             version: None,
             generation: Generation(0),
@@ -144,7 +206,7 @@ impl History {
         }
     }
 
-    fn update(&mut self, version: Version, modules: Vec<Module>) {
+    fn update(&mut self, version: Version, modules: &[Module]) {
         if self.version.is_some_and(|seen| seen >= version) {
             return;
         }
@@ -156,21 +218,21 @@ impl History {
             }
         }
         self.presences.retain(|presence| !presence.spans.is_empty());
-        modules.into_iter().for_each(|module| self.see(module));
+        modules.iter().for_each(|module| self.see(module));
         self.index_loaded();
     }
 
     /// A module in the list: one that is still loaded, one that is loaded again, or a new one.
-    fn see(&mut self, module: Module) {
+    fn see(&mut self, module: &Module) {
         let generation = self.generation;
-        match self.presences.iter_mut().find(|presence| presence.life.module == module) {
+        match self.presences.iter_mut().find(|presence| presence.life.module == *module) {
             Some(presence) if presence.is_loaded() => {}
             Some(presence) => presence.begin(generation),
             None => {
-                let life = Arc::new(Life { number: self.n_lives, module });
+                let life = Arc::new(Life { number: self.n_lives, module: module.clone() });
                 self.n_lives += 1;
                 let spans = vec![generation..Generation::NEVER];
-                self.presences.push(Presence { life, spans, is_noted: false });
+                self.presences.push(Presence { life, spans, is_noted: Arc::default() });
             }
         }
     }
@@ -185,10 +247,10 @@ impl History {
         self.loaded.sort_unstable_by_key(|(range, _)| range.start);
     }
 
-    fn note(&mut self, addresses: &[usize]) {
+    fn note(&self, addresses: &[usize]) {
         for address in addresses {
             if let Some(at) = self.loaded_at(address.wrapping_sub(1)) {
-                self.presences[at].is_noted = true;
+                self.presences[at].is_noted.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -235,7 +297,7 @@ mod tests {
 
         fn next(&mut self, modules: Vec<Module>) {
             self.1 += 1;
-            self.0.update(Version { n_loaded: self.1, n_unloaded: 0 }, modules);
+            self.0.update(Version { n_loaded: self.1, n_unloaded: 0 }, &modules);
         }
 
         fn note(&mut self, addresses: &[usize]) -> Generation {
@@ -294,8 +356,8 @@ mod tests {
     #[test]
     fn an_older_list_changes_nothing() {
         let mut lists = Lists::new(vec![module("a", 0x2000, 0)]);
-        lists.0.update(Version { n_loaded: 5, n_unloaded: 0 }, vec![module("b", 0x2000, 0)]);
-        lists.0.update(Version { n_loaded: 4, n_unloaded: 0 }, vec![module("a", 0x2000, 0)]);
+        lists.0.update(Version { n_loaded: 5, n_unloaded: 0 }, &[module("b", 0x2000, 0)]);
+        lists.0.update(Version { n_loaded: 4, n_unloaded: 0 }, &[module("a", 0x2000, 0)]);
         assert_eq!(lists.names(&[0x2010], lists.0.generation), ["b.1"]);
     }
 

@@ -1,5 +1,7 @@
 //! The dynamic loader's list of modules, entry by entry, and the counters that show its changes.
 //!
+//! While the process forks the loader is not asked: its lock would stay taken in the child for ever.
+//!
 //! Only 64-bit Linux is asked. Elsewhere there is no list, and names are left to the
 //! `backtrace` crate.
 
@@ -10,25 +12,34 @@ pub(in crate::stack) struct Version {
     pub(super) n_unloaded: u64,
 }
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom)))]
+pub(in crate::stack) use linux::hold;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(super) use linux::{Entry, each, version};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-pub(super) fn version() -> Version {
-    Version::default()
+pub(super) fn version() -> Option<Version> {
+    Some(Version::default())
 }
+
+#[cfg(all(not(loom), not(all(target_os = "linux", target_pointer_width = "64"))))]
+pub(in crate::stack) fn hold(_: &mut crate::fork::Held) {}
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod linux {
     use std::{
-        ffi::{CStr, c_int, c_void},
+        cell::Cell,
+        ffi::{CStr, c_char, c_int, c_void},
+        marker::PhantomData,
         ops::ControlFlow,
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     };
 
     use super::{
         super::{fingerprint::Header, mapping::Mapping},
         Version,
     };
+    use crate::sync::{ReentryGuard, thread_local};
 
     // The loader's program headers are read as those of a file.
     const _: () = assert!(size_of::<Header>() == size_of::<libc::Elf64_Phdr>());
@@ -36,27 +47,72 @@ mod linux {
 
     /// A module in the list, under the loader's lock.
     pub(in super::super) struct Entry<'a> {
-        /// The loader's name; empty for the program.
-        pub(in super::super) name: &'a CStr,
+        name: *const c_char,
         pub(in super::super) mapping: Mapping,
         pub(in super::super) version: Version,
+        of_loader: PhantomData<&'a CStr>,
     }
 
-    /// The loader's two counters, from its first entry alone. Costs about 50 ns, and takes
-    /// the loader's lock.
-    pub(in super::super) fn version() -> Version {
-        let mut version = Version::default();
+    impl Entry<'_> {
+        /// The loader's name; empty for the program.
+        pub(in super::super) fn name(&self) -> &CStr {
+            if self.name.is_null() {
+                return c"";
+            }
+            // SAFETY: a name in the loader's list ends in a zero and lives as long as the entry.
+            unsafe { CStr::from_ptr(self.name) }
+        }
+    }
+
+    thread_local! {
+        /// Whether this thread is in a call of the loader.
+        static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// How many threads are in a call of the loader.
+    static N_INSIDE: AtomicUsize = AtomicUsize::new(0);
+    /// Whether the process forks now.
+    static IS_FORKING: AtomicBool = AtomicBool::new(false);
+
+    /// Keeps all threads out of the loader during a fork. A thread that is inside may wait for another that needs a
+    /// lock of memreel's, so this comes before the first of these locks.
+    #[cfg(not(loom))]
+    pub(in crate::stack) fn hold(held: &mut crate::fork::Held) {
+        IS_FORKING.store(true, Ordering::SeqCst);
+        held.wait(|| N_INSIDE.load(Ordering::SeqCst) == 0);
+        held.call(|| N_INSIDE.store(0, Ordering::SeqCst), || IS_FORKING.store(false, Ordering::SeqCst));
+    }
+
+    /// The loader's two counters, from its first entry alone; `None` if it cannot be asked now. Costs about 50 ns,
+    /// and takes the loader's lock.
+    pub(in super::super) fn version() -> Option<Version> {
+        let mut version = None;
         each(&mut |entry| {
-            version = entry.version;
+            version = Some(entry.version);
             ControlFlow::Break(())
         });
         version
     }
 
-    /// Calls `see` with each entry of the loader's list until it breaks. Takes the loader's lock.
+    /// Calls `see` with each entry of the loader's list until it breaks. Takes the loader's lock. Returns whether
+    /// the loader was asked.
     ///
-    /// `see` must neither panic nor call the loader. No mapping outlives the module that it shows.
-    pub(in super::super) fn each(see: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>) {
+    /// `see` must neither panic nor call the loader. No mapping outlives the module that it shows: under the lock
+    /// no module is unloaded.
+    pub(in super::super) fn each(see: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>) -> bool {
+        // A signal handler may interrupt a thread inside the loader, which is not to be entered again.
+        let Some(_guard) = ReentryGuard::enter(&IS_INSIDE) else { return false };
+        N_INSIDE.fetch_add(1, Ordering::SeqCst);
+        // Miri has no loader.
+        let may_ask = !IS_FORKING.load(Ordering::SeqCst) && !cfg!(miri);
+        if may_ask {
+            ask(see);
+        }
+        N_INSIDE.fetch_sub(1, Ordering::SeqCst);
+        may_ask
+    }
+
+    fn ask(see: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>) {
         type See<'a> = &'a mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>;
         unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _: usize, see: *mut c_void) -> c_int {
             // SAFETY: `see` is the pointer that `dl_iterate_phdr` is given
@@ -76,13 +132,7 @@ mod linux {
         // SAFETY: the loader keeps this number of headers there for as long as the module is in
         // its list. `Header` has their layout, as asserted above.
         let mapping = unsafe { Mapping::new(info.dlpi_addr as usize, info.dlpi_phdr.cast(), n_headers) };
-        let name = if info.dlpi_name.is_null() {
-            c""
-        } else {
-            // SAFETY: a name in the loader's list ends in a zero and lives as long as the entry.
-            unsafe { CStr::from_ptr(info.dlpi_name) }
-        };
         let version = Version { n_loaded: info.dlpi_adds, n_unloaded: info.dlpi_subs };
-        Entry { name, mapping, version }
+        Entry { name: info.dlpi_name, mapping, version, of_loader: PhantomData }
     }
 }

@@ -32,6 +32,12 @@ impl Mapping {
         self.bias
     }
 
+    /// Where the program headers are, usually in the module's first page.
+    #[cfg_attr(not(target_env = "gnu"), allow(dead_code))]
+    pub(super) fn address_of_headers(&self) -> usize {
+        self.headers.addr()
+    }
+
     /// The segments in memory, in the order of the headers.
     pub(super) fn segments(&self) -> impl Iterator<Item = Range<usize>> {
         self.loads().map(|header| self.range(header, header.p_memsz(NativeEndian)))

@@ -16,6 +16,8 @@ mod module;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 pub(super) use find::{find, prepare};
 pub(super) use fingerprint::Fingerprint;
+#[cfg(not(loom))]
+pub(super) use history::survive_forks;
 pub(super) use history::{Generation, Life, note, now, owners};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 pub(super) use mapping::Mapping;

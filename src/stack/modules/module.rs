@@ -35,15 +35,17 @@ mod linux {
         ops::{ControlFlow, Range},
         os::unix::ffi::{OsStrExt, OsStringExt},
         path::{Path, PathBuf},
-        sync::OnceLock,
     };
+
+    use once_cell::race::OnceBox;
 
     use super::{
         super::loader::{self, Entry, Version},
         Module,
     };
 
-    /// Every loaded module, in the loader's order, with the version of the list.
+    /// Every loaded module, in the loader's order, with the version of the list; none if the loader cannot be asked
+    /// now.
     pub(in crate::stack) fn list() -> (Version, Vec<Module>) {
         let (mut version, mut modules) = (Version::default(), Vec::new());
         loader::each(&mut |entry| {
@@ -62,7 +64,7 @@ mod linux {
         let mut ranges: Vec<Range<usize>> = entry.mapping.segments().collect();
         ranges.sort_unstable_by_key(|range| range.start);
         Module {
-            path: OsStr::from_bytes(entry.name.to_bytes()).into(),
+            path: OsStr::from_bytes(entry.name().to_bytes()).into(),
             bias: entry.mapping.bias(),
             ranges,
             fingerprint: entry.mapping.fingerprint(),
@@ -71,10 +73,11 @@ mod linux {
 
     /// The loader does not name the program, and names some libraries relative to the folder of `dlopen`.
     fn absolute(module: &Module) -> PathBuf {
-        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+        // A cell that no thread waits for: in a child of `fork` the one that fills it may be gone.
+        static PROGRAM: OnceBox<PathBuf> = OnceBox::new();
         let bytes = module.path.as_os_str().as_bytes();
         if bytes.is_empty() {
-            PROGRAM.get_or_init(|| program(module)).clone()
+            PROGRAM.get_or_init(|| Box::new(program(module))).clone()
         } else if bytes[0] != b'/' && bytes.contains(&b'/') {
             std::path::absolute(&module.path).unwrap_or_default()
         } else {

@@ -7,6 +7,7 @@
 mod debug_file;
 mod demangle;
 mod image;
+mod kept;
 mod symbol;
 mod symbol_table;
 mod symbolize;
@@ -19,5 +20,5 @@ mod tests;
 
 pub use symbolize::name_addresses;
 
+pub(crate) use kept::with_kept_names;
 pub(crate) use symbol::Symbol;
-pub(crate) use symbolize::Symbolizer;

@@ -90,6 +90,11 @@ impl Symbolizer {
         self.learn(unknown);
     }
 
+    /// Returns how many addresses are named.
+    pub(super) fn n_known(&self) -> usize {
+        self.known.len()
+    }
+
     /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top.
     ///
     /// Each symbol stays at its address for as long as the symbolizer lives. `generation` is that

@@ -172,13 +172,13 @@ fn a_signal_ends_the_stack() {
         libc::raise(libc::SIGUSR2);
         libc::signal(libc::SIGUSR2, libc::SIG_DFL);
     }
+    let own = handler as extern "C" fn(c_int) as usize;
     // SAFETY: the handler has returned.
     for captured in unsafe { (&raw const CAPTURED).read() } {
-        let [seen, traced] = captured.unwrap();
-        let end =
-            traced.iter().position(|address| *address == seen[seen.len() - 1]).expect("a traced address");
-        assert!(end < traced.len() - 3, "the walk went on beyond the signal");
-        assert!(seen.len() >= 3 && seen.len() <= end + 1);
+        // What is called inside the handler depends on what the compiler inlines.
+        let [seen, traced] = captured.unwrap().map(|addresses| outside(&addresses, own).to_vec());
+        assert!(traced.starts_with(&seen) && !seen.is_empty(), "{seen:x?} {traced:x?}");
+        assert!(seen.len() + 3 < traced.len(), "the walk went on beyond the signal");
     }
 }
 

@@ -5,3 +5,4 @@ mod bounce;
 mod chain;
 mod frames;
 mod methods;
+mod unloading;

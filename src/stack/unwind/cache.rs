@@ -67,8 +67,7 @@ pub(super) fn epoch() -> u32 {
 pub(super) struct Writer(());
 
 impl Writer {
-    /// Takes the right to write, unless another thread has it. After a fork in the middle
-    /// of a write the child never gets it: it is slower, not wrong.
+    /// Takes the right to write, unless another thread has it.
     pub(super) fn try_take() -> Option<Writer> {
         let free = WRITING.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Writer(()))
@@ -91,6 +90,12 @@ impl Writer {
         }
         EPOCH.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Gives up the right to write in a child of `fork`, where the thread that had it may be gone, and whether one had it.
+#[cfg(not(loom))]
+pub(super) fn release_writer() -> bool {
+    WRITING.swap(false, Ordering::AcqRel)
 }
 
 impl Drop for Writer {

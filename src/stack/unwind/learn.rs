@@ -8,10 +8,16 @@
 //! ([`recheck`]): a stale rule would lead the walk astray.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
 use super::{
-    super::modules::{Mapping, find},
+    super::{
+        limits::MAX_DEPTH,
+        modules::{Mapping, find},
+    },
     cache::{self, Writer},
     cfi,
     rule::Rule,
@@ -40,16 +46,20 @@ static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 /// lack of a rule is not cached: a library may be loaded there later.
 #[cold]
 #[inline(never)]
-pub(super) fn learn(return_address: usize) -> Option<Rule> {
-    let module = find(return_address.wrapping_sub(1))?;
-    let rule = cfi::rule_at(&module, return_address);
-    if let Some(writer) = Writer::try_take() {
-        if !is_known(&module) {
-            admit(&writer, &module);
+pub(in super::super) fn learn(return_address: usize) -> Option<Rule> {
+    let mut rule = None;
+    find(&[return_address.wrapping_sub(1)], &mut |module| {
+        let found = cfi::rule_at(module, return_address);
+        if let Some(writer) = Writer::try_take() {
+            if !is_known(module) {
+                admit(&writer, module);
+            }
+            writer.insert(return_address, found);
         }
-        writer.insert(return_address, rule);
-    }
-    Some(rule)
+        rule = Some(found);
+        ControlFlow::Break(())
+    });
+    rule
 }
 
 /// Whether this very build was at this place before.
@@ -83,9 +93,20 @@ fn admit(writer: &Writer, module: &Mapping) {
     N_KNOWN.store(n + 1, Ordering::Relaxed);
 }
 
+/// Makes the rules usable in a child of `fork`: if a thread that is gone was writing them, they are forgotten.
+#[cfg(not(loom))]
+pub(in super::super) fn after_fork() {
+    if cache::release_writer()
+        && let Some(writer) = Writer::try_take()
+    {
+        writer.flush();
+        N_KNOWN.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Whether the rules of a stack's addresses are trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(in super::super) enum Verdict {
     /// All modules are the known ones.
     Sound,
     /// Some module was not known, and all rules were forgotten: the stack has to be walked again.
@@ -96,19 +117,27 @@ pub(super) enum Verdict {
 
 /// Compares the modules of all these addresses with the known ones.
 #[cold]
-pub(super) fn recheck(return_addresses: &[usize]) -> Verdict {
+pub(in super::super) fn recheck(return_addresses: &[usize]) -> Verdict {
     let before = cache::epoch();
-    let mut seen = 0..0;
-    for address in return_addresses {
-        if seen.contains(address) {
-            continue;
-        }
-        let Some(module) = find(address.wrapping_sub(1)) else { continue };
-        seen = module.span();
-        if !is_known(&module) {
-            let Some(writer) = Writer::try_take() else { return Verdict::Unsettled };
-            admit(&writer, &module);
-        }
+    let mut calls = [0; MAX_DEPTH];
+    let n = return_addresses.len().min(MAX_DEPTH);
+    for (call, address) in calls.iter_mut().zip(return_addresses) {
+        *call = address.wrapping_sub(1);
     }
-    if cache::epoch() == before { Verdict::Sound } else { Verdict::Forgotten }
+    let mut is_settled = true;
+    let is_asked = find(&calls[..n], &mut |module| {
+        if is_known(module) {
+            return ControlFlow::Continue(());
+        }
+        match Writer::try_take() {
+            Some(writer) => admit(&writer, module),
+            None => is_settled = false,
+        }
+        if is_settled { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    match cache::epoch() == before {
+        _ if !(is_asked && is_settled) => Verdict::Unsettled,
+        true => Verdict::Sound,
+        false => Verdict::Forgotten,
+    }
 }

@@ -18,4 +18,8 @@ mod thread;
 mod walk;
 
 pub(super) use capture::capture;
+#[cfg(not(loom))]
+pub(super) use learn::after_fork;
+#[cfg(test)]
+pub(super) use learn::{learn, recheck};
 pub(super) use prepare::prepare;

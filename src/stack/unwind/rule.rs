@@ -20,7 +20,7 @@ const MAX_WORDS: usize = (1 << 14) - 1;
 /// saved `rbp` is never there, and 1 is free to mean that none is saved. The walk
 /// then reads "the saved rbp" all the same, and saves a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Rule(u32);
+pub(in super::super) struct Rule(u32);
 
 /// Why no frame follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

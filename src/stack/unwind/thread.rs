@@ -57,23 +57,32 @@ pub(super) fn with_last<T>(
         if thread.is_busy.replace(true) {
             return None;
         }
+        let _busy = Busy(&thread.is_busy);
         // The handler runs on this thread: the processor keeps the order, and the fence makes the compiler keep it.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: `is_busy` was false, so no other reference into these cells is
         // alive, and it is true until these two are gone: nothing below
-        // hands them out, and a panic in `show` leaves it true for ever.
+        // hands them out, and `_busy` is dropped after them, also by a panic in `show`.
         let (stack, last) = unsafe { (&mut *thread.stack.get(), &mut *thread.last.get()) };
         let is_made = update(stack, &thread.ends, last, start, method);
-        let shown = if is_made {
+        if is_made {
             let live = start.sp..stack.end;
             show(last, &|last| walk_anew::<false>(last, start, &live) != End::Unfit)
         } else {
             None
-        };
-        compiler_fence(Ordering::SeqCst);
-        thread.is_busy.set(false);
-        shown
+        }
     })
+}
+
+/// Marks the end of a capture when it is dropped.
+struct Busy<'a>(&'a Cell<bool>);
+
+impl Drop for Busy<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.set(false);
+    }
 }
 
 /// Makes `last` the stack at `start`; returns whether it could.
@@ -175,4 +184,28 @@ fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<
         }
     }
     !last.words().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_its_capture_and_not_those_after_it() {
+        // While another thread writes to the rule cache, a walk may give up.
+        let capture = |show: fn()| {
+            let once = |_| {
+                with_last(Registers::here(), StackMethod::Rules, |last, _| {
+                    show();
+                    Some(last.words().len())
+                })
+            };
+            (0..1000).find_map(once)
+        };
+        super::super::prepare();
+        assert!(catch_unwind(AssertUnwindSafe(|| capture(|| panic!("in a frame source")))).is_err());
+        assert!(capture(|| {}).is_some_and(|n| n > 3), "the thread's state is free again");
+    }
 }

@@ -1,0 +1,204 @@
+//! Children of `fork`, taken while other threads are in the middle of everything.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use memreel::{
+    Action, Address, Allocation, BlockState, DeviceId, Reel, Snapshot, StreamId,
+    device::{Host, Simulated},
+    integrate::name_addresses,
+    recorder::{History, Ledger},
+    snapshot::{Dialect, collect},
+};
+
+use crate::alone::{alone, assert_sound};
+
+/// How a child ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Sound,
+    Failed(i32),
+    Hung,
+}
+
+/// Forks, runs `work` in the child, and waits for it.
+fn in_child(work: impl FnOnce()) -> End {
+    // SAFETY: the child runs `work` and leaves without destructors of this process.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let is_sound = catch_unwind(AssertUnwindSafe(work)).is_ok();
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!is_sound)) }
+    }
+    let (end, mut status) = (Instant::now() + Duration::from_secs(20), 0);
+    // SAFETY: a child of this process, which is waited for once.
+    while unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == 0 {
+        if Instant::now() > end {
+            // SAFETY: as above.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, &raw mut status, 0);
+            }
+            return End::Hung;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    if status == 0 { End::Sound } else { End::Failed(status) }
+}
+
+fn is_live(snapshot: &Snapshot, address: Address) -> bool {
+    let mut blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    blocks.any(|block| block.address == address && block.state == Some(BlockState::ActiveAllocated))
+}
+
+/// Uses everything once, as the only thread of a child.
+fn use_everything(reel: &Reel, ledger: &Ledger, kept: Option<Allocation>, is_naming: bool) {
+    drop(reel.alloc(5000).unwrap());
+    drop(reel.allocator(1).unwrap().alloc(3 << 20, StreamId::DEFAULT).unwrap());
+    drop(memreel::alloc(5000).unwrap());
+    let _scope = reel.scope("in the child");
+    assert!(ledger.alloc(Address(0x7000), 512, StreamId::DEFAULT) && ledger.free(Address(0x7000)));
+    let kept = kept.unwrap();
+    if is_naming {
+        let snapshot = reel.snapshot();
+        assert_sound(&snapshot);
+        assert!(is_live(&snapshot, kept.address()), "what was live remains live");
+        let of_ledger = collect(reel.recorder(), &[ledger], Dialect::default());
+        assert!(of_ledger.segments.iter().all(|segment| segment.address != Address(0x7000)));
+        let within = use_everything as fn(&Reel, &Ledger, Option<Allocation>, bool) as usize + 1;
+        assert_eq!(name_addresses(&[within]).len(), 1);
+    }
+    drop(kept);
+    reel.record_history(&History::all().max_entries(100));
+    reel.empty_cache().unwrap();
+    drop(Reel::builder().history(History::all()).build().unwrap().alloc(1000).unwrap());
+    let theirs = reel.clone();
+    thread::spawn(move || drop(theirs.alloc(700).unwrap())).join().unwrap();
+}
+
+#[test]
+fn a_child_of_a_busy_process_never_hangs() {
+    alone("forks::a_child_of_a_busy_process_never_hangs", 300, || {
+        let history = || History::all().max_entries(1500);
+        let reel = Reel::builder().device(Host::new()).device(Simulated::new(1 << 40)).history(history());
+        let reel = reel.build().unwrap();
+        memreel::record_history(&history()).unwrap();
+        let ledger = reel.recorder().ledger(DeviceId(2));
+        let is_over = AtomicBool::new(false);
+        let again = |work: &dyn Fn(u64)| {
+            let mut n = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                work(n);
+                n += 1;
+            }
+        };
+        let mut ends = Vec::new();
+        thread::scope(|scope| {
+            for i in 0..2 {
+                let (reel, again) = (&reel, &again);
+                scope.spawn(move || {
+                    again(&|n| {
+                        drop(reel.alloc(1000 + n % 5000).unwrap());
+                        let device = reel.allocator(1).unwrap();
+                        drop(device.alloc(1 + n % (8 << 20), StreamId(i)).unwrap());
+                        drop(memreel::alloc(100).unwrap());
+                    });
+                });
+            }
+            scope.spawn(|| {
+                again(&|n| {
+                    let _scope = reel.scope(&format!("scope {}", n % 50));
+                    let at = Address(0x10_0000 + n % 64 * 4096);
+                    ledger.alloc(at, 512, StreamId((n % 40).cast_signed()));
+                    ledger.free(at);
+                });
+            });
+            scope.spawn(|| {
+                again(&|n| {
+                    drop(reel.snapshot());
+                    reel.record_history(&history().max_entries(1000 + n as usize % 1000));
+                    drop(name_addresses(&[is_live as fn(&Snapshot, Address) -> bool as usize + 1]));
+                    drop(Reel::builder().history(history()).build().unwrap());
+                });
+            });
+            thread::sleep(Duration::from_millis(300));
+            let began = Instant::now();
+            for n in 0..100 {
+                let mut kept = Some(reel.alloc(12_345).unwrap());
+                ends.push(in_child(|| use_everything(&reel, &ledger, kept.take(), n % 10 == 0)));
+                if ends.iter().filter(|end| **end == End::Hung).count() >= 3 {
+                    break;
+                }
+            }
+            println!("{} children in {:?}", ends.len(), began.elapsed());
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let n_hung = ends.iter().filter(|end| **end == End::Hung).count();
+        assert_eq!(n_hung, 0, "of {} children", ends.len());
+        assert!(ends.iter().all(|end| *end == End::Sound), "{ends:?}");
+        assert_sound(&reel.snapshot());
+    });
+}
+
+/// The child has the events up to the fork, and continues the chunks of threads that it does not have.
+#[test]
+fn a_child_continues_the_history() {
+    alone("forks::a_child_continues_the_history", 60, || {
+        let reel = Reel::builder().history(History::all().max_entries(100_000)).build().unwrap();
+        let (other, (to_other, from_main)) = (reel.clone(), mpsc::channel::<()>());
+        let (to_main, from_other) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let kept = other.alloc(600_000).unwrap();
+            to_main.send(kept.address()).unwrap();
+            from_main.recv().unwrap();
+        });
+        let kept = [from_other.recv().unwrap(), reel.alloc(1000).unwrap().address()];
+        let n_before = reel.recorder().n_events(DeviceId(0));
+        let parent = Arc::new(reel);
+        let in_the_child = || {
+            assert_eq!(parent.recorder().n_events(DeviceId(0)), n_before);
+            for _ in 0..3000 {
+                drop(parent.alloc(700).unwrap());
+            }
+            assert_eq!(parent.recorder().n_events(DeviceId(0)), n_before + 9000);
+            assert_eq!(parent.recorder().n_lost(DeviceId(0)), 0);
+            let snapshot = parent.snapshot();
+            assert_sound(&snapshot);
+            assert!(is_live(&snapshot, kept[0]), "a block of a thread that is gone");
+            let times: Vec<i64> = snapshot.device_traces[0].iter().map(|entry| entry.time_us).collect();
+            assert!(times.is_sorted());
+            let n_allocs = |bytes| {
+                let trace = snapshot.device_traces[0].iter();
+                trace.filter(|entry| entry.action == Some(Action::Alloc) && entry.size == bytes).count()
+            };
+            assert_eq!((n_allocs(600_000), n_allocs(1000), n_allocs(700)), (1, 1, 3000));
+        };
+        assert_eq!(in_child(in_the_child), End::Sound);
+        assert_eq!(parent.recorder().n_events(DeviceId(0)), n_before, "the parent's is its own");
+        to_other.send(()).unwrap();
+        thread.join().unwrap();
+    });
+}
+
+/// A thread may fork while it has a lock of memreel's; the child can run another program.
+#[test]
+fn a_fork_under_a_lock_ends() {
+    alone("forks::a_fork_under_a_lock_ends", 60, || {
+        use memreel::integrate::Inventory;
+        let reel = Reel::builder().history(History::all()).build().unwrap();
+        let _block = reel.alloc(1000).unwrap();
+        let mut end = None;
+        reel.allocators()[0].inspect(&mut |_| end = Some(in_child(|| {})));
+        assert_eq!(end, Some(End::Sound));
+        drop(reel.alloc(1000).unwrap());
+    });
+}

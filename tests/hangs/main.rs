@@ -1,0 +1,12 @@
+//! What must not hang: sources that wait for an interpreter, signal handlers, and children of `fork`.
+//!
+//! Each test runs in a process of its own with a time limit (`alone.rs`), because a hang cannot be stopped from
+//! within, and because signals, forks and the panic hook belong to the whole process.
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![allow(missing_docs)]
+
+mod alone;
+mod forks;
+mod host;
+mod signals;
+mod sources;
