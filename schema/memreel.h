@@ -59,7 +59,9 @@ void *memreel_base_allocation(void *ptr, size_t *size);         /* set_base_allo
 void memreel_record_stream(void *ptr, void *stream);            /* set_record_stream_fn */
 /* `filter` is the address of a std::function<bool(cudaStream_t)> of libstdc++
  * (which C++ passes by value, and therefore by address here). NULL routes the
- * requests of the calling thread. */
+ * requests of the calling thread. The function is called under no lock, perhaps
+ * by several threads at once; an exception that it throws reaches the caller of
+ * memreel_malloc or memreel_cupy_malloc. */
 void memreel_begin_allocate_to_pool(int device, uint64_t pool_first, uint64_t pool_second,
                                     const void *filter);        /* set_begin_allocate_to_pool */
 void memreel_end_allocate_to_pool(int device, uint64_t pool_first,
@@ -71,7 +73,7 @@ void memreel_release_pool(int device, uint64_t pool_first,
 
 /* Like memreel_malloc and memreel_free, without a stream: blocks belong to the
  * default stream. When memory runs out it prints one line to stderr and returns
- * NULL; it never throws. */
+ * NULL; it throws only what a pool's function throws. */
 void *memreel_cupy_malloc(void *parameter, size_t size, int device);
 void memreel_cupy_free(void *parameter, void *ptr, int device);
 

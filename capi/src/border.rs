@@ -2,12 +2,12 @@
 
 use std::{
     cell::RefCell,
-    ffi::{CStr, CString, c_char, c_int},
+    ffi::{CStr, CString, c_char, c_int, c_void},
     panic::{self, AssertUnwindSafe},
     ptr,
 };
 
-use memreel::{Error, Result};
+use memreel::{Address, Error, Result};
 
 thread_local! {
     static FAILURE: RefCell<Option<CString>> = const { RefCell::new(None) };
@@ -51,6 +51,11 @@ pub(super) unsafe fn text<'a>(what: &'static str, pointer: *const c_char) -> Res
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| Error::misuse(format!("{what} is not UTF-8")))
+}
+
+/// Converts an address into a pointer for the caller.
+pub(super) fn pointer(address: Address) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(usize::try_from(address.0).unwrap_or(0))
 }
 
 /// Returns the text of this thread's latest failure; null before the first. It

@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    border::{cross, note},
+    border::{cross, note, pointer},
+    pools,
     state::state,
     torch,
 };
@@ -16,10 +17,16 @@ use memreel::StreamId;
 /// Allocates a block on the default stream. Returns null for zero bytes and for
 /// a failure; a failure is also written to stderr, because CuPy does not check.
 #[unsafe(no_mangle)]
-pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, device: c_int) -> *mut c_void {
+pub extern "C-unwind" fn memreel_cupy_malloc(
+    _parameter: *mut c_void,
+    size: usize,
+    device: c_int,
+) -> *mut c_void {
     if size == 0 {
         return ptr::null_mut();
     }
+    // The function of a pool may throw, through this function.
+    let _chosen = pools::choose(device, StreamId::DEFAULT);
     cross(|| state()?.alloc(size as u64, device, StreamId::DEFAULT)).map_or_else(
         |error| {
             note(&error.to_string());
@@ -27,7 +34,7 @@ pub extern "C" fn memreel_cupy_malloc(_parameter: *mut c_void, size: usize, devi
             let _ = writeln!(io::stderr(), "memreel: {error}");
             ptr::null_mut()
         },
-        torch::pointer,
+        pointer,
     )
 }
 

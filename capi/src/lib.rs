@@ -7,6 +7,7 @@
 
 mod border;
 mod cupy;
+mod filters;
 mod ledgers;
 mod options;
 mod pools;

@@ -2,11 +2,10 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::{CString, c_char, c_int, c_void},
     path::Path,
     ptr,
-    sync::{Arc, PoisonError},
 };
 
 use super::{
@@ -183,7 +182,7 @@ fn at(address: *mut c_void) -> Address {
 fn report(device: c_int, address: *mut c_void, report: impl FnOnce(&Ledger) -> bool) -> c_int {
     status(|| {
         let ledger = state()?.ledger(device)?;
-        if report(&ledger) { Ok(()) } else { Err(refused(&ledger, device, at(address))) }
+        if report(ledger) { Ok(()) } else { Err(refused(ledger, device, at(address))) }
     })
 }
 
@@ -196,12 +195,9 @@ fn refused(ledger: &Ledger, device: c_int, address: Address) -> Error {
 }
 
 impl State {
-    fn ledger(&self, device: c_int) -> Result<Arc<Ledger>> {
+    fn ledger(&self, device: c_int) -> Result<&Ledger> {
         let id = u16::try_from(device).map_err(|_| Error::misuse(format!("there is no device {device}")))?;
-        let id = DeviceId::from(id);
-        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(self.reel.recorder().ledger(id));
-        Ok(ledgers.entry(id).or_insert_with(make).clone())
+        Ok(self.ledgers.get_or_create(id, self.reel.recorder()))
     }
 
     /// Gives a live block a name: one of memreel's allocator, or one that was reported.
@@ -209,24 +205,22 @@ impl State {
         if self.allocator(device).is_ok_and(|allocator| allocator.annotate_raw(address, name)) {
             return Ok(());
         }
-        // The stack is captured without the lock.
-        let ledger = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).get(&device.into()).cloned();
-        match ledger {
+        match u16::try_from(device).ok().and_then(|device| self.ledgers.get(device)) {
             Some(ledger) if ledger.annotate(address, name) => Ok(()),
-            Some(ledger) => Err(refused(&ledger, device, address)),
+            Some(ledger) => Err(refused(ledger, device, address)),
             None => Err(unknown(address)),
         }
     }
 
     /// A snapshot of all devices, each with its allocator and its ledger.
     fn recorded(&self) -> Completed {
-        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ledgers: BTreeMap<DeviceId, &Ledger> = self.ledgers.all().collect();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());
         let devices: BTreeSet<DeviceId> = own.chain(ledgers.keys().copied()).collect();
         let both = |id: &DeviceId| Both {
             device: *id,
             allocator: self.reel.allocators().get(id.index().unwrap_or(usize::MAX)),
-            ledger: ledgers.get(id).cloned(),
+            ledger: ledgers.get(id).copied(),
         };
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
         let inventories: Vec<&dyn Inventory> =

@@ -1,19 +1,17 @@
 //! The state of the C interface: one reel for the process, and the ledgers of foreign allocators.
 
-use std::{
-    collections::BTreeMap,
-    ffi::c_int,
-    sync::{Arc, Mutex},
-};
+use std::ffi::c_int;
+#[cfg(feature = "cuda")]
+use std::sync::Arc;
 
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
+use super::{filters::Filters, ledgers::Ledgers};
 #[cfg(feature = "cuda")]
 use memreel::device::Cuda;
 use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
-    recorder::Ledger,
 };
 
 /// The process's reel, its GPUs, and the ledgers of foreign allocators.
@@ -23,15 +21,19 @@ pub(super) struct State {
     /// The GPUs behind the reel's allocators, by ordinal; none on the host.
     #[cfg(feature = "cuda")]
     gpus: Vec<Arc<Cuda>>,
-    /// The ledgers of allocators that report to memreel, by device.
-    pub(super) ledgers: Mutex<BTreeMap<DeviceId, Arc<Ledger>>>,
+    /// The ledgers of allocators that report to memreel.
+    pub(super) ledgers: Ledgers,
+    /// The functions of the pools that are begun.
+    pub(super) filters: Filters,
 }
 
 /// Returns the state. It is made at first use and never dropped, because
 /// callers free blocks until the process ends.
 pub(super) fn state() -> Result<&'static State> {
-    static STATE: OnceCell<State> = OnceCell::new();
-    STATE.get_or_try_init(State::open)
+    // A cell that no thread waits for: in a child of `fork` the one that fills it may be gone. Two threads at once
+    // may open a state each; one of them is dropped.
+    static STATE: OnceBox<State> = OnceBox::new();
+    STATE.get_or_try_init(|| State::open().map(Box::new))
 }
 
 /// Which devices to use, from the environment variable `MEMREEL_DEVICE`.
@@ -76,7 +78,8 @@ impl State {
             reel,
             #[cfg(feature = "cuda")]
             gpus: Vec::new(),
-            ledgers: Mutex::default(),
+            ledgers: Ledgers::default(),
+            filters: Filters::default(),
         }
     }
 

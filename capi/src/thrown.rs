@@ -10,8 +10,9 @@ use std::{
     ffi::{CStr, CString, c_char, c_void},
     io::{self, Write},
     mem, ptr,
-    sync::OnceLock,
 };
+
+use once_cell::race::OnceBox;
 
 use super::state::state;
 use memreel::{DeviceId, Error, allocator::CachingAllocator};
@@ -125,11 +126,9 @@ const OBJECT_BYTES: usize = 1024;
 impl OutOfMemoryError {
     /// Returns the parts once all are found; libraries may be loaded while the program runs.
     fn parts() -> Option<OutOfMemoryError> {
-        static FOUND: OnceLock<OutOfMemoryError> = OnceLock::new();
-        if FOUND.get().is_none() {
-            let _ = FOUND.set(OutOfMemoryError::find()?);
-        }
-        FOUND.get().copied()
+        // A cell that no thread waits for; see `state`.
+        static FOUND: OnceBox<OutOfMemoryError> = OnceBox::new();
+        FOUND.get_or_try_init(|| OutOfMemoryError::find().map(Box::new).ok_or(())).ok().copied()
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]

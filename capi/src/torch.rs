@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    border::{cross, note, status},
+    border::{cross, note, pointer, status},
+    pools,
     state::state,
     thrown,
 };
@@ -17,23 +18,21 @@ fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
     if size == 0 { Ok(Address(0)) } else { state()?.alloc(size as u64, device, stream) }
 }
 
-/// Converts an address into a pointer for the caller.
-pub(super) fn pointer(address: Address) -> *mut c_void {
-    ptr::with_exposed_provenance_mut(usize::try_from(address.0).unwrap_or(0))
-}
-
 /// Allocates a block; returns null for zero bytes. If PyTorch is loaded, which
 /// does not check for null, a failure is thrown as a C++ exception.
 ///
 /// # Safety
-/// If PyTorch is loaded, every caller up to a handler can be unwound.
+/// If PyTorch is loaded, or if the function of a pool throws, every caller up to a handler can be unwound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memreel_malloc(
     size: usize,
     device: c_int,
     stream: *mut c_void,
 ) -> *mut c_void {
-    let error = match cross(|| alloc(size, device, stream.addr().into())) {
+    let stream = stream.addr().into();
+    // Not inside of what catches panics: a function of the caller may throw here.
+    let _chosen = pools::choose(device, stream);
+    let error = match cross(|| alloc(size, device, stream)) {
         Ok(address) => return pointer(address),
         Err(error) => error,
     };

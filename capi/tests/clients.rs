@@ -3,8 +3,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
+    process::{Command, Output, Stdio},
+    sync::{
+        OnceLock,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
 };
 
 use memreel::{Action, pickle, validate};
@@ -47,6 +52,28 @@ fn compile(compiler: &str, output: &Path, arguments: &[&str]) {
 
 fn run(program: &Path, arguments: &[&Path]) -> Output {
     Command::new(program).args(arguments).env("MEMREEL_DEVICE", "host").output().unwrap()
+}
+
+/// Runs a program that may hang, and stops it after two minutes.
+fn run_limited(program: &Path, arguments: &[&Path]) -> Output {
+    let child = Command::new(program)
+        .args(arguments)
+        .env("MEMREEL_DEVICE", "host")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let (over, is_over) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        if is_over.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(over);
+    watch.join().unwrap();
+    output
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -154,4 +181,50 @@ fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
     assert_eq!(printed.matches("no memory: null").count(), 3, "{printed}");
     assert!(printed.contains("no device: null") && printed.contains("afterwards: memory"), "{printed}");
     assert_eq!(text(&alone.stderr).lines().count(), 4, "{}", text(&alone.stderr));
+}
+
+#[test]
+fn an_exception_of_a_pools_function_reaches_the_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("filter_throws");
+    compile("c++", &program, &[&format!("{HERE}/filter_throws.cpp"), "-lmemreel", "-pthread"]);
+    let ran = run_limited(&program, &[]);
+    let printed = text(&ran.stdout);
+    assert!(ran.status.success(), "{}\n{printed}{}", ran.status, text(&ran.stderr));
+    let lines: Vec<&str> = printed.lines().collect();
+    let thrown = "device-side assert triggered";
+    assert_eq!(
+        lines[..4],
+        [
+            "begin: a copy".to_owned(),
+            format!("malloc: {thrown}"),
+            format!("cupy: {thrown}"),
+            "in the pool: memory".to_owned(),
+        ]
+    );
+    assert_eq!(lines[4..7], ["elsewhere: memory", "afterwards: memory", "ended: memory, 0 left"]);
+    // One block in the pool and three elsewhere: the requests whose function threw took nothing.
+    assert!(lines[7].contains("\"allocation.all.allocated\":4,"), "{}", lines[7]);
+    assert!(lines[7].contains("\"segment.all.allocated\":3,"), "{}", lines[7]);
+}
+
+#[test]
+fn a_contradiction_is_charged_to_its_own_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("reports");
+    compile("cc", &program, &[&format!("{HERE}/reports.c"), "-lmemreel", "-pthread", "-std=c11"]);
+    let ran = run_limited(&program, &[]);
+    let printed = text(&ran.stdout);
+    assert!(printed.contains("100000 of 100000 contradicting reports failed, 100000 explained"), "{printed}");
+    assert!(printed.contains("0 of 200000 sound reports failed"), "{printed}");
+}
+
+#[test]
+fn children_of_a_busy_program_in_c_never_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("forks");
+    compile("cc", &program, &[&format!("{HERE}/forks.c"), "-lmemreel", "-pthread", "-std=gnu11"]);
+    let ran = run_limited(&program, &[&folder.path().join("forks.pickle")]);
+    let printed = text(&ran.stdout);
+    assert!(printed.contains("100 children, 0 hung, 0 failed"), "{}\n{printed}", ran.status);
 }
