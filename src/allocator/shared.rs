@@ -128,6 +128,8 @@ impl Shared {
 #[cfg(not(loom))]
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut fork::Held) {
+        // A thread that calls the device has its turn, and its changes of the heap are not complete.
+        held.lock(&self, |shared| &shared.turn, |_| {}, |_, _| {});
         held.lock(&self, |shared| &shared.heap, |_| {}, |_, _| {});
         held.lock(&self, |shared| &shared.oom_observers, |_| {}, |_, _| {});
     }
