@@ -11,9 +11,8 @@
 //!
 //! The holder of the turn has both locks. [`Growth::unlocked`] releases the heap's lock for one call of the device.
 //! At that time the heap is valid and agrees with the recorded events. Other threads may take free blocks and
-//! complete frees, so afterwards every number of a free block is stale. Three things cannot change: the pools that
-//! exist, the reserved ranges with their unmapped pieces, and the memory of [`Supply`](super::supply::Supply) that
-//! waits to be given back.
+//! complete frees, so afterwards every number of a free block is stale. Only the holder of the turn erases pools,
+//! changes the unmapped pieces of reserved ranges, and gives back what [`Supply`](super::supply::Supply) has released.
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
