@@ -96,6 +96,21 @@ impl Allocation {
         }
     }
 
+    /// Records a use on another stream that is not captured, which the free waits for even if requests are
+    /// routed to a private pool meanwhile.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn record_use(&self, stream: StreamId) {
+        if let Some(id) = self.id {
+            self.shared.heap().record_use(id, stream);
+        }
+    }
+
+    /// Returns the pool that the block came from.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn pool(&self) -> crate::event::PoolId {
+        self.id.map_or(crate::event::PoolId::DEFAULT, |id| self.shared.heap().pool_of(id))
+    }
+
     /// Gives the block a name, such as `"weights of layer 3"`, as PyTorch 2.14's `annotate` does.
     ///
     /// The name is an entry of the trace (`annotate`, with the caller's stack), so it is recorded only while

@@ -11,17 +11,30 @@ use crate::{
 };
 
 impl Heap {
-    /// Records that another stream uses the block; its free will wait for that stream.
+    /// Records that another stream uses the block; its free will wait for that stream, except for one that is
+    /// recorded while requests are routed to a private pool (`docs/caching-allocator.md` 4.5).
     pub(super) fn record_stream(&mut self, id: BlockId, stream: StreamId) {
-        let key = self.stream_key(stream);
-        let block = &mut self.blocks[id];
-        if stream == block.stream {
-            return;
-        }
-        block.stream_uses.get_or_insert_default().entry(key, || ());
-        if self.private.is_routing() {
+        if stream != self.blocks[id].stream && self.private.is_routing() {
+            let key = self.stream_key(stream);
             self.uses_while_routing.entry(id).or_default().push(key);
         }
+        self.record_use(id, stream);
+    }
+
+    /// Records that another stream, which is not captured, uses the block. Its free waits for that stream in any
+    /// case: PyTorch leaves it to its callers that what they record during a capture belongs to the capture.
+    pub(super) fn record_use(&mut self, id: BlockId, stream: StreamId) {
+        let key = self.stream_key(stream);
+        let block = &mut self.blocks[id];
+        if stream != block.stream {
+            block.stream_uses.get_or_insert_default().entry(key, || ());
+        }
+    }
+
+    /// Returns the id of the pool that a block came from.
+    #[cfg(feature = "cuda")]
+    pub(super) fn pool_of(&self, id: BlockId) -> crate::event::PoolId {
+        self.pools[self.blocks[id].pool].id
     }
 
     /// Frees a block, at once or after the streams that use it.

@@ -32,7 +32,8 @@ pub struct Argument<'a> {
 
 impl<'a> Argument<'a> {
     pub(super) fn new(uses: &'a Uses, offset_bytes: u64, stream: &'a Arc<CudaStream>) -> Argument<'a> {
-        Argument { address: uses.address() + offset_bytes, _sync: uses.begin_on(stream) }
+        let (address, sync) = uses.begin_on(stream, offset_bytes);
+        Argument { address, _sync: sync }
     }
 }
 

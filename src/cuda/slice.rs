@@ -7,7 +7,7 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDro
 
 use super::{
     launch::Argument,
-    uses::Uses,
+    uses::{By, Uses},
     view::{View, ViewMut, bounds},
 };
 use crate::allocator::Allocation;
@@ -78,12 +78,12 @@ impl<T> DeviceSlice<T> for Slice<T> {
 
 impl<T> DevicePtr<T> for Slice<T> {
     fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        (self.uses.address(), self.uses.begin(stream))
+        self.uses.begin(stream, 0, By::Reader)
     }
 }
 
 impl<T> DevicePtrMut<T> for Slice<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        (self.uses.address(), self.uses.begin(stream))
+        self.uses.begin(stream, 0, By::Writer)
     }
 }

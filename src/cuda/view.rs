@@ -9,7 +9,10 @@ use std::{
 
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
 
-use super::{launch::Argument, uses::Uses};
+use super::{
+    launch::Argument,
+    uses::{By, Uses},
+};
 
 /// Returns the start and the end of a range in `len` values.
 ///
@@ -72,7 +75,7 @@ macro_rules! views {
 
         impl<T> DevicePtr<T> for $name<'_, T> {
             fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-                (self.uses.address() + self.offset_bytes(), self.uses.begin(stream))
+                self.uses.begin(stream, self.offset_bytes(), By::Reader)
             }
         }
     )*};
@@ -122,6 +125,6 @@ impl<T> ViewMut<'_, T> {
 
 impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        (self.uses.address() + self.offset_bytes(), self.uses.begin(stream))
+        self.uses.begin(stream, self.offset_bytes(), By::Writer)
     }
 }

@@ -10,6 +10,8 @@ use std::{any::Any, fmt, sync::Arc};
 
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::{Lost, OwnContext, Twin};
 pub use host::Host;
 pub use limit::Limit;
 pub use simulated::Simulated;

@@ -82,7 +82,7 @@ impl Drop for Primary {
 /// what it requests does not become part of the graph
 /// (`docs/caching-allocator.md` 2.5).
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(crate) struct Entered {
     capture_mode: Option<sys::CUstreamCaptureMode>,
 }
 

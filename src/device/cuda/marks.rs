@@ -36,10 +36,11 @@ impl Marks {
 
     /// Returns the driver's handle of a stream, or `None` if the stream may not be marked.
     pub(super) fn handle(&self, stream: StreamId) -> Option<sys::CUstream> {
-        // 0, 1 and 2 are the driver's constants for the default, the legacy default and the
-        // per-thread default stream.
-        let is_known = stream.handle() <= 2 || self.streams.contains_key(&stream.handle());
-        is_known.then_some(stream.handle() as sys::CUstream)
+        // The driver's constants for the default stream (0), the legacy default stream (1) and the per-thread
+        // default stream (2). That is another stream on each thread; the legacy stream waits for all of them.
+        let handle = if stream.handle() == 2 { 1 } else { stream.handle() };
+        let is_known = handle <= 1 || self.streams.contains_key(&handle);
+        is_known.then_some(handle as sys::CUstream)
     }
 
     /// Returns an event to record. The caller has made the context current.

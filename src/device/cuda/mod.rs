@@ -2,12 +2,13 @@
 
 mod driver;
 mod marks;
+mod own_context;
 mod pages;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{
-    CudaStream,
+    CudaContext, CudaStream,
     result::{self, DriverError},
     sys,
 };
@@ -20,7 +21,11 @@ use crate::{
 };
 use driver::{Answer, Entered, Primary, failed, is_full, start};
 use marks::{DriverEvent, Marks};
+pub(crate) use own_context::{Lost, OwnContext, Twin};
 use pages::Ranges;
+
+/// The id of streams of other contexts. No stream has this handle.
+const FOREIGN: StreamId = StreamId(-1);
 
 /// One NVIDIA GPU, used through its primary context, which CUDA's runtime and cudarc share.
 ///
@@ -48,6 +53,8 @@ pub struct Cuda {
     /// The process that opened the device, by its forks.
     generation: u32,
     primary: OnceCell<Primary>,
+    /// Made at the first use of a slice on a stream that is not its own.
+    own_context: OnceCell<Arc<OwnContext>>,
     marks: Mutex<Marks>,
     ranges: Mutex<Ranges>,
 }
@@ -95,6 +102,7 @@ impl Cuda {
             granularity_bytes,
             generation: crate::fork::generation(),
             primary: OnceCell::new(),
+            own_context: OnceCell::new(),
             marks: Mutex::default(),
             ranges: Mutex::default(),
         })
@@ -117,7 +125,15 @@ impl Cuda {
     /// Lets blocks be used on a stream, and keeps the stream alive as long as
     /// the device. Returns the id that
     /// [`Allocation::record_stream`](crate::Allocation::record_stream) takes.
+    ///
+    /// The per-thread default stream is one id for a stream of each thread: a
+    /// block that it uses waits for all work of the context's blocking streams.
+    /// Do not allocate for that id on several threads. A stream of another
+    /// context than the GPU's primary one gets an id that the device refuses to mark.
     pub fn use_stream(&self, stream: &Arc<CudaStream>) -> StreamId {
+        if !self.is_primary(stream.context()) {
+            return FOREIGN;
+        }
         let id = StreamId::from_handle(stream.cu_stream() as u64);
         self.marks().know(id, Some(stream.clone()));
         id
@@ -131,6 +147,16 @@ impl Cuda {
     /// valid until the device is dropped.
     pub unsafe fn adopt_stream(&self, stream: StreamId) {
         self.marks().know(stream, None);
+    }
+
+    /// Returns true for the primary context of this GPU.
+    pub(crate) fn is_primary(&self, context: &CudaContext) -> bool {
+        context.ordinal() == self.ordinal() && context.is_primary()
+    }
+
+    /// Returns memreel's own handle of the primary context, which lives as long as the device.
+    pub(crate) fn own_context(&self) -> std::result::Result<&Arc<OwnContext>, Lost> {
+        self.own_context.get_or_try_init(|| OwnContext::open(self.ordinal()))
     }
 
     /// Returns true if the device may mark the stream.
@@ -154,7 +180,8 @@ impl Cuda {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self) -> Result<Entered> {
+    /// Makes the primary context current on this thread until the returned guard is dropped.
+    pub(crate) fn enter(&self) -> Result<Entered> {
         // The driver's own answer in a child differs from call to call.
         if crate::fork::generation() != self.generation {
             let what = "CUDA cannot be used in a child of the process that opened it; open it after the fork";
@@ -319,10 +346,12 @@ unsafe impl Device for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         let events = self.marks().take_all();
-        if events.is_empty() {
+        let own_context = self.own_context.take();
+        if events.is_empty() && own_context.is_none() {
             return;
         }
         let Ok(_entered) = self.enter() else { return };
+        drop(own_context);
         for event in events {
             // SAFETY: it is ours, and no mark refers to it any more.
             let _ = unsafe { result::event::destroy(event.0) };
