@@ -11,7 +11,7 @@ use memreel::{
     device::{Cuda, Device, Mark},
 };
 
-use crate::{replay::Stage, spin::Spin};
+use super::{replay::Stage, spin::Spin};
 
 /// Like `Cuda`, but every mark on a stream that is not kept busy counts as passed.
 /// On an idle stream a mark takes microseconds to pass, and a run must not depend

@@ -2,7 +2,7 @@
 
 use memreel::{Action, pickle};
 
-use crate::replay::{Event, Recording};
+use super::replay::{Event, Recording};
 
 /// Returns whether each file's requests give the same events again. Needs no GPU.
 pub(crate) fn repeat(paths: &[String]) -> bool {

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use memreel::{StreamId, device::Device};
 
-use crate::{
+use super::{
     live::Live,
     replay::{Event, Recording, difference},
 };

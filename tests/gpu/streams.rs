@@ -10,7 +10,7 @@ use memreel::{
     recorder::Recorder,
 };
 
-use crate::spin::Spin;
+use super::spin::Spin;
 
 const MIB: u64 = 1 << 20;
 

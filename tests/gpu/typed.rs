@@ -1,11 +1,21 @@
 //! Tests typed slices with cudarc's functions and kernels.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Barrier},
+    thread,
+    time::Duration,
+};
 
 use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DeviceSlice};
-use memreel::{Reel, cuda::Memory, device::Cuda, recorder::History};
+use memreel::{
+    Reel,
+    allocator::{PoolOptions, Route},
+    cuda::Memory,
+    device::Cuda,
+    recorder::History,
+};
 
-use crate::spin::Spin;
+use super::spin::Spin;
 
 fn reel() -> (Reel, Memory) {
     let reel = Reel::builder().device(Cuda::new(0).unwrap()).history(History::all()).build().unwrap();
@@ -81,8 +91,8 @@ fn other_stream(is_managed: bool, is_known: bool) {
     if is_managed || is_known {
         spin.start(&other);
     }
-    let stopper = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+    let stopper = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
         spin.stop();
     });
     other.memcpy_dtod(&slice, &mut copy).unwrap();
@@ -113,4 +123,146 @@ pub(crate) fn a_slice_keeps_its_stream_alive() {
     assert_eq!(memory.allocator().memory_allocated(), 0);
     memory.allocator().empty_cache().unwrap();
     assert_eq!(memory.allocator().memory_reserved(), 0);
+}
+
+/// Stops a kernel after a while.
+fn stop_later(spin: Spin) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        spin.stop();
+    })
+}
+
+/// Two threads read a slice on two busy streams at once; then its own stream overwrites it.
+pub(crate) fn two_readers_are_both_waited_for() {
+    let (_reel, memory) = reel();
+    let context = CudaContext::new(0).unwrap();
+    let spin = Spin::new(&context);
+    let streams = [context.new_stream().unwrap(), context.new_stream().unwrap()];
+    let own = context.new_stream().unwrap();
+    let values = vec![3.0_f32; 1 << 20];
+    let mut slice = memory.copy_from(&values, &own).unwrap();
+    let mut copies = streams.each_ref().map(|stream| memory.zeros::<f32>(1 << 20, stream).unwrap());
+    context.synchronize().unwrap();
+    streams.iter().for_each(|stream| spin.start(stream));
+    let stopper = stop_later(spin);
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        for (stream, copy) in streams.iter().zip(&mut copies) {
+            let (slice, barrier) = (&slice, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                stream.memcpy_dtod(slice, copy).unwrap();
+            });
+        }
+    });
+    own.memset_zeros(&mut slice).unwrap();
+    stopper.join().unwrap();
+    context.synchronize().unwrap();
+    for copy in &copies {
+        assert_eq!(own.clone_dtoh(copy).unwrap(), values);
+    }
+    assert_eq!(own.clone_dtoh(&slice).unwrap(), vec![0.0; 1 << 20]);
+}
+
+/// A slice that is used on a busy stream and dropped while a pool is begun is not handed out when the pool ends.
+pub(crate) fn a_begun_pool_keeps_guards() {
+    let (reel, memory) = reel();
+    let allocator = reel.allocator(0).unwrap();
+    let context = CudaContext::new(0).unwrap();
+    let spin = Spin::new(&context);
+    let [own, other] = [context.new_stream().unwrap(), context.new_stream().unwrap()];
+    let values = vec![3.0_f32; 1 << 20];
+    let slice = memory.copy_from(&values, &own).unwrap();
+    let mut copy = memory.zeros::<f32>(1 << 20, &other).unwrap();
+    let pool = allocator.create_pool(PoolOptions::default());
+    context.synchronize().unwrap();
+    allocator.begin_pool(pool, Route::Thread).unwrap();
+    spin.start(&other);
+    let stopper = stop_later(spin);
+    other.memcpy_dtod(&slice, &mut copy).unwrap();
+    drop(slice);
+    allocator.end_pool(pool).unwrap();
+    let _overwriting = memory.copy_from(&vec![9.0_f32; 1 << 20], &own).unwrap();
+    stopper.join().unwrap();
+    context.synchronize().unwrap();
+    assert_eq!(own.clone_dtoh(&copy).unwrap(), values);
+}
+
+/// The per-thread default stream is another stream on each thread.
+pub(crate) fn per_thread_streams_read_a_slice() {
+    let (_reel, memory) = reel();
+    let context = CudaContext::new(0).unwrap();
+    let (own, per_thread) = (context.new_stream().unwrap(), context.per_thread_stream());
+    assert!(memory.zeros::<f32>(10, &per_thread).map(drop).unwrap_err().is_misuse());
+    let values = vec![3.0_f32; 1 << 20];
+    let mut slice = memory.copy_from(&values, &own).unwrap();
+    let mut copies = [0; 2].map(|_| memory.zeros::<f32>(1 << 20, &own).unwrap());
+    thread::scope(|scope| {
+        for copy in &mut copies {
+            let (slice, per_thread) = (&slice, &per_thread);
+            scope.spawn(move || per_thread.memcpy_dtod(slice, copy).unwrap());
+        }
+    });
+    own.memset_zeros(&mut slice).unwrap();
+    for copy in &copies {
+        assert_eq!(own.clone_dtoh(copy).unwrap(), values);
+    }
+}
+
+/// A second GPU copies from a slice of the first, which is then overwritten. Passes with one GPU.
+pub(crate) fn two_gpus_share_a_slice() {
+    let Ok(other) = CudaContext::new(1) else { return println!("there is one GPU") };
+    let (_reel, memory) = reel();
+    let context = CudaContext::new(0).unwrap();
+    let spin = Spin::new(&other);
+    let (own, far) = (context.new_stream().unwrap(), other.new_stream().unwrap());
+    let values = vec![3.0_f32; 1 << 20];
+    let mut slice = memory.copy_from(&values, &own).unwrap();
+    let mut copy = far.alloc_zeros::<f32>(1 << 20).unwrap();
+    spin.start(&far);
+    let stopper = stop_later(spin);
+    far.memcpy_dtod(&slice, &mut copy).unwrap();
+    own.memset_zeros(&mut slice).unwrap();
+    stopper.join().unwrap();
+    assert_eq!(far.clone_dtoh(&copy).unwrap(), values);
+    // The default streams of both GPUs are null.
+    assert_eq!(other.default_stream().clone_dtoh(&slice).unwrap(), vec![0.0; 1 << 20]);
+}
+
+/// The slices that a graph uses are dropped and the cache is emptied; the graph uses their memory all the same.
+pub(crate) fn a_graph_keeps_its_memory() {
+    const N: usize = 5 << 20;
+    let (reel, memory) = reel();
+    let allocator = reel.allocator(0).unwrap();
+    let context = CudaContext::new(0).unwrap();
+    let [own, other] = [context.new_stream().unwrap(), context.new_stream().unwrap()];
+    let first = memory.zeros::<u8>(N, &own).unwrap();
+    let elsewhere = memory.copy_from(&vec![7_u8; N], &other).unwrap();
+    let (graph, result) = memory
+        .capture(&own, || {
+            let mut inner = memory.zeros::<u8>(N, &own)?;
+            own.memcpy_dtod(&first, &mut inner).unwrap();
+            let mut result = memory.zeros::<u8>(N, &own)?;
+            own.memcpy_dtod(&elsewhere, &mut result).unwrap();
+            Ok(result)
+        })
+        .unwrap();
+    drop((first, elsewhere));
+    allocator.empty_cache().unwrap();
+    let taken: Vec<_> = (0..4).map(|_| memory.copy_from(&vec![1_u8; N], &other).unwrap()).collect();
+    for _ in 0..2 {
+        graph.launch().unwrap();
+        // A reader on another stream is in order with the launches before and after it.
+        let mut copy = memory.zeros::<u8>(N, &other).unwrap();
+        other.memcpy_dtod(&result, &mut copy).unwrap();
+        assert_eq!(other.clone_dtoh(&copy).unwrap(), vec![7; N]);
+    }
+    drop((result, taken));
+    graph.launch().unwrap();
+    drop(graph);
+    let again = [&own, &other].map(|stream| memory.zeros::<u8>(N, stream).unwrap());
+    drop(again);
+    allocator.empty_cache().unwrap();
+    assert_eq!(allocator.memory_reserved(), 0, "nothing is kept without the graph");
 }
