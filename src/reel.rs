@@ -188,7 +188,7 @@ impl Reel {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
-        let files = Arc::new(OomFiles::new(path.into()));
+        let files = OomFiles::of(path.into());
         for allocator in &self.shared.allocators {
             // Weak, because the allocator belongs to the reel and must not keep it alive.
             let reel = Arc::downgrade(&self.shared);

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{DeviceId, analysis::DeviceHistory};
+use memreel::{
+    DeviceId,
+    analysis::{DeviceHistory, Histories},
+};
 use serde::Serialize;
 
 use crate::{
@@ -49,8 +52,18 @@ pub(crate) fn each_device<W: Write>(
     out: &mut W,
     mut answer: impl FnMut(&Opened, DeviceId, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
+    each_history_of(input, out, |opened, _, device, out| answer(opened, device, out))
+}
+
+/// Like [`each_device`], with what makes the histories of the file's devices.
+pub(crate) fn each_history_of<W: Write>(
+    input: &Input,
+    out: &mut W,
+    mut answer: impl FnMut(&Opened, &Histories<'_>, DeviceId, &mut W) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     let mut n_answers = 0;
     each_file(&input.files, |opened| {
+        let histories = Histories::new(&opened.snapshot);
         let devices = opened.devices(input.device)?;
         let mut worst = Exit::Fine;
         for device in &devices {
@@ -61,7 +74,7 @@ pub(crate) fn each_device<W: Write>(
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
             }
             n_answers += 1;
-            worst = worst.max(answer(opened, *device, out)?);
+            worst = worst.max(answer(opened, &histories, *device, out)?);
         }
         Ok(worst)
     })
@@ -95,7 +108,7 @@ pub(crate) fn each_history<W: Write>(
     out: &mut W,
     mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_device(input, out, |opened, device, out| {
-        answer(&Asked { opened, history: DeviceHistory::new(&opened.snapshot, device) }, out)
+    each_history_of(input, out, |opened, histories, device, out| {
+        answer(&Asked { opened, history: histories.of(device) }, out)
     })
 }

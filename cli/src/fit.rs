@@ -133,10 +133,21 @@ pub(crate) fn ending(text: &str, room: usize) -> String {
 
 /// Shortens a path to at most `room` columns: its first folders become an ellipsis.
 pub(crate) fn path_ending(path: &str, room: usize) -> String {
-    let is_short = |at: &usize| fits(&path[*at..], room.saturating_sub(1));
-    match path.match_indices('/').map(|(at, _)| at).find(is_short) {
-        Some(at) if !fits(path, room) => format!("…{}", &path[at..]),
-        _ => ending(path, room),
+    if fits(path, room) {
+        return path.to_owned();
+    }
+    let (mut left, mut found) = (room.saturating_sub(1), None);
+    for (at, c) in path.char_indices().rev() {
+        let n = char_columns(c);
+        if n > left {
+            break;
+        }
+        left -= n;
+        found = if c == '/' { Some(at) } else { found };
+    }
+    match found {
+        Some(at) => format!("…{}", &path[at..]),
+        None => ending(path, room),
     }
 }
 
@@ -153,7 +164,7 @@ fn taken(chars: impl Iterator<Item = char>, room: usize) -> String {
         .collect()
 }
 
-fn char_columns(c: char) -> usize {
+pub(crate) fn char_columns(c: char) -> usize {
     columns(c.encode_utf8(&mut [0; 4]))
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fmt,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -11,7 +12,7 @@ use std::{
 use inferno::flamegraph;
 use memreel::{
     DeviceId,
-    analysis::{Grouping, folded},
+    analysis::{FoldedStack, Grouping, folded},
     snapshot::Segment,
 };
 
@@ -71,13 +72,16 @@ fn print(opened: &Opened, input: &Input, grouping: Grouping, out: &mut impl Writ
 }
 
 fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Failure> {
-    let (mut lines, mut names) = (Vec::new(), Vec::new());
+    let (mut lines, mut names, mut n_bytes) = (Vec::new(), Vec::new(), 0);
     let exit = each_file(&input.files, |opened| {
         names.push(opened.name.clone());
         folded(&opened.snapshot, opened.one_device(input.device)?, grouping, |stack, bytes| {
             // A block of no bytes has no width.
             if bytes > 0 {
-                lines.push(format!("{} {bytes}", stack.replace('\n', " ")));
+                let mut text = Limited::new(MOST_DRAWN.saturating_sub(n_bytes));
+                line(&mut text, stack, bytes).map_err(|_| too_much(path))?;
+                n_bytes += text.text.len();
+                lines.push(String::from_utf8_lossy(text.text.trim_ascii_end()).into_owned());
             }
             Ok::<(), Failure>(())
         })?;
@@ -89,13 +93,65 @@ fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Fa
     }
 }
 
-/// Prints a folded line: the stack and its bytes.
-pub(crate) fn line(out: &mut impl Write, stack: &str, bytes: i128) -> io::Result<()> {
-    // A newline in a name would begin another line.
-    if stack.contains('\n') {
-        return writeln!(out, "{} {bytes}", stack.replace('\n', " "));
+/// The most bytes of folded stacks that are drawn. The drawing is in memory, and no browser shows a larger one.
+const MOST_DRAWN: usize = 16 << 20;
+
+fn too_much(path: &Path) -> Failure {
+    let what = format!(
+        "{}: not drawn: the stacks have more than 16 MiB of text; --folded prints them",
+        path.display()
+    );
+    Failure::Message(Exit::Broken, what)
+}
+
+/// A text of at most some bytes; more is an error.
+struct Limited {
+    text: Vec<u8>,
+    n_left: usize,
+}
+
+impl Limited {
+    fn new(n_bytes: usize) -> Limited {
+        Limited { text: Vec::new(), n_left: n_bytes }
     }
-    writeln!(out, "{stack} {bytes}")
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.n_left = self.n_left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Prints a folded line: the stack and its bytes.
+pub(crate) fn line(out: &mut impl Write, stack: &FoldedStack<'_>, bytes: i128) -> io::Result<()> {
+    let mut one_line = OneLine { out, result: Ok(()) };
+    let is_written = fmt::write(&mut one_line, format_args!("{stack} {bytes}"));
+    one_line.result?;
+    is_written.map_err(io::Error::other)?;
+    writeln!(out)
+}
+
+/// Writes a text without its newlines, which would begin another line.
+struct OneLine<'a, W> {
+    out: &'a mut W,
+    result: io::Result<()>,
+}
+
+impl<W: Write> fmt::Write for OneLine<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (nth, part) in text.split('\n').enumerate() {
+            let gap = if nth > 0 { " " } else { "" };
+            self.result = [gap, part].iter().try_for_each(|text| self.out.write_all(text.as_bytes()));
+            self.result.as_ref().map_err(|_| fmt::Error)?;
+        }
+        Ok(())
+    }
 }
 
 fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {

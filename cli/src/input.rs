@@ -41,8 +41,7 @@ impl Opened {
             Devices::One(device) if found.contains(&device.into()) => Ok(vec![device.into()]),
             Devices::One(device) if found.is_empty() && usize::from(device) < n => Ok(vec![device.into()]),
             Devices::One(device) => {
-                let known: Vec<String> = found.iter().map(ToString::to_string).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let known = list(&found);
                 Err(Failure::usage(format!("no device {device}; devices with memory: {known}")))
             }
         }
@@ -59,6 +58,17 @@ impl Opened {
             Devices::All => Ok(None),
             Devices::One(_) => Ok(self.devices(which)?.first().copied()),
         }
+    }
+}
+
+/// Returns the numbers of devices in a message: the first of them if there are many.
+pub(crate) fn list(devices: &[DeviceId]) -> String {
+    const N: usize = 16;
+    let known: Vec<String> = devices.iter().take(N).map(ToString::to_string).collect();
+    match devices.len() {
+        0 => "none".to_owned(),
+        n if n > N => format!("{} and {} more", known.join(", "), n - N),
+        _ => known.join(", "),
     }
 }
 

@@ -5,7 +5,8 @@
 use std::io::{self, Write};
 
 use memreel::DeviceId;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// An answer for one device of one file.
 #[derive(Serialize)]
@@ -14,6 +15,35 @@ struct Line<'a, T> {
     device: Option<DeviceId>,
     #[serde(flatten)]
     answer: &'a T,
+}
+
+/// An answer with a list of results, which is printed as it is made: in memory, its frames would be many times as large
+/// as the file of a snapshot.
+#[derive(Serialize)]
+pub(crate) struct WithList<'a, T, R> {
+    /// The pairs before the list.
+    #[serde(flatten)]
+    pub(crate) head: Value,
+    #[serde(flatten)]
+    pub(crate) list: List<'a, T>,
+    /// The pairs behind the list.
+    #[serde(flatten)]
+    pub(crate) rest: R,
+}
+
+/// A list of results, under its key.
+pub(crate) struct List<'a, T>(pub(crate) &'static str, pub(crate) &'a [T]);
+
+impl<T: Serialize> Serialize for List<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.0, self.1)])
+    }
+}
+
+/// The results behind those of a list.
+#[derive(Serialize)]
+pub(crate) struct Rest {
+    pub(crate) rest: Value,
 }
 
 /// Prints an object: the file, the device, and the pairs of the answer; `None` means all devices.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    fit::{columns, ending, fits, shortened},
+    fit::{char_columns, columns, ending, fits, shortened},
     text::clean,
 };
 
@@ -146,11 +146,13 @@ fn deeper(depth: usize, c: char, before: &str) -> usize {
 /// Keeps as much of the end of a path as fits: `…::Caching::malloc`.
 fn without_outer_path(name: &str, room: usize) -> String {
     let (mut depth, mut before) = (0_usize, "");
+    let mut left = columns(name);
     for (at, c) in name.char_indices() {
         depth = deeper(depth, c, before);
         before = &name[..at + c.len_utf8()];
         // A rest that is much shorter has too little of the name.
-        let rest = columns(&name[at..]);
+        let rest = left;
+        left = left.saturating_sub(char_columns(c));
         if depth == 0 && name[at..].starts_with("::") && (room / 2..room).contains(&rest) {
             return format!("…{}", &name[at..]);
         }

@@ -6,11 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use memreel::{
-    analysis::{Site, base_name},
-    snapshot::Frame,
+    analysis::Site,
+    snapshot::{Frame, Text},
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     colour::{bold, faint},
     fit::{broken, columns, fill, fits, path_ending},
     names::{plain, short},
-    text::clean,
+    text::{clean, clean_base_name, clean_display},
     width::width_left,
 };
 
@@ -79,16 +79,16 @@ impl<'a> SiteText<'a> {
             Site::Function { name, filename } => {
                 let place = match &**filename {
                     "??" | "" => None,
-                    file => Some(format!("({})", clean(base_name(file)))),
+                    file => Some(format!("({})", clean_base_name(file))),
                 };
                 let full = format!("{} ({})", clean(name), clean(filename));
-                return SiteText::Function { name: name.to_string(), place, full, is_full: false };
+                return SiteText::Function { name: clean(name).into_owned(), place, full, is_full: false };
             }
             Site::File(file) if matches!(&**file, "" | "??") => same("(no file)".to_owned()),
             Site::File(file) => return SiteText::File { path: clean(file).into_owned(), is_full: false },
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
-            Site::Scope(scope) => same(clean(scope).into_owned()),
-            Site::Name(name) => same(clean(name).into_owned()),
+            Site::Scope(scope) => same(clean_display(scope)),
+            Site::Name(names) => same(clean_display(names)),
             Site::NoName => same("(no name)".to_owned()),
             Site::NoStack | Site::NoFile => same("(no stack)".to_owned()),
             Site::Before => same("(before the history)".to_owned()),
@@ -215,12 +215,17 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
                 _ => &[],
             };
             let longest = same.iter().map(|number| calls(number).len()).max()?;
+            let is_same = |one: Option<&&Frame>, other: Option<&&Frame>| match (one, other) {
+                (Some(one), Some(other)) => {
+                    one.line == other.line
+                        && is_same_text(&one.name, &other.name)
+                        && is_same_text(&one.filename, &other.filename)
+                }
+                (one, other) => one.is_none() && other.is_none(),
+            };
             let differs = |place: &usize| {
-                let key = |frame: Option<&&Frame>| {
-                    frame.map(|frame| (frame.name.clone(), frame.filename.clone(), frame.line))
-                };
-                let one = key(first.get(*place));
-                same.iter().any(|number| key(calls(number).get(*place)) != one)
+                let one = first.get(*place);
+                same.iter().any(|number| !is_same(one, calls(number).get(*place)))
             };
             (0..longest).filter(differs).find_map(|place| match differing.get(&place) {
                 None if place >= *n_shown => Some((place, Form::Short)),
@@ -233,6 +238,11 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
         }
         SiteText::Other { text, full } => (text != full).then_some((0, Form::Full)),
     }
+}
+
+/// Compares two names; those of one file are often one text in memory.
+fn is_same_text(one: &Text, other: &Text) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// The most columns of the name of a function, where lines have an end: names of templates can fill a screen.
@@ -249,7 +259,7 @@ fn name_columns(room: usize) -> usize {
 
 /// Returns a call as pieces of at most `room` columns: function, file and line. The name is shortened before the file.
 pub(crate) fn call(frame: &Frame, room: usize) -> Vec<String> {
-    let file = clean(base_name(&frame.filename));
+    let file = clean_base_name(&frame.filename);
     let place = match (&*frame.filename, frame.line) {
         ("??" | "", _) => None,
         (_, 0) => Some(format!("({file})")),

@@ -5,8 +5,7 @@
 use std::io::{self, Write};
 
 use memreel::{
-    Snapshot,
-    analysis::{AtSite, Group, MarkedFrame, ShownFrames, Site, SiteFrames, WithFrames},
+    analysis::{AtSite, DeviceHistory, Group, MarkedFrame, ShownFrames, Site, SiteFrames, WithFrames},
     snapshot::StackIndex,
 };
 
@@ -27,8 +26,8 @@ pub(crate) struct Sites<'a> {
 }
 
 impl<'a> Sites<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, n_frames: usize) -> Sites<'a> {
-        Sites { shown: ShownFrames::new(snapshot), n_frames }
+    pub(crate) fn new(history: &DeviceHistory<'a>, n_frames: usize) -> Sites<'a> {
+        Sites { shown: history.shown_frames(), n_frames }
     }
 
     /// Returns the text of a site.

@@ -35,7 +35,7 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn churn(&self) -> Vec<ChurnSite> {
         let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
-        let mut same = SameCalls::new(self.snapshot());
+        let mut same = SameCalls::new(self);
         let lives = self.lives().iter().filter(is_cycle);
         let mut cycles: Vec<Cycle> = lives.map(|life| Cycle::new(life, &mut same)).collect();
         // There may be as many sites as cycles, so sorting is faster than hashing.
@@ -65,7 +65,7 @@ struct Cycle {
 }
 
 impl Cycle {
-    fn new(life: &Life, same: &mut SameCalls<'_>) -> Cycle {
+    fn new(life: &Life, same: &mut SameCalls<'_, '_>) -> Cycle {
         let stack = life.stack.filter(|stack| *stack != StackTable::EMPTY);
         Cycle {
             calls: stack.map(|stack| same.first(stack)),

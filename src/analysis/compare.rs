@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use super::folded::Folder;
+use super::folded::{FoldedStack, Folder};
 use crate::snapshot::{Segment, Snapshot};
 
 /// The segments that only one of two snapshots has. Two segments are the same if they have the same
@@ -38,11 +38,11 @@ impl Comparison {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-        mut take: impl FnMut(&str, i128) -> Result<(), E>,
+        mut take: impl FnMut(&FoldedStack<'_>, i128) -> Result<(), E>,
     ) -> Result<(), E> {
         let sides = [("only_before", before, &self.only_before), ("only_after", after, &self.only_after)];
         for (side, snapshot, segments) in sides {
-            let mut folder = Folder::new(snapshot);
+            let folder = Folder::new(snapshot);
             for segment in segments.iter().map(|index| &snapshot.segments[*index]) {
                 let prefix = format!("{side};stream_{};seg_{}", segment.stream, segment.address.0);
                 folder.segment(segment, &prefix, &mut take)?;

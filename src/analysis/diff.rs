@@ -13,7 +13,10 @@ use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{frames::ShownFrames, site::Site, state::DeviceHistory, top::Group};
-use crate::{history::Moment, snapshot::Text};
+use crate::{
+    history::{Moment, TextIds},
+    snapshot::Frame,
+};
 
 /// The blocks of one site in two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,19 +66,30 @@ impl Serialize for GroupChange {
 /// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
-    /// The names, files and lines of the identifying frames.
-    Calls(Vec<(Text, Text, u64)>),
+    /// The numbers of the identifying frames ([`FrameNumbers`]).
+    Calls(Box<[usize]>),
     Size(u64),
 }
 
-impl Key {
-    fn new(site: &Site, shown: &ShownFrames<'_>) -> Key {
+/// Numbers of frames that are the same in two snapshots: equal names, files and lines have equal numbers.
+#[derive(Default)]
+struct FrameNumbers<'a> {
+    texts: TextIds<'a>,
+    numbers: FxHashMap<(u32, u32, u64), usize>,
+}
+
+impl<'a> FrameNumbers<'a> {
+    fn number(&mut self, frame: &'a Frame) -> usize {
+        let key = (self.texts.id(&frame.name), self.texts.id(&frame.filename), frame.line);
+        let next = self.numbers.len();
+        *self.numbers.entry(key).or_insert(next)
+    }
+
+    fn key(&mut self, site: &Site, shown: &ShownFrames<'a>) -> Key {
         match site {
             Site::Stack(stack) => {
-                let frames = shown.identifying_frames(*stack);
-                Key::Calls(
-                    frames.map(|frame| (frame.name.clone(), frame.filename.clone(), frame.line)).collect(),
-                )
+                let frames = shown.identifying(*stack).map(|frame| shown.frame(frame));
+                Key::Calls(frames.map(|frame| self.number(frame)).collect())
             }
             Site::Size(bytes) => Key::Size(*bytes),
             _ => Key::Size(0),
@@ -90,11 +104,12 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
         let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
+        let mut numbers = FrameNumbers::default();
         for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
-            let shown = ShownFrames::new(history.snapshot());
+            let shown = history.shown_frames();
             for group in history.by_calls(history.lives_at(moment)) {
                 let change = changes
-                    .entry(Key::new(&group.site, &shown))
+                    .entry(numbers.key(&group.site, &shown))
                     .or_insert(GroupChange { before: None, after: None });
                 *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
             }

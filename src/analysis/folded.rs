@@ -1,8 +1,6 @@
 //! Blocks as folded stacks, the lines from which tools draw flame graphs (`docs/snapshot-format.md` 4.4).
 
-use std::{collections::HashMap, fmt};
-
-use rustc_hash::FxHashMap;
+use std::fmt;
 
 use super::{
     frames::ShownFrames,
@@ -24,6 +22,43 @@ pub enum Grouping {
     Memory,
 }
 
+/// The folded stack of a block, without its bytes.
+///
+/// It displays as one text, which can be far longer than the file of a
+/// snapshot: names and frames that many stacks share are in each of their texts.
+#[derive(Debug)]
+pub struct FoldedStack<'a> {
+    prefix: &'a str,
+    state: &'a str,
+    calls: Calls<'a>,
+}
+
+/// What is behind the state of a folded stack.
+#[derive(Debug)]
+enum Calls<'a> {
+    /// A word of PyTorch's tool.
+    Word(&'static str),
+    Stack(&'a ShownFrames<'a>, StackIndex),
+    /// The frames of one element of a `history`, which are not interned.
+    Values(&'a [Value]),
+}
+
+impl fmt::Display for FoldedStack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{};{};", self.prefix, self.state)?;
+        match self.calls {
+            Calls::Word(word) => f.write_str(word),
+            Calls::Stack(shown, stack) => {
+                let frames = shown.frames(stack).rev();
+                join(f, frames.map(|frame| FoldedFrame(&frame.name, &frame.filename, frame.line)))
+            }
+            Calls::Values(frames) => {
+                join(f, frames.iter().rev().map(value_frame).filter(FoldedFrame::is_shown))
+            }
+        }
+    }
+}
+
 /// Calls `take` with the folded stack and the bytes of each block, in the order of the file; without a
 /// device, for the blocks of all devices.
 ///
@@ -33,9 +68,9 @@ pub fn folded<E>(
     snapshot: &Snapshot,
     device: Option<DeviceId>,
     grouping: Grouping,
-    mut take: impl FnMut(&str, i128) -> Result<(), E>,
+    mut take: impl FnMut(&FoldedStack<'_>, i128) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut folder = Folder::new(snapshot);
+    let folder = Folder::new(snapshot);
     let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
     for segment in snapshot.segments.iter().filter(is_asked) {
         let Segment { stream, address, .. } = segment;
@@ -48,26 +83,24 @@ pub fn folded<E>(
     Ok(())
 }
 
-/// Makes the lines of blocks. It makes the text of each stack once.
+/// Makes the lines of blocks.
 #[derive(Debug)]
 pub(crate) struct Folder<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
-    texts: FxHashMap<StackIndex, String>,
-    line: String,
 }
 
 impl<'a> Folder<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Folder<'a> {
-        Folder { snapshot, shown: ShownFrames::new(snapshot), texts: HashMap::default(), line: String::new() }
+        Folder { snapshot, shown: ShownFrames::new(snapshot) }
     }
 
     /// Calls `take` with the lines of one segment's blocks.
     pub(crate) fn segment<E>(
-        &mut self,
+        &self,
         segment: &Segment,
         prefix: &str,
-        take: &mut impl FnMut(&str, i128) -> Result<(), E>,
+        take: &mut impl FnMut(&FoldedStack<'_>, i128) -> Result<(), E>,
     ) -> Result<(), E> {
         for block in &segment.blocks {
             self.block(block, prefix, take)?;
@@ -76,65 +109,48 @@ impl<'a> Folder<'a> {
     }
 
     fn block<E>(
-        &mut self,
+        &self,
         block: &Block,
         prefix: &str,
-        take: &mut impl FnMut(&str, i128) -> Result<(), E>,
+        take: &mut impl FnMut(&FoldedStack<'_>, i128) -> Result<(), E>,
     ) -> Result<(), E> {
-        let snapshot = self.snapshot;
-        let shape = snapshot.shapes.get(block.shape);
+        let shape = self.snapshot.shapes.get(block.shape);
         let state = block.state.map(BlockState::name).or_else(|| shape.text("state")).unwrap_or_default();
         let mut accounted = 0_i128;
+        let mut line = |calls, bytes| take(&FoldedStack { prefix, state, calls }, bytes);
         // PyTorch 2.0 lists all uses of a block, not only the latest.
         if let Some(uses) = block_uses(shape) {
             for used in uses {
                 let bytes = i128::from(used.requested_bytes);
                 accounted += bytes;
-                self.begin(prefix, state);
-                self.line.push_str(&used_by(used.frames));
-                take(&self.line, bytes)?;
+                line(used_by(used.frames), bytes)?;
             }
         } else {
             let bytes = i128::from(block.requested_size);
             accounted = bytes;
-            self.begin(prefix, state);
             let stack = block.stack.filter(|_| shape.has(Field::Frames));
-            self.push_stack(stack);
-            take(&self.line, bytes)?;
+            let calls = match stack.filter(|stack| self.shown.has_frames(*stack)) {
+                None => Calls::Word("<non-python>"),
+                Some(stack) => Calls::Stack(&self.shown, stack),
+            };
+            line(calls, bytes)?;
         }
         let gaps = i128::from(block.size) - accounted;
         if gaps != 0 {
-            self.begin(prefix, state);
-            self.line.push_str("<gaps>");
-            take(&self.line, gaps)?;
+            line(Calls::Word("<gaps>"), gaps)?;
         }
         Ok(())
-    }
-
-    fn begin(&mut self, prefix: &str, state: &str) {
-        self.line.clear();
-        for part in [prefix, ";", state, ";"] {
-            self.line.push_str(part);
-        }
-    }
-
-    fn push_stack(&mut self, stack: Option<StackIndex>) {
-        let shown = &self.shown;
-        match stack.filter(|stack| shown.has_frames(*stack)) {
-            None => self.line.push_str("<non-python>"),
-            Some(stack) => {
-                let text = self.texts.entry(stack).or_insert_with(|| {
-                    let frames = shown.frames(stack).rev();
-                    joined(frames.map(|frame| FoldedFrame(&frame.name, &frame.filename, frame.line)))
-                });
-                self.line.push_str(text);
-            }
-        }
     }
 }
 
 /// A frame as PyTorch's tool prints it.
 struct FoldedFrame<'a>(&'a str, &'a str, u64);
+
+impl FoldedFrame<'_> {
+    fn is_shown(&self) -> bool {
+        is_shown(self.0, self.1)
+    }
+}
 
 impl fmt::Display for FoldedFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,32 +159,25 @@ impl fmt::Display for FoldedFrame<'_> {
     }
 }
 
-fn joined<'a>(frames: impl Iterator<Item = FoldedFrame<'a>>) -> String {
-    let mut text = String::new();
-    for frame in frames {
-        if !text.is_empty() {
-            text.push(';');
-        }
-        text.push_str(&frame.to_string());
+fn join<'a>(f: &mut fmt::Formatter<'_>, frames: impl Iterator<Item = FoldedFrame<'a>>) -> fmt::Result {
+    for (nth, frame) in frames.enumerate() {
+        f.write_str(if nth > 0 { ";" } else { "" })?;
+        write!(f, "{frame}")?;
     }
-    text
+    Ok(())
 }
 
-/// Returns the folded stack of one element of a `history`, whose frames are not interned.
-fn used_by(frames: Option<&Value>) -> String {
-    let Some(frames) = frames.and_then(Value::as_elements) else { return "<no-context>".into() };
-    if frames.is_empty() {
-        return "<non-python>".into();
+/// Returns the calls of one element of a `history`.
+fn used_by(frames: Option<&Value>) -> Calls<'_> {
+    match frames.and_then(Value::as_elements) {
+        None => Calls::Word("<no-context>"),
+        Some([]) => Calls::Word("<non-python>"),
+        Some(frames) => Calls::Values(frames),
     }
-    let text = |frame: &'_ Value, key| frame.get(key).and_then(Value::as_text).cloned().unwrap_or_default();
-    let read: Vec<_> = frames
-        .iter()
-        .rev()
-        .map(|frame| {
-            let line = frame.get("line").and_then(Value::as_int).unwrap_or(0);
-            (text(frame, "name"), text(frame, "filename"), u64::try_from(line).unwrap_or(0))
-        })
-        .filter(|(name, filename, _)| is_shown(name, filename))
-        .collect();
-    joined(read.iter().map(|(name, filename, line)| FoldedFrame(name, filename, *line)))
+}
+
+fn value_frame(frame: &Value) -> FoldedFrame<'_> {
+    let text = |key| frame.get(key).and_then(Value::as_text).map_or("", |text| &**text);
+    let line = frame.get("line").and_then(Value::as_int).unwrap_or(0);
+    FoldedFrame(text("name"), text("filename"), u64::try_from(line).unwrap_or(0))
 }

@@ -1,18 +1,33 @@
 //! The frames of stacks that viewers show, and those that identify the code that allocated.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{role::Role, viewer_filter::is_shown};
-use crate::snapshot::{Frame, FrameIndex, Snapshot, StackIndex, StackTable};
+use super::{
+    role::{FileFacts, NameFacts, Role, role},
+    viewer_filter::is_shown,
+};
+use crate::{
+    history::TextIds,
+    snapshot::{Frame, FrameIndex, Snapshot, StackIndex, StackTable},
+};
 
 /// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
-#[derive(Debug)]
+///
+/// A clone shares the judgements.
+#[derive(Clone, Debug)]
 pub struct ShownFrames<'a> {
     stacks: &'a StackTable,
-    is_shown: Vec<bool>,
-    roles: Vec<Role>,
+    judged: Arc<[Judged]>,
+}
+
+/// A frame's judgements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    is_shown: bool,
+    role: Role,
 }
 
 /// A frame of a stack, with whether it identifies the code that allocated; it serialises with the keys
@@ -31,14 +46,17 @@ impl<'a> ShownFrames<'a> {
     /// Judges every frame of a snapshot.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> ShownFrames<'a> {
-        let stacks = &snapshot.stacks;
-        let is_shown = stacks.all_frames().map(|frame| is_shown(&frame.name, &frame.filename)).collect();
-        ShownFrames { stacks, is_shown, roles: stacks.all_frames().map(Role::of).collect() }
+        ShownFrames::judged(snapshot, judge(snapshot))
+    }
+
+    /// Takes the judgements of a snapshot's frames.
+    pub(super) fn judged(snapshot: &'a Snapshot, judged: Arc<[Judged]>) -> ShownFrames<'a> {
+        ShownFrames { stacks: &snapshot.stacks, judged }
     }
 
     /// Returns the indices of the frames of a stack that viewers show, innermost first.
     pub fn members(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        let is_shown = |frame: &FrameIndex| self.is_shown[frame.index()];
+        let is_shown = |frame: &FrameIndex| self.judged[frame.index()].is_shown;
         self.stacks.members(stack).iter().copied().filter(is_shown)
     }
 
@@ -48,7 +66,12 @@ impl<'a> ShownFrames<'a> {
     pub fn identifying(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
         let identifying = self.identifying_roles(stack);
         let members = self.stacks.members(stack).iter().copied();
-        members.filter(move |frame| identifying.contains(&self.roles[frame.index()]))
+        members.filter(move |frame| identifying.contains(&self.judged[frame.index()].role))
+    }
+
+    /// Returns the frame of an index.
+    pub(super) fn frame(&self, index: FrameIndex) -> &'a Frame {
+        self.stacks.frame(index)
     }
 
     /// Returns the frames of [`ShownFrames::identifying`].
@@ -67,12 +90,12 @@ impl<'a> ShownFrames<'a> {
         let identifying = self.identifying_roles(stack);
         self.stacks.members(stack).iter().map(move |frame| MarkedFrame {
             frame: self.stacks.frame(*frame),
-            is_shown: identifying.contains(&self.roles[frame.index()]),
+            is_shown: identifying.contains(&self.judged[frame.index()].role),
         })
     }
 
     fn identifying_roles(&self, stack: StackIndex) -> RangeInclusive<Role> {
-        Role::identifying(self.stacks.members(stack).iter().map(|frame| self.roles[frame.index()]))
+        Role::identifying(self.stacks.members(stack).iter().map(|frame| self.judged[frame.index()].role))
     }
 
     /// Returns the frames of a stack that viewers show, innermost first.
@@ -85,4 +108,19 @@ impl<'a> ShownFrames<'a> {
     pub fn has_frames(&self, stack: StackIndex) -> bool {
         !self.stacks.members(stack).is_empty()
     }
+}
+
+/// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
+pub(super) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
+    let mut ids = TextIds::default();
+    let (mut names, mut files) = (FxHashMap::default(), FxHashMap::default());
+    let judged = snapshot.stacks.all_frames().map(|Frame { name, filename, .. }| {
+        let (shows_name, name) =
+            names.entry(ids.id(name)).or_insert_with(|| (is_shown(name, ""), NameFacts::of(name)));
+        let (shows_file, file) = files
+            .entry(ids.id(filename))
+            .or_insert_with(|| (is_shown("", filename), FileFacts::of(filename)));
+        Judged { is_shown: *shows_name && *shows_file, role: role(name, file) }
+    });
+    judged.collect()
 }

@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::{
-    frames::ShownFrames,
+    histories::Histories,
     site::Site,
     state::{DeviceHistory, devices},
     top::By,
@@ -206,7 +206,8 @@ impl Limits {
             // Nothing is known about a device. Whether that is because nothing happened is judged too.
             devices.push(DeviceId(0));
         }
-        devices.into_iter().find_map(|device| self.broken_on(&DeviceHistory::new(snapshot, device)))
+        let histories = Histories::new(snapshot);
+        devices.into_iter().find_map(|device| self.broken_on(&histories.of(device)))
     }
 
     fn broken_on(&self, history: &DeviceHistory<'_>) -> Option<String> {
@@ -242,7 +243,7 @@ impl fmt::Display for Measure {
 fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
     let what = if over.what == "live" { "live at the end" } else { over.what };
     let moment = over.moment(figures, history);
-    let shown = ShownFrames::new(history.snapshot());
+    let shown = history.shown_frames();
     let most = match over.most {
         Measure::Bytes(bytes) => bytes.to_string(),
         percent @ Measure::Percent(_) => percent.to_string(),

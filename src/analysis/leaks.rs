@@ -64,7 +64,7 @@ impl DeviceHistory<'_> {
         }
         let mut sites: Vec<LeakSite> = sites.into_values().collect();
         sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
-        let mut sites = SameCalls::new(self.snapshot()).add_up(sites, |site| &site.site, LeakSite::join);
+        let mut sites = SameCalls::new(self).add_up(sites, |site| &site.site, LeakSite::join);
         sites.retain(|site| site.n_live > 0);
         sites.iter_mut().for_each(LeakSite::judge);
         sites.sort_by(|one, other| {

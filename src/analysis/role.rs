@@ -117,7 +117,8 @@ const RULES: &[Rule] = &[
 const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 
 impl Role {
-    pub(super) fn of(frame: &Frame) -> Role {
+    #[cfg(test)]
+    fn of(frame: &Frame) -> Role {
         Decision::of(frame).role
     }
 
@@ -149,36 +150,138 @@ struct Decision {
 
 impl Decision {
     fn of(frame: &Frame) -> Decision {
-        let function = FunctionName::of(&frame.name);
-        if is_python(frame) {
-            let is_called = |call: &&&str| **call == function.0 && frame.filename.ends_with("module.py");
-            let call = MODULE_CALLS.iter().find(is_called);
+        Decision::new(&NameFacts::of(&frame.name), &FileFacts::of(&frame.filename))
+    }
+
+    fn new(name: &NameFacts, file: &FileFacts) -> Decision {
+        if file.is_python(name) {
+            let call = name.module_call.filter(|_| file.is_module);
             let role = if call.is_some() { Dispatch } else { Python };
-            return Decision { role, by: call.map(|call| (Whole, *call)) };
+            return Decision { role, by: call.map(|call| (Whole, call)) };
         }
-        let Some(Rule(role, part, texts)) = RULES.iter().find(|rule| rule.1.is_in(frame, function, rule.2))
-        else {
+        let needs_no_file = if file.is_unknown { u64::MAX } else { !BARE_RULES };
+        let fitting = name.rules.fits & needs_no_file | file.rules.fits;
+        let number = fitting.trailing_zeros() as usize;
+        let Some(Rule(role, part, texts)) = RULES.get(number) else {
             return Decision { role: Native, by: None };
         };
-        // A method of a type and a trait may need two texts; either of them names the rule.
-        let text = texts.iter().find(|text| part.is_in(frame, function, &[text])).or(texts.first());
-        Decision { role: *role, by: text.map(|text| (*part, *text)) }
+        let rules = if part.is_of_file() { &file.rules } else { &name.rules };
+        let text = texts.get(usize::from(rules.texts[number])).copied();
+        Decision { role: *role, by: text.map(|text| (*part, text)) }
     }
 }
 
+/// The rules, as a set of bits, that need frames without a source file.
+const BARE_RULES: u64 = {
+    let (mut bits, mut number) = (0, 0);
+    while number < RULES.len() {
+        if matches!(RULES[number].1, Bare) {
+            bits |= 1 << number;
+        }
+        number += 1;
+    }
+    bits
+};
+
+/// The rules that a name or a path fits, which are compared with it once: many frames share one text.
+#[derive(Clone, Copy, Debug)]
+struct Fitting {
+    /// A bit for each rule.
+    fits: u64,
+    /// By rule, the text that the name or the path has.
+    texts: [u8; RULES.len()],
+}
+
+impl Fitting {
+    fn new(is_in: impl Fn(Part, &[&'static str]) -> bool) -> Fitting {
+        let mut fitting = Fitting { fits: 0, texts: [0; RULES.len()] };
+        for (number, Rule(_, part, texts)) in RULES.iter().enumerate() {
+            if is_in(*part, texts) {
+                fitting.fits |= 1 << number;
+                // A method of a type and a trait may need two texts; either of them names the rule.
+                let text = (0..).zip(*texts).find(|(_, text)| is_in(*part, &[text]));
+                fitting.texts[number] = text.map_or(0, |(at, _)| at);
+            }
+        }
+        fitting
+    }
+}
+
+/// What the rules need to know about a frame's name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameFacts {
+    rules: Fitting,
+    is_compiled: bool,
+    module_call: Option<&'static str>,
+}
+
+impl NameFacts {
+    pub(super) fn of(name: &str) -> NameFacts {
+        let function = FunctionName::of(name);
+        NameFacts {
+            rules: Fitting::new(|part, texts| part.is_in_name(name, function, texts)),
+            // Names of Python have none of these.
+            is_compiled: name.contains("::") || name.contains(['(', ' ']),
+            module_call: MODULE_CALLS.into_iter().find(|call| *call == function.0),
+        }
+    }
+}
+
+/// What the rules need to know about the path of a frame's source file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileFacts {
+    rules: Fitting,
+    is_unknown: bool,
+    /// Whether it is a file of Python; `None` if the name of the function decides.
+    is_python: Option<bool>,
+    is_module: bool,
+}
+
+impl FileFacts {
+    pub(super) fn of(filename: &str) -> FileFacts {
+        FileFacts {
+            rules: Fitting::new(|part, texts| part.is_in_file(filename, texts)),
+            is_unknown: is_unknown(filename),
+            is_python: is_python_file(filename),
+            is_module: filename.ends_with("module.py"),
+        }
+    }
+
+    /// Returns whether a frame is of Python: of a Python file, of generated code such as `<eval_with_key>.3`, or
+    /// of a script whose name has no ending.
+    fn is_python(&self, name: &NameFacts) -> bool {
+        self.is_python.unwrap_or(!name.is_compiled)
+    }
+}
+
+/// Returns the role of a frame with this name and this file.
+pub(super) fn role(name: &NameFacts, file: &FileFacts) -> Role {
+    Decision::new(name, file).role
+}
+
 impl Part {
-    /// Returns whether one of the texts is in this part of a frame.
-    fn is_in(self, frame: &Frame, function: FunctionName<'_>, texts: &[&str]) -> bool {
-        let filename = &frame.filename;
+    fn is_of_file(self) -> bool {
+        matches!(self, Folder | File)
+    }
+
+    /// Returns whether one of the texts is in this part of a frame with a name, if the part is of the name.
+    fn is_in_name(self, name: &str, function: FunctionName<'_>, texts: &[&str]) -> bool {
         match self {
             Name => texts.iter().any(|text| function.0.contains(text)),
             Begin => function.begins_with(texts),
-            Whole => texts.contains(&function.0),
-            Bare => is_unknown(filename) && texts.contains(&function.0),
-            Library => library_without_names(&frame.name)
+            Whole | Bare => texts.contains(&function.0),
+            Library => library_without_names(name)
                 .is_some_and(|library| texts.iter().any(|text| library.starts_with(text))),
+            Folder | File => false,
+        }
+    }
+
+    /// Returns whether one of the texts is in this part of a frame with a path, if the part is of the path.
+    fn is_in_file(self, filename: &str, texts: &[&str]) -> bool {
+        match self {
             Folder => texts.iter().any(|text| filename.contains(text)),
             File => texts.iter().any(|text| filename.ends_with(text)),
+            Name | Begin | Whole | Bare | Library => false,
         }
     }
 }
@@ -188,16 +291,14 @@ fn is_unknown(filename: &str) -> bool {
     matches!(filename, "" | "??")
 }
 
-/// Returns whether a frame is of Python: of a Python file, of generated code such as `<eval_with_key>.3`, or
-/// of a script whose name has no ending.
-fn is_python(frame: &Frame) -> bool {
-    let Frame { name, filename, .. } = frame;
-    // C++ has headers without an ending.
-    let is_compiled = || name.contains("::") || name.contains(['(', ' ']) || filename.contains("/include/");
+/// Returns whether a path is of Python; `None` if the name of the function decides.
+fn is_python_file(filename: &str) -> Option<bool> {
     match base_name(filename).rsplit_once('.') {
-        _ if filename.starts_with('<') => true,
-        Some((_, ending)) => matches!(ending, "py" | "pyw" | "pyc"),
-        None => !is_unknown(filename) && !is_compiled(),
+        _ if filename.starts_with('<') => Some(true),
+        Some((_, ending)) => Some(matches!(ending, "py" | "pyw" | "pyc")),
+        // C++ has headers without an ending.
+        None if is_unknown(filename) || filename.contains("/include/") => Some(false),
+        None => None,
     }
 }
 
@@ -236,7 +337,9 @@ fn disguised_path(frame: &Frame, role: Role, by: Option<(Part, &str)>, file: &st
         _ if is_unknown(filename) => filename.to_owned(),
         _ if role == Python && filename.starts_with('<') => format!("<{file}>"),
         _ if role == Python => format!("{file}.py"),
-        Some(_) if is_python(frame) => format!("{file}/module.py"),
+        Some(_) if FileFacts::of(filename).is_python(&NameFacts::of(&frame.name)) => {
+            format!("{file}/module.py")
+        }
         Some((Folder, text)) => format!("{text}{file}.{ending}"),
         Some((File, text)) => format!("{file}/{text}"),
         _ => format!("{file}.{ending}"),

@@ -10,31 +10,26 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use super::{frames::ShownFrames, site::Site};
-use crate::snapshot::{FrameIndex, Snapshot, StackIndex};
+use super::{frames::ShownFrames, shared::Shared, site::Site, state::DeviceHistory};
+use crate::snapshot::{FrameIndex, StackIndex};
 
 /// The stacks of one snapshot that are one site.
 #[derive(Debug)]
-pub(super) struct SameCalls<'a> {
+pub(super) struct SameCalls<'h, 'a> {
+    shared: &'h Shared<'a>,
     shown: ShownFrames<'a>,
-    /// By frame, the first frame with the same name, file and line.
-    frames: Vec<FrameIndex>,
     /// By stack, the first stack that was looked up and is the same site.
-    stacks: Vec<Option<StackIndex>>,
+    stacks: FxHashMap<StackIndex, StackIndex>,
     of_calls: FxHashMap<Box<[FrameIndex]>, StackIndex>,
 }
 
-impl<'a> SameCalls<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> SameCalls<'a> {
-        let mut of_text = FxHashMap::default();
-        let frames = (0..).map(FrameIndex).zip(snapshot.stacks.all_frames());
-        let frames = frames
-            .map(|(index, frame)| *of_text.entry((&frame.name, &frame.filename, frame.line)).or_insert(index))
-            .collect();
+impl<'h, 'a> SameCalls<'h, 'a> {
+    pub(super) fn new(history: &'h DeviceHistory<'a>) -> SameCalls<'h, 'a> {
+        let shared = history.shared();
         SameCalls {
-            shown: ShownFrames::new(snapshot),
-            frames,
-            stacks: vec![None; snapshot.stacks.len()],
+            shared,
+            shown: shared.shown(),
+            stacks: FxHashMap::default(),
             of_calls: FxHashMap::default(),
         }
     }
@@ -42,17 +37,18 @@ impl<'a> SameCalls<'a> {
     /// Returns the frames that identify the code that allocated, innermost first. Frames with the same name,
     /// file and line have the same number.
     pub(super) fn calls(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
-        self.shown.identifying(stack).map(|frame| self.frames[frame.index()])
+        let same = self.shared.same_frames();
+        self.shown.identifying(stack).map(|frame| same[frame.index()])
     }
 
     /// Returns the first stack that was looked up and is the same site.
     pub(super) fn first(&mut self, stack: StackIndex) -> StackIndex {
-        if let Some(first) = self.stacks[stack.index()] {
-            return first;
+        if let Some(first) = self.stacks.get(&stack) {
+            return *first;
         }
         let calls: Box<[FrameIndex]> = self.calls(stack).collect();
         let first = *self.of_calls.entry(calls).or_insert(stack);
-        self.stacks[stack.index()] = Some(first);
+        self.stacks.insert(stack, first);
         first
     }
 

@@ -1,7 +1,11 @@
 //! A site: the property that the blocks of a group share, such as the stack that allocated them.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use crate::{
-    history::Life,
+    history::{Life, ScopePath},
     snapshot::{StackIndex, StackTable, Text},
 };
 
@@ -24,9 +28,9 @@ pub enum Site {
     /// A file.
     File(Text),
     /// A scope; empty for blocks outside of all scopes.
-    Scope(String),
+    Scope(ScopePath),
     /// The name of a block; of a block with several names, all of them.
-    Name(String),
+    Name(BlockNames),
     /// Blocks without a stack, among functions.
     NoStack,
     /// Blocks without a stack, among files.
@@ -45,5 +49,43 @@ impl Site {
             Some(stack) => Site::Stack(stack),
             None => Site::Size(life.requested_bytes),
         }
+    }
+}
+
+/// The names of a block, each once; they display with commas between them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockNames(Box<[Text]>);
+
+impl BlockNames {
+    pub(super) fn new(names: &[&Text]) -> BlockNames {
+        BlockNames(names.iter().map(|name| Text::clone(name)).collect())
+    }
+
+    /// Returns the names, in the order in which the block got them.
+    #[must_use]
+    pub fn names(&self) -> &[Text] {
+        &self.0
+    }
+}
+
+impl<'a> FromIterator<&'a str> for BlockNames {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> BlockNames {
+        BlockNames(names.into_iter().map(Text::from).collect())
+    }
+}
+
+impl fmt::Display for BlockNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, name) in self.0.iter().enumerate() {
+            f.write_str(if nth > 0 { ", " } else { "" })?;
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for BlockNames {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

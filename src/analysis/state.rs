@@ -9,20 +9,22 @@
 //! question then filters them.
 
 use std::{
-    collections::{BTreeSet, HashSet},
-    sync::OnceLock,
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
 };
 
 use serde::Serialize;
 
 use super::{
+    frames::ShownFrames,
     lives::{Lives, NONE},
     segments::{self, SegmentRange},
+    shared::Shared,
 };
 use crate::{
     event::{Action, DeviceId},
-    history::{Life, Moment, Times, Trust, disorder, reserved_at_start, segments_of},
-    snapshot::{Segment, Snapshot, TraceEntry},
+    history::{Life, Moment, Scopes, TextIds, Times, Trust, disorder, reserved_at_start},
+    snapshot::{Segment, Snapshot, Text, TraceEntry},
 };
 
 /// The figures of one moment.
@@ -109,6 +111,7 @@ impl Totals {
 /// ```
 #[derive(Debug)]
 pub struct DeviceHistory<'a> {
+    shared: Arc<Shared<'a>>,
     snapshot: &'a Snapshot,
     device: DeviceId,
     entries: &'a [TraceEntry],
@@ -133,8 +136,14 @@ impl<'a> DeviceHistory<'a> {
     /// Reads the trace and the segments of a device. Both may be empty.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
+        DeviceHistory::sharing(Arc::new(Shared::new(snapshot)), device)
+    }
+
+    /// Like [`DeviceHistory::new`], for several devices of one snapshot.
+    pub(super) fn sharing(shared: Arc<Shared<'a>>, device: DeviceId) -> DeviceHistory<'a> {
+        let snapshot = shared.records.snapshot();
         let entries = snapshot.trace(device);
-        let segments: Vec<&Segment> = segments_of(snapshot, device).map(|(_, segment)| segment).collect();
+        let segments: Vec<&Segment> = shared.records.segments(device).map(|(_, segment)| segment).collect();
         let lives = Lives::new(entries, &segments);
         let reserved_bytes = reserved_at_start(entries, segments.iter().copied());
         let mut start = Totals { reserved_bytes, ..Totals::default() };
@@ -144,7 +153,23 @@ impl<'a> DeviceHistory<'a> {
                 start.allocate(life);
             }
         }
-        DeviceHistory { snapshot, device, entries, segments, lives, start, trust: OnceLock::new() }
+        DeviceHistory { shared, snapshot, device, entries, segments, lives, start, trust: OnceLock::new() }
+    }
+
+    pub(super) fn shared(&self) -> &Shared<'a> {
+        &self.shared
+    }
+
+    /// Returns the frames of the snapshot, judged. All devices of a snapshot share them ([`Histories`](super::Histories)).
+    #[must_use]
+    pub fn shown_frames(&self) -> ShownFrames<'a> {
+        self.shared.shown()
+    }
+
+    /// Returns the scopes of the device.
+    #[must_use]
+    pub fn scopes(&self) -> Scopes<'a> {
+        Scopes::of_device(&self.shared.records, self.device)
     }
 
     /// Returns the snapshot that it is read from.
@@ -208,10 +233,25 @@ impl<'a> DeviceHistory<'a> {
     /// [`Allocation::annotate`](crate::Allocation::annotate)), each once, in the order of the entries.
     #[must_use]
     pub fn names_of(&self, life: &Life) -> Vec<&'a str> {
+        self.name_texts(life).into_iter().map(|name| &**name).collect()
+    }
+
+    /// Like [`DeviceHistory::names_of`], as texts that results share.
+    pub(super) fn name_texts(&self, life: &Life) -> Vec<&'a Text> {
         let Some(naming) = self.lives.named_by.get(&(life.address, life.from)) else { return Vec::new() };
-        let mut seen = HashSet::new();
-        let names = naming.iter().map(|entry| self.snapshot.user_metadata(&self.entries[*entry as usize]));
-        names.filter(|name| !name.is_empty() && seen.insert(*name)).collect()
+        let mut seen = TextIds::default();
+        let shape = |entry: &u32| self.snapshot.shapes.get(self.entries[*entry as usize].shape);
+        let names = naming.iter().filter_map(|entry| shape(entry).value("user_metadata")?.as_text());
+        let mut n_seen = 0;
+        let mut found = Vec::new();
+        for name in names.filter(|name| !name.is_empty()) {
+            // A new text has the next number.
+            if seen.id(name) == n_seen {
+                n_seen += 1;
+                found.push(name);
+            }
+        }
+        found
     }
 
     /// Returns the blocks in use at a moment.

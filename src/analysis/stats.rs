@@ -12,7 +12,7 @@ use crate::{
 /// The size of a page in bytes. Each page is one letter of [`SegmentMap::pages`].
 pub const PAGE_BYTES: u64 = 20 << 20;
 
-/// The most pages that are drawn: 20 TiB, which only a hostile file claims.
+/// The most pages that are drawn, of all segments together: 20 TiB, which only a hostile file claims.
 const MOST_PAGES: u64 = 1 << 20;
 
 /// The segments of a snapshot, and their sums.
@@ -37,6 +37,10 @@ pub struct SegmentStats {
     pub page_bytes: u64,
     /// Segments of at least a page, by size and then by the bytes in use.
     pub segments: Vec<SegmentMap>,
+    /// The number of these that are not drawn: together with those before them they would have more than 2^20
+    /// pages (20 TiB).
+    #[serde(skip)]
+    pub n_not_drawn: usize,
 }
 
 /// Free bytes, of two kinds.
@@ -86,7 +90,8 @@ pub struct SegmentMap {
     #[serde(rename = "free_bytes")]
     pub free: FreeBytes,
     /// One letter for each page: `' '` for a free page, `a` to `z` for a page with one block, `0` to `9`
-    /// for the tenths that several blocks fill, `*` for a page that several blocks fill.
+    /// for the tenths that several blocks fill, `*` for a page that several blocks fill. Empty if the segment is
+    /// not drawn ([`SegmentStats::n_not_drawn`]).
     pub pages: String,
 }
 
@@ -106,19 +111,24 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
     let mut stats =
         SegmentStats { n_segments: segments.len(), page_bytes: PAGE_BYTES, ..SegmentStats::default() };
+    let mut n_left = MOST_PAGES;
     for segment in segments {
         let map = map(segment);
+        let n_pages = segment.total_size.div_ceil(PAGE_BYTES);
         stats.reserved_bytes += i128::from(segment.total_size);
         stats.allocated_bytes += map.allocated_bytes;
         stats.free.external_bytes += map.free.external_bytes;
         stats.free.internal_bytes += map.free.internal_bytes;
         if segment.total_size >= PAGE_BYTES {
+            let is_drawn = n_pages <= n_left;
+            n_left -= if is_drawn { n_pages } else { 0 };
+            stats.n_not_drawn += usize::from(!is_drawn);
             stats.segments.push(SegmentMap {
                 address: segment.address,
                 bytes: segment.total_size,
                 stream: segment.stream,
                 free: map.free,
-                pages: map.pages(segment.total_size),
+                pages: if is_drawn { map.pages(n_pages) } else { String::new() },
             });
         }
     }
@@ -170,12 +180,8 @@ impl Map {
     /// Adds the shares of a page as doubles and in the order of the blocks, because rounding decides the
     /// digit.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn pages(&self, total_bytes: u64) -> String {
+    fn pages(&self, n_pages: u64) -> String {
         const DIGITS: &[u8; 11] = b"0123456789*";
-        let n_pages = total_bytes.div_ceil(PAGE_BYTES);
-        if n_pages > MOST_PAGES {
-            return String::new();
-        }
         let mut pages = vec![b' '; n_pages as usize];
         let mut filled = vec![0.0_f64; pages.len()];
         for ((start, end), letter) in self.ranges.iter().zip((b'a'..=b'z').cycle()) {

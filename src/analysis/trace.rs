@@ -1,14 +1,17 @@
 //! A trace under short names, as PyTorch's tool prints it, with or without the tool's errors
 //! (`docs/snapshot-format.md` 4.3).
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use rustc_hash::FxHashMap;
 
 use crate::{
     event::{Action, Address, DeviceId},
-    history::{RangeValue, Ranges, Span},
-    snapshot::{Snapshot, TraceEntry},
+    history::{ByDevice, Layers, RangeValue, Span},
+    snapshot::{Segment, Snapshot, TraceEntry},
 };
 
 /// The way in which blocks and segments get their names.
@@ -70,14 +73,53 @@ pub struct TraceLine<'a> {
 }
 
 /// Returns the entries of a device's trace with their names, one by one.
+///
+/// For several devices of one snapshot, [`TraceNames`] finds the segments once.
 pub fn trace_lines(
     snapshot: &Snapshot,
     device: DeviceId,
     naming: Naming,
 ) -> impl Iterator<Item = TraceLine<'_>> {
-    let entries = snapshot.trace(device);
-    let mut names = Names::new(snapshot, device, naming);
-    entries.iter().map(move |entry| names.line(entry))
+    TraceNames::new(snapshot, naming).lines(device)
+}
+
+/// The segments of a snapshot at the end, for the names of the entries of its devices.
+#[derive(Debug)]
+pub struct TraceNames<'a> {
+    naming: Naming,
+    records: ByDevice<'a>,
+    /// The segments of every device; only the tool searches these, and only their allocated bytes.
+    of_all: OnceLock<Arc<Layers<Named<usize>>>>,
+}
+
+impl<'a> TraceNames<'a> {
+    /// Takes a snapshot, and the way in which its blocks get their names.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot, naming: Naming) -> TraceNames<'a> {
+        TraceNames { naming, records: ByDevice::new(snapshot), of_all: OnceLock::new() }
+    }
+
+    /// Returns the entries of a device's trace with their names, one by one.
+    pub fn lines(&self, device: DeviceId) -> impl Iterator<Item = TraceLine<'a>> + use<'a> {
+        let final_segments = match self.naming {
+            Naming::PyTorch => self.of_all.get_or_init(|| {
+                let all = self.records.snapshot().segments.iter().enumerate();
+                Arc::new(layers(all.map(|(number, segment)| (number, segment, segment.allocated_size))))
+            }),
+            Naming::Recycled => {
+                let own = self.records.segments(device);
+                &Arc::new(layers(own.map(|(number, segment)| (number, segment, segment.total_size))))
+            }
+        };
+        let mut names = Names::new(self.naming, final_segments.clone());
+        self.records.snapshot().trace(device).iter().map(move |entry| names.line(entry))
+    }
+}
+
+fn layers<'s>(segments: impl Iterator<Item = (usize, &'s Segment, u64)>) -> Layers<Named<usize>> {
+    let mut layers = Layers::default();
+    segments.for_each(|(number, segment, bytes)| add(&mut layers, segment.address, bytes, number));
+    layers
 }
 
 #[derive(Debug)]
@@ -87,30 +129,19 @@ struct Names {
     free: Vec<ShortName>,
     blocks: FxHashMap<Address, ShortName>,
     segments: FxHashMap<Address, ShortName>,
-    traced: Ranges<Named<ShortName>>,
-    final_segments: Ranges<Named<usize>>,
+    traced: Layers<Named<ShortName>>,
+    final_segments: Arc<Layers<Named<usize>>>,
 }
 
 impl Names {
-    fn new(snapshot: &Snapshot, device: DeviceId, naming: Naming) -> Names {
-        let mut final_segments = Ranges::default();
-        for (index, segment) in snapshot.segments.iter().enumerate() {
-            match naming {
-                // The tool searches the segments of every device, and only their allocated bytes.
-                Naming::PyTorch => add(&mut final_segments, segment.address, segment.allocated_size, index),
-                Naming::Recycled if segment.device == device => {
-                    add(&mut final_segments, segment.address, segment.total_size, index);
-                }
-                Naming::Recycled => {}
-            }
-        }
+    fn new(naming: Naming, final_segments: Arc<Layers<Named<usize>>>) -> Names {
         Names {
             naming,
             next: 0,
             free: Vec::new(),
             blocks: FxHashMap::default(),
             segments: FxHashMap::default(),
-            traced: Ranges::default(),
+            traced: Layers::default(),
             final_segments,
         }
     }
@@ -191,8 +222,8 @@ struct Named<T> {
 
 impl<T: Copy> RangeValue for Named<T> {}
 
-fn add<T: Copy>(ranges: &mut Ranges<Named<T>>, start: Address, bytes: u64, name: T) {
-    ranges.insert_in_gaps(start, Span { end: start.saturating_add(bytes), value: Named { name, start } });
+fn add<T: Copy>(layers: &mut Layers<Named<T>>, start: Address, bytes: u64, name: T) {
+    layers.add(start, Span { end: start.saturating_add(bytes), value: Named { name, start } });
 }
 
 #[cfg(test)]

@@ -7,9 +7,11 @@ use super::{
     diff::GroupChange,
     frames::{MarkedFrame, ShownFrames},
     leaks::LeakSite,
-    site::Site,
+    site::{BlockNames, Site},
     top::Group,
 };
+use crate::history::ScopePath;
+
 /// A site that serialises with all frames of its stack, innermost first.
 ///
 /// A stack becomes `{"stack": [{"name", "filename", "line", "is_shown"}, …]}`, where `is_shown` marks
@@ -27,8 +29,8 @@ enum Form<'a> {
     Size { stack: Option<()>, size_bytes: u64 },
     Function { function: &'a str, filename: &'a str },
     File { filename: &'a str },
-    Scope { scope: Option<&'a str> },
-    Name { name: Option<&'a str> },
+    Scope { scope: Option<&'a ScopePath> },
+    Name { name: Option<&'a BlockNames> },
     NoFunction { function: Option<()>, filename: Option<()> },
     NoFile { filename: Option<()> },
     NoFrames { stack: Option<()> },

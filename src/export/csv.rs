@@ -2,12 +2,12 @@
 
 use std::{io, rc::Rc};
 
-use super::text::Out;
+use super::text::{Made, Out};
 use crate::{
     analysis::ShownFrames,
     event::Action,
-    history::Scopes,
-    snapshot::{Frame, Snapshot, StackIndex, TraceEntry},
+    history::{ByDevice, Scopes},
+    snapshot::{Frame, FrameIndex, Snapshot, StackIndex, TraceEntry},
 };
 
 pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::Write) -> io::Result<()> {
@@ -17,8 +17,9 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
         .text(stacks)
         .text(",device_free_bytes\n");
     let mut cells = Cells::new(snapshot, has_stacks);
+    let records = ByDevice::new(snapshot);
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
-        let scopes = Scopes::new(snapshot, device.into());
+        let scopes = Scopes::of_device(&records, device.into());
         for (index, entry) in trace.iter().enumerate() {
             out.int(device).text(",").int(index).text(",").int(entry.time_us).text(",");
             out.text(&cells.action(entry)).text(",");
@@ -28,7 +29,10 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
                 out.hex(entry.address.0);
             }
             out.text(",").int(entry.size).text(",").int(entry.stream.0).text(",");
-            out.text(&cells.scope(index, entry, &scopes)).text(",").text(&cells.stack(entry.stack)).text(",");
+            cells.scope(index, entry, &scopes, &mut out);
+            out.text(",");
+            cells.stack(entry.stack, &mut out);
+            out.text(",");
             if is_oom {
                 out.int(entry.device_free_bytes());
             }
@@ -41,18 +45,17 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     out.finish()
 }
 
-/// The texts of cells. Many lines have the same ones, so each text is formatted once.
+/// The texts of cells. Many lines have the same ones, so each text is made once, if all of them fit in memory.
 struct Cells<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,
     has_stacks: bool,
     /// By shape: actions that PyTorch does not know, and scopes.
-    actions: Vec<Option<Rc<str>>>,
-    scopes: Vec<Option<Rc<str>>>,
+    actions: Made,
+    scopes: Made,
     /// By stack, the cells of its lines.
-    stacks: Vec<Option<Rc<str>>>,
+    stacks: Made,
     known: [Rc<str>; Action::ALL.len()],
-    none: Rc<str>,
 }
 
 impl<'a> Cells<'a> {
@@ -61,11 +64,10 @@ impl<'a> Cells<'a> {
             snapshot,
             shown: ShownFrames::new(snapshot),
             has_stacks,
-            actions: vec![None; snapshot.shapes.len()],
-            scopes: vec![None; snapshot.shapes.len()],
-            stacks: vec![None; snapshot.stacks.len()],
+            actions: Made::new(snapshot.shapes.len()),
+            scopes: Made::new(snapshot.shapes.len()),
+            stacks: Made::new(snapshot.stacks.len()),
             known: std::array::from_fn(|index| Action::ALL[index].name().into()),
-            none: if has_stacks { ",," } else { "," }.into(),
         }
     }
 
@@ -73,46 +75,122 @@ impl<'a> Cells<'a> {
         if let Some(action) = entry.action {
             return self.known[action as usize].clone();
         }
-        let text = || self.snapshot.shapes.get(entry.shape).text("action").unwrap_or_default();
-        self.actions[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
+        let (snapshot, number) = (self.snapshot, entry.shape.index());
+        let text = || quoted(snapshot.shapes.get(entry.shape).text("action").unwrap_or_default());
+        self.actions.get(number).unwrap_or_else(|| self.actions.keep(number, text()))
     }
 
-    /// The scope of an entry; of an `annotate`, the name that it gives a block.
-    fn scope(&mut self, number: usize, entry: &TraceEntry, scopes: &Scopes<'_>) -> Rc<str> {
+    /// Writes the scope of an entry; of an `annotate`, the name that it gives a block.
+    fn scope<W: io::Write>(
+        &mut self,
+        number: usize,
+        entry: &TraceEntry,
+        scopes: &Scopes<'_>,
+        out: &mut Out<'_, W>,
+    ) {
         if scopes.are_annotated() && entry.action != Some(Action::Annotate) {
-            return quoted(scopes.of_entry(number)).into();
+            return cell(out, |take| scopes.of_entry(number).pieces().for_each(take));
         }
-        let text = || self.snapshot.user_metadata(entry);
-        self.scopes[entry.shape.index()].get_or_insert_with(|| quoted(text()).into()).clone()
+        let (snapshot, number) = (self.snapshot, entry.shape.index());
+        let text = || quoted(snapshot.user_metadata(entry));
+        out.text(&self.scopes.get(number).unwrap_or_else(|| self.scopes.keep(number, text())));
     }
 
-    /// The call that requested the memory, the number of the stack, and its frames, innermost first.
-    fn stack(&mut self, stack: Option<StackIndex>) -> Rc<str> {
-        let Some(stack) = stack else { return self.none.clone() };
-        let (snapshot, shown, has_stacks) = (self.snapshot, &self.shown, self.has_stacks);
-        let make = || {
-            let innermost = shown.identifying(stack).next();
-            let site = innermost.map(|frame| text(snapshot.stacks.frame(frame))).unwrap_or_default();
-            let mut cells = format!("{},{}", quoted(&site), stack.index());
-            if has_stacks {
-                let frames: Vec<String> = snapshot.stacks.frames(stack).map(text).collect();
-                cells = format!("{cells},{}", quoted(&frames.join(";")));
-            }
-            cells.into()
+    /// Writes the call that requested the memory, the number of the stack, and its frames, innermost first.
+    fn stack<W: io::Write>(&mut self, stack: Option<StackIndex>, out: &mut Out<'_, W>) {
+        let Some(stack) = stack else {
+            out.text(if self.has_stacks { ",," } else { "," });
+            return;
         };
-        self.stacks[stack.index()].get_or_insert_with(make).clone()
+        if let Some(text) = self.stacks.get(stack.index()) {
+            out.text(&text);
+            return;
+        }
+        let cells = StackCells {
+            snapshot: self.snapshot,
+            stack,
+            innermost: self.shown.identifying(stack).next(),
+            frames: self.has_stacks.then(|| self.snapshot.stacks.members(stack)),
+        };
+        if !self.stacks.has_room(cells.n_bytes()) {
+            return cells.write(out);
+        }
+        let mut text = Vec::new();
+        let mut made = Out::new(&mut text);
+        cells.write(&mut made);
+        // A vector takes every text.
+        let _ = made.finish();
+        let text = String::from_utf8(text).unwrap_or_default();
+        out.text(&self.stacks.keep(stack.index(), text));
     }
 }
 
-fn text(frame: &Frame) -> String {
-    format!("{}:{}:{}", frame.filename, frame.line, frame.name)
+/// The cells of a stack.
+struct StackCells<'a> {
+    snapshot: &'a Snapshot,
+    stack: StackIndex,
+    /// The call that requested the memory.
+    innermost: Option<FrameIndex>,
+    /// All frames, if they are written too.
+    frames: Option<&'a [FrameIndex]>,
+}
+
+impl StackCells<'_> {
+    fn frame(&self, frame: FrameIndex) -> &Frame {
+        self.snapshot.stacks.frame(frame)
+    }
+
+    /// Returns about how many bytes the cells have.
+    fn n_bytes(&self) -> usize {
+        let frames = self.frames.unwrap_or_default();
+        let all = self.innermost.iter().chain(frames).map(|frame| self.frame(*frame));
+        all.fold(0, |sum: usize, frame| sum.saturating_add(frame.filename.len() + frame.name.len() + 8))
+    }
+
+    fn write<W: io::Write>(&self, out: &mut Out<'_, W>) {
+        cell(out, |take| self.innermost.into_iter().for_each(|frame| pieces(self.frame(frame), take)));
+        out.text(",").int(self.stack.index());
+        if let Some(frames) = self.frames {
+            out.text(",");
+            cell(out, |take| {
+                for (nth, frame) in frames.iter().enumerate() {
+                    take(if nth > 0 { ";" } else { "" });
+                    pieces(self.frame(*frame), take);
+                }
+            });
+        }
+    }
+}
+
+/// Calls `take` with the pieces of a frame's text: file, line and name.
+fn pieces(frame: &Frame, take: &mut dyn FnMut(&str)) {
+    let mut line = itoa::Buffer::new();
+    [&*frame.filename, ":", line.format(frame.line), ":", &*frame.name].into_iter().for_each(take);
+}
+
+/// Writes a field whose text is made of pieces, in quotes if it needs them. `each` calls its argument with each piece.
+fn cell<W: io::Write>(out: &mut Out<'_, W>, each: impl Fn(&mut dyn FnMut(&str))) {
+    let mut is_quoted = false;
+    each(&mut |piece| is_quoted |= needs_quotes(piece));
+    if !is_quoted {
+        return each(&mut |piece| {
+            out.text(piece).spill();
+        });
+    }
+    out.text("\"");
+    each(&mut |piece| {
+        for (nth, part) in piece.split('"').enumerate() {
+            out.text(if nth > 0 { "\"\"" } else { "" }).text(part).spill();
+        }
+    });
+    out.text("\"");
+}
+
+fn needs_quotes(text: &str) -> bool {
+    text.contains([',', '"', '\n', '\r'])
 }
 
 /// Puts a field in quotes if it needs them.
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    if needs_quotes(text) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

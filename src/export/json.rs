@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
 };
 
-use super::text::{Out, quoted};
+use super::text::{Made, Out, quoted};
 use crate::snapshot::{
     Field, FieldRef, Frame, Hex, Record, ShapeId, Slot, Snapshot, StackIndex, Text, TopLevel, Value,
 };
@@ -19,8 +19,8 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     let mut writer = Writer {
         snapshot,
         out: Out::new(sink),
-        stacks: vec![None; snapshot.stacks.len()],
-        shapes: vec![None; snapshot.shapes.len()],
+        stacks: Made::new(snapshot.stacks.len()),
+        shapes: Made::new(snapshot.shapes.len()),
     };
     match snapshot.top_level {
         TopLevel::Dictionary => writer.top(),
@@ -35,8 +35,8 @@ type Template = [(String, Option<Field>)];
 struct Writer<'a, W> {
     snapshot: &'a Snapshot,
     out: Out<'a, W>,
-    stacks: Vec<Option<Rc<str>>>,
-    shapes: Vec<Option<Rc<Template>>>,
+    stacks: Made,
+    shapes: Made<Template>,
 }
 
 impl<'a, W: Write> Writer<'a, W> {
@@ -77,12 +77,12 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn template(&mut self, shape: ShapeId) -> Rc<Template> {
-        if let Some(template) = &self.shapes[shape.index()] {
-            return template.clone();
+        if let Some(template) = self.shapes.get(shape.index()) {
+            return template;
         }
         let template: Rc<Template> = self.template_of(&self.snapshot.shapes.get(shape).slots).into();
-        self.shapes[shape.index()] = Some(template.clone());
-        template
+        let n_bytes = template.iter().map(|(text, _)| text.len()).sum();
+        self.shapes.keep_sized(shape.index(), template, n_bytes)
     }
 
     fn template_of(&mut self, slots: &[(Text, Slot)]) -> Vec<(String, Option<Field>)> {
@@ -139,19 +139,43 @@ impl<'a, W: Write> Writer<'a, W> {
             self.out.text("null");
             return;
         };
-        if self.stacks[stack.index()].is_none() {
-            let text = self.stack_text(stack);
-            self.stacks[stack.index()] = Some(text.into());
+        if let Some(text) = self.stacks.get(stack.index()) {
+            self.out.text(&text);
+            return;
         }
-        if let Some(text) = &self.stacks[stack.index()] {
-            self.out.text(text);
+        let text = self.stack_text(stack);
+        if let Some(text) = text {
+            let text = self.stacks.keep(stack.index(), text);
+            self.out.text(&text);
+            return;
         }
+        // The text is too long to be kept.
+        let mut before = "[";
+        for frame in self.snapshot.stacks.frames(stack) {
+            self.out.text(before);
+            before = ",";
+            let text = self.frame_text(frame);
+            self.out.text(&text);
+            if !self.out.spill() {
+                return;
+            }
+        }
+        self.out.text("]");
     }
 
-    fn stack_text(&mut self, stack: StackIndex) -> String {
+    /// Returns the text of a stack; `None` if there is no room for it.
+    fn stack_text(&mut self, stack: StackIndex) -> Option<String> {
         let snapshot = self.snapshot;
-        let frames: Vec<String> = snapshot.stacks.frames(stack).map(|frame| self.frame_text(frame)).collect();
-        format!("[{}]", frames.join(","))
+        let mut all = "[".to_owned();
+        for (nth, frame) in snapshot.stacks.frames(stack).enumerate() {
+            if !self.stacks.has_room(all.len() + frame.name.len() + frame.filename.len()) {
+                return None;
+            }
+            all.push_str(if nth > 0 { "," } else { "" });
+            all += &self.frame_text(frame);
+        }
+        all.push(']');
+        self.stacks.has_room(all.len()).then_some(all)
     }
 
     fn frame_text(&mut self, frame: &Frame) -> String {

@@ -9,9 +9,9 @@ use std::{
     rc::Rc,
 };
 
-use super::text::{Out, quoted};
+use super::text::{Made, Out, quoted};
 use crate::{
-    analysis::{DeviceHistory, ShownFrames, Totals},
+    analysis::{DeviceHistory, Histories, ShownFrames, Totals},
     event::Action,
     history::{Life, Moment, Times, time_span},
     snapshot::{Snapshot, StackIndex, StackTable, TraceEntry},
@@ -21,11 +21,12 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl Write) -> io::Result<()
     let (begin_us, end_us) = time_span(snapshot.device_traces.iter().flatten()).unwrap_or_default();
     let mut writer = Writer {
         snapshot,
+        histories: Histories::new(snapshot),
         shown: ShownFrames::new(snapshot),
         out: Out::new(sink),
         is_first: true,
         n_slices: 0,
-        labels: vec![None; snapshot.stacks.len()],
+        labels: Made::new(snapshot.stacks.len()),
         begin_us,
         end_us,
     };
@@ -46,12 +47,13 @@ struct Label {
 
 struct Writer<'a, W> {
     snapshot: &'a Snapshot,
+    histories: Histories<'a>,
     shown: ShownFrames<'a>,
     out: Out<'a, W>,
     is_first: bool,
     n_slices: u64,
     /// By the number of the stack.
-    labels: Vec<Option<Rc<Label>>>,
+    labels: Made<Label>,
     begin_us: i64,
     end_us: i64,
 }
@@ -78,7 +80,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn device(&mut self, device: usize) {
-        let history = DeviceHistory::new(self.snapshot, device.into());
+        let history = self.histories.of(device.into());
         if history.entries().is_empty() && history.segments().is_empty() {
             return;
         }
@@ -145,13 +147,15 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn label(&mut self, stack: Option<StackIndex>) -> Rc<Label> {
         let stack = stack.unwrap_or(StackTable::EMPTY);
-        let label = self.labels[stack.index()].get_or_insert_with(|| {
-            let frame = self.shown.innermost(stack);
-            let name = quoted(frame.map_or("block", |frame| &frame.name));
-            let place = frame.map(|frame| format!("{}:{}", frame.filename, frame.line)).unwrap_or_default();
-            Rc::new(Label { name, place: quoted(&place) })
-        });
-        label.clone()
+        if let Some(label) = self.labels.get(stack.index()) {
+            return label;
+        }
+        let frame = self.shown.innermost(stack);
+        let name = quoted(frame.map_or("block", |frame| &frame.name));
+        let place = frame.map(|frame| format!("{}:{}", frame.filename, frame.line)).unwrap_or_default();
+        let label = Label { name, place: quoted(&place) };
+        let n_bytes = label.name.len() + label.place.len();
+        self.labels.keep_sized(stack.index(), label.into(), n_bytes)
     }
 
     /// Begins a slice and returns its number.

@@ -3,17 +3,17 @@
 //! There is a sample for each stack, a location for each frame, and a function for each pair of name and
 //! file. A sample has the frames that identify the allocation, so that its leaf is the code that allocated.
 
-use std::io;
+use std::io::{self, Write as _};
 
-use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{in_use, protobuf::Message};
 use crate::{
     analysis::ShownFrames,
     event::Action,
-    history::time_span,
-    snapshot::{FrameIndex, Snapshot, StackIndex, StackTable},
+    history::{TextIds, time_span},
+    snapshot::{Frame, Snapshot, StackIndex, StackTable},
 };
 
 /// Objects and bytes that were allocated, then objects and bytes in use at the end.
@@ -37,51 +37,77 @@ const DURATION_NANOS: u64 = 10;
 const DEFAULT_SAMPLE_TYPE: u64 = 14;
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Result<()> {
-    let mut texts: IndexSet<&str, FxBuildHasher> = IndexSet::default();
-    texts.insert("");
-    let (mut out, mut part) = (Message::default(), Message::default());
+    let mut texts = Texts::default();
+    let mut out = io::BufWriter::new(sink);
+    let mut part = Message::default();
     for (kind, unit) in VALUES {
         part.clear();
-        part.int(1, texts.insert_full(kind).0 as u64);
-        part.int(2, texts.insert_full(unit).0 as u64);
-        out.message(SAMPLE_TYPE, &part);
+        part.int(1, texts.number(kind));
+        part.int(2, texts.number(unit));
+        part.write(SAMPLE_TYPE, &mut out)?;
     }
     let shown = ShownFrames::new(snapshot);
     let mut is_used = vec![false; snapshot.stacks.all_frames().len()];
     let samples = (0..).map(StackIndex).zip(values(snapshot));
     for (stack, values) in samples.filter(|(_, values)| *values != [0; 4]) {
-        let members: Vec<usize> = shown.identifying(stack).map(FrameIndex::index).collect();
-        members.iter().for_each(|frame| is_used[*frame] = true);
+        shown.identifying(stack).for_each(|frame| is_used[frame.index()] = true);
         part.clear();
-        part.packed(1, members.iter().map(|frame| *frame as u64 + 1));
+        part.packed(1, shown.identifying(stack).map(|frame| frame.index() as u64 + 1));
         part.packed(2, values);
-        out.message(SAMPLE, &part);
+        part.write(SAMPLE, &mut out)?;
     }
-    let mut functions = IndexSet::<(&str, &str), FxBuildHasher>::default();
+    let mut ids = TextIds::default();
+    let mut functions = IndexMap::<(u32, u32), &Frame, FxBuildHasher>::default();
     for (index, frame) in snapshot.stacks.all_frames().enumerate().filter(|(index, _)| is_used[*index]) {
-        let (function, _) = functions.insert_full((&frame.name, &frame.filename));
+        let key = (ids.id(&frame.name), ids.id(&frame.filename));
+        let (function, _) = functions.insert_full(key, frame);
         let mut line = Message::default();
         line.int(1, function as u64 + 1);
         line.int(2, frame.line);
         part.clear();
         part.int(1, index as u64 + 1);
         part.message(4, &line);
-        out.message(LOCATION, &part);
+        part.write(LOCATION, &mut out)?;
     }
-    for (index, (name, file)) in functions.iter().enumerate() {
+    // By the number of a text: its place among the texts of the profile.
+    let mut places = FxHashMap::default();
+    for (index, ((name, file), frame)) in functions.iter().enumerate() {
         part.clear();
         part.int(1, index as u64 + 1);
-        part.int(2, texts.insert_full(name).0 as u64);
-        part.int(4, texts.insert_full(file).0 as u64);
-        out.message(FUNCTION, &part);
+        part.int(2, *places.entry(*name).or_insert_with(|| texts.number(&frame.name)));
+        part.int(4, *places.entry(*file).or_insert_with(|| texts.number(&frame.filename)));
+        part.write(FUNCTION, &mut out)?;
     }
-    texts.iter().for_each(|text| out.bytes(STRING, text.as_bytes()));
+    let default = texts.number("inuse_space");
+    for text in &texts.0 {
+        part.clear();
+        part.raw(text.as_bytes());
+        part.write(STRING, &mut out)?;
+    }
+    part.clear();
     if let Some((first, last)) = time_span(snapshot.device_traces.iter().flatten()) {
-        out.int(TIME_NANOS, first.saturating_mul(1000).cast_unsigned());
-        out.int(DURATION_NANOS, last.saturating_sub(first).saturating_mul(1000).cast_unsigned());
+        part.int(TIME_NANOS, first.saturating_mul(1000).cast_unsigned());
+        part.int(DURATION_NANOS, last.saturating_sub(first).saturating_mul(1000).cast_unsigned());
     }
-    out.int(DEFAULT_SAMPLE_TYPE, texts.get_index_of("inuse_space").unwrap_or(0) as u64);
-    sink.write_all(out.as_bytes())
+    part.int(DEFAULT_SAMPLE_TYPE, default);
+    out.write_all(part.as_bytes())?;
+    out.flush()
+}
+
+/// The texts of a profile; the first is empty.
+struct Texts<'a>(IndexSet<&'a str>);
+
+impl Default for Texts<'_> {
+    fn default() -> Self {
+        Texts(IndexSet::from([""]))
+    }
+}
+
+impl<'a> Texts<'a> {
+    /// Returns the number of a text.
+    fn number(&mut self, text: &'a str) -> u64 {
+        self.0.insert_full(text).0 as u64
+    }
 }
 
 /// The values of each stack, by its number.

@@ -1,5 +1,7 @@
 //! Writes the parts of the protobuf wire format that a profile needs: varints and fields with a length.
 
+use std::io;
+
 /// A message as it grows.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
@@ -30,6 +32,20 @@ impl Message {
         let mut packed = Vec::new();
         values.into_iter().for_each(|value| varint(&mut packed, value));
         self.bytes(field, &packed);
+    }
+
+    /// Adds bytes as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes the message as a field of another.
+    pub(super) fn write(&self, field: u64, sink: &mut impl io::Write) -> io::Result<()> {
+        let mut head = Vec::with_capacity(20);
+        varint(&mut head, field << 3 | 2);
+        varint(&mut head, self.0.len() as u64);
+        sink.write_all(&head)?;
+        sink.write_all(&self.0)
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

@@ -1,6 +1,9 @@
 //! Buffered text output that formats numbers without `std::fmt`.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    rc::Rc,
+};
 
 /// The size in bytes at which the buffer is written.
 const FULL_BYTES: usize = 64 * 1024;
@@ -19,7 +22,20 @@ impl<'a, W: Write> Out<'a, W> {
 
     #[inline]
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        if text.len() > FULL_BYTES {
+            return self.long(text);
+        }
         self.buffer.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Writes a text that the buffer does not hold.
+    #[cold]
+    fn long(&mut self, text: &str) -> &mut Self {
+        self.write_buffer();
+        if self.error.is_none() {
+            self.error = self.sink.write_all(text.as_bytes()).err();
+        }
         self
     }
 
@@ -62,6 +78,55 @@ impl<'a, W: Write> Out<'a, W> {
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.write_buffer();
         self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Texts that are made once and used many times, by the numbers of stacks or shapes.
+///
+/// They have a limit in bytes together: a file can have many records with one long text, whose texts all together would
+/// not fit in memory. Beyond it a text is made again for each use.
+#[derive(Debug)]
+pub(super) struct Made<T: ?Sized = str> {
+    made: Vec<Option<Rc<T>>>,
+    n_left: usize,
+}
+
+/// The limit of [`Made`] in bytes.
+const MADE_BYTES: usize = 24 << 20;
+
+/// The most bytes of one text of [`Made`].
+pub(super) const MOST_BYTES: usize = 256 << 10;
+
+impl<T: ?Sized> Made<T> {
+    pub(super) fn new(n: usize) -> Made<T> {
+        Made { made: vec![None; n], n_left: MADE_BYTES }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Option<Rc<T>> {
+        self.made[number].clone()
+    }
+
+    /// Returns whether a text of this size is kept.
+    pub(super) fn has_room(&self, n_bytes: usize) -> bool {
+        n_bytes <= MOST_BYTES.min(self.n_left)
+    }
+
+    /// Keeps a text of this size if there is room.
+    pub(super) fn keep_sized(&mut self, number: usize, text: Rc<T>, n_bytes: usize) -> Rc<T> {
+        if self.has_room(n_bytes) {
+            self.n_left -= n_bytes;
+            self.made[number] = Some(text.clone());
+        }
+        text
+    }
+}
+
+impl Made {
+    /// Keeps a text if there is room.
+    pub(super) fn keep(&mut self, number: usize, text: String) -> Rc<str> {
+        let n_bytes = text.len();
+        self.keep_sized(number, text.into(), n_bytes)
     }
 }
 

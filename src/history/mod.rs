@@ -15,6 +15,8 @@
 // | which range is an address in? | `Ranges` |
 // | which blocks are in use at one point of a walk? | `Live` |
 // | which scope is this entry in? | `Scopes`, `scope_pairs` |
+// | which segments and annotations does this device have? | `ByDevice` |
+// | are these texts equal? | `TextIds` |
 // | does a free have the stack of its allocation? | `FreeStacks` |
 // | which private pool is it of? | `pool_of_entry` |
 // | are the entries in order? | `disorder` |
@@ -22,6 +24,7 @@
 // | how much was reserved at the start? | `reserved_at_start` |
 // | how far can the figures be trusted? | `Trust` |
 
+mod by_device;
 mod life;
 mod live;
 mod ranges;
@@ -31,22 +34,28 @@ mod final_state;
 mod forward;
 mod free_stacks;
 mod backward;
+mod scope_path;
 mod scopes;
+mod text_ids;
 mod times;
 mod trust;
 
 pub(crate) use backward::{
     DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, segment_obstacle, undo_segment_event,
 };
+pub(crate) use by_device::{ByDevice, places};
 pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
 pub(crate) use free_stacks::FreeStacks;
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};
 pub(crate) use order::disorder;
-pub(crate) use ranges::{RangeValue, Ranges, Span};
+pub(crate) use ranges::{Layers, RangeValue, Ranges, Span};
 pub(crate) use reserved::{change, reserved_at_start, reserved_peak};
-pub(crate) use scopes::{Runs, is_in_scope, scope_number, scope_pairs, scopes_named};
+pub use scope_path::ScopePath;
+pub(crate) use scope_path::is_in_scope;
+pub(crate) use scopes::{Runs, scope_number, scope_pairs, scopes_named};
 pub use scopes::{ScopeError, Scopes};
+pub(crate) use text_ids::TextIds;
 pub(crate) use times::{Times, time_span};
 pub use trust::{Confidence, Trust};

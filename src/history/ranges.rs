@@ -84,29 +84,23 @@ impl<T: RangeValue> Ranges<T> {
         self.0.insert(start, span);
     }
 
-    /// Adds what of a range no other range covers, in as many pieces as it takes.
-    pub(crate) fn insert_in_gaps(&mut self, start: Address, span: Span<T>) {
-        let mut from = self.at(start).map_or(start, |(_, covering)| covering.end);
-        while from < span.end {
-            let next = self.0.range(from..span.end).next().map(|(at, piece)| (*at, piece.end));
-            let (gap_end, resume) = next.unwrap_or((span.end, span.end));
-            if from < gap_end {
-                self.0.insert(from, Span { end: gap_end, ..span });
-            }
-            from = resume;
-        }
-    }
-
     /// Removes the range that begins at an address.
     pub(crate) fn remove(&mut self, start: Address) -> Option<Span<T>> {
         self.0.remove(&start)
     }
 
-    /// Removes every range that begins in `[start, end)`.
-    pub(crate) fn remove_beginning_in(&mut self, start: Address, end: Address) {
-        while let Some(at) = self.0.range(start..end.max(start)).next().map(|(at, _)| *at) {
-            self.0.remove(&at);
-        }
+    /// Returns the first of the ranges that begin in `[start, end)`.
+    pub(crate) fn first_beginning_in(&self, start: Address, end: Address) -> Option<(Address, Span<T>)> {
+        self.beginning_in(start, end).next()
+    }
+
+    /// Returns the ranges that begin in `[start, end)`, by address.
+    pub(crate) fn beginning_in(
+        &self,
+        start: Address,
+        end: Address,
+    ) -> impl DoubleEndedIterator<Item = (Address, Span<T>)> {
+        self.0.range(start..end.max(start)).map(|(start, span)| (*start, *span))
     }
 
     /// Removes `[start, end)` from every range that covers a part of it.
@@ -119,6 +113,61 @@ impl<T: RangeValue> Ranges<T> {
             if end < span.end {
                 self.0.insert(end, span);
             }
+        }
+    }
+}
+
+/// Ranges of which each address belongs to the one that was added first.
+///
+/// Neighbours are remembered as one covered range too, so that adding one range after the other on top of many takes
+/// no walk over all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Layers<T> {
+    ranges: Ranges<T>,
+    covered: Ranges<Covered>,
+}
+
+/// The value of a range that ranges without gaps between them cover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Covered;
+
+impl RangeValue for Covered {
+    fn joins(&self, _next: &Covered) -> bool {
+        true
+    }
+}
+
+impl<T> Default for Layers<T> {
+    fn default() -> Layers<T> {
+        Layers { ranges: Ranges::default(), covered: Ranges::default() }
+    }
+}
+
+impl<T: RangeValue> Layers<T> {
+    /// The range that contains an address.
+    pub(crate) fn at(&self, address: Address) -> Option<(Address, Span<T>)> {
+        self.ranges.at(address)
+    }
+
+    /// Adds what of a range no other range covers, in as many pieces as it takes.
+    pub(crate) fn add(&mut self, start: Address, span: Span<T>) {
+        let mut from = start;
+        while from < span.end {
+            let covered = self.covered.at(from).or_else(|| self.covered.first_beginning_in(from, span.end));
+            let (gap_end, resume) = covered.map_or((span.end, span.end), |(at, covered)| (at, covered.end));
+            if from < gap_end {
+                self.ranges.insert_apart(from, Span { end: gap_end, ..span });
+                self.covered.insert(from, Span { end: gap_end, value: Covered });
+            }
+            from = resume;
+        }
+    }
+
+    /// Removes every range that begins in `[start, end)`.
+    pub(crate) fn remove_beginning_in(&mut self, start: Address, end: Address) {
+        while let Some((at, span)) = self.ranges.first_beginning_in(start, end) {
+            self.ranges.remove(at);
+            self.covered.carve(at, span.end);
         }
     }
 }
@@ -137,21 +186,36 @@ mod tests {
         let mut random = Random::new(7);
         for _ in 0..300 {
             let (mut ranges, mut bytes) = (Ranges::default(), Bytes::default());
+            let (mut layers, mut first) = (Layers::default(), Bytes::default());
             for value in 0..12_usize {
                 let start = random.below(40);
                 let end = start + random.below(15);
                 if random.chance(3) {
                     ranges.carve(Address(start), Address(end));
                     bytes.0.retain(|at, _| !(start..end).contains(at));
+                    // The pieces that begin in it.
+                    let pieces: Vec<_> = layers.ranges.beginning_in(Address(start), Address(end)).collect();
+                    for (from, piece) in pieces {
+                        first.0.retain(|at, _| !(from.0..piece.end.0).contains(at));
+                    }
+                    layers.remove_beginning_in(Address(start), Address(end));
                 } else {
-                    ranges.insert_in_gaps(Address(start), Span { end: Address(end), value });
+                    ranges.carve(Address(start), Address(end));
+                    if start < end {
+                        ranges.insert(Address(start), Span { end: Address(end), value });
+                    }
+                    layers.add(Address(start), Span { end: Address(end), value });
                     (start..end).for_each(|at| {
-                        bytes.0.entry(at).or_insert(value);
+                        bytes.0.insert(at, value);
+                        first.0.entry(at).or_insert(value);
                     });
                 }
                 for address in 0..60 {
                     let found = ranges.at(Address(address)).map(|(_, span)| span.value);
                     assert_eq!(found, bytes.0.get(&address).copied(), "{address} in {ranges:?}");
+                    let found = layers.at(Address(address)).map(|(_, span)| span.value);
+                    assert_eq!(found, first.0.get(&address).copied(), "{address} in {layers:?}");
+                    assert_eq!(found.is_some(), layers.covered.at(Address(address)).is_some());
                     let any = bytes.0.range(address..address + 4).next().is_some();
                     assert_eq!(ranges.overlapping(Address(address), Address(address + 4)).is_some(), any);
                 }
@@ -178,7 +242,7 @@ mod tests {
         assert_eq!(all, [(0, 6, 1), (6, 8, 2)]);
         assert_eq!(ranges.covering(Address(1), Address(6)).map(|(start, _)| start), Some(Address(0)));
         assert_eq!(ranges.covering(Address(1), Address(7)), None);
-        ranges.remove_beginning_in(Address(1), Address(7));
-        assert_eq!((ranges.get(Address(6)), ranges.get(Address(0)).is_some()), (None, true));
+        let inside: Vec<_> = ranges.beginning_in(Address(1), Address(7)).map(|(start, _)| start.0).collect();
+        assert_eq!(inside, [6]);
     }
 }

@@ -3,17 +3,20 @@
 //! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
 
-use std::{fmt, ops::Range};
+use std::{collections::BTreeMap, fmt, ops::Range};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
+    by_device::ByDevice,
     life::{Life, Moment},
+    scope_path::{ScopePath, hash_of},
+    text_ids::TextIds,
     times::Times,
 };
 use crate::{
     event::{Action, DeviceId},
-    snapshot::{Annotation, Snapshot, Text, TraceEntry},
+    snapshot::{Annotation, ShapeId, Snapshot, Text, TraceEntry, Value},
 };
 
 /// A ring may hold a million STARTs whose ENDs it lost; their paths must stay short.
@@ -31,10 +34,17 @@ pub(crate) struct ScopePair {
 /// first. The pairs are in the order of their first annotation; annotations of another stage are in
 /// none.
 pub(crate) fn scope_pairs(annotations: &[Annotation]) -> Vec<ScopePair> {
-    let mut open: FxHashMap<(&str, DeviceId), Vec<usize>> = FxHashMap::default();
+    pairs_among(annotations, 0..annotations.len())
+}
+
+/// Pairs some of the annotations, given by their places.
+fn pairs_among(annotations: &[Annotation], places: impl Iterator<Item = usize>) -> Vec<ScopePair> {
+    let mut names = TextIds::default();
+    let mut open: BTreeMap<(u32, DeviceId), Vec<usize>> = BTreeMap::new();
     let mut pairs: Vec<ScopePair> = Vec::new();
-    for (at, annotation) in annotations.iter().enumerate() {
-        let of_name = open.entry((&annotation.name, annotation.device)).or_default();
+    for at in places {
+        let annotation = &annotations[at];
+        let of_name = open.entry((names.id(&annotation.name), annotation.device)).or_default();
         match &*annotation.stage {
             "START" => {
                 of_name.push(pairs.len());
@@ -50,14 +60,12 @@ pub(crate) fn scope_pairs(annotations: &[Annotation]) -> Vec<ScopePair> {
     pairs
 }
 
-/// Returns whether a scope of a path has a name, which may be a path itself. Every scope inside it is in it
-/// too.
-pub(crate) fn is_in_scope(path: &str, name: &str) -> bool {
-    let is_whole = |(at, _): (usize, &str)| {
-        let (before, after) = (&path[..at], &path[at + name.len()..]);
-        (before.is_empty() || before.ends_with('/')) && (after.is_empty() || after.starts_with('/'))
-    };
-    !name.is_empty() && path.match_indices(name).any(is_whole)
+impl ScopePair {
+    /// Returns whether the scope has a name. If the ring lost its START, its END counts.
+    fn has_name(self, annotations: &[Annotation], name: &str) -> bool {
+        let place = self.start.or(self.end);
+        place.is_some_and(|place| is_scope(&annotations[place].name, name))
+    }
 }
 
 /// Returns whether a path is of a scope with a name, and not of a scope inside that.
@@ -82,11 +90,7 @@ pub(crate) fn scope_number(text: &str, is_name: impl Fn(&str) -> bool) -> (&str,
 /// Returns the annotations of the scopes with a name, of all devices, in the order in which they begin. If the
 /// ring lost the START of a scope, its END counts.
 pub(crate) fn scopes_named(annotations: &[Annotation], name: &str) -> impl Iterator<Item = ScopePair> {
-    let is_named = move |pair: &ScopePair| {
-        let of_pair = pair.start.or(pair.end);
-        of_pair.is_some_and(|annotation| is_scope(&annotations[annotation].name, name))
-    };
-    scope_pairs(annotations).into_iter().filter(is_named)
+    scope_pairs(annotations).into_iter().filter(move |pair| pair.has_name(annotations, name))
 }
 
 /// The longest ranges of entries that all meet a condition, found entry by entry.
@@ -174,64 +178,160 @@ impl std::error::Error for ScopeError {}
 #[derive(Debug)]
 pub struct Scopes<'a> {
     snapshot: &'a Snapshot,
-    device: DeviceId,
     entries: &'a [TraceEntry],
     times: Times<'a>,
-    has_metadata: bool,
+    /// The annotations of the device, by their places among all.
+    annotations: Vec<usize>,
+    /// The paths, each behind the one around it; the first is the empty one.
+    paths: Vec<ScopePath>,
+    /// By path, the number of the one around it.
+    outer: Vec<u32>,
+    /// The paths of the texts of entries, by shape; empty if no entry names a scope.
+    recorded: FxHashMap<ShapeId, u32>,
     /// The time from which a path is open, in microseconds, with the path; by time.
-    open: Vec<(i64, String)>,
+    open: Vec<(i64, u32)>,
 }
+
+/// The number of the empty path.
+const OUTSIDE: u32 = 0;
 
 impl<'a> Scopes<'a> {
     /// Reads the scopes of a device.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> Scopes<'a> {
+        Scopes::of_device(&ByDevice::new(snapshot), device)
+    }
+
+    /// Reads the scopes of a device. Like [`Scopes::new`], for several devices of one snapshot.
+    pub(crate) fn of_device(records: &ByDevice<'a>, device: DeviceId) -> Scopes<'a> {
+        let snapshot = records.snapshot();
         let entries = snapshot.trace(device);
-        let has_metadata = has_metadata(snapshot, entries);
-        let (times, open) = (Times::new(entries), open_paths(snapshot, device));
-        Scopes { snapshot, device, entries, times, has_metadata, open }
+        let mut scopes = Scopes {
+            snapshot,
+            entries,
+            times: Times::new(entries),
+            annotations: records.annotations(device).to_vec(),
+            paths: vec![ScopePath::EMPTY],
+            outer: vec![OUTSIDE],
+            recorded: FxHashMap::default(),
+            open: Vec::new(),
+        };
+        scopes.read_entries();
+        scopes.read_annotations();
+        scopes
+    }
+
+    /// Finds the paths that entries name; the text of an `annotate` names a block.
+    fn read_entries(&mut self) {
+        let (mut ids, mut of_text) = (TextIds::default(), FxHashMap::default());
+        let mut last = None;
+        for entry in self.entries.iter().filter(|entry| entry.action != Some(Action::Annotate)) {
+            if last.replace(entry.shape) == Some(entry.shape) || self.recorded.contains_key(&entry.shape) {
+                continue;
+            }
+            let text = self.snapshot.shapes.get(entry.shape).value("user_metadata").and_then(Value::as_text);
+            let path = match text.filter(|text| !text.is_empty()) {
+                None => OUTSIDE,
+                Some(text) => *of_text.entry(ids.id(text)).or_insert_with(|| {
+                    self.paths.push(ScopePath::EMPTY.inner(text.clone(), hash_of(text)));
+                    self.outer.push(OUTSIDE);
+                    (self.paths.len() - 1) as u32
+                }),
+            };
+            self.recorded.insert(entry.shape, path);
+        }
+        if self.paths.len() == 1 {
+            self.recorded.clear();
+        }
+    }
+
+    /// Follows the annotations in the order of their times.
+    fn read_annotations(&mut self) {
+        let all = &self.snapshot.external_annotations;
+        let mut annotations: Vec<&Annotation> = self.annotations.iter().map(|place| &all[*place]).collect();
+        annotations.sort_by_key(|annotation| annotation.time_us);
+        let mut tree = PathTree {
+            scopes: self,
+            ids: TextIds::default(),
+            hashes: Vec::new(),
+            inner: FxHashMap::default(),
+        };
+        let mut names: Vec<(u32, &Text)> = Vec::new();
+        let mut open = Vec::with_capacity(annotations.len());
+        for annotation in annotations {
+            let id = tree.id(&annotation.name);
+            match &*annotation.stage {
+                "START" if names.len() < MAX_DEPTH => names.push((id, &annotation.name)),
+                "END" => {
+                    if let Some(at) = names.iter().rposition(|name| name.0 == id) {
+                        names.remove(at);
+                    }
+                }
+                _ => continue,
+            }
+            let path = names.iter().fold(OUTSIDE, |outer, (id, name)| tree.inner(outer, *id, name));
+            open.push((annotation.time_us, path));
+        }
+        self.open = open;
+    }
+
+    fn has_metadata(&self) -> bool {
+        !self.recorded.is_empty()
     }
 
     /// Returns whether the history has no scopes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.has_metadata && self.open.is_empty()
+        !self.has_metadata() && self.open.is_empty()
     }
 
     /// Whether annotations give the scopes, because no entry names one.
     pub(crate) fn are_annotated(&self) -> bool {
-        !self.has_metadata && !self.open.is_empty()
+        !self.has_metadata() && !self.open.is_empty()
     }
 
     /// Returns the paths of scopes, each once, in the order in which they first occur.
     #[must_use]
-    pub fn paths(&self) -> Vec<&str> {
-        let annotated = self.open.iter().map(|(_, path)| path.as_str());
-        let recorded = (0..self.entries.len()).map(|entry| self.of_entry(entry));
+    pub fn paths(&self) -> Vec<&ScopePath> {
+        let annotated = self.open.iter().map(|(_, path)| *path);
+        let recorded = (0..self.entries.len()).map(|entry| self.path_of(entry));
+        let mut is_seen = vec![false; self.paths.len()];
+        let is_new = |path: &u32| !std::mem::replace(&mut is_seen[*path as usize], true);
+        let numbers = annotated.chain(recorded).filter(is_new);
+        let paths: Vec<&ScopePath> = numbers.map(|path| &self.paths[path as usize]).collect();
+        // An annotation may have the text of an entry.
         let mut seen = FxHashSet::default();
-        annotated.chain(recorded).filter(|path| !path.is_empty() && seen.insert(*path)).collect()
+        paths.into_iter().filter(|path| !path.is_empty() && seen.insert(*path)).collect()
     }
 
     /// Returns the path of the scope that a block was allocated in: empty outside any scope, `None` for a block
     /// from before the history.
     #[must_use]
-    pub fn of_life(&self, life: &Life) -> Option<&str> {
+    pub fn of_life(&self, life: &Life) -> Option<&ScopePath> {
         life.from.entry().map(|entry| self.of_entry(entry))
     }
 
     /// The path of the scope that an entry was recorded in, given its number; empty outside any scope.
-    pub(crate) fn of_entry(&self, number: usize) -> &str {
-        let Some(entry) = self.entries.get(number) else { return "" };
+    pub(crate) fn of_entry(&self, number: usize) -> &ScopePath {
+        &self.paths[self.path_of(number) as usize]
+    }
+
+    /// The number of the path of an entry.
+    pub(crate) fn path_of(&self, number: usize) -> u32 {
+        let Some(entry) = self.entries.get(number) else { return OUTSIDE };
         if entry.action == Some(Action::Annotate) {
             // Its text names a block.
-            return "";
+            return OUTSIDE;
         }
-        if self.has_metadata {
-            return self.snapshot.user_metadata(entry);
+        if self.has_metadata() {
+            return self.recorded.get(&entry.shape).copied().unwrap_or(OUTSIDE);
         }
-        let now_us = self.times.get(number).unwrap_or(entry.time_us);
+        if self.open.is_empty() {
+            return OUTSIDE;
+        }
+        let now_us = self.times.get(number).unwrap_or_default();
         let n_before = self.open.partition_point(|(time_us, _)| *time_us <= now_us);
-        n_before.checked_sub(1).map_or("", |at| &self.open[at].1)
+        n_before.checked_sub(1).map_or(OUTSIDE, |at| self.open[at].1)
     }
 
     /// Returns the moment at which a scope of this device ended.
@@ -261,61 +361,66 @@ impl<'a> Scopes<'a> {
     /// history. Without annotations, a scope is a run of entries inside it.
     fn ends(&self, name: &str) -> Vec<Option<Moment>> {
         let annotations = &self.snapshot.external_annotations;
-        let of_device = |pair: &ScopePair| {
-            pair.start.or(pair.end).is_some_and(|place| annotations[place].device == self.device)
-        };
-        let ends: Vec<_> = scopes_named(annotations, name)
-            .filter(of_device)
-            .map(|pair| pair.end.map(|end| self.moment_at(annotations[end].time_us)))
+        let times = Times::new(self.entries).rising();
+        let moment =
+            |time_us: i64| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
+        let ends: Vec<_> = pairs_among(annotations, self.annotations.iter().copied())
+            .into_iter()
+            .filter(|pair| pair.has_name(annotations, name))
+            .map(|pair| pair.end.map(|end| moment(annotations[end].time_us)))
             .collect();
         if !ends.is_empty() {
             return ends;
         }
+        let is_in = self.paths_in(name);
         let mut runs = Runs::default();
         for (number, entry) in self.entries.iter().enumerate() {
             match entry.action {
                 Some(Action::Annotate) => runs.pass(),
-                _ => runs.take(is_in_scope(self.of_entry(number), name)),
+                _ => runs.take(is_in[self.path_of(number) as usize]),
             }
         }
         runs.found.iter().map(|run| Some(Moment::after(run.end - 1))).collect()
     }
 
-    /// Returns the moment after the last entry that is not later than a time.
-    fn moment_at(&self, time_us: i64) -> Moment {
-        self.times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after)
-    }
-}
-
-/// Whether an entry names a scope; the text of an `annotate` names a block. A scope is a key of the shape, so
-/// that the shapes in use answer it without a look at the text of each entry.
-fn has_metadata(snapshot: &Snapshot, entries: &[TraceEntry]) -> bool {
-    let mut is_used = vec![false; snapshot.shapes.len()];
-    let may_name = |entry: &&TraceEntry| entry.action != Some(Action::Annotate);
-    entries.iter().filter(may_name).for_each(|entry| is_used[entry.shape.index()] = true);
-    let mut shapes = snapshot.shapes.iter().filter(|(id, _)| is_used[id.index()]);
-    shapes.any(|(_, shape)| shape.text("user_metadata").is_some_and(|text| !text.is_empty()))
-}
-
-/// Follows the annotations of a device in the order of their times.
-fn open_paths(snapshot: &Snapshot, device: DeviceId) -> Vec<(i64, String)> {
-    let of_device = |annotation: &&Annotation| annotation.device == device;
-    let mut annotations: Vec<&Annotation> = snapshot.external_annotations.iter().filter(of_device).collect();
-    annotations.sort_by_key(|annotation| annotation.time_us);
-    let mut names: Vec<&Text> = Vec::new();
-    let mut all = Vec::with_capacity(annotations.len());
-    for annotation in annotations {
-        match &*annotation.stage {
-            "START" if names.len() < MAX_DEPTH => names.push(&annotation.name),
-            "END" => {
-                if let Some(at) = names.iter().rposition(|name| **name == annotation.name) {
-                    names.remove(at);
-                }
-            }
-            _ => continue,
+    /// By path, whether a scope of it has a name.
+    fn paths_in(&self, name: &str) -> Vec<bool> {
+        let mut is_in: Vec<bool> = Vec::with_capacity(self.paths.len());
+        for (path, outer) in self.paths.iter().zip(&self.outer) {
+            let is_outer_in = is_in.get(*outer as usize).copied().unwrap_or(false);
+            is_in.push(path.is_in(name, is_outer_in));
         }
-        let path: Vec<&str> = names.iter().map(|name| &***name).collect();
-        all.push((annotation.time_us, path.join("/")));
+        is_in
     }
-    all
+}
+
+/// Makes the paths of annotated scopes, each once.
+struct PathTree<'s, 'a> {
+    scopes: &'s mut Scopes<'a>,
+    ids: TextIds<'a>,
+    /// By the number of a name, the hash of its text.
+    hashes: Vec<u64>,
+    /// The path inside a path, by the number of its name.
+    inner: FxHashMap<(u32, u32), u32>,
+}
+
+impl<'a> PathTree<'_, 'a> {
+    /// Returns the number of a name.
+    fn id(&mut self, name: &'a Text) -> u32 {
+        let id = self.ids.id(name);
+        if id as usize == self.hashes.len() {
+            self.hashes.push(hash_of(name));
+        }
+        id
+    }
+
+    /// Returns the path of a name inside another.
+    fn inner(&mut self, outer: u32, id: u32, name: &Text) -> u32 {
+        let Scopes { paths, outer: outers, .. } = self.scopes;
+        *self.inner.entry((outer, id)).or_insert_with(|| {
+            paths.push(paths[outer as usize].inner(name.clone(), self.hashes[id as usize]));
+            outers.push(outer);
+            (paths.len() - 1) as u32
+        })
+    }
 }

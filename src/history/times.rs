@@ -33,7 +33,11 @@ impl<'a> Times<'a> {
 
     /// Returns the same times without steps back: an entry that is older than one before it has the time of that.
     pub(crate) fn rising(self) -> Times<'a> {
-        if self.all().is_sorted() {
+        let is_sorted = match self.filled.is_empty() {
+            true => self.entries.is_sorted_by_key(|entry| entry.time_us),
+            false => self.filled.is_sorted(),
+        };
+        if is_sorted {
             return self;
         }
         let mut latest_us = i64::MIN;

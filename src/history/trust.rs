@@ -76,9 +76,9 @@ pub enum Confidence {
     Sure,
     /// Less than a tenth of what was reserved at the peak was there before.
     High,
-    /// Less than half of it was.
+    /// Less than half of it was, or entries were lost.
     Fair,
-    /// Half of it or more was.
+    /// Half of it or more was, or more entries were lost than kept.
     Low,
 }
 
@@ -163,11 +163,18 @@ impl Trust {
     }
 
     /// Rates an answer for which the allocations before the history matter, by how much of the
-    /// `reserved_peak_bytes` they account for.
+    /// `reserved_peak_bytes` they account for. If entries were lost, their memory may have been freed before the
+    /// first that is left, so that nothing shows it: then the answer is rated fair at most, and low if more entries
+    /// were lost than kept.
     #[must_use]
     pub fn confidence(&self, reserved_peak_bytes: u64) -> Confidence {
         let before_bytes = self.bytes_before.max(self.reserved_before_bytes);
-        if self.begins_empty() {
+        let most = match self.has_lost {
+            false => Confidence::Sure,
+            true if self.n_lost > self.n_entries as u64 => Confidence::Low,
+            true => Confidence::Fair,
+        };
+        let rated = if self.begins_empty() {
             Confidence::Sure
         } else if before_bytes.saturating_mul(10) < reserved_peak_bytes {
             Confidence::High
@@ -175,7 +182,8 @@ impl Trust {
             Confidence::Fair
         } else {
             Confidence::Low
-        }
+        };
+        rated.max(most)
     }
 
     /// Returns what a reader should know about the figures and the stacks, one sentence each; none if the
@@ -309,12 +317,16 @@ mod tests {
 
     #[test]
     fn either_key_says_that_entries_were_lost() {
-        let lost =
-            [[("trace_alloc_overflowed", Value::Bool(true))], [("trace_alloc_lost_entries", Value::Int(3))]];
-        for settings in lost {
-            let trust = with_settings(&settings);
-            assert!(trust.has_lost && !trust.is_whole() && trust.is_exact(), "{settings:?}");
-            assert_eq!(trust.confidence(100), Confidence::High);
+        let lost = [
+            (("trace_alloc_overflowed", Value::Bool(true)), Confidence::Fair),
+            (("trace_alloc_lost_entries", Value::Int(1)), Confidence::Fair),
+            // More than are left.
+            (("trace_alloc_lost_entries", Value::Int(3)), Confidence::Low),
+        ];
+        for (setting, confidence) in lost {
+            let trust = with_settings(std::slice::from_ref(&setting));
+            assert!(trust.has_lost && !trust.is_whole() && trust.is_exact(), "{setting:?}");
+            assert_eq!(trust.confidence(100), confidence, "nothing that is left shows what was lost");
         }
         let whole = with_settings(&[("trace_alloc_overflowed", Value::Bool(false))]);
         assert!(whole.is_whole());

@@ -1,9 +1,13 @@
 //! The files that `save_on_oom` writes: one for the first failed request, or one for each.
 
 use std::{
-    path::{Path, PathBuf},
+    collections::BTreeMap,
+    path::{self, Path, PathBuf},
     process,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use crate::error::{OutOfMemory, Result};
@@ -30,6 +34,21 @@ impl OomFiles {
         OomFiles { template, n: AtomicU64::new(0) }
     }
 
+    /// Returns the files of a template: those that this process uses already, so that two observers of one path do
+    /// not overwrite each other's files.
+    pub(super) fn of(template: PathBuf) -> Arc<OomFiles> {
+        static ALL: Mutex<BTreeMap<PathBuf, Weak<OomFiles>>> = Mutex::new(BTreeMap::new());
+        let place = path::absolute(&template).unwrap_or_else(|_| template.clone());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, files| files.strong_count() > 0);
+        if let Some(files) = all.get(&place).and_then(Weak::upgrade) {
+            return files;
+        }
+        let files = Arc::new(OomFiles::new(template));
+        all.insert(place, Arc::downgrade(&files));
+        files
+    }
+
     /// Writes the file of a failure with `save`, and adds its path, or the reason why it could not be written,
     /// to the figures. Without a number in the template, a file that was written is kept.
     pub(super) fn save(&self, figures: &mut OutOfMemory, save: impl FnOnce(&Path) -> Result<()>) {
@@ -40,6 +59,8 @@ impl OomFiles {
         let (path, process) = (self.path(0), self.process());
         let before = self.n.load(Ordering::Acquire);
         match before.checked_sub(process) {
+            // Another observer of this failure wrote it.
+            Some(WRITTEN) if figures.snapshot.as_ref() == Some(&path) => {}
             Some(WRITTEN) => figures.kept_snapshot = Some(path),
             // Another thread writes the file of an earlier failure.
             Some(BEGUN) => {}
@@ -112,6 +133,30 @@ mod tests {
             snapshot_failure: None,
             kept_snapshot: None,
         }
+    }
+
+    #[test]
+    fn observers_of_one_path_share_its_files() {
+        let [first, second] =
+            ["shared-oom.pickle", "./shared-oom.pickle"].map(|path| OomFiles::of(path.into()));
+        let (mut one, mut next) = (figures(), figures());
+        first.save(&mut one, |_| Ok(()));
+        second.save(&mut one, |_| panic!("the first observer wrote the file of this failure"));
+        second.save(&mut next, |_| panic!("it is kept"));
+        assert_eq!((one.kept_snapshot.is_none(), one.snapshot), (true, next.kept_snapshot));
+        let numbered = [(); 2].map(|()| OomFiles::of("shared-oom-{n}.pickle".into()));
+        let mut paths = Vec::new();
+        for files in &numbered {
+            files.save(&mut figures(), |path| {
+                paths.push(path.to_owned());
+                Ok(())
+            });
+        }
+        assert_eq!(paths, ["shared-oom-0.pickle", "shared-oom-1.pickle"].map(PathBuf::from));
+        drop((first, second));
+        let mut later = figures();
+        OomFiles::of("shared-oom.pickle".into()).save(&mut later, |_| Ok(()));
+        assert!(later.snapshot.is_some(), "without observers a path is forgotten");
     }
 
     /// A request that fails while the first file is written does not name a file that may never be.

@@ -1,4 +1,4 @@
-//! Joins several snapshots into one, and divides one into several, by device.
+//! Joins several snapshots into one, by device.
 
 use std::{io, ops::Range};
 
@@ -38,7 +38,7 @@ impl<D> Part<D> {
     }
 }
 
-/// Joins snapshots into one, each with its own device numbers.
+/// Joins snapshots into one, each with its own device numbers. [`split`](super::split) divides the result again.
 ///
 /// If each file has one device, as the ranks of a training run do, the rank becomes the number of the
 /// device, so that the viewer's menu of devices picks the rank. Without ranks, devices keep their numbers
@@ -132,7 +132,10 @@ impl<D: SnapshotSource> Merged<D> {
 
     fn add(&mut self, part: D, places: &[(usize, usize)]) {
         let place = |device: DeviceId| {
-            let found = places.iter().find(|(from, _)| device.index() == Some(*from));
+            // They are sorted.
+            let found =
+                device.index().and_then(|index| places.binary_search_by_key(&index, |place| place.0).ok());
+            let found = found.map(|at| &places[at]);
             // The scope of a device without memory goes to the first device of its file.
             found.or(places.first()).map_or(device, |(_, to)| (*to).into())
         };
@@ -236,7 +239,7 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
 }
 
 /// The numbers of the devices that have events or segments.
-fn devices(source: &impl SnapshotSource) -> Vec<usize> {
+pub(super) fn devices(source: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
         (0..source.n_traces()).filter(|device| source.n_entries((*device).into()) > 0).collect();
     let segments = &source.head().segments;
@@ -273,7 +276,7 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
     };
     let place = |(rank, devices): (usize, Vec<usize>)| {
         let first = rank.saturating_mul(stride);
-        if first >= MAX_DEVICES {
+        if first.saturating_add(devices.len()) > MAX_DEVICES {
             return Err(Error::misuse(format!("the rank {rank} is too large")));
         }
         Ok(devices.into_iter().enumerate().map(|(nth, device)| (device, first + nth)).collect())
@@ -329,50 +332,4 @@ impl Tables {
         }
         segment
     }
-}
-
-/// Divides a snapshot: one for each device that has events or segments, which keeps its number.
-///
-/// Pinned host memory does not belong to a device and goes to the first. Scopes go to the device on which
-/// they were opened. [`merge`] joins the snapshots again. Devices whose number has more than 16 bits are
-/// left out.
-#[must_use]
-pub fn split(mut snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
-    let devices = devices(&snapshot);
-    let n_traces = snapshot.device_traces.len();
-    let segments = std::mem::take(&mut snapshot.segments);
-    let mut traces = std::mem::take(&mut snapshot.device_traces);
-    let annotations = std::mem::take(&mut snapshot.external_annotations);
-    let first = devices.first().copied();
-    let devices = devices.into_iter().filter_map(|device| u16::try_from(device).ok());
-    devices
-        .map(|number| {
-            let device = usize::from(number);
-            let is_first = Some(device) == first;
-            let of_device = segments.iter().filter(|segment| segment.device == number.into());
-            let mut part = Snapshot {
-                segments: of_device.cloned().collect(),
-                device_traces: vec![Vec::new(); n_traces.max(device + 1)],
-                external_annotations: own_annotations(&annotations, device, is_first, n_traces),
-                stacks: snapshot.stacks.clone(),
-                shapes: snapshot.shapes.clone(),
-                shape: snapshot.shape.clone(),
-                top_level: snapshot.top_level,
-                ..Snapshot::default()
-            };
-            if is_first {
-                part.host_segments = std::mem::take(&mut snapshot.host_segments);
-                part.host_traces = std::mem::take(&mut snapshot.host_traces);
-            }
-            if let Some(trace) = traces.get_mut(device) {
-                part.device_traces[device] = std::mem::take(trace);
-            }
-            (number.into(), part)
-        })
-        .collect()
-}
-
-fn own_annotations(all: &[Annotation], device: usize, is_first: bool, n_traces: usize) -> Vec<Annotation> {
-    let of = |annotation: &Annotation| annotation.device.index().filter(|of| *of < n_traces);
-    all.iter().filter(|annotation| of(annotation).map_or(is_first, |of| of == device)).cloned().collect()
 }

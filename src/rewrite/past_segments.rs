@@ -26,15 +26,16 @@ use crate::{
 
 /// The segments of one device after its first `n_events` events.
 ///
-/// `segments` are those of the file, of all devices.
+/// `segments` are those of the file, of all devices; those of the device have the places `own`.
 pub(super) fn segments_at(
     segments: &[Segment],
+    own: &[usize],
     device: DeviceId,
     trace: Trace<'_>,
     n_events: usize,
     shapes: &mut Shapes,
 ) -> Vec<Segment> {
-    let own = || segments.iter().enumerate().filter(|(_, segment)| segment.device == device);
+    let own = || own.iter().map(|place| (*place, &segments[*place]));
     if n_events >= trace.len() {
         return own().map(|(_, segment)| segment.clone()).collect();
     }

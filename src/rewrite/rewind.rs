@@ -4,7 +4,9 @@
 //! the trace does not have its beginning, the beginning is added right behind the entry. Otherwise the trace
 //! contradicts itself, and the entry is dropped.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use super::{
     edits::{Edits, InsertionId},
@@ -75,7 +77,7 @@ pub(super) fn check(
         live.insert(block.address, Span { end, value });
     }
     let edits = Edits::new(trace.len());
-    let added = FxHashMap::default();
+    let added = BTreeMap::new();
     let mut rewind = Rewind { trace, template, edits, pairs, ranges: end.ranges.clone(), live, added };
     (0..trace.len()).rev().for_each(|index| rewind.undo(index));
     rewind.edits
@@ -155,7 +157,7 @@ struct Rewind<'a, 'b> {
     ranges: Ranges<DeviceRange>,
     live: Live<'a, Span<LiveBlock>>,
     /// The segments added here, by where they begin.
-    added: FxHashMap<Address, InsertionId>,
+    added: BTreeMap<Address, InsertionId>,
 }
 
 impl Rewind<'_, '_> {
@@ -227,15 +229,18 @@ impl Rewind<'_, '_> {
             Address(start.0 - start.0 % SEGMENT_BYTES),
             end.0.checked_next_multiple_of(SEGMENT_BYTES).map_or(end, Address),
         );
-        while let Some((other, span)) = self.ranges.overlapping(from, until) {
-            match self.added.get(&other) {
-                // A segment that was added before grows: its alloc is not added yet.
-                Some(id) if span.value.origin == Origin::Entry(usize::MAX) => {
-                    return self.grow(other, span, *id, start, end);
-                }
-                _ if span.end <= start => from = span.end,
-                _ if other >= end => until = other,
-                _ => return false,
+        // A segment that was added before grows: its alloc is not added yet. The last one is tried first.
+        if let Some((other, span, id)) = self.last_added(end, until) {
+            return self.grow(other, span, id, start, end);
+        }
+        if let Some((next, _)) = self.ranges.first_beginning_in(end, until) {
+            until = next;
+        }
+        if let Some((other, span)) = self.ranges.overlapping(from, end) {
+            match self.added(other) {
+                Some((span, id)) => return self.grow(other, span, id, start, end),
+                None if span.end <= start => from = span.end,
+                None => return false,
             }
         }
         let segment = self.template.entry(&self.trace[index], Action::SegmentFree, from, until - from, None);
@@ -246,6 +251,30 @@ impl Rewind<'_, '_> {
         let value = DeviceRange { stream, is_expandable: false, origin };
         self.ranges.insert(from, Span { end: until, value });
         true
+    }
+
+    /// Returns the segment that was added here and begins at an address.
+    fn added(&self, start: Address) -> Option<(Span<DeviceRange>, InsertionId)> {
+        let id = *self.added.get(&start)?;
+        let span = self.ranges.get(start).filter(|span| span.value.origin == Origin::Entry(usize::MAX))?;
+        Some((span, id))
+    }
+
+    /// Returns the last of the segments added here that begin in a range.
+    fn last_added(
+        &mut self,
+        start: Address,
+        end: Address,
+    ) -> Option<(Address, Span<DeviceRange>, InsertionId)> {
+        loop {
+            let (other, _) = self.added.range(start..end.max(start)).next_back()?;
+            let other = *other;
+            if let Some((span, id)) = self.added(other) {
+                return Some((other, span, id));
+            }
+            // It begins right behind a later entry.
+            self.added.remove(&other);
+        }
     }
 
     fn grow(

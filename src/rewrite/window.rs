@@ -6,7 +6,7 @@ use super::{past_segments::segments_at, trace::Trace};
 use crate::{
     error::{Error, Result},
     event::{Action, DeviceId},
-    history::{Runs, is_in_scope, scope_number, scope_pairs, scopes_named},
+    history::{Runs, is_in_scope, places, scope_number, scope_pairs, scopes_named},
     snapshot::{Annotation, Recorded, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
 
@@ -54,8 +54,10 @@ impl<'a> Windowed<'a> {
         let times = times.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
         let mut head = base.head().without_traces();
         let whole = std::mem::take(&mut head.segments);
+        let places = places(whole.iter().map(|segment| segment.device));
         for ((device, trace), range) in (0..).zip(traces()).zip(&ranges) {
-            let segments = segments_at(&whole, DeviceId(device), trace, range.end, &mut head.shapes);
+            let own = places.get(&DeviceId(device)).map_or(&[][..], |places| places);
+            let segments = segments_at(&whole, own, DeviceId(device), trace, range.end, &mut head.shapes);
             head.segments.extend(segments);
         }
         // Segments of devices without a trace have no history to cut.
@@ -84,7 +86,10 @@ fn mark(head: &mut Snapshot, base: &dyn SnapshotSource, ranges: &[Range<usize>])
 fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
     let trace = Trace::Slice(&head.host_traces);
     let range = between(trace, times);
-    head.host_segments = segments_at(&head.host_segments, DeviceId::HOST, trace, range.end, &mut head.shapes);
+    let devices = head.host_segments.iter().map(|segment| segment.device);
+    let own = places(devices).remove(&DeviceId::HOST).unwrap_or_default();
+    head.host_segments =
+        segments_at(&head.host_segments, &own, DeviceId::HOST, trace, range.end, &mut head.shapes);
     head.host_traces.truncate(range.end);
     head.host_traces.drain(..range.start);
 }

@@ -361,6 +361,11 @@ impl Reader<'_> {
             "requests that failed when they were recorded",
             "; a replay that serves one frees it at once",
         );
+        warn(
+            self.pools.n_shared(),
+            "private pools beyond the first 1024",
+            "; the replay serves their requests from the default pool",
+        );
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
         warn(

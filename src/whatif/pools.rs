@@ -1,14 +1,21 @@
 //! The private pools of requests, which traces before PyTorch 2.12 do not name.
 
+use std::collections::BTreeMap;
+
 use crate::{
     event::{Address, DeviceId, PoolId},
-    history::{change, pool_of_entry, segments_of},
+    history::{Joining, Ranges, Span, change, insert_free, pool_of_entry, segments_of},
     snapshot::{Snapshot, TraceEntry},
 };
+
+/// The most private pools that a replay has; requests to further ones are served from the default pool.
+pub(super) const MOST: usize = 1024;
 
 /// Finds the private pool of an entry.
 pub(super) struct Pools {
     pub(super) ids: Vec<PoolId>,
+    /// By pool, its number, counted from 1; 0 for the pools beyond [`MOST`].
+    numbers: BTreeMap<PoolId, u16>,
     /// The segments of private pools at the end, by address.
     held: Vec<HeldSegment>,
     /// Whether entries have a `pool_id` (PyTorch 2.12 and later).
@@ -28,19 +35,26 @@ struct HeldSegment {
 impl Pools {
     pub(super) fn new(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> Pools {
         let has_pool_ids = trace.iter().any(|entry| pool_of_entry(snapshot, entry).is_some());
-        let mut pools = Pools { ids: Vec::new(), held: Vec::new(), has_pool_ids };
+        let mut pools = Pools { ids: Vec::new(), numbers: BTreeMap::new(), held: Vec::new(), has_pool_ids };
+        let releases = Releases::new(trace);
         let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
         for segment in segments.filter(|segment| segment.pool != PoolId::DEFAULT) {
             let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
-            let overlaps =
-                |entry: &TraceEntry| change(entry) < 0 && entry.address < end && entry.end() > start;
             let pool = pools.number(segment.pool);
-            pools.held.push(HeldSegment { start, end, pool, last_release: trace.iter().rposition(overlaps) });
+            pools.held.push(HeldSegment { start, end, pool, last_release: None });
         }
         if has_pool_ids {
             trace.iter().filter_map(|entry| pool_of_entry(snapshot, entry)).for_each(|pool| {
                 pools.number(pool);
             });
+        }
+        // Of segments that overlap, which only a broken file has, the first keeps its place.
+        let mut taken = Ranges::default();
+        pools
+            .held
+            .retain(|held| insert_free(&mut taken, held.start, held.end - held.start, 0, Joining::Apart));
+        for held in &mut pools.held {
+            held.last_release = releases.last_in(held.start, held.end);
         }
         pools.held.sort_unstable();
         pools
@@ -51,12 +65,21 @@ impl Pools {
         if pool == PoolId::DEFAULT {
             return 0;
         }
-        let index = self.ids.iter().position(|id| *id == pool).unwrap_or_else(|| {
+        if let Some(number) = self.numbers.get(&pool) {
+            return *number;
+        }
+        let mut number = 0;
+        if self.ids.len() < MOST {
             self.ids.push(pool);
-            self.ids.len() - 1
-        });
-        // Beyond 65,535 pools the others share the default one.
-        u16::try_from(index + 1).unwrap_or(0)
+            number = u16::try_from(self.ids.len()).unwrap_or(0);
+        }
+        self.numbers.insert(pool, number);
+        number
+    }
+
+    /// Returns the number of private pools that count as the default one, because there are more than [`MOST`].
+    pub(super) fn n_shared(&self) -> usize {
+        self.numbers.len() - self.ids.len()
     }
 
     /// Returns the number of an entry's pool: that of its `pool_id`, or of the segment that is at its address
@@ -67,8 +90,7 @@ impl Pools {
         }
         if self.has_pool_ids {
             let pool = pool_of_entry(snapshot, entry);
-            let index = pool.and_then(|pool| self.ids.iter().position(|id| *id == pool));
-            return index.map_or(0, |index| u16::try_from(index + 1).unwrap_or(0));
+            return pool.and_then(|pool| self.numbers.get(&pool).copied()).unwrap_or(0);
         }
         let n_before = self.held.partition_point(|held| held.start <= entry.address);
         let held = n_before.checked_sub(1).map(|index| self.held[index]);
@@ -76,5 +98,31 @@ impl Pools {
             entry.address < held.end && held.last_release.is_none_or(|release| at > release)
         };
         held.filter(is_there).map_or(0, |held| held.pool)
+    }
+}
+
+/// The entries that returned memory to the device, by address.
+struct Releases {
+    /// The ranges with the last entry that returned them: each address is in at most one.
+    last: Ranges<usize>,
+}
+
+impl Releases {
+    fn new(trace: &[TraceEntry]) -> Releases {
+        let mut last = Ranges::default();
+        for (number, entry) in trace.iter().enumerate().filter(|(_, entry)| change(entry) < 0) {
+            if entry.address < entry.end() {
+                last.carve(entry.address, entry.end());
+                last.insert(entry.address, Span { end: entry.end(), value: number });
+            }
+        }
+        Releases { last }
+    }
+
+    /// Returns the last entry that returned any part of a range.
+    fn last_in(&self, start: Address, end: Address) -> Option<usize> {
+        let before = self.last.at(start).into_iter();
+        let inside = self.last.beginning_in(start, end);
+        before.chain(inside).map(|(_, span)| span.value).max()
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use memreel::{
     Action,
-    analysis::{By, DeviceHistory, Gap, SegmentLayout, ShownFrames, Totals},
+    analysis::{By, DeviceHistory, Gap, SegmentLayout, Totals},
     history::Life,
 };
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     print_text(text, out)?;
     if let Some(entry) = moment.entry().and_then(|entry| history.entries().get(entry)) {
         let action = entry.action.map_or("unknown event", |action| action.name());
-        let shown = ShownFrames::new(history.snapshot());
+        let shown = history.shown_frames();
         let frame = entry.stack.and_then(|stack| shown.innermost(stack));
         let by = frame.map(|frame| format!(" by {}", call(frame, width_left(2)).join(" ")));
         let name = match entry.action {
@@ -135,7 +135,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     print_warnings(history, out)?;
     segments(&history.layout(moment), out)?;
     writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
-    let sites = Sites::new(history.snapshot(), 4);
+    let sites = Sites::new(history, 4);
     let groups = history.top(moment, By::Stack);
     sites.print_groups(&groups[..groups.len().min(5)], totals.active_bytes, out)?;
     Ok(())

@@ -16,6 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::print_text,
+    json::{List, Rest, WithList},
     options::{Input, Listing},
     rest::rest,
     sites::{Sites, heading, print_rows},
@@ -46,13 +47,14 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_history(&options.input, out, |asked, out| {
-        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        let sites = Sites::new(&asked.history, options.listing.frames);
         let found = asked.history.churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
             let listed = sites.first_with_frames(&found, options.listing.n);
-            let rest = rest(&found, options.listing.n, |site| site.bytes);
-            asked.print_json(&json!({"cycles": n_cycles, "sites": listed, "rest": rest}), out)?;
+            let rest = Rest { rest: rest(&found, options.listing.n, |site| site.bytes) };
+            let (head, list) = (json!({"cycles": n_cycles}), List("sites", &listed));
+            asked.print_json(&WithList { head, list, rest }, out)?;
             return Ok(Exit::Fine);
         }
         if found.is_empty() {

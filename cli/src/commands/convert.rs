@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use memreel::{
     Snapshot,
     export::{Format, convert},
     pickle,
-    rewrite::split,
+    rewrite::part as part_of,
 };
 
 use serde_json::json;
@@ -150,6 +150,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let Some(output) = output else {
             if matches!(to, To::Pickle | To::Pprof) {
                 not_to_a_terminal("this format")?;
+            } else if options.output.is_none() && io::stdout().is_terminal() {
+                let what = "would fill this terminal; use -o FILE, or -o - to print it here";
+                return Err(Failure::usage(format!("the {} of a snapshot {what}", to.extension())));
             }
             let mut sink = Counted::new(&mut *out);
             to.write(snapshot, options.stacks, &mut sink)?;
@@ -177,8 +180,7 @@ fn part(opened: &Opened, which: Devices) -> Result<Option<Snapshot>, Failure> {
         return Ok(None);
     }
     let wanted = opened.devices(which)?;
-    let parts = split(opened.snapshot.clone()).into_iter();
-    let part = parts.into_iter().find(|(device, _)| wanted.contains(device)).map(|(_, part)| part);
+    let part = wanted.first().and_then(|device| part_of(&opened.snapshot, *device));
     Ok(Some(part.unwrap_or_default()))
 }
 

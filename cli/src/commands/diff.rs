@@ -9,7 +9,7 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{DeviceHistory, GroupChange, Totals},
+    analysis::{DeviceHistory, GroupChange, Histories, Totals},
     history::Moment,
 };
 use serde_json::json;
@@ -20,6 +20,7 @@ use crate::{
     failure::Failure,
     fit::print_text,
     input::{Opened, open_both},
+    json::{List, WithList},
     moment::{self, At},
     options::{Devices, device},
     sites::{Sites, heading, print_rows},
@@ -73,21 +74,24 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let [before, after] = open_both(&options.before, &options.after)?;
-    let pairs = pairs(options, &before, &after)?;
+    let both = open_both(&options.before, &options.after)?;
+    let all = both.each_ref().map(|opened| Histories::new(&opened.snapshot));
+    let [before, after] = &both;
+    let pairs = pairs(options, before, after)?;
     let has_several = pairs.len() > 1;
     for devices in pairs {
         match devices {
             _ if options.json => {}
             [one, other] if one != other => {
                 let of = |device: DeviceId, opened: &Opened| format!("device {device} of {}", opened.name);
-                let (one, other) = (of(one, &before), of(other, &after));
+                let (one, other) = (of(one, before), of(other, after));
                 print_text(format!("{one} and {other}, each the only one of its file"), out)?;
             }
             [device, _] if has_several => writeln!(out, "device {device}")?,
             _ => {}
         }
-        one_device(options, &before, &after, devices, out)?;
+        let histories = [all[0].of(devices[0]), all[1].of(devices[1])];
+        one_device(options, &both, histories, out)?;
     }
     Ok(Exit::Fine)
 }
@@ -111,25 +115,22 @@ fn pairs(options: &Options, before: &Opened, after: &Opened) -> Result<Vec<[Devi
 
 fn one_device(
     options: &Options,
-    before: &Opened,
-    after: &Opened,
-    devices: [DeviceId; 2],
+    [before, after]: &[Opened; 2],
+    histories: [DeviceHistory<'_>; 2],
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let histories = [(before, devices[0]), (after, devices[1])]
-        .map(|(opened, device)| DeviceHistory::new(&opened.snapshot, device));
     let moments = [options.at.moment(&histories[0])?, options.at.moment(&histories[1])?];
     let changes = histories[0].diff(moments[0], &histories[1], moments[1]);
     let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
-    let sites = [before, after].map(|opened| Sites::new(&opened.snapshot, options.frames));
+    let sites = [0, 1].map(|at| Sites::new(&histories[at], options.frames));
     if options.json {
         let side = |change: &GroupChange| &sites[usize::from(change.after.is_some())];
         let all: Vec<_> = changes.iter().map(|change| side(change).with_frames(change)).collect();
-        let object = json!({
+        let head = json!({
             "before": before.name,
             "after": after.name,
-            "device": devices[0],
-            "after_device": devices[1],
+            "device": histories[0].device(),
+            "after_device": histories[1].device(),
             "before_event": moments[0],
             "after_event": moments[1],
             "before_bytes": totals[0].active_bytes,
@@ -138,10 +139,12 @@ fn one_device(
             "after_reserved_bytes": totals[1].reserved_bytes,
             "before_peak_bytes": histories[0].peak().active_bytes,
             "after_peak_bytes": histories[1].peak().active_bytes,
-            "changes": all,
-            "warnings": histories.iter().flat_map(|history| history.trust().warnings()).collect::<Vec<_>>(),
         });
-        writeln!(out, "{object}")?;
+        let warnings: Vec<String> = histories.iter().flat_map(|history| history.trust().warnings()).collect();
+        let rest = json!({"warnings": warnings});
+        serde_json::to_writer(&mut *out, &WithList { head, list: List("changes", &all), rest })
+            .map_err(io::Error::from)?;
+        writeln!(out)?;
         return Ok(());
     }
     head(&histories, moments, &totals, [before, after], out)?;

@@ -4,15 +4,20 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, Totals};
-use serde_json::{Value, json};
+use memreel::{
+    Address,
+    analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, SiteFrames, Totals},
+};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_history,
+    each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
     fit::print_text,
+    json::{List, Rest, WithList},
     moment::{self, At},
     options::Input,
     rest::rest,
@@ -55,9 +60,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     each_history(&options.input, out, |asked, out| {
         let history = &asked.history;
         let found = history.fragmentation(options.at.moment(history)?);
-        let sites = Sites::new(history.snapshot(), 3);
+        let sites = Sites::new(history, 3);
         if options.input.json {
-            asked.print_json(&object(options, &found, &sites), out)?;
+            print_object(options, asked, &found, &sites, out)?;
         } else {
             print(options, history, &found, &sites, out)?;
         }
@@ -126,7 +131,13 @@ fn print(
     }
 }
 
-fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value {
+fn print_object(
+    options: &Options,
+    asked: &Asked<'_>,
+    found: &Fragmentation,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let figures = |totals: &Totals| {
         json!({
             "event": totals.moment,
@@ -136,17 +147,24 @@ fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value 
             "internal_bytes": totals.rounding_bytes(),
         })
     };
-    let pinned = |pinned: &PinnedSegment| {
-        json!({
-            "address": pinned.range.address,
-            "bytes": pinned.range.bytes,
-            "free_bytes": pinned.free_bytes,
-            "blocks": pinned.n_blocks,
-            "used_bytes": pinned.used_bytes,
-            "largest": sites.site_frames(&Site::from_life(&pinned.largest)),
+    let listed: Vec<(&PinnedSegment, Site)> = found
+        .pinned
+        .iter()
+        .take(options.n)
+        .map(|pinned| (pinned, Site::from_life(&pinned.largest)))
+        .collect();
+    let pinned: Vec<Pinned<'_>> = listed
+        .iter()
+        .map(|(pinned, largest)| Pinned {
+            address: pinned.range.address,
+            bytes: pinned.range.bytes,
+            free_bytes: pinned.free_bytes,
+            blocks: pinned.n_blocks,
+            used_bytes: pinned.used_bytes,
+            largest: sites.site_frames(largest),
         })
-    };
-    json!({
+        .collect();
+    let head = json!({
         "at": figures(&found.totals),
         "most_reserved": figures(&found.most_reserved),
         "most_waste": figures(&found.most_unused),
@@ -154,7 +172,18 @@ fn object(options: &Options, found: &Fragmentation, sites: &Sites<'_>) -> Value 
         "free_pieces": found.n_free,
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
-        "pinned": found.pinned.iter().take(options.n).map(pinned).collect::<Vec<_>>(),
-        "rest": rest(&found.pinned, options.n, |pinned| pinned.free_bytes),
-    })
+    });
+    let rest = Rest { rest: rest(&found.pinned, options.n, |pinned| pinned.free_bytes) };
+    asked.print_json(&WithList { head, list: List("pinned", &pinned), rest }, out)
+}
+
+/// A segment that blocks keep from being returned.
+#[derive(Serialize)]
+struct Pinned<'a> {
+    address: Address,
+    bytes: u64,
+    free_bytes: u64,
+    blocks: usize,
+    used_bytes: u64,
+    largest: SiteFrames<'a>,
 }

@@ -10,18 +10,18 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure, devices},
+    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
 };
 use serde_json::json;
 
 use crate::{
     bytes::{self, Bytes},
     colour::red,
-    each::each_device,
+    each::each_history_of,
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
-    input::{Opened, name, open},
+    input::{Opened, list, name, open},
     json::print_line,
     options::Input,
     sites::Sites,
@@ -129,15 +129,16 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let open_baseline = |path: &PathBuf| open(path).map_err(|failure| failure.of_file(&name(path)));
     let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
     let mut results = Vec::new();
-    let exit = each_device(&options.input, out, |opened, device, out| {
-        let history = DeviceHistory::new(&opened.snapshot, device);
+    let of_baseline = baseline.as_ref().map(Baseline::new);
+    let exit = each_history_of(&options.input, out, |opened, histories, device, out| {
+        let history = histories.of(device);
         let figures = history.figures();
         let mut checks = figures.check(&limits);
         let mut unsure = warnings_of(&history, "");
-        let of_baseline = baseline.as_ref().map(|baseline| counterpart(baseline, opened, device));
-        let no_baseline = of_baseline.as_ref().and_then(|found| found.as_ref().err().cloned());
-        if let (Some(baseline), Some(Ok(other))) = (&baseline, of_baseline) {
-            let before = DeviceHistory::new(&baseline.snapshot, other);
+        let found = of_baseline.as_ref().map(|baseline| baseline.counterpart(opened, device));
+        let no_baseline = found.as_ref().and_then(|found| found.as_ref().err().cloned());
+        if let (Some(baseline), Some(Ok(other))) = (&of_baseline, found) {
+            let before = baseline.histories.of(other);
             checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
             unsure.extend(warnings_of(&before, "baseline: "));
         }
@@ -170,18 +171,30 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// Returns the device of a baseline to compare a device with: that of the same number, or the only one if the file
-/// has only one too, as in the files of two ranks; otherwise the reason why there is none.
-fn counterpart(baseline: &Opened, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
-    let known = devices(&baseline.snapshot);
-    match known[..] {
-        _ if known.contains(&device) => Ok(device),
-        [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
-        _ => {
-            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let name = &baseline.name;
-            Err(format!("the baseline {name} has no device {device}; its devices with memory: {known}"))
+/// An older snapshot, whose figures are limits.
+struct Baseline<'a> {
+    opened: &'a Opened,
+    histories: Histories<'a>,
+    devices: Vec<DeviceId>,
+}
+
+impl<'a> Baseline<'a> {
+    fn new(opened: &'a Opened) -> Baseline<'a> {
+        let histories = Histories::new(&opened.snapshot);
+        Baseline { opened, histories, devices: devices(&opened.snapshot) }
+    }
+
+    /// Returns the device to compare a device with: that of the same number, or the only one if the file has only
+    /// one too, as in the files of two ranks; otherwise the reason why there is none.
+    fn counterpart(&self, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
+        let known = &self.devices;
+        match known[..] {
+            _ if known.binary_search(&device).is_ok() => Ok(device),
+            [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
+            _ => {
+                let (known, name) = (list(known), &self.opened.name);
+                Err(format!("the baseline {name} has no device {device}; its devices with memory: {known}"))
+            }
         }
     }
 }
@@ -225,7 +238,7 @@ fn print(
     let Some(over) = over else { return Ok(()) };
     let moment = over.moment(figures, history);
     let all_bytes = history.totals_at(moment).active_bytes;
-    let sites = Sites::new(history.snapshot(), 4);
+    let sites = Sites::new(history, 4);
     writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
     let groups = history.top(moment, By::Stack);
     sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)

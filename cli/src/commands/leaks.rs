@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel::{
     analysis::{DeviceHistory, Group, LeakSite},
-    history::{Moment, ScopeError, Scopes},
+    history::{Moment, ScopeError, ScopePath},
 };
 use serde_json::json;
 
@@ -16,11 +16,12 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::print_text,
+    json::{List, Rest, WithList},
     moment::words,
     options::{Input, Listing},
     rest::{print_rest, rest},
     sites::{Sites, heading, print_rows},
-    text::{clean, count, percent},
+    text::{clean, clean_display, count, percent},
     warnings::print_warnings,
 };
 
@@ -63,7 +64,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_history(&options.input, out, |asked, out| {
-        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        let sites = Sites::new(&asked.history, options.listing.frames);
         if let [first, second] = &options.between[..] {
             let between = Between::new([first, second], &asked.history)?;
             print_groups(options, asked, &between.groups, &between.words(), &sites, out)?;
@@ -91,7 +92,7 @@ impl<'a> Between<'a> {
             let what = "--between needs two scopes; of several with one name, name for example";
             return Err(Failure::usage(format!("{what} {first}#0 {first}#1")));
         }
-        let scopes = Scopes::new(history.snapshot(), history.device());
+        let scopes = history.scopes();
         let end = |name: &str| {
             let why = |error: ScopeError| {
                 let known = if let ScopeError::Unknown { .. } = error {
@@ -126,12 +127,15 @@ impl<'a> Between<'a> {
 }
 
 /// Returns the scopes that could have been named.
-fn known(scopes: &[&str]) -> String {
+fn known(scopes: &[&ScopePath]) -> String {
     const N: usize = 8;
     let more = if scopes.len() > N { ", …" } else { "" };
     match scopes {
         [] => ": no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
-        _ => format!("; there are {}{more}", clean(&scopes[..scopes.len().min(N)].join(", "))),
+        _ => {
+            let names: Vec<String> = scopes.iter().take(N).map(clean_display).collect();
+            format!("; there are {}{more}", names.join(", "))
+        }
     }
 }
 
@@ -156,15 +160,15 @@ fn print_older(
     let (bytes, n) = if is_known { (0, 0) } else { sum(&history.from_before()) };
     if options.input.json {
         let (all_bytes, all) = sum(&groups);
-        let answer = json!({
+        let head = json!({
             "bytes": all_bytes,
             "blocks": all,
             "perhaps_bytes": bytes,
             "perhaps_blocks": n,
-            "groups": sites.first_with_frames(&groups, options.listing.n),
-            "rest": rest(&groups, options.listing.n, |group| group.bytes),
         });
-        return asked.print_json(&answer, out);
+        let listed = sites.first_with_frames(&groups, options.listing.n);
+        let rest = Rest { rest: rest(&groups, options.listing.n, |group| group.bytes) };
+        return asked.print_json(&WithList { head, list: List("groups", &listed), rest }, out);
     }
     let what = format!("held at the end for {} or more", count(age, "event"));
     print_groups(options, asked, &groups, &what, sites, out)?;
@@ -188,9 +192,10 @@ fn print_groups(
 ) -> io::Result<()> {
     let (bytes, n) = sum(groups);
     if options.input.json {
-        let rest = rest(groups, options.listing.n, |group| group.bytes);
-        let groups = sites.first_with_frames(groups, options.listing.n);
-        return asked.print_json(&json!({"bytes": bytes, "blocks": n, "groups": groups, "rest": rest}), out);
+        let rest = Rest { rest: rest(groups, options.listing.n, |group| group.bytes) };
+        let listed = sites.first_with_frames(groups, options.listing.n);
+        let (head, list) = (json!({"bytes": bytes, "blocks": n}), List("groups", &listed));
+        return asked.print_json(&WithList { head, list, rest }, out);
     }
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
     print_warnings(&asked.history, out)?;
@@ -213,9 +218,9 @@ fn print_sites(
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
         let listed = sites.first_with_frames(&found, options.listing.n);
-        let rest = rest(&found, options.listing.n, |site| site.bytes);
-        let answer = json!({"allocated_bytes": held, "n_growing": n_growing, "sites": listed, "rest": rest});
-        return asked.print_json(&answer, out);
+        let rest = Rest { rest: rest(&found, options.listing.n, |site| site.bytes) };
+        let head = json!({"allocated_bytes": held, "n_growing": n_growing});
+        return asked.print_json(&WithList { head, list: List("sites", &listed), rest }, out);
     }
     let growing = match n_growing {
         0 => "none grew in every quarter of the history".to_owned(),

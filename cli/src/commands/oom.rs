@@ -8,9 +8,10 @@ use std::{
 };
 
 use memreel::{
-    analysis::{DeviceHistory, Group, OomReport, Site, Verdict},
+    analysis::{DeviceHistory, Group, MarkedFrame, OomReport, Site, Verdict, WithFrames},
     whatif::{Fit, Requests, Room},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -83,9 +84,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             }
             return Ok(Exit::Fine);
         };
-        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        let sites = Sites::new(&asked.history, options.listing.frames);
         if options.input.json {
-            asked.print_json(&object(options, history, &report, &sites), out)?;
+            print_object(options, asked, &report, &sites, out)?;
         } else {
             print(options, asked, &report, &sites, out)?;
         }
@@ -306,12 +307,18 @@ fn figures(report: &OomReport, with_expandable: Fit, out: &mut impl Write) -> io
     notes.into_iter().try_for_each(|note| print_text(note, out))
 }
 
-fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, sites: &Sites<'_>) -> Value {
+fn print_object(
+    options: &Options,
+    asked: &Asked<'_>,
+    report: &OomReport,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let history = &asked.history;
     let moment = report.totals.moment;
     let (held, pending) = (history.held_at(moment), history.pending_at(moment));
     let with_expandable = with_expandable(history, report);
-    json!({
-        "oom": {
+    let head = json!({
             "event": report.entry,
             "verdict": report.verdict,
             "is_limited": report.is_limited(),
@@ -335,11 +342,31 @@ fn object(options: &Options, history: &DeviceHistory<'_>, report: &OomReport, si
             "pending_bytes": report.pending_bytes,
             "pending_blocks": report.n_pending,
             "is_last": report.is_last,
-            "stack": report.stack.map(|stack| sites.all_frames(stack)),
-        },
-        "live": sites.first_with_frames(&held, options.listing.n),
-        "pending": sites.first_with_frames(&pending, options.listing.n),
-        "rest": rest(&held, options.listing.n, |group| group.bytes),
-        "is_exact": history.trust().is_exact(),
-    })
+    });
+    let answer = Answer {
+        oom: Failed { head, stack: report.stack.map(|stack| sites.all_frames(stack)) },
+        live: sites.first_with_frames(&held, options.listing.n),
+        pending: sites.first_with_frames(&pending, options.listing.n),
+        rest: rest(&held, options.listing.n, |group| group.bytes),
+        is_exact: history.trust().is_exact(),
+    };
+    asked.print_json(&answer, out)
+}
+
+/// The answer about a request that failed.
+#[derive(Serialize)]
+struct Answer<'a> {
+    oom: Failed<'a>,
+    live: Vec<WithFrames<'a, Group>>,
+    pending: Vec<WithFrames<'a, Group>>,
+    rest: Value,
+    is_exact: bool,
+}
+
+/// A request that failed.
+#[derive(Serialize)]
+struct Failed<'a> {
+    #[serde(flatten)]
+    head: Value,
+    stack: Option<Vec<MarkedFrame<'a>>>,
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{pickle, rewrite::split};
+use memreel::{Snapshot, analysis::devices, pickle, rewrite::part, snapshot::Segment};
 use serde_json::json;
 
 use crate::{
@@ -49,6 +49,20 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
+/// The most files that are written without a device.
+const MOST_FILES: usize = 4096;
+
+/// Returns a sentence about the segments of devices that no file can have, if there are any.
+fn beyond_16_bits(snapshot: &Snapshot) -> Option<String> {
+    let is_beyond = |segment: &&Segment| segment.device.0 > i64::from(u16::MAX);
+    let first = snapshot.segments.iter().find(is_beyond)?.device;
+    let n = count(snapshot.segments.iter().filter(is_beyond).count(), "segment");
+    Some(format!(
+        "{n} of devices beyond {}, for example of device {first}, left out; `memreel fix` drops such segments",
+        u16::MAX
+    ))
+}
+
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_file(&options.files, |opened| split_file(opened, options, out))
 }
@@ -59,10 +73,24 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
     let wanted = opened.devices(options.device)?;
-    for (device, part) in split(opened.snapshot.clone()) {
-        if !wanted.contains(&device) {
-            continue;
+    let snapshot = &opened.snapshot;
+    let found = devices(snapshot);
+    if found.len() > MOST_FILES && options.device == Devices::All {
+        let (n, first) = (found.len(), found[0]);
+        return Err(Failure::usage(format!(
+            "not divided into {n} files; write one of them with --device {first}"
+        )));
+    }
+    let beyond = beyond_16_bits(snapshot);
+    match &beyond {
+        Some(what) if found.is_empty() => return Err(Failure::usage(format!("nothing is written: {what}"))),
+        None if found.is_empty() => {
+            return Err(Failure::usage("nothing is written: no device has events or segments"));
         }
+        Some(what) => eprintln!("memreel: warning: {name}: {what}"),
+        None => {}
+    }
+    for (device, part) in wanted.into_iter().filter_map(|device| Some((device, part(snapshot, device)?))) {
         let path = folder.join(format!("{stem}.device{device}.pickle"));
         if options.output.is_none() && path.exists() {
             let what = format!("{} already exists; use -o FOLDER to write anyway", path.display());

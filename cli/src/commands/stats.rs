@@ -8,6 +8,7 @@ use memreel::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
 use crate::{
     each::each_file, exit::Exit, failure::Failure, json::print_line, options::Input, pytorch::TorchSize,
+    text::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             print_line(&opened.name, device, &stats, out)?;
         } else {
             print(&stats, out)?;
+        }
+        if stats.n_not_drawn > 0 {
+            // Standard output is the tool's own text.
+            let segments = count(stats.n_not_drawn, "segment");
+            eprintln!(
+                "memreel: note: {}: {segments} not drawn; all together have more than 20 TiB",
+                opened.name
+            );
         }
         Ok(Exit::Fine)
     })

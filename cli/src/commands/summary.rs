@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{By, DeviceHistory, Group, LeakSite, OomReport, Totals};
+use memreel::analysis::{By, DeviceHistory, Group, Histories, LeakSite, OomReport, Totals};
 use serde_json::json;
 
 use super::oom::{explained, print_why};
@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     fit::{self, columns, wrapped},
     input::Opened,
+    json::{List, Rest, WithList},
     moment,
     options::Input,
     rest::rest,
@@ -56,9 +57,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             writeln!(out, "{gap}{}", wrapped(&head(opened, devices.len()), 2))?;
         }
         n_files += 1;
+        let histories = Histories::new(&opened.snapshot);
         let (mut exit, mut next) = (Exit::Fine, Next::default());
         for device in devices {
-            let asked = Asked { opened, history: DeviceHistory::new(&opened.snapshot, device) };
+            let asked = Asked { opened, history: histories.of(device) };
             let summary = Summary::new(&asked.history);
             next.add(&summary);
             exit = exit.max(summary.exit());
@@ -126,7 +128,7 @@ impl<'a> Summary<'a> {
     }
 
     fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
-        let sites = Sites::new(self.history.snapshot(), N_SITES);
+        let sites = Sites::new(self.history, N_SITES);
         let figures = |totals: &Totals| {
             json!({
                 "event": totals.moment,
@@ -146,7 +148,7 @@ impl<'a> Summary<'a> {
             })
         });
         let trust = self.history.trust();
-        let answer = json!({
+        let head = json!({
             "memreel_version": setting(asked.opened, "memreel_version"),
             "settings": setting(asked.opened, "PYTORCH_CUDA_ALLOC_CONF"),
             "events": self.history.entries().len(),
@@ -158,11 +160,12 @@ impl<'a> Summary<'a> {
             "most_reserved": figures(&self.most_reserved),
             "oom": oom,
             "n_growing": self.growing.len(),
-            "growing": sites.first_with_frames(&self.growing, N_SITES),
-            "holders": sites.first_with_frames(&self.holders, N_SITES),
-            "rest": rest(&self.holders, N_SITES, |group| group.bytes),
         });
-        asked.print_json(&answer, out)
+        let growing = sites.first_with_frames(&self.growing, N_SITES);
+        let holders = sites.first_with_frames(&self.holders, N_SITES);
+        let rest = Rest { rest: rest(&self.holders, N_SITES, |group| group.bytes) };
+        let holders = WithList { head: json!({}), list: List("holders", &holders), rest };
+        asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -177,7 +180,7 @@ impl<'a> Summary<'a> {
         writeln!(out, "\n{bold}device {}{bold:#}: {events}{whole}", history.device())?;
         self.print_totals(out)?;
         print_warnings(history, out)?;
-        let sites = Sites::new(history.snapshot(), 3);
+        let sites = Sites::new(history, 3);
         if let Some(report) = &self.oom {
             writeln!(out)?;
             print_why(history, report, out)?;

@@ -8,15 +8,18 @@ use clap::ValueEnum;
 use memreel::{
     Snapshot,
     analysis::{Branch, By, DeviceHistory, Group, Site, Totals},
+    snapshot::Frame,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_history,
+    each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
     fit::{columns, fill, print_text},
+    json::{List, Rest, WithList},
     moment::{self, At},
     options::{Input, Listing},
     rest::{print_rest, rest},
@@ -100,9 +103,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     each_history(&options.input, out, |asked, out| {
         let history = &asked.history;
         let totals = history.totals_at(options.at.moment(history)?);
-        let sites = Sites::new(&asked.opened.snapshot, options.listing.frames);
+        let sites = Sites::new(history, options.listing.frames);
         if options.input.json {
-            asked.print_json(&object(options, history, &totals, &sites), out)?;
+            print_object(options, asked, &totals, &sites, out)?;
         } else {
             head(options, history, &totals, out)?;
             body(options, history, &totals, &sites, out)?;
@@ -111,16 +114,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn object(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, sites: &Sites<'_>) -> Value {
-    let branch = |branch: &Branch| {
-        json!({
-            "depth": branch.depth,
-            "frame": branch.frame.map(|frame| history.snapshot().stacks.frame(frame)),
-            "bytes": branch.bytes,
-            "blocks": branch.n_blocks,
-        })
-    };
-    let mut answer = json!({
+fn print_object(
+    options: &Options,
+    asked: &Asked<'_>,
+    totals: &Totals,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let history = &asked.history;
+    let head = json!({
         "event": totals.moment,
         "active_bytes": totals.active_bytes,
         "allocated_bytes": totals.allocated_bytes,
@@ -130,13 +132,32 @@ fn object(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, sites
         "is_whole": history.trust().is_whole(),
     });
     if options.tree {
-        answer["tree"] = history.tree(totals.moment, totals.active_bytes / 100).iter().map(branch).collect();
-    } else {
-        let groups = history.top(totals.moment, options.by.by());
-        answer["groups"] = json!(sites.first_with_frames(&groups, options.listing.n));
-        answer["rest"] = rest(&groups, options.listing.n, |group| group.bytes);
+        let frame = |branch: &Branch| branch.frame.map(|frame| history.snapshot().stacks.frame(frame));
+        let branches = history.tree(totals.moment, totals.active_bytes / 100);
+        let lines: Vec<Line<'_>> = branches
+            .iter()
+            .map(|branch| Line {
+                depth: branch.depth,
+                frame: frame(branch),
+                bytes: branch.bytes,
+                blocks: branch.n_blocks,
+            })
+            .collect();
+        return asked.print_json(&WithList { head, list: List("tree", &lines), rest: () }, out);
     }
-    answer
+    let groups = history.top(totals.moment, options.by.by());
+    let listed = sites.first_with_frames(&groups, options.listing.n);
+    let rest = Rest { rest: rest(&groups, options.listing.n, |group| group.bytes) };
+    asked.print_json(&WithList { head, list: List("groups", &listed), rest }, out)
+}
+
+/// A line of the tree.
+#[derive(Serialize)]
+struct Line<'a> {
+    depth: usize,
+    frame: Option<&'a Frame>,
+    bytes: u64,
+    blocks: usize,
 }
 
 fn head(
@@ -222,7 +243,7 @@ fn print_tree(
         let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
         let taken = columns(&figures) + indent;
         // The lines after the first have an indent, and calls an arrow.
-        let pieces = chain(frames.map(|frame| call(frame, width_left(taken + 4))).collect());
+        let pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
         let lines = fill(&pieces, width_left(taken), width_left(taken + 2));
         let blank = " ".repeat(taken + 2);
         writeln!(out, "{figures}{:indent$}{}", "", lines.join(&format!("\n{blank}")))?;
@@ -230,21 +251,21 @@ fn print_tree(
     Ok(())
 }
 
-/// Returns the pieces of a chain of calls, given with the pieces of each; of a long one, the first and the last call.
-fn chain(calls: Vec<Vec<String>>) -> Vec<String> {
+/// Returns the pieces of a chain of calls, of at most `room` columns; of a long one, the first and the last call.
+fn chain(calls: &[&Frame], room: usize) -> Vec<String> {
     const CALLS: usize = 4;
     let n = calls.len();
+    let shown: Vec<usize> = if n > CALLS { vec![0, n - 1] } else { (0..n).collect() };
     let mut pieces = Vec::new();
-    for (at, mut call) in calls.into_iter().enumerate() {
-        if n > CALLS && at == 1 {
+    for at in shown {
+        if n > CALLS && at > 0 {
             pieces.push(format!("→ {} more", n - 2));
         }
-        if n <= CALLS || at == 0 || at + 1 == n {
-            for (line_at, line) in call.iter_mut().enumerate().filter(|_| at > 0) {
-                line.insert_str(0, if line_at == 0 { "→ " } else { "  " });
-            }
-            pieces.append(&mut call);
+        let mut call = call(calls[at], room);
+        for (line_at, line) in call.iter_mut().enumerate().filter(|_| at > 0) {
+            line.insert_str(0, if line_at == 0 { "→ " } else { "  " });
         }
+        pieces.append(&mut call);
     }
     if pieces.is_empty() { vec!["(no stack)".to_owned()] } else { pieces }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use memreel::{
     Action, BlockState, DeviceId,
-    analysis::{DeviceHistory, Home, Naming, TraceLine, trace_lines},
+    analysis::{DeviceHistory, Home, Naming, TraceLine, TraceNames},
 };
 use serde_json::json;
 
@@ -55,11 +55,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let what = if input.device == Devices::All { "no device has" } else { "this device has no" };
             writeln!(out, "{}: {what} history: nothing was recorded", opened.name)?;
         }
+        let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
+        let names = TraceNames::new(&opened.snapshot, naming);
         for device in devices {
             if input.json {
-                objects(opened, device, out)?;
+                objects(opened, device, &names, out)?;
             } else {
-                text(options, opened, device, out)?;
+                text(options, opened, device, &names, out)?;
             }
         }
         // The tool's text has no newline after its last line, and Python's print adds it.
@@ -70,12 +72,17 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn text(options: &Options, opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
+fn text(
+    options: &Options,
+    opened: &Opened,
+    device: DeviceId,
+    names: &TraceNames<'_>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
     let entries = opened.snapshot.trace(device);
     let entries_word = if entries.len() == 1 && !options.pytorch { "entry" } else { "entries" };
     writeln!(out, "Device {device} ----------------\n{} {entries_word}", entries.len())?;
-    let naming = if options.pytorch { Naming::PyTorch } else { Naming::Recycled };
-    for line in trace_lines(&opened.snapshot, device, naming) {
+    for line in names.lines(device) {
         print(opened, &line, options.pytorch, out)?;
     }
     if options.pytorch {
@@ -148,8 +155,13 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
     }
 }
 
-fn objects(opened: &Opened, device: DeviceId, out: &mut impl Write) -> Result<(), Failure> {
-    for (index, line) in trace_lines(&opened.snapshot, device, Naming::Recycled).enumerate() {
+fn objects(
+    opened: &Opened,
+    device: DeviceId,
+    names: &TraceNames<'_>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    for (index, line) in names.lines(device).enumerate() {
         let entry = line.entry;
         let home = match line.home {
             Home::Traced { segment, offset } => json!({"segment": segment.to_string(), "offset": offset}),

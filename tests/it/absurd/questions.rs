@@ -1,12 +1,12 @@
 //! Every question about a damaged snapshot, and every format of it: each has an answer or an error.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use memreel::{
     DeviceId, Snapshot,
     analysis::{
-        Axis, By, DeviceHistory, Grouping, Limits, Naming, ShownFrames, compare, devices, folded, stats,
-        trace_lines,
+        Axis, By, DeviceHistory, FoldedStack, Grouping, Limits, Naming, ShownFrames, compare, devices,
+        folded, stats, trace_lines,
     },
     export::{Format, convert},
     history::{Moment, Scopes},
@@ -35,7 +35,7 @@ pub(super) fn ask(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
     if snapshot.segments.iter().all(|segment| segment.total_size < MAP_BYTES) {
         let _ = stats(snapshot, None);
     }
-    let taken = |_: &str, _: i128| Ok::<(), ()>(());
+    let taken = |stack: &FoldedStack<'_>, _: i128| write!(io::sink(), "{stack}").map_err(|_| ());
     for grouping in [Grouping::Segments, Grouping::Memory] {
         folded(snapshot, None, grouping, taken).expect("nothing fails to be taken");
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod gate;
+mod hostile;
 mod questions;
 mod oom;
 mod real_stacks;

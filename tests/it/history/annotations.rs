@@ -50,7 +50,7 @@ fn naming_a_block_leaves_the_scopes() {
     let mut groups: Vec<Site> =
         history.top(history.end(), By::Scope).into_iter().map(|group| group.site).collect();
     groups.sort();
-    assert_eq!(groups, ["backward", "forward"].map(|scope| Site::Scope(scope.to_owned())));
+    assert_eq!(groups, ["backward", "forward"].map(|scope| Site::Scope(scope.into())));
     let slim = Slim::new().window(Window::Scope { name: "weights".into(), nth: None });
     assert!(slim.apply(snapshot).is_err(), "a block's name is not a scope");
 }
@@ -92,8 +92,9 @@ fn an_entry_without_a_time_is_in_the_scope_of_its_neighbour() {
     let snapshot = changed("time_us", [10.into(), 11.into(), 0.into()], true);
     let history = DeviceHistory::new(&snapshot, DeviceId(0));
     let scopes = Scopes::new(&snapshot, DeviceId(0));
-    let found: Vec<_> = history.lives().iter().map(|life| scopes.of_life(life)).collect();
-    assert_eq!(found, [Some("forward"), Some("forward")]);
+    let found: Vec<_> =
+        history.lives().iter().map(|life| scopes.of_life(life).map(ToString::to_string)).collect();
+    assert_eq!(found, ["forward", "forward"].map(|path| Some(path.to_owned())));
     assert_eq!(scopes.end_of("forward"), Ok(Moment(3)));
 }
 

@@ -135,13 +135,14 @@ fn answers_have_the_names_of_their_blocks() {
     assert!(names(reused).is_empty(), "a name ends with its block");
     let groups = history.top(history.end(), By::Name);
     let sites: Vec<(Site, u64)> = groups.into_iter().map(|group| (group.site, group.bytes)).collect();
-    let site = |name: &str| Site::Name(name.to_owned());
+    let site = |name: &str| Site::Name(name.split(", ").collect());
     assert_eq!(
         sites,
         [(site(NAME), 8 * MIB), (site("gradient, of layer 3"), 4 * MIB), (Site::NoName, 2 * MIB)]
     );
     let groups = history.top(history.peak().moment, By::Stack);
-    assert_eq!(groups[0].names, [NAME, "gradient", "of layer 3", "gone"]);
+    let names: Vec<&str> = groups[0].names.iter().map(|name| &**name).collect();
+    assert_eq!(names, [NAME, "gradient", "of layer 3", "gone"]);
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn names_survive_every_way_through_a_file() {
     let is_expected = |finding: &validate::Finding| finding.rule == validate::Rule::FinalState;
     assert!(findings.iter().all(is_expected), "{findings:?}");
     let history = DeviceHistory::new(&cut, DeviceId(0));
-    assert_eq!(history.top(history.end(), By::Name)[0].site, Site::Name(NAME.to_owned()));
+    assert_eq!(history.top(history.end(), By::Name)[0].site, Site::Name([NAME].into_iter().collect()));
     let lazy = pickle::to_vec(&file);
     let lazy = pickle::lazy(&lazy).unwrap();
     let of_file = window.over(&lazy).unwrap().to_snapshot().unwrap();

@@ -303,6 +303,21 @@ fn nothing_binary_is_written_to_a_terminal() {
 }
 
 #[test]
+fn an_export_fills_a_terminal_only_if_it_is_asked_to() {
+    let folder = Folder::with(&["a.pickle"]);
+    for (more, code) in [(&[][..], 2), (&["-o", "-"], 0)] {
+        let [_near, far] = terminal(80);
+        let arguments = [&["convert", "--to", "folded", "a.pickle"], more].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        let output = command.args(&arguments).current_dir(&folder.0).stdout(far).stderr(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert_eq!(message.contains("-o - to print it here"), code == 2, "{message}");
+    }
+}
+
+#[test]
 fn help_has_an_example_and_the_exit_statuses() {
     let folder = Folder::with(&[]);
     for command in ["fix", "slim", "merge", "split", "convert"] {
@@ -310,4 +325,42 @@ fn help_has_an_example_and_the_exit_statuses() {
         assert!(help.contains(&format!("Example:\n  memreel {command} ")), "{help}");
         assert!(help.contains("Exit status: 0 done"), "{help}");
     }
+}
+
+#[test]
+fn split_states_why_it_writes_nothing() {
+    let folder = Folder::with(&[]);
+    let segment = |device: i64| {
+        json!({
+            "device": device, "address": 4096, "total_size": 512, "allocated_size": 0, "active_size": 0,
+            "requested_size": 0, "stream": 0, "segment_type": "small", "segment_pool_id": [0, 0],
+            "is_expandable": false, "frames": [], "blocks": [],
+        })
+    };
+    let write = |name: &str, devices: &[i64]| {
+        let segments: Vec<_> = devices.iter().map(|device| segment(*device)).collect();
+        let file = json!({"segments": segments, "device_traces": [[]]});
+        fs::write(folder.path(name), file.to_string()).unwrap();
+    };
+    write("far.json", &[1 << 40]);
+    write("both.json", &[1, 1 << 40, 2_000_000_000]);
+    write("none.json", &[]);
+    write("many.json", &(0..5000).collect::<Vec<_>>());
+    let split = |name: &str, more: &[&str]| {
+        let output = folder.run(&[&["split", name, "-o", "."], more].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (name, what) in
+        [("far.json", "device 1099511627776"), ("none.json", "no device"), ("many.json", "5000 files")]
+    {
+        let (code, message) = split(name, &[]);
+        assert_eq!(code, Some(2), "{name}: {message}");
+        assert!(message.contains(what), "{message}");
+    }
+    let (code, message) = split("both.json", &[]);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(message.contains("2 segments of devices beyond 65535"), "{message}");
+    assert!(folder.path("both.device1.pickle").exists());
+    assert_eq!(split("many.json", &["--device", "4321"]).0, Some(0));
+    assert!(folder.path("many.device4321.pickle").exists());
 }

@@ -1,0 +1,59 @@
+//! The segments and annotations of each device, found in one pass over a snapshot.
+//!
+//! A merged file can have thousands of devices. A question that filtered all segments once for each of them would take
+//! time that is quadratic in the file.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use crate::{
+    event::DeviceId,
+    snapshot::{Annotation, Segment, Snapshot},
+};
+
+/// The records of each device of one snapshot. Each list is made when it is first asked for.
+#[derive(Debug)]
+pub(crate) struct ByDevice<'a> {
+    snapshot: &'a Snapshot,
+    segments: OnceLock<Places>,
+    annotations: OnceLock<Places>,
+}
+
+/// By device, indices in a list of the snapshot, in ascending order.
+type Places = BTreeMap<DeviceId, Vec<usize>>;
+
+impl<'a> ByDevice<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> ByDevice<'a> {
+        ByDevice { snapshot, segments: OnceLock::new(), annotations: OnceLock::new() }
+    }
+
+    pub(crate) fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// Returns the segments of a device with their indices, in the order of the file.
+    pub(crate) fn segments(&self, device: DeviceId) -> impl Iterator<Item = (usize, &'a Segment)> {
+        let all = &self.snapshot.segments;
+        let places = self.segments.get_or_init(|| places(all.iter().map(|segment| segment.device)));
+        of_device(places, device).iter().map(|place| (*place, &all[*place]))
+    }
+
+    /// Returns the indices of the annotations of a device, in the order of the file.
+    pub(crate) fn annotations(&self, device: DeviceId) -> &[usize] {
+        let all = &self.snapshot.external_annotations;
+        let device_of = |annotation: &Annotation| annotation.device;
+        of_device(self.annotations.get_or_init(|| places(all.iter().map(device_of))), device)
+    }
+}
+
+/// Returns the places of each device in a list of devices.
+pub(crate) fn places(devices: impl Iterator<Item = DeviceId>) -> BTreeMap<DeviceId, Vec<usize>> {
+    let mut found = Places::new();
+    for (place, device) in devices.enumerate() {
+        found.entry(device).or_default().push(place);
+    }
+    found
+}
+
+fn of_device(places: &Places, device: DeviceId) -> &[usize] {
+    places.get(&device).map_or(&[], |places| places)
+}
