@@ -189,6 +189,7 @@ mod error;
 mod inventory;
 mod finding;
 mod torch;
+mod seeded;
 pub mod device;
 mod stack;
 pub mod recorder;

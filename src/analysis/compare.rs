@@ -1,10 +1,12 @@
 //! The segments of each of two snapshots that the other does not have (`docs/snapshot-format.md` 4.5).
 
-use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::folded::{FoldedStack, Folder};
-use crate::snapshot::{Segment, Snapshot};
+use crate::{
+    seeded::SeededSet,
+    snapshot::{Segment, Snapshot},
+};
 
 /// The segments that only one of two snapshots has. Two segments are the same if they have the same
 /// device, address and size.
@@ -25,7 +27,7 @@ pub fn compare(before: &Snapshot, after: &Snapshot) -> Comparison {
 
 fn missing(of: &Snapshot, from: &Snapshot) -> Vec<usize> {
     let key = |segment: &Segment| (segment.device, segment.address, segment.total_size);
-    let known: FxHashSet<_> = from.segments.iter().map(key).collect();
+    let known: SeededSet<_> = from.segments.iter().map(key).collect();
     (0..of.segments.len()).filter(|index| !known.contains(&key(&of.segments[*index]))).collect()
 }
 

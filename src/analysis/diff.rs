@@ -9,12 +9,12 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{frames::ShownFrames, site::Site, state::DeviceHistory, top::Group};
 use crate::{
     history::{Moment, TextIds},
+    seeded::SeededMap,
     snapshot::Frame,
 };
 
@@ -75,7 +75,7 @@ enum Key {
 #[derive(Default)]
 struct FrameNumbers<'a> {
     texts: TextIds<'a>,
-    numbers: FxHashMap<(u32, u32, u64), usize>,
+    numbers: SeededMap<(u32, u32, u64), usize>,
 }
 
 impl<'a> FrameNumbers<'a> {
@@ -103,7 +103,7 @@ impl DeviceHistory<'_> {
     /// change comes first. Their bytes add up to the difference between the bytes in use.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
-        let mut changes: FxHashMap<Key, GroupChange> = FxHashMap::default();
+        let mut changes: SeededMap<Key, GroupChange> = SeededMap::default();
         let mut numbers = FrameNumbers::default();
         for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
             let shown = history.shown_frames();

@@ -2,7 +2,6 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{
@@ -11,6 +10,7 @@ use super::{
 };
 use crate::{
     history::TextIds,
+    seeded::SeededMap,
     snapshot::{Frame, FrameIndex, Snapshot, StackIndex, StackTable},
 };
 
@@ -113,7 +113,7 @@ impl<'a> ShownFrames<'a> {
 /// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
 pub(super) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
     let mut ids = TextIds::default();
-    let (mut names, mut files) = (FxHashMap::default(), FxHashMap::default());
+    let (mut names, mut files) = (SeededMap::default(), SeededMap::default());
     let judged = snapshot.stacks.all_frames().map(|Frame { name, filename, .. }| {
         let (shows_name, name) =
             names.entry(ids.id(name)).or_insert_with(|| (is_shown(name, ""), NameFacts::of(name)));

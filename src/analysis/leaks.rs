@@ -1,6 +1,5 @@
 //! Blocks that are live at the end and may be leaks: sites that only grow, and blocks that outlive a scope.
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{
@@ -9,7 +8,10 @@ use super::{
     state::DeviceHistory,
     top::{Group, is_zero},
 };
-use crate::history::{Life, Moment};
+use crate::{
+    history::{Life, Moment},
+    seeded::SeededMap,
+};
 
 /// A site whose blocks are in use at the end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -56,7 +58,7 @@ impl DeviceHistory<'_> {
             let n = u64::from(end.0) * (at as u64 + 1) / 4;
             Moment(u32::try_from(n).unwrap_or(end.0))
         });
-        let mut sites: FxHashMap<Site, LeakSite> = FxHashMap::default();
+        let mut sites: SeededMap<Site, LeakSite> = SeededMap::default();
         for life in self.lives() {
             let found =
                 sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));

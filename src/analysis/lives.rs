@@ -6,12 +6,11 @@
 //!
 //! Contradictions are counted, and the lives are those that fit the entries best.
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::{Action, Address},
     history::{Displaced, Forward, FreeStacks, Life, Moment, State, Step, active_blocks},
     inventory::BlockState,
+    seeded::SeededMap,
     snapshot::{Block, Segment, StackIndex, StackTable, TraceEntry},
     torch::BLOCK_BYTES,
 };
@@ -27,14 +26,14 @@ pub(super) struct Lives {
     pub(super) of_entry: Vec<u32>,
     /// The second life that an entry ends or begins, because its address was allocated again or is in
     /// use at the end without an event.
-    pub(super) second_of: FxHashMap<u32, u32>,
+    pub(super) second_of: SeededMap<u32, u32>,
     /// The number of entries and blocks that contradict the entries before them.
     pub(super) n_contradictions: usize,
     pub(super) first_contradiction: Option<usize>,
     /// The number of blocks that end with the request of their free, because the trace has no completions.
     pub(super) n_uncompleted: usize,
     /// The entries that name a block, by its address and the moment from which it is in use.
-    pub(super) named_by: FxHashMap<(Address, Moment), Vec<u32>>,
+    pub(super) named_by: SeededMap<(Address, Moment), Vec<u32>>,
     walk: Forward,
     free_stacks: FreeStacks,
     /// The number of blocks whose free was completed, or waits at the end, and was never requested.

@@ -8,10 +8,11 @@
 
 use std::collections::hash_map::Entry;
 
-use rustc_hash::FxHashMap;
-
 use super::{frames::ShownFrames, shared::Shared, site::Site, state::DeviceHistory};
-use crate::snapshot::{FrameIndex, StackIndex};
+use crate::{
+    seeded::SeededMap,
+    snapshot::{FrameIndex, StackIndex},
+};
 
 /// The stacks of one snapshot that are one site.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(super) struct SameCalls<'h, 'a> {
     shared: &'h Shared<'a>,
     shown: ShownFrames<'a>,
     /// By stack, the first stack that was looked up and is the same site.
-    stacks: FxHashMap<StackIndex, StackIndex>,
-    of_calls: FxHashMap<Box<[FrameIndex]>, StackIndex>,
+    stacks: SeededMap<StackIndex, StackIndex>,
+    of_calls: SeededMap<Box<[FrameIndex]>, StackIndex>,
 }
 
 impl<'h, 'a> SameCalls<'h, 'a> {
@@ -29,8 +30,8 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         SameCalls {
             shared,
             shown: shared.shown(),
-            stacks: FxHashMap::default(),
-            of_calls: FxHashMap::default(),
+            stacks: SeededMap::default(),
+            of_calls: SeededMap::default(),
         }
     }
 
@@ -59,7 +60,7 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         site: impl Fn(&T) -> &Site,
         add: impl Fn(&mut T, T),
     ) -> Vec<T> {
-        let mut places: FxHashMap<Site, usize> = FxHashMap::default();
+        let mut places: SeededMap<Site, usize> = SeededMap::default();
         let mut sums: Vec<T> = Vec::with_capacity(results.len());
         for result in results {
             let key = match site(&result) {

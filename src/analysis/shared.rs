@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustc_hash::FxHashMap;
-
 use super::frames::{Judged, ShownFrames, judge};
 use crate::{
     history::{ByDevice, TextIds},
+    seeded::SeededMap,
     snapshot::{FrameIndex, Snapshot},
 };
 
@@ -32,7 +31,7 @@ impl<'a> Shared<'a> {
     /// Returns for each frame the first with the same name, file and line.
     pub(super) fn same_frames(&self) -> &[FrameIndex] {
         self.frames.get_or_init(|| {
-            let (mut ids, mut of_text) = (TextIds::default(), FxHashMap::default());
+            let (mut ids, mut of_text) = (TextIds::default(), SeededMap::default());
             let frames = (0..).map(FrameIndex).zip(self.records.snapshot().stacks.all_frames());
             let same = frames.map(|(index, frame)| {
                 let key = (ids.id(&frame.name), ids.id(&frame.filename), frame.line);

@@ -1,6 +1,5 @@
 //! What holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
 
-use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -10,6 +9,7 @@ use super::{
 };
 use crate::{
     history::{Life, Moment, TextIds},
+    seeded::SeededMap,
     snapshot::{FrameIndex, Text},
 };
 
@@ -105,7 +105,7 @@ impl DeviceHistory<'_> {
         lives: impl Iterator<Item = &'l Life>,
         site: impl Fn(&Life) -> Site,
     ) -> Vec<Group> {
-        let mut groups: FxHashMap<Site, Group> = FxHashMap::default();
+        let mut groups: SeededMap<Site, Group> = SeededMap::default();
         for life in lives {
             let site = site(life);
             let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
@@ -184,7 +184,7 @@ fn by_frame(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
         None if by == By::Function => Site::NoStack,
         None => Site::NoFile,
     };
-    let mut groups: FxHashMap<_, Group> = FxHashMap::default();
+    let mut groups: SeededMap<_, Group> = SeededMap::default();
     let mut keys = Vec::new();
     for of_stack in history.grouped(history.lives_at(moment), Site::from_life) {
         keys.clear();

@@ -6,11 +6,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::{Action, Address, DeviceId},
     history::{ByDevice, Layers, RangeValue, Span},
+    seeded::SeededMap,
     snapshot::{Segment, Snapshot, TraceEntry},
 };
 
@@ -127,8 +126,8 @@ struct Names {
     naming: Naming,
     next: u32,
     free: Vec<ShortName>,
-    blocks: FxHashMap<Address, ShortName>,
-    segments: FxHashMap<Address, ShortName>,
+    blocks: SeededMap<Address, ShortName>,
+    segments: SeededMap<Address, ShortName>,
     traced: Layers<Named<ShortName>>,
     final_segments: Arc<Layers<Named<usize>>>,
 }
@@ -139,8 +138,8 @@ impl Names {
             naming,
             next: 0,
             free: Vec::new(),
-            blocks: FxHashMap::default(),
-            segments: FxHashMap::default(),
+            blocks: SeededMap::default(),
+            segments: SeededMap::default(),
             traced: Layers::default(),
             final_segments,
         }

@@ -5,12 +5,11 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, io};
 
-use rustc_hash::FxHashMap;
-
 use super::{in_use, text::Out};
 use crate::{
     analysis::ShownFrames,
     history::TextIds,
+    seeded::SeededMap,
     snapshot::{FrameIndex, Snapshot, StackIndex, StackTable},
 };
 
@@ -47,12 +46,12 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
 struct SameTexts<'a> {
     stacks: &'a StackTable,
     ids: TextIds<'a>,
-    first: FxHashMap<(u32, u32, u64), FrameIndex>,
+    first: SeededMap<(u32, u32, u64), FrameIndex>,
 }
 
 impl<'a> SameTexts<'a> {
     fn new(stacks: &'a StackTable) -> SameTexts<'a> {
-        SameTexts { stacks, ids: TextIds::default(), first: FxHashMap::default() }
+        SameTexts { stacks, ids: TextIds::default(), first: SeededMap::default() }
     }
 
     fn first(&mut self, index: FrameIndex) -> FrameIndex {

@@ -6,13 +6,13 @@
 use std::io::{self, Write as _};
 
 use indexmap::{IndexMap, IndexSet};
-use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{in_use, protobuf::Message};
 use crate::{
     analysis::ShownFrames,
     event::Action,
     history::{TextIds, time_span},
+    seeded::{Seeded, SeededMap},
     snapshot::{Frame, Snapshot, StackIndex, StackTable},
 };
 
@@ -57,7 +57,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
         part.write(SAMPLE, &mut out)?;
     }
     let mut ids = TextIds::default();
-    let mut functions = IndexMap::<(u32, u32), &Frame, FxBuildHasher>::default();
+    let mut functions = IndexMap::<(u32, u32), &Frame, Seeded>::default();
     for (index, frame) in snapshot.stacks.all_frames().enumerate().filter(|(index, _)| is_used[*index]) {
         let key = (ids.id(&frame.name), ids.id(&frame.filename));
         let (function, _) = functions.insert_full(key, frame);
@@ -70,7 +70,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
         part.write(LOCATION, &mut out)?;
     }
     // By the number of a text: its place among the texts of the profile.
-    let mut places = FxHashMap::default();
+    let mut places = SeededMap::default();
     for (index, ((name, file), frame)) in functions.iter().enumerate() {
         part.clear();
         part.int(1, index as u64 + 1);

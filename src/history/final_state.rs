@@ -1,10 +1,9 @@
 //! The final state of a device: its segments and the blocks in use when its trace ends.
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::{Address, DeviceId, PoolId},
     inventory::BlockState,
+    seeded::SeededMap,
     snapshot::{Block, Segment, Shape, Snapshot, TraceEntry, Value},
 };
 
@@ -24,7 +23,7 @@ pub(crate) struct FinalBlock<'a> {
 pub(crate) struct FinalState<'a> {
     segments: Vec<(usize, &'a Segment)>,
     blocks: Vec<FinalBlock<'a>>,
-    by_address: FxHashMap<Address, usize>,
+    by_address: SeededMap<Address, usize>,
 }
 
 impl<'a> FinalState<'a> {

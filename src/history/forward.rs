@@ -27,11 +27,10 @@
 //! something for each life keeps it in a `Vec`. The walk compares addresses only. Whether blocks
 //! overlap is a question for [`Live::overlapping`](super::Live::overlapping).
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::{Action, Address},
     inventory::BlockState,
+    seeded::SeededMap,
     snapshot::TraceEntry,
 };
 
@@ -136,7 +135,7 @@ impl Step {
 /// A forward walk over the entries of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
-    spots: FxHashMap<Address, Spot>,
+    spots: SeededMap<Address, Spot>,
     n_lives: LifeIndex,
 }
 

@@ -6,16 +6,14 @@
 
 use std::cell::Cell;
 
-use rustc_hash::FxHashMap;
-
 use super::ranges::Span;
-use crate::event::Address;
+use crate::{event::Address, seeded::SeededMap};
 
 /// The addresses that a walk can meet, numbered in their order.
 #[derive(Debug)]
 pub(crate) struct Places {
     addresses: Vec<Address>,
-    numbers: FxHashMap<Address, u32>,
+    numbers: SeededMap<Address, u32>,
 }
 
 impl Places {
@@ -24,7 +22,7 @@ impl Places {
     /// # Panics
     /// Beyond 2^32 addresses, which no trace in memory has.
     pub(crate) fn new(addresses: impl IntoIterator<Item = Address>) -> Places {
-        let mut numbers = FxHashMap::default();
+        let mut numbers = SeededMap::default();
         let mut last = None;
         for address in addresses {
             // Events of one block often follow each other.

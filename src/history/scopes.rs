@@ -5,8 +5,6 @@
 
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::{
     by_device::ByDevice,
     life::{Life, Moment},
@@ -16,6 +14,7 @@ use super::{
 };
 use crate::{
     event::{Action, DeviceId},
+    seeded::{SeededMap, SeededSet},
     snapshot::{Annotation, ShapeId, Snapshot, Text, TraceEntry, Value},
 };
 
@@ -187,7 +186,7 @@ pub struct Scopes<'a> {
     /// By path, the number of the one around it.
     outer: Vec<u32>,
     /// The paths of the texts of entries, by shape; empty if no entry names a scope.
-    recorded: FxHashMap<ShapeId, u32>,
+    recorded: SeededMap<ShapeId, u32>,
     /// The time from which a path is open, in microseconds, with the path; by time.
     open: Vec<(i64, u32)>,
 }
@@ -213,7 +212,7 @@ impl<'a> Scopes<'a> {
             annotations: records.annotations(device).to_vec(),
             paths: vec![ScopePath::EMPTY],
             outer: vec![OUTSIDE],
-            recorded: FxHashMap::default(),
+            recorded: SeededMap::default(),
             open: Vec::new(),
         };
         scopes.read_entries();
@@ -223,7 +222,7 @@ impl<'a> Scopes<'a> {
 
     /// Finds the paths that entries name; the text of an `annotate` names a block.
     fn read_entries(&mut self) {
-        let (mut ids, mut of_text) = (TextIds::default(), FxHashMap::default());
+        let (mut ids, mut of_text) = (TextIds::default(), SeededMap::default());
         let mut last = None;
         for entry in self.entries.iter().filter(|entry| entry.action != Some(Action::Annotate)) {
             if last.replace(entry.shape) == Some(entry.shape) || self.recorded.contains_key(&entry.shape) {
@@ -254,7 +253,7 @@ impl<'a> Scopes<'a> {
             scopes: self,
             ids: TextIds::default(),
             hashes: Vec::new(),
-            inner: FxHashMap::default(),
+            inner: SeededMap::default(),
         };
         let mut names: Vec<(u32, &Text)> = Vec::new();
         let mut open = Vec::with_capacity(annotations.len());
@@ -300,7 +299,7 @@ impl<'a> Scopes<'a> {
         let numbers = annotated.chain(recorded).filter(is_new);
         let paths: Vec<&ScopePath> = numbers.map(|path| &self.paths[path as usize]).collect();
         // An annotation may have the text of an entry.
-        let mut seen = FxHashSet::default();
+        let mut seen = SeededSet::default();
         paths.into_iter().filter(|path| !path.is_empty() && seen.insert(*path)).collect()
     }
 
@@ -401,7 +400,7 @@ struct PathTree<'s, 'a> {
     /// By the number of a name, the hash of its text.
     hashes: Vec<u64>,
     /// The path inside a path, by the number of its name.
-    inner: FxHashMap<(u32, u32), u32>,
+    inner: SeededMap<(u32, u32), u32>,
 }
 
 impl<'a> PathTree<'_, 'a> {

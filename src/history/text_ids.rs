@@ -5,14 +5,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use rustc_hash::FxHashMap;
-
-use crate::snapshot::Text;
+use crate::{seeded::SeededMap, snapshot::Text};
 
 /// The texts that have a number, from 0 on.
 #[derive(Debug, Default)]
 pub(crate) struct TextIds<'a> {
-    by_place: FxHashMap<usize, u32>,
+    by_place: SeededMap<usize, u32>,
     by_text: HashMap<&'a str, u32>,
 }
 

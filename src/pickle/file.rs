@@ -1,8 +1,8 @@
-//! Files on disk: replaced as a whole when written, mapped into memory when read and large.
+//! Files on disk: replaced as a whole when written, and copied before they are read, because they may change.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read, Write},
+    fs::{self, File, Metadata},
+    io::{self, Read, Seek, Write},
     ops::Deref,
     path::{Path, PathBuf},
 };
@@ -15,8 +15,10 @@ const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untou
      may be written to and has space, or save elsewhere:";
 const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
 
-/// Below this, reading is as fast as mapping.
-const WORTH_MAPPING_BYTES: u64 = 1 << 20;
+const CHANGED: &str = "the file was changed while it was being read; read it again once it is complete";
+
+/// Up to this length, a file is held in memory where only parts of it are needed at a time.
+const MAX_HELD_BYTES: u64 = 16 << 20;
 
 /// Writes a file under a temporary name in the same folder, then renames it.
 ///
@@ -85,9 +87,10 @@ fn builder() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// The bytes of a file.
+/// The bytes of a file, which nothing can change.
 #[derive(Debug)]
 pub(super) enum Bytes {
+    /// A copy in a file without a name.
     Mapped(Mmap),
     Read(Vec<u8>),
 }
@@ -97,9 +100,8 @@ impl Bytes {
     pub(super) fn forget(&self) {
         #[cfg(unix)]
         if let Bytes::Mapped(map) = self {
-            // SAFETY: the map is read only, so every page is in the file and is loaded again with the same
-            // bytes, because the file does not change while it is mapped (see `bytes_of`). A failure costs
-            // memory alone.
+            // SAFETY: the map is read only, so every page is in the file and is loaded again with the same bytes:
+            // nothing else has the file (see `Source::private_copy`). A failure costs memory alone.
             let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }
     }
@@ -116,40 +118,78 @@ impl Deref for Bytes {
     }
 }
 
-/// Returns a file's bytes, mapped if it is large. Loads all pages at once.
-pub(super) fn bytes(path: &Path) -> Result<Bytes> {
-    bytes_of(path, MmapOptions::new().populate())
+/// A file that was opened for reading. Other programs may truncate or change it meanwhile, as PyTorch does when it
+/// dumps to the same path again; then reading is an error.
+#[derive(Debug)]
+pub(super) struct Source<'p> {
+    file: File,
+    path: &'p Path,
+    opened: Metadata,
 }
 
-/// Returns a file's bytes, mapped if it is large. Pages are loaded when they are read.
-pub(super) fn bytes_piecemeal(path: &Path) -> Result<Bytes> {
-    bytes_of(path, &MmapOptions::new())
-}
-
-fn bytes_of(path: &Path, options: &MmapOptions) -> Result<Bytes> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let found = file.metadata()?;
-        if !found.is_file() {
-            let what = match found.is_dir() {
+impl<'p> Source<'p> {
+    pub(super) fn open(path: &'p Path) -> Result<Source<'p>> {
+        let open = || {
+            let file = File::open(path)?;
+            let opened = file.metadata()?;
+            if opened.is_file() {
+                return Ok(Source { file, path, opened });
+            }
+            let what = match opened.is_dir() {
                 true => "it is a folder; give the path of a snapshot file in it",
                 false => "it is a device or a pipe, not a file",
             };
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        };
+        open().map_err(|error| Error::io(CANNOT_LOAD, path, error))
+    }
+
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.opened.len()
+    }
+
+    /// Returns the whole file in memory.
+    pub(super) fn read(mut self) -> Result<Vec<u8>> {
+        self.read_quietly().map_err(|error| Error::io(CANNOT_LOAD, self.path, error))
+    }
+
+    /// Returns the file so that parts of it can be given back to the kernel.
+    pub(super) fn read_piecemeal(mut self) -> Result<Bytes> {
+        let is_small = self.n_bytes() <= MAX_HELD_BYTES;
+        let copy = if is_small { None } else { self.private_copy().ok() };
+        match copy {
+            Some(map) => self.unless_changed(Bytes::Mapped(map)),
+            // Without space for a copy, the file is held in memory.
+            None => self.read_quietly().map(Bytes::Read),
         }
-        if found.len() < WORTH_MAPPING_BYTES {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(Bytes::Read(bytes));
+        .map_err(|error| Error::io(CANNOT_LOAD, self.path, error))
+    }
+
+    fn read_quietly(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let n_bytes = usize::try_from(self.n_bytes()).map_err(io::Error::other)?;
+        bytes.try_reserve_exact(n_bytes)?;
+        self.file.rewind()?;
+        (&self.file).take(self.n_bytes()).read_to_end(&mut bytes)?;
+        if bytes.len() < n_bytes { Err(io::Error::other(CHANGED)) } else { self.unless_changed(bytes) }
+    }
+
+    /// Returns a map of a copy in the folder for temporary files, which the kernel makes.
+    fn private_copy(&mut self) -> io::Result<Mmap> {
+        let mut copy = tempfile::tempfile()?;
+        let n_copied = io::copy(&mut (&self.file).take(self.n_bytes()), &mut copy)?;
+        if n_copied < self.n_bytes() {
+            return Err(io::Error::other(CHANGED));
         }
-        // A file that is refused for its size is not loaded first.
-        let piecemeal = MmapOptions::new();
-        let options = if found.len() <= u64::from(u32::MAX) { options } else { &piecemeal };
-        // SAFETY: the map is private and read only, and lives no longer than one call of `load` or `inspect` or
-        // than an `OpenFile`, whose documentation requires that the file does not change meanwhile. memreel never
-        // changes a file in place: `replace` renames another file.
-        let map = unsafe { options.map(&file)? };
-        Ok(Bytes::Mapped(map))
-    };
-    read().map_err(|error| Error::io(CANNOT_LOAD, path, error))
+        // SAFETY: the copy has no name, and this function alone has it open, only to read from now on. So nothing
+        // truncates or changes it while it is mapped.
+        unsafe { MmapOptions::new().map(&copy) }
+    }
+
+    /// Returns what was read, if the file is still as it was when it was opened.
+    fn unless_changed<T>(&self, read: T) -> io::Result<T> {
+        let now = self.file.metadata()?;
+        let is_same = now.len() == self.opened.len() && now.modified().ok() == self.opened.modified().ok();
+        if is_same { Ok(read) } else { Err(io::Error::other(CHANGED)) }
+    }
 }

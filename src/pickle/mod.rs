@@ -66,10 +66,13 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
     file::replace(path.as_ref(), |file| write_file(snapshot, file))
 }
 
-/// Reads a snapshot from a file, which must not change while it is read.
+/// Reads a snapshot from a file.
+///
+/// The whole file is read into memory before its first byte is decoded, so another program may truncate or overwrite
+/// it at any time.
 ///
 /// # Errors
-/// [`is_io`](crate::error::Error::is_io) if the file cannot be read,
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read, or changes while it is read;
 /// [`is_malformed`](crate::error::Error::is_malformed) with the offset of a
 /// byte if the file is not a snapshot; a dictionary of anything else is not.
 ///
@@ -80,7 +83,11 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// assert!(error.to_string().starts_with("not a memory snapshot: neither segments nor device_traces"));
 /// ```
 pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
-    from_slice(&file::bytes(path.as_ref())?)
+    let source = file::Source::open(path.as_ref())?;
+    match read::refusal(source.n_bytes()) {
+        Some(error) => Err(error),
+        None => from_slice(&source.read()?),
+    }
 }
 
 /// Writes a snapshot's bytes to a sink, through a small buffer.
@@ -141,10 +148,16 @@ pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
     LazySnapshot::read(bytes, None)
 }
 
-/// Opens a snapshot file for [`OpenFile::lazy`]. The file must not change while it is open.
+/// Opens a snapshot file for [`OpenFile::lazy`].
+///
+/// Other programs may truncate or overwrite the file at any time. A file of up to 16 MiB is therefore read into
+/// memory, and a longer one is copied to a file without a name in the folder for temporary files (`TMPDIR`), where it
+/// takes no memory; its space is free again when the returned value is dropped. If that folder has no space, a longer
+/// file is read into memory too.
 ///
 /// # Errors
-/// [`is_io`](crate::error::Error::is_io) if the file cannot be read.
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read, or changes while it is read.
+/// [`is_malformed`](crate::error::Error::is_malformed) if it has 4 GiB or more.
 ///
 /// # Examples
 /// A file of any size is rewritten in little memory:
@@ -161,10 +174,14 @@ pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
-    Ok(OpenFile(file::bytes_piecemeal(path.as_ref())?))
+    let source = file::Source::open(path.as_ref())?;
+    match read::refusal(source.n_bytes()) {
+        Some(error) => Err(error),
+        None => Ok(OpenFile(source.read_piecemeal()?)),
+    }
 }
 
-/// An open snapshot file; a large one is mapped into memory.
+/// The bytes of a snapshot file, in memory or in a copy of the file.
 #[derive(Debug)]
 pub struct OpenFile(file::Bytes);
 
@@ -181,10 +198,14 @@ impl OpenFile {
 /// Reads a file, and reports which invariants its bytes break.
 ///
 /// # Errors
-/// [`is_io`](crate::error::Error::is_io) if the file cannot be read. A file that
+/// [`is_io`](crate::error::Error::is_io) if the file cannot be read, or changes while it is read. A file that
 /// is not a snapshot is not an error here, but a finding.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
-    Ok(inspect_slice(&file::bytes(path.as_ref())?))
+    let source = file::Source::open(path.as_ref())?;
+    if let Some((snapshot, findings)) = read::refused(source.n_bytes()) {
+        return Ok(Inspection { snapshot, findings });
+    }
+    Ok(inspect_slice(&source.read()?))
 }
 
 /// Reads bytes, and reports which invariants they break.

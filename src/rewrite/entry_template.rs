@@ -1,9 +1,8 @@
 //! Makes entries that were not recorded, with the keys of recorded ones.
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::{Action, Address},
+    seeded::SeededMap,
     snapshot::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
 };
 
@@ -14,12 +13,12 @@ const OF_ONE_EVENT: &[&str] = &["frames", "forward_frames", "internal_metadata",
 #[derive(Debug)]
 pub(super) struct EntryTemplate<'a> {
     shapes: &'a mut Shapes,
-    bare: FxHashMap<(ShapeId, bool), ShapeId>,
+    bare: SeededMap<(ShapeId, bool), ShapeId>,
 }
 
 impl<'a> EntryTemplate<'a> {
     pub(super) fn new(shapes: &'a mut Shapes) -> EntryTemplate<'a> {
-        EntryTemplate { shapes, bare: FxHashMap::default() }
+        EntryTemplate { shapes, bare: SeededMap::default() }
     }
 
     /// Makes an entry with the stream, the scope and the keys of `pattern`. It has a stack if `stack` is

@@ -2,11 +2,10 @@
 
 use std::{io, ops::Range};
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use crate::{
     analysis::{disguised, is_shown},
     event::DeviceId,
+    seeded::{SeededMap, SeededSet},
     snapshot::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
         Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value,
@@ -54,7 +53,7 @@ impl<'a> Reframed<'a> {
         let Rewriting { new, mut names, stacks, block_shapes, .. } = rewriting;
         head.stacks = new;
         let shapes = if options.anonymise {
-            let with_history: FxHashSet<ShapeId> = block_shapes.into_values().flatten().collect();
+            let with_history: SeededSet<ShapeId> = block_shapes.into_values().flatten().collect();
             anonymise_texts(&mut head, &of_base, &mut names, &with_history)
         } else {
             Vec::new()
@@ -122,9 +121,9 @@ struct Rewriting<'a> {
     names: Names,
     members: Vec<FrameIndex>,
     /// By the old shape of a block: the new one, if it has a `history` of uses.
-    block_shapes: FxHashMap<ShapeId, Option<ShapeId>>,
+    block_shapes: SeededMap<ShapeId, Option<ShapeId>>,
     /// The lists of frames that a `history` holds, by the new stack.
-    frame_lists: FxHashMap<StackIndex, Value>,
+    frame_lists: SeededMap<StackIndex, Value>,
 }
 
 impl Rewriting<'_> {
@@ -139,8 +138,8 @@ impl Rewriting<'_> {
             new: StackTable::default(),
             names: Names::default(),
             members: Vec::new(),
-            block_shapes: FxHashMap::default(),
-            frame_lists: FxHashMap::default(),
+            block_shapes: SeededMap::default(),
+            frame_lists: SeededMap::default(),
         }
     }
 
@@ -259,12 +258,12 @@ impl FrameOptions {
 /// Replaces names by numbers, the same name by the same number.
 #[derive(Debug, Default)]
 struct Names {
-    functions: FxHashMap<Text, Text>,
-    files: FxHashMap<Text, Text>,
-    texts: FxHashMap<Text, Text>,
+    functions: SeededMap<Text, Text>,
+    files: SeededMap<Text, Text>,
+    texts: SeededMap<Text, Text>,
 }
 
-fn number(names: &mut FxHashMap<Text, Text>, name: &Text, kind: &str) -> Text {
+fn number(names: &mut SeededMap<Text, Text>, name: &Text, kind: &str) -> Text {
     let next = names.len() + 1;
     names.entry(name.clone()).or_insert_with(|| format!("{kind}{next}").into()).clone()
 }
@@ -303,7 +302,7 @@ fn anonymise_texts(
     snapshot: &mut Snapshot,
     of_entries: &UseCounts,
     names: &mut Names,
-    with_history: &FxHashSet<ShapeId>,
+    with_history: &SeededSet<ShapeId>,
 ) -> Vec<Option<ShapeId>> {
     for annotation in &mut snapshot.external_annotations {
         annotation.name = number(&mut names.texts, &annotation.name, "scope");

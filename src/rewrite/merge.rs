@@ -2,12 +2,11 @@
 
 use std::{io, ops::Range};
 
-use rustc_hash::FxHashSet;
-
 use super::origin::{MergedDevice, SettingDifference, differing_settings};
 use crate::{
     error::{Error, Result},
     event::DeviceId,
+    seeded::SeededSet,
     snapshot::{
         Annotation, Field, FrameIndex, Recorded, Segment, ShapeId, Slot, Snapshot, SnapshotSource,
         StackIndex, TraceEntry, UseCounts, counted,
@@ -220,7 +219,7 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
     fn use_counts(&self) -> UseCounts {
         let mut parts: Vec<usize> = self.traces.iter().flatten().map(|(part, _)| *part).collect();
         parts.dedup();
-        let is_in_turn = parts.iter().collect::<FxHashSet<_>>().len() == parts.len();
+        let is_in_turn = parts.iter().collect::<SeededSet<_>>().len() == parts.len();
         if !is_in_turn {
             return counted(self);
         }

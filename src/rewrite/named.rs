@@ -5,11 +5,10 @@
 
 use std::{io, ops::Range};
 
-use rustc_hash::FxHashMap;
-
 use super::{trace::Trace, window::Windowed};
 use crate::{
     event::{Action, Address, DeviceId},
+    seeded::SeededMap,
     snapshot::{Recorded, Snapshot, SnapshotSource, TraceEntry},
 };
 
@@ -59,7 +58,7 @@ fn before(trace: Trace<'_>, range: &Range<usize>) -> Vec<TraceEntry> {
     if range.is_empty() {
         return Vec::new();
     }
-    let mut names: FxHashMap<Address, Vec<(usize, TraceEntry)>> = FxHashMap::default();
+    let mut names: SeededMap<Address, Vec<(usize, TraceEntry)>> = SeededMap::default();
     let mut number = 0;
     trace.each(0..range.start, |entry| {
         match entry.action {

@@ -2,12 +2,11 @@
 //!
 //! PyTorch writes the parts of such a ring in the wrong order (`docs/snapshot-format.md` 2.5).
 
-use rustc_hash::FxHashMap;
-
 use super::trace_end::TraceEnd;
 use crate::{
     event::{Action, Address},
     history::{Contradiction, Forward, Step, Times, disorder},
+    seeded::SeededMap,
     snapshot::TraceEntry,
 };
 
@@ -33,7 +32,7 @@ pub(super) fn sorted(trace: &[TraceEntry], end: &TraceEnd<'_>) -> Option<(Vec<Tr
 /// they do (invariants 21, 23 and 26).
 fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
     let mut walk = Forward::default();
-    let mut segments: FxHashMap<Address, bool> = FxHashMap::default();
+    let mut segments: SeededMap<Address, bool> = SeededMap::default();
     let mut n = 0;
     for entry in trace {
         let step = walk.step(entry);

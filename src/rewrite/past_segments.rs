@@ -10,8 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use super::trace::Trace;
 use crate::{
     event::{Action, Address, DeviceId},
@@ -20,6 +18,7 @@ use crate::{
         active_blocks, final_ranges, pool_id, undo_segment_event,
     },
     inventory::{BlockState, PoolKind},
+    seeded::SeededMap,
     snapshot::{Block, Segment, Shape, ShapeId, Shapes, StackIndex, StackTable, TraceEntry},
     torch::{BLOCK_BYTES, LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
@@ -71,10 +70,10 @@ struct PastState {
     /// The segment events that were undone; ranges have their numbers.
     segment_events: Vec<TraceEntry>,
     /// The stacks of the blocks and of the segments that are not in the file, by address.
-    block_stacks: FxHashMap<Address, Option<StackIndex>>,
+    block_stacks: SeededMap<Address, Option<StackIndex>>,
     /// By address, the stacks of the frees that were undone.
-    free_stacks: FxHashMap<Address, StackIndex>,
-    segment_stacks: FxHashMap<Address, Option<StackIndex>>,
+    free_stacks: SeededMap<Address, StackIndex>,
+    segment_stacks: SeededMap<Address, Option<StackIndex>>,
     block_shape: ShapeId,
 }
 
@@ -85,9 +84,9 @@ impl PastState {
             ranges: final_ranges(state.segments(), Joining::Apart),
             blocks: blocks.map(|block| (block.address, PastBlock { block, is_rounded: true })).collect(),
             segment_events: Vec::new(),
-            block_stacks: FxHashMap::default(),
-            free_stacks: FxHashMap::default(),
-            segment_stacks: FxHashMap::default(),
+            block_stacks: SeededMap::default(),
+            free_stacks: SeededMap::default(),
+            segment_stacks: SeededMap::default(),
             block_shape,
         }
     }
@@ -95,7 +94,7 @@ impl PastState {
     /// Undoes all but the first `n_events` entries.
     fn undo(&mut self, trace: Trace<'_>, n_events: usize) {
         let mut walk = Forward::default();
-        let mut before: FxHashMap<Address, PriorBlock> = FxHashMap::default();
+        let mut before: SeededMap<Address, PriorBlock> = SeededMap::default();
         trace.each(n_events..usize::MAX, |entry| {
             let (life, state) = match walk.step(entry) {
                 Step::Request { life, is_prior: true, .. } => (life, BlockState::ActiveAllocated),
@@ -253,7 +252,7 @@ impl PastState {
 fn has_stacks_of_allocations(trace: Trace<'_>) -> bool {
     let mut found = FreeStacks::default();
     let mut walk = Forward::default();
-    let mut allocs: FxHashMap<LifeIndex, Option<StackIndex>> = FxHashMap::default();
+    let mut allocs: SeededMap<LifeIndex, Option<StackIndex>> = SeededMap::default();
     trace.each(0..usize::MAX, |entry| match walk.step(entry) {
         Step::Begin { life, .. } => drop(allocs.insert(life, entry.stack)),
         Step::Request { life, is_prior: false, .. } => {

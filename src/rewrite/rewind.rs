@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashSet;
-
 use super::{
     edits::{Edits, InsertionId},
     entry_template::EntryTemplate,
@@ -20,6 +18,7 @@ use crate::{
         Span, State, Step, segment_obstacle, undo_segment_event,
     },
     inventory::BlockState,
+    seeded::SeededSet,
     snapshot::{StackIndex, TraceEntry},
 };
 
@@ -92,9 +91,9 @@ struct Pairs {
     /// By entry: the life that it completes; [`LifeIndex::MAX`] for other entries.
     completed: Vec<LifeIndex>,
     /// Where segments begin whose `segment_alloc` is in the trace and which are not freed in it.
-    open_segments: FxHashSet<Address>,
+    open_segments: SeededSet<Address>,
     /// The entries of `segment_free` whose `segment_alloc` is in the trace.
-    paired_frees: FxHashSet<usize>,
+    paired_frees: SeededSet<usize>,
 }
 
 impl Pairs {
@@ -103,8 +102,8 @@ impl Pairs {
             walk: Forward::default(),
             lives: Vec::new(),
             completed: vec![LifeIndex::MAX; trace.len()],
-            open_segments: FxHashSet::default(),
-            paired_frees: FxHashSet::default(),
+            open_segments: SeededSet::default(),
+            paired_frees: SeededSet::default(),
         };
         trace.iter().enumerate().for_each(|(index, entry)| pairs.step(index, entry));
         pairs

@@ -1,11 +1,10 @@
 //! Divides a snapshot into several, by device.
 
-use rustc_hash::FxHashMap;
-
 use super::merge::devices;
 use crate::{
     event::DeviceId,
     history::ByDevice,
+    seeded::SeededMap,
     snapshot::{Annotation, Frame, FrameIndex, Segment, ShapeId, Snapshot, StackIndex, TraceEntry},
 };
 
@@ -104,9 +103,9 @@ impl<'a> Parts<'a> {
 /// The stacks and shapes that a part uses, with their numbers there: the time of a part depends on its own records alone.
 #[derive(Default)]
 struct OwnTables {
-    stacks: FxHashMap<StackIndex, StackIndex>,
-    frames: FxHashMap<FrameIndex, FrameIndex>,
-    shapes: FxHashMap<ShapeId, ShapeId>,
+    stacks: SeededMap<StackIndex, StackIndex>,
+    frames: SeededMap<FrameIndex, FrameIndex>,
+    shapes: SeededMap<ShapeId, ShapeId>,
 }
 
 impl OwnTables {

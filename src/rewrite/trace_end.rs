@@ -1,10 +1,9 @@
 //! The end of one device's history as its segments describe it: `fix` completes a trace to it.
 
-use rustc_hash::FxHashMap;
-
 use crate::{
     event::Address,
     history::{DeviceRange, FinalState, Joining, Ranges, final_ranges},
+    seeded::SeededMap,
     snapshot::{Segment, Shapes, has_requested_size},
 };
 
@@ -16,7 +15,7 @@ pub(super) struct TraceEnd<'a> {
     /// The ranges of the segments; one that overlaps an earlier one is left out.
     pub(super) ranges: Ranges<DeviceRange>,
     /// By address, the requested bytes of the blocks in use whose file has them.
-    requested_bytes: FxHashMap<Address, u64>,
+    requested_bytes: SeededMap<Address, u64>,
 }
 
 impl<'a> TraceEnd<'a> {

@@ -5,8 +5,6 @@
 //! The fields of the record are filled from it, so that every reader of blocks finds them. The shape
 //! keeps the keys of the file, so that the file is written back as it was.
 
-use rustc_hash::FxHashMap;
-
 use super::{
     Snapshot,
     build::stack,
@@ -15,6 +13,7 @@ use super::{
     stack_table::{StackIndex, StackTable},
     value::Value,
 };
+use crate::seeded::SeededMap;
 
 /// One use in a block's `history`.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +45,7 @@ impl Snapshot {
     pub(crate) fn complete_blocks(&mut self) {
         let is_complete: Vec<bool> = self.shapes.iter().map(|(_, shape)| is_complete(shape)).collect();
         let Snapshot { segments, host_segments, shapes, stacks, .. } = self;
-        let mut uses: FxHashMap<ShapeId, Option<LatestUse>> = FxHashMap::default();
+        let mut uses: SeededMap<ShapeId, Option<LatestUse>> = SeededMap::default();
         for segment in segments.iter_mut().chain(host_segments) {
             let mut next = segment.address;
             for block in &mut segment.blocks {

@@ -1,13 +1,13 @@
 //! Which keys a dictionary has, in which order, and what many dictionaries hold in common.
 
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
 
 use super::{
     field::Field,
     schema,
     value::{Text, Value},
 };
+use crate::seeded::Seeded;
 
 /// Where the value of a key is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -104,7 +104,7 @@ impl ShapeId {
 
 /// The shapes of one snapshot; the same shape is the same number.
 #[derive(Clone, Debug, Default)]
-pub struct Shapes(IndexSet<Shape, FxBuildHasher>);
+pub struct Shapes(IndexSet<Shape, Seeded>);
 
 impl Shapes {
     /// Adds a shape, unless it is known, and returns its number.

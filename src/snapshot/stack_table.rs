@@ -1,9 +1,9 @@
 //! The frames of one snapshot and the stacks made of them, each held once.
 
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
 
 use super::{shape::ShapeId, value::Text};
+use crate::seeded::Seeded;
 
 /// One call in a stack (docs/snapshot-format.md 1.4).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -47,8 +47,8 @@ impl StackIndex {
 /// Stack 0 is the empty one.
 #[derive(Clone, Debug)]
 pub struct StackTable {
-    frames: IndexSet<Frame, FxBuildHasher>,
-    stacks: IndexSet<Box<[FrameIndex]>, FxBuildHasher>,
+    frames: IndexSet<Frame, Seeded>,
+    stacks: IndexSet<Box<[FrameIndex]>, Seeded>,
 }
 
 impl Default for StackTable {

@@ -7,8 +7,7 @@ use std::{
 };
 
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, MapAccess, SeqAccess, Visitor},
+    Serialize, Serializer,
     ser::{SerializeMap, SerializeTuple},
 };
 
@@ -140,62 +139,22 @@ impl PartialEq for Value {
 
 impl Eq for Value {}
 
-/// How many elements of a container its hash looks at.
-const HASHED_ELEMENTS: usize = 16;
-
-/// How many levels of containers a hash looks into. The `history` of a block in PyTorch 2.0 is a list of
-/// dictionaries, and only their values differ from block to block.
-const HASHED_LEVELS: u32 = 2;
-
-/// A container counts with its length and its first elements, down to two levels: a value that a file
-/// shares a thousand times would otherwise be walked a thousand times.
+/// The whole value counts: a file chooses where its values differ. Readers count values that a file uses again and
+/// again, so that all hashes together stay in proportion to the file.
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hash_down(HASHED_LEVELS, state);
-    }
-}
-
-impl Value {
-    fn hash_down<H: Hasher>(&self, n_levels: u32, state: &mut H) {
-        self.hash_flat(state);
-        if n_levels > 0 {
-            let elements = self.first_elements().into_iter().flatten();
-            elements.for_each(|element| element.hash_down(n_levels - 1, state));
-        }
-    }
-
-    fn first_elements(&self) -> Option<Box<dyn Iterator<Item = &Value> + '_>> {
-        match self {
-            Value::List(all) | Value::Tuple(all) => Some(Box::new(all.iter().take(HASHED_ELEMENTS))),
-            Value::Dict(pairs) => {
-                Some(Box::new(pairs.iter().flat_map(|(key, value)| [key, value]).take(HASHED_ELEMENTS)))
-            }
-            _ => None,
-        }
-    }
-
-    fn hash_flat<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
             Value::None => {}
             Value::Bool(bool) => bool.hash(state),
             Value::Int(int) => int.hash(state),
             Value::Float(float) => float.to_bits().hash(state),
-            Value::Text(text) => hash_ends(text.as_bytes(), state),
-            Value::Big(bytes) | Value::Bytes(bytes) => hash_ends(bytes, state),
-            Value::List(all) | Value::Tuple(all) => all.len().hash(state),
-            Value::Dict(pairs) => pairs.len().hash(state),
+            Value::Text(text) => text.hash(state),
+            Value::Big(bytes) | Value::Bytes(bytes) => bytes.hash(state),
+            Value::List(all) | Value::Tuple(all) => all.hash(state),
+            Value::Dict(pairs) => pairs.hash(state),
         }
     }
-}
-
-/// How many bytes of a text its hash looks at, at each end. A file can refer to a long text a million times.
-const HASHED_BYTES: usize = 32;
-
-fn hash_ends<H: Hasher>(bytes: &[u8], state: &mut H) {
-    bytes.len().hash(state);
-    bytes[..bytes.len().min(HASHED_BYTES)].hash(state);
-    bytes[bytes.len().saturating_sub(HASHED_BYTES)..].hash(state);
 }
 
 impl Serialize for Value {
@@ -237,70 +196,6 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
-    }
-}
-
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value of a snapshot")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
-        Ok(Value::None)
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<Value, E> {
-        Ok(Value::None)
-    }
-
-    fn visit_bool<E: de::Error>(self, bool: bool) -> Result<Value, E> {
-        Ok(Value::Bool(bool))
-    }
-
-    fn visit_i64<E: de::Error>(self, int: i64) -> Result<Value, E> {
-        Ok(Value::Int(int))
-    }
-
-    fn visit_u64<E: de::Error>(self, int: u64) -> Result<Value, E> {
-        Ok(i64::try_from(int).map_or_else(|_| Value::unsigned(int), Value::Int))
-    }
-
-    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Value, E> {
-        Ok(Value::Float(float))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::text(text))
-    }
-
-    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Value, E> {
-        Ok(Value::Bytes(bytes.into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(value) = seq.next_element()? {
-            all.push(value);
-        }
-        Ok(Value::List(all.into()))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut pairs = Vec::new();
-        while let Some(pair) = map.next_entry()? {
-            pairs.push(pair);
-        }
-        Ok(Value::Dict(pairs.into()))
-    }
-}
-
 impl Value {
     /// Creates an integer that may need the 65th bit.
     #[must_use]
@@ -321,28 +216,32 @@ mod tests {
     use std::{collections::HashSet, hash::BuildHasher};
 
     use super::*;
+    use crate::seeded::Seeded;
 
-    #[test]
-    fn a_long_text_counts_with_its_ends() {
-        let hasher = rustc_hash::FxBuildHasher;
-        let hash = |text: &str| hasher.hash_one(Value::text(text));
-        let text = format!("{}{}{}", "a".repeat(32), "b".repeat(1 << 20), "c".repeat(32));
-        let [first, last, inner] = [0, text.len() - 1, 40].map(|at| {
-            let mut other = text.clone();
-            other.replace_range(at..at + 1, "x");
-            hash(&other)
-        });
-        assert!(first != hash(&text) && last != hash(&text) && inner == hash(&text));
+    /// Returns how many different hashes 1000 values have.
+    fn n_hashes(value: impl Fn(i64) -> Value) -> usize {
+        let hasher = Seeded::default();
+        (0..1000).map(|at| hasher.hash_one(value(at))).collect::<HashSet<u64>>().len()
     }
 
     #[test]
+    fn values_that_differ_late_have_hashes_of_their_own() {
+        let late = |at| Value::List((0..16).chain([at]).map(Value::Int).collect());
+        assert_eq!(n_hashes(late), 1000, "the seventeenth element");
+        let deep = |at| (0..5).fold(Value::Int(at), |value, _| Value::Tuple([value].into()));
+        assert_eq!(n_hashes(deep), 1000, "the fifth level");
+        let middle = |at: i64| Value::text(&format!("{}{at:09}{}", "a".repeat(99), "b".repeat(99)));
+        assert_eq!(n_hashes(middle), 1000, "the middle of a text");
+        let bytes = |at: i64| Value::Bytes([[0; 99].as_slice(), &at.to_le_bytes(), &[0; 99]].concat().into());
+        assert_eq!(n_hashes(bytes), 1000, "the middle of bytes");
+    }
+
+    /// As in the `history` of a block of PyTorch 2.0.
+    #[test]
     fn histories_of_blocks_have_hashes_of_their_own() {
         let history = |address: i64| {
-            let pairs = vec![(Value::Text("addr".into()), Value::Int(address))];
-            Value::List(vec![Value::Dict(pairs.into())].into())
+            Value::List([Value::dict([("addr", Value::Int(address)), ("real_size", Value::Int(512))])].into())
         };
-        let hasher = rustc_hash::FxBuildHasher;
-        let hashes: HashSet<u64> = (0..1000).map(|address| hasher.hash_one(history(address))).collect();
-        assert!(hashes.len() > 990, "{} of 1000", hashes.len());
+        assert_eq!(n_hashes(history), 1000);
     }
 }

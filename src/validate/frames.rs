@@ -4,8 +4,6 @@
 
 use std::fmt::Display;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::{
     issue::Issue,
     keys::{self, Table},
@@ -13,6 +11,7 @@ use super::{
 };
 use crate::{
     finding::{Report, Rule, Severity},
+    seeded::{SeededMap, SeededSet},
     snapshot::{Field, Frame, Snapshot, StackIndex, schema},
 };
 
@@ -20,22 +19,22 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
     snapshot: &'a Snapshot,
-    faults: FxHashMap<usize, Vec<Issue>>,
+    faults: SeededMap<usize, Vec<Issue>>,
     /// The stacks that were reported.
-    reported: FxHashSet<StackIndex>,
+    reported: SeededSet<StackIndex>,
 }
 
 impl<'a> Frames<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Frames<'a> {
         let mut table = Table::new(snapshot, schema::FRAME);
-        let mut faults = FxHashMap::default();
+        let mut faults = SeededMap::default();
         for (index, frame) in snapshot.stacks.all_frames().enumerate() {
             let issues = frame_issues(snapshot, frame, &mut table);
             if !issues.is_empty() {
                 faults.insert(index, issues);
             }
         }
-        Frames { snapshot, faults, reported: FxHashSet::default() }
+        Frames { snapshot, faults, reported: SeededSet::default() }
     }
 
     /// Checks the stack of a record. `place` is the dictionary whose `frames` it is.

@@ -2,12 +2,11 @@
 
 use std::{fmt::Display, sync::Arc};
 
-use rustc_hash::FxHashSet;
-
 use super::issue::Issue;
 use crate::{
     event::Address,
     finding::{Report, Rule, Severity},
+    seeded::SeededSet,
     snapshot::Value,
 };
 
@@ -63,7 +62,7 @@ pub(super) fn key_fault(key: &str) -> Option<&'static str> {
 /// it has seen, so that its time is bounded by what is in memory.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    seen: FxHashSet<*const ()>,
+    seen: SeededSet<*const ()>,
 }
 
 impl Walk {

@@ -1,7 +1,5 @@
 //! The snapshot of a replayed run: new addresses and segments, the recorded stacks and times.
 
-use rustc_hash::FxHashMap;
-
 use super::{
     replay::{Question, can_repeat},
     requests::Requests,
@@ -13,6 +11,7 @@ use crate::{
     event::{Action, Address},
     inventory::{BlockState, Inventory},
     recorder::{Context, History, Recorder},
+    seeded::SeededMap,
     snapshot::{
         Dialect, Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, StackTable, TraceEntry, collect,
     },
@@ -92,14 +91,14 @@ struct Writer<'a> {
     recorded: &'a Snapshot,
     collected: &'a Snapshot,
     out: Snapshot,
-    entry_shapes: FxHashMap<(ShapeId, ShapeId, bool), ShapeId>,
+    entry_shapes: SeededMap<(ShapeId, ShapeId, bool), ShapeId>,
 }
 
 /// The stacks of the blocks and segments, by address.
 #[derive(Default)]
 struct Origins {
-    blocks: FxHashMap<Address, StackIndex>,
-    segments: FxHashMap<Address, StackIndex>,
+    blocks: SeededMap<Address, StackIndex>,
+    segments: SeededMap<Address, StackIndex>,
 }
 
 impl<'a> Writer<'a> {
@@ -112,7 +111,7 @@ impl<'a> Writer<'a> {
             device_traces: vec![Vec::new(); recorded.device_traces.len().max(collected.device_traces.len())],
             ..Snapshot::default()
         };
-        Writer { recorded, collected, out, entry_shapes: FxHashMap::default() }
+        Writer { recorded, collected, out, entry_shapes: SeededMap::default() }
     }
 
     fn device(&mut self, log: &Log<'_>) {

@@ -40,9 +40,8 @@ fn memo_bomb() -> Vec<u8> {
     with_value(&[b"(".as_slice(), &opcodes, b"t"].concat())
 }
 
-fn million_deep() -> Vec<u8> {
-    const N: usize = 1_000_000;
-    with_value(&[vec![b']'; N], vec![b'a'; N - 1]].concat())
+fn nested(n: usize) -> Vec<u8> {
+    with_value(&[vec![b']'; n], vec![b'a'; n - 1]].concat())
 }
 
 #[test]
@@ -59,7 +58,8 @@ fn unreadable_files_are_refused_with_advice() {
         ),
         ("reduce", with_value(b"NN\x86R"), "the opcode REDUCE would run code"),
         ("bomb", memo_bomb(), "outgrow it many times over"),
-        ("deep", million_deep(), "nest more than 100 deep"),
+        ("deep", nested(100_000), "nest more than 100 deep"),
+        ("vast", nested(1_000_000), "far more than a snapshot of this length needs"),
         ("length", b"\x80\x04X\xff\xff\xff\x7fabc".to_vec(), "the file ends"),
         ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec(), "gzip; decompress it first"),
         ("zstd", b"\x28\xb5\x2f\xfd\x04\x00".to_vec(), "zstd; decompress it first"),

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashSet;
-
 use super::{
     entry_decoder::EntryDecoder,
     entry_spans::Entries,
@@ -15,11 +13,15 @@ use super::{
 };
 use crate::{
     error::Error,
+    seeded::SeededSet,
     snapshot::{Annotation, Block, Builder, Field, Segment, Slot, Snapshot, TopLevel, TraceEntry},
 };
 
 /// The weight of a record that the file uses more than once, in values.
 const SHARED_RECORD_WEIGHT: u64 = 64;
+
+/// How often the memory of a trace is checked, in entries.
+const CHECKED_ENTRIES: usize = 1 << 16;
 
 /// A snapshot while it is assembled from what the parser and the decoder have read.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub(super) struct Assembler<'r, 'a> {
     /// The traces of devices, if their entries stay in the file.
     traces: Vec<LazyTrace>,
     /// Lists of records that were assembled before.
-    lists: FxHashSet<NodeId>,
+    lists: SeededSet<NodeId>,
     /// Of each entry that the fast path decoded: whether it is in a trace.
     is_placed: Vec<bool>,
 }
@@ -44,7 +46,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
         decoder: &'r mut EntryDecoder<'a>,
     ) -> Self {
         let snapshot = Snapshot::without_keys();
-        let (traces, lists, is_placed) = (Vec::new(), FxHashSet::default(), Vec::new());
+        let (traces, lists, is_placed) = (Vec::new(), SeededSet::default(), Vec::new());
         Assembler { parser, interner, decoder, snapshot, traces, lists, is_placed }
     }
 
@@ -187,8 +189,14 @@ impl<'r, 'a> Assembler<'r, 'a> {
     }
 
     fn entries(&mut self, list: NodeId, trace: &str) -> Attempt<Vec<TraceEntry>> {
-        let mut entries = Vec::new();
+        let (mut entries, mut n_checked) = (Vec::new(), CHECKED_ENTRIES);
+        let offset = self.parser.input.pos();
         for item in self.elements(list)? {
+            // A file can use an entry again for two bytes.
+            if entries.len() >= n_checked {
+                n_checked = entries.len() + CHECKED_ENTRIES;
+                self.parser.check_memory(entries.len() * size_of::<TraceEntry>(), offset)?;
+            }
             if let Item::Entries(from, to) = item {
                 self.place(from, to, entries.len(), trace)?;
                 self.take_entries(from, to, &mut entries)?;

@@ -10,8 +10,6 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use super::{
     cursor::Cursor,
     entry_plan::PlannedKey,
@@ -26,6 +24,7 @@ use super::{
 use crate::{
     event::StreamId,
     pickle::opcode,
+    seeded::SeededMap,
     snapshot::{Shape, ShapeId, Slot, TraceEntry},
 };
 
@@ -38,7 +37,7 @@ pub(super) struct EntryDecoder<'a> {
     /// The entries, in the order of the file.
     pub(super) entries: Entries,
     pub(super) lists: StackLists<'a>,
-    shapes: FxHashMap<Box<[Pair]>, ShapeId>,
+    shapes: SeededMap<Box<[Pair]>, ShapeId>,
     /// The keys of the entry being decoded.
     pairs: Vec<Pair>,
     /// The layout of the last entry that was decoded key by key.

@@ -30,6 +30,14 @@ impl Entries {
         }
     }
 
+    /// Returns the bytes of memory that they take.
+    pub(super) fn n_bytes(&self) -> usize {
+        match self {
+            Entries::InMemory(all) => all.len() * size_of::<TraceEntry>(),
+            Entries::InFile(spans) => spans.all.len() * size_of::<(u32, Span)>(),
+        }
+    }
+
     /// Adds an entry that the fast path decoded from these bytes.
     #[inline(always)]
     pub(super) fn push(&mut self, entry: TraceEntry, begin: usize, end: usize) {

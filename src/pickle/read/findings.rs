@@ -11,7 +11,7 @@ use super::integer::MAX_SAFE;
 use crate::finding::{Finding, Report, Rule, Severity};
 
 /// A file beyond this opens slowly, or not at all, in a browser.
-const LARGE_FILE_BYTES: usize = 300_000_000;
+const LARGE_FILE_BYTES: u64 = 300_000_000;
 
 /// Findings in the order of the file, bounded in number.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Findings {
         self.report.add(rule, severity, format_args!("byte {offset}"), what);
     }
 
-    pub(super) fn file_size(&mut self, n_bytes: usize) {
+    pub(super) fn file_size(&mut self, n_bytes: u64) {
         if n_bytes > LARGE_FILE_BYTES {
             let what = format!(
                 "{} MB; the web viewer is slow beyond 300 MB: record fewer events (max_entries)",

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashMap;
-
 use super::{
     failure::Attempt,
     node::{Item, Kind, NodeId, TextId},
@@ -12,19 +10,20 @@ use super::{
 };
 use crate::{
     error::Error,
-    snapshot::{Builder, Frame, FrameIndex, Shapes, StackIndex, StackTable, Text, TraceEntry, Value},
+    seeded::SeededMap,
+    snapshot::{
+        Builder, Frame, FrameIndex, MAX_RECORD_KEYS, Shapes, StackIndex, StackTable, Text, TraceEntry, Value,
+        last_of_each,
+    },
 };
-
-/// The most keys of one record; PyTorch writes 12 at most. Each is compared with each.
-const MAX_RECORD_KEYS: usize = 256;
 
 /// The frames, stacks and shapes of a snapshot while its file is read.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     pub(super) stacks: StackTable,
     pub(super) shapes: Shapes,
-    frame_of: FxHashMap<NodeId, Option<FrameIndex>>,
-    stack_of: FxHashMap<NodeId, Option<StackIndex>>,
+    frame_of: SeededMap<NodeId, Option<FrameIndex>>,
+    stack_of: SeededMap<NodeId, Option<StackIndex>>,
     pub(super) values: Values,
 }
 
@@ -113,19 +112,13 @@ impl Interner {
 /// Returns the pairs of a record, whose keys are texts: of a repeated key, the last value at the first place.
 pub(super) fn pairs_of(id: NodeId, parser: &Parser<'_>) -> Attempt<Vec<(TextId, Item)>> {
     let node = parser.nodes.get(id);
-    let mut pairs: Vec<(TextId, Item)> = Vec::with_capacity(node.items.len() / 2);
-    for pair in node.items.chunks_exact(2) {
-        let Item::Text(key) = pair[0] else {
-            return Err(Error::malformed(node.offset, "a record has a key that is not a text").into());
-        };
-        match pairs.iter().position(|(other, _)| *other == key) {
-            Some(at) => pairs[at].1 = pair[1],
-            None if pairs.len() == MAX_RECORD_KEYS => {
-                let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
-                return Err(Error::malformed(node.offset, what).into());
-            }
-            None => pairs.push((key, pair[1])),
-        }
+    let pairs = || node.items.chunks_exact(2);
+    if pairs().any(|pair| !matches!(pair[0], Item::Text(_))) {
+        return Err(Error::malformed(node.offset, "a record has a key that is not a text").into());
     }
-    Ok(pairs)
+    let pair = |pair: &[Item]| if let Item::Text(key) = pair[0] { Some((key, pair[1])) } else { None };
+    last_of_each(pairs().filter_map(pair), MAX_RECORD_KEYS).ok_or_else(|| {
+        let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
+        Error::malformed(node.offset, what).into()
+    })
 }

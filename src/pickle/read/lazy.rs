@@ -104,7 +104,7 @@ impl<'a> LazySnapshot<'a> {
 impl<'a> InFile<'a> {
     /// Returns `None` if the file must be read as a whole, or cannot be read.
     fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Option<InFile<'a>> {
-        whole::refusal(bytes).is_none().then_some(())?;
+        whole::refusal(bytes.len() as u64).is_none().then_some(())?;
         let mut reader = Reader::lazy(bytes, file);
         let (head, traces) = reader.read_lazily().ok()?;
         let use_counts = use_counts(&traces, reader.entries_mut());

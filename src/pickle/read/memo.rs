@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::node::Item;
 
@@ -12,8 +12,8 @@ use super::node::Item;
 pub(super) struct Memo {
     near: Vec<Item>,
     /// Numbers far beyond the count of puts; picklers never use them.
-    /// A seeded hash: the file chooses the keys.
-    far: HashMap<u32, Item>,
+    /// A tree, whose memory is in proportion to its size whatever the file chooses.
+    far: BTreeMap<u32, Item>,
     /// The count of numbers in use, which is the number that MEMOIZE assigns.
     n_taken: u32,
     /// The numbers that the current attempt has put, for [`Memo::rewind`].
@@ -25,6 +25,11 @@ pub(super) struct Memo {
 }
 
 impl Memo {
+    /// Returns the bytes of memory that it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.near.len() * size_of::<Item>() + self.far.len() * 2 * size_of::<(u32, Item)>()
+    }
+
     #[inline(always)]
     pub(super) fn get(&self, index: u32) -> Item {
         match self.near.get(index as usize) {

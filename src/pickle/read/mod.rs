@@ -30,4 +30,4 @@ mod lazy;
 mod samples;
 
 pub use lazy::LazySnapshot;
-pub(super) use whole::read;
+pub(super) use whole::{read, refusal, refused};

@@ -89,6 +89,10 @@ impl Node {
     pub(super) fn add(&mut self, items: &[Item]) {
         let has_entries = self.kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_)));
         if !has_entries {
+            if self.items.is_empty() {
+                // Most containers get all their items at once.
+                self.items.reserve_exact(items.len());
+            }
             return self.items.extend_from_slice(items);
         }
         for item in items {

@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
-
 use super::node::{Item, Kind, Node, NodeId, number};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    seeded::SeededMap,
+};
 
 /// The deepest nesting of containers; serde_json reads 128 levels at most, and a snapshot has 8.
 const MAX_DEPTH: u8 = 100;
@@ -17,10 +18,24 @@ pub(super) struct Nodes {
     /// First byte and end of raw bytes and large integers.
     spans: Vec<(usize, usize)>,
     pairs: Vec<(i64, i64)>,
-    pair_ids: HashMap<(i64, i64), u32>,
+    pair_ids: SeededMap<(i64, i64), u32>,
+    /// The bytes of memory that the items of all containers take.
+    n_item_bytes: usize,
 }
 
+/// What a number takes in a map beside its key: it and free places.
+const BYTES_IN_MAP: usize = 48;
+
 impl Nodes {
+    /// Returns the bytes of memory that it takes, without those that the allocator adds.
+    pub(super) fn n_bytes(&self) -> usize {
+        let of_pair = 2 * size_of::<(i64, i64)>() + BYTES_IN_MAP;
+        self.all.len() * size_of::<Node>()
+            + self.n_item_bytes
+            + self.spans.len() * size_of::<(usize, usize)>()
+            + self.pairs.len() * of_pair
+    }
+
     /// Adds an empty container that begins at this offset.
     pub(super) fn add(&mut self, kind: Kind, offset: usize) -> NodeId {
         let id = NodeId(number(self.all.len()));
@@ -86,7 +101,10 @@ impl Nodes {
         }
         let node = self.get_mut(id);
         (node.weight, node.depth) = (weight, depth);
+        let before = node.items.capacity();
         node.add(items);
+        let n_more = node.items.capacity() - before;
+        self.n_item_bytes += n_more * size_of::<Item>();
         Ok(())
     }
 

@@ -5,6 +5,9 @@
 use super::node::Item;
 use crate::error::{Error, Result};
 
+/// The capacity, in items, that stays when most items were taken.
+const MAX_IDLE: usize = 1 << 16;
+
 /// The values of a pickle's stack machine.
 #[derive(Debug, Default)]
 pub(super) struct OperandStack {
@@ -14,6 +17,11 @@ pub(super) struct OperandStack {
 }
 
 impl OperandStack {
+    /// Returns the bytes of memory that it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.items.len() * size_of::<Item>() + self.marks.len() * size_of::<usize>()
+    }
+
     #[inline(always)]
     pub(super) fn push(&mut self, item: Item) {
         self.items.push(item);
@@ -42,6 +50,9 @@ impl OperandStack {
 
     pub(super) fn truncate(&mut self, len: usize) {
         self.items.truncate(len);
+        if self.items.capacity() > MAX_IDLE && len < self.items.capacity() / 4 {
+            self.items.shrink_to(MAX_IDLE);
+        }
     }
 
     pub(super) fn replace_top(&mut self, item: Item) {

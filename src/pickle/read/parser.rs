@@ -25,6 +25,16 @@ use crate::{
     pickle::opcode,
 };
 
+/// The memory in bytes that the values of any file may take.
+const FREE_BYTES: usize = 24 << 20;
+
+/// The memory in bytes that they may take besides for each byte of the file. Recorders' files need 2, those of
+/// PyTorch 2.0, whose blocks have histories in dictionaries, 4.
+const BYTES_OF_BYTE: usize = 5;
+
+/// The memory of more items than this is checked before they are copied.
+const MANY: usize = 1 << 12;
+
 /// What an opcode changed that readers of entries have to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
@@ -63,6 +73,24 @@ impl<'a> Parser<'a> {
             memoizes: false,
             puts: false,
         }
+    }
+
+    /// Compares its memory, and more that was made of it, with the length of the file: an opcode of one byte can
+    /// make a container.
+    ///
+    /// # Errors
+    /// If it is far more than recorders' files need.
+    pub(super) fn check_memory(&self, n_more_bytes: usize, pos: usize) -> Result<()> {
+        let Parser { operands, memo, nodes, words, .. } = self;
+        let n_bytes = operands.n_bytes() + memo.n_bytes() + nodes.n_bytes() + words.n_bytes() + n_more_bytes;
+        if n_bytes > FREE_BYTES + BYTES_OF_BYTE * self.input.bytes().len() {
+            let what = format!(
+                "the values up to here take {} MB of memory, far more than a snapshot of this length needs",
+                n_bytes / 1_000_000
+            );
+            return Err(Error::malformed(pos as u64, what));
+        }
+        Ok(())
     }
 
     /// Whether the file numbers what it memoizes (BINPUT, LONG_BINPUT).
@@ -226,6 +254,9 @@ impl<'a> Parser<'a> {
         };
         if kind == Kind::Dict {
             self.check_keys(from, start)?;
+        }
+        if n > MANY {
+            self.check_memory(n * size_of::<Item>(), start)?;
         }
         self.nodes.grow(id, self.operands.from(from), start)?;
         self.operands.truncate(from);

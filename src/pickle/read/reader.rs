@@ -23,6 +23,9 @@ use crate::{
 /// How much of a mapped file is in memory at most, where its entries stay in it.
 const RESIDENT_BYTES: usize = 16 << 20;
 
+/// How often the memory is measured, in bytes of the file.
+const CHECKED_BYTES: usize = 1 << 16;
+
 /// Which dictionaries of entries take the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Path {
@@ -39,9 +42,12 @@ pub(super) struct Reader<'a> {
     decoder: EntryDecoder<'a>,
     interner: Interner,
     path: Path,
-    /// The mapped file, if its pages may be given back while it is read, and the offset where that happens next.
+    /// The mapped file, if its pages may be given back while it is read.
     file: Option<&'a Bytes>,
+    /// The offset where they are given back next.
     next_release: usize,
+    /// The offset where the memory is measured next.
+    next_check: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -53,14 +59,15 @@ impl<'a> Reader<'a> {
             interner: Interner::default(),
             path,
             file: None,
-            next_release: usize::MAX,
+            next_release: RESIDENT_BYTES,
+            next_check: CHECKED_BYTES,
         }
     }
 
     /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on the disk.
     pub(super) fn lazy(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
         let decoder = EntryDecoder::lazy();
-        Reader { decoder, file, next_release: RESIDENT_BYTES, ..Reader::new(bytes, Path::Fast) }
+        Reader { decoder, file, ..Reader::new(bytes, Path::Fast) }
     }
 
     /// Reads the whole file.
@@ -97,8 +104,8 @@ impl<'a> Reader<'a> {
         let is_fast = self.path == Path::Fast;
         loop {
             let start = self.parser.input.pos();
-            if start >= self.next_release {
-                self.release(start);
+            if start >= self.next_check {
+                self.check(start)?;
             }
             let effect = match self.parser.input.byte()? {
                 opcode::STOP => return Ok(self.parser.result(start)?),
@@ -129,10 +136,18 @@ impl<'a> Reader<'a> {
         Assembler::new(&mut self.parser, &mut self.interner, &mut self.decoder).assemble(top)
     }
 
-    /// Gives the pages that were read back to the kernel.
+    /// Measures the memory, and gives the pages that were read back to the kernel.
+    ///
+    /// # Errors
+    /// If the values take far more memory than the file is long.
     #[cold]
-    fn release(&mut self, pos: usize) {
-        self.next_release = pos + RESIDENT_BYTES;
-        self.file.into_iter().for_each(Bytes::forget);
+    fn check(&mut self, pos: usize) -> Attempt<()> {
+        self.next_check = pos + CHECKED_BYTES;
+        if pos >= self.next_release {
+            self.next_release = pos + RESIDENT_BYTES;
+            self.file.into_iter().for_each(Bytes::forget);
+        }
+        self.parser.check_memory(self.decoder.entries.n_bytes(), pos)?;
+        Ok(())
     }
 }

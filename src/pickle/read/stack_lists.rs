@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashMap;
-
 use super::{cursor::Cursor, interner::Interner, node::Item, parser::Parser};
-use crate::{pickle::opcode, snapshot::StackIndex};
+use crate::{pickle::opcode, seeded::SeededMap, snapshot::StackIndex};
 
 /// The number of bytes of a list that select among the recent ones: six frames.
 const BEGINNING: usize = 32;
@@ -13,9 +11,9 @@ const BEGINNING: usize = 32;
 /// The stacks of the lists read so far. A list is the bytes of the opcodes that fetch its frames from the memo.
 #[derive(Debug, Default)]
 pub(super) struct StackLists<'a> {
-    known: FxHashMap<&'a [u8], StackIndex>,
+    known: SeededMap<&'a [u8], StackIndex>,
     /// The last list for each beginning: two comparisons cost less than finding a list's end and hashing it.
-    recent: FxHashMap<[u8; BEGINNING], (&'a [u8], StackIndex)>,
+    recent: SeededMap<[u8; BEGINNING], (&'a [u8], StackIndex)>,
 }
 
 impl<'a> StackLists<'a> {

@@ -4,10 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
-
-use rustc_hash::FxHashMap;
-
 use super::{
     failure::{Attempt, Failure},
     node::{Item, Kind, Node, NodeId},
@@ -15,17 +11,27 @@ use super::{
 };
 use crate::{
     error::Error,
-    snapshot::{Frame, Shapes, Slot, StackIndex, StackTable, Value, frame_value},
+    seeded::SeededMap,
+    snapshot::{Frame, FrameIndex, Shapes, Slot, StackIndex, StackTable, Value, frame_value, last_of_each},
 };
 
 /// The values made so far.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    of_nodes: FxHashMap<NodeId, Value>,
-    of_stacks: FxHashMap<StackIndex, Value>,
+    of_nodes: SeededMap<NodeId, Value>,
+    of_stacks: SeededMap<StackIndex, Value>,
+    of_frames: SeededMap<FrameIndex, Value>,
     /// The number of values that are in the file once and in the snapshot again.
     n_repeated: u64,
+    /// The bytes of memory that the values of containers take.
+    n_bytes: usize,
 }
+
+/// A file can use a long text for two bytes, but each use is hashed as a whole: from this length on, uses count.
+const LONG_TEXT: usize = 1024;
+
+/// The bytes of a long text that count as one value.
+const BYTES_OF_A_VALUE: u64 = 8;
 
 /// The stacks and shapes that values of stacks are made of.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +53,13 @@ impl Values {
             Item::Bool(bool) => Value::Bool(bool),
             Item::Int(int) => Value::Int(int),
             Item::Float(bits) => Value::Float(f64::from_bits(bits)),
-            Item::Text(id) => Value::Text(parser.words.get(id).text.clone()),
+            Item::Text(id) => {
+                let text = parser.words.get(id).text.clone();
+                if let Some(n_bytes @ 1..) = text.len().checked_sub(LONG_TEXT) {
+                    self.repeat(n_bytes as u64 / BYTES_OF_A_VALUE, parser.input.pos() as u64, parser)?;
+                }
+                Value::Text(text)
+            }
             Item::Bytes(span) => Value::Bytes(bytes_of(span, parser).into()),
             Item::Big(span) => Value::Big(bytes_of(span, parser).into()),
             Item::Pair(at) => {
@@ -69,14 +81,18 @@ impl Values {
         }
         parser.nodes.freeze(id);
         let Node { kind, items, .. } = parser.nodes.get(id);
-        let (kind, items) = (*kind, items.clone());
+        let (kind, n_items) = (*kind, items.len());
+        self.count(n_items, parser)?;
         let value = if kind == Kind::Dict {
+            let pairs = items_of(id, parser).chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            let pairs = last_of_each(pairs, usize::MAX).unwrap_or_default();
             let pair =
                 |(key, item)| Ok((self.value(key, parser, tables)?, self.value(item, parser, tables)?));
-            Value::Dict(last_of_each(&items).into_iter().map(pair).collect::<Attempt<_>>()?)
+            Value::Dict(pairs.into_iter().map(pair).collect::<Attempt<_>>()?)
         } else {
-            let all =
-                items.into_iter().map(|item| self.value(item, parser, tables)).collect::<Attempt<_>>()?;
+            // Values are made while the items stay where they are.
+            let value = |at: usize| self.value(items_of(id, parser)[at], parser, tables);
+            let all = (0..n_items).map(value).collect::<Attempt<_>>()?;
             if kind == Kind::List { Value::List(all) } else { Value::Tuple(all) }
         };
         self.of_nodes.insert(id, value.clone());
@@ -101,10 +117,23 @@ impl Values {
         if !tables.stacks.frames(stack).all(is_flat) {
             return Err(Failure::Fallback);
         }
-        let frames = tables.stacks.frames(stack);
-        let value = Value::List(frames.map(|frame| frame_value(frame, tables.shapes)).collect());
+        let members = tables.stacks.members(stack);
+        self.count(members.len(), parser)?;
+        let value = |frame: &FrameIndex| {
+            let of_frame = || frame_value(tables.stacks.frame(*frame), tables.shapes);
+            self.of_frames.entry(*frame).or_insert_with(of_frame).clone()
+        };
+        let value = Value::List(members.iter().map(value).collect());
         self.of_stacks.insert(stack, value.clone());
         Ok(value)
+    }
+
+    /// Counts the memory of a container's value.
+    fn count(&mut self, n_items: usize, parser: &Parser<'_>) -> Attempt<()> {
+        // Itself in the map of containers, the counts of its references, and its items.
+        self.n_bytes += 2 * size_of::<(NodeId, Value)>() + 16 + n_items * size_of::<Value>();
+        parser.check_memory(self.n_bytes, parser.input.pos())?;
+        Ok(())
     }
 
     /// Counts values that are in the file once and in the snapshot again.
@@ -122,21 +151,11 @@ impl Values {
     }
 }
 
+fn items_of<'p>(id: NodeId, parser: &'p Parser<'_>) -> &'p [Item] {
+    &parser.nodes.get(id).items
+}
+
 fn bytes_of<'a>(span: u32, parser: &Parser<'a>) -> &'a [u8] {
     let (from, to) = parser.nodes.span(span);
     &parser.input.bytes()[from..to]
-}
-
-/// Returns a dictionary's pairs: of a repeated key, the last value at the first place.
-fn last_of_each(items: &[Item]) -> Vec<(Item, Item)> {
-    let mut places = HashMap::new();
-    let mut pairs: Vec<(Item, Item)> = Vec::with_capacity(items.len() / 2);
-    for pair in items.chunks_exact(2) {
-        let place = *places.entry(pair[0]).or_insert(pairs.len());
-        match pairs.get_mut(place) {
-            Some((_, old)) => *old = pair[1],
-            None => pairs.push((pair[0], pair[1])),
-        }
-    }
-    pairs
 }

@@ -19,8 +19,19 @@ const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 
 /// Returns the snapshot, or why the bytes are not one, and the invariants that the bytes break.
 pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) {
-    let (snapshot, mut findings) = read_on_either_path(bytes);
-    findings.file_size(bytes.len());
+    reported(read_on_either_path(bytes), bytes.len() as u64)
+}
+
+/// Returns the result for a file that is too long to be read at all.
+pub(in crate::pickle) fn refused(n_bytes: u64) -> Option<(Result<Snapshot>, Vec<Finding>)> {
+    refusal(n_bytes).map(|error| reported((Err(error), Findings::default()), n_bytes))
+}
+
+fn reported(
+    (snapshot, mut findings): (Result<Snapshot>, Findings),
+    n_bytes: u64,
+) -> (Result<Snapshot>, Vec<Finding>) {
+    findings.file_size(n_bytes);
     let mut findings = findings.into_list();
     if let Err(error) = &snapshot {
         let place = format!("byte {}", error.offset().unwrap_or_default());
@@ -30,7 +41,7 @@ pub(in crate::pickle) fn read(bytes: &[u8]) -> (Result<Snapshot>, Vec<Finding>) 
 }
 
 fn read_on_either_path(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
-    let (snapshot, findings) = match refusal(bytes) {
+    let (snapshot, findings) = match refusal(bytes.len() as u64) {
         Some(error) => (Err(error.into()), Findings::default()),
         None => match attempt(bytes, Path::Fast) {
             (Err(Failure::Fallback), _) => attempt(bytes, Path::Slow),
@@ -53,10 +64,10 @@ fn read_on_either_path(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
     (snapshot, findings)
 }
 
-/// Returns why a file is refused before its first byte is read.
-pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
+/// Returns why a file of this length is refused before its first byte is read.
+pub(in crate::pickle) fn refusal(n_bytes: u64) -> Option<Error> {
     let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
-    (bytes.len() as u64 > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
+    (n_bytes > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
 }
 
 fn attempt(bytes: &[u8], path: Path) -> (Attempt<Snapshot>, Findings) {

@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use super::node::{TextId, number};
 use crate::{
     event::Action,
+    seeded::SeededMap,
     snapshot::{Field, Text, schema},
 };
 
@@ -65,10 +66,14 @@ pub(super) struct Word {
 /// The texts of a file, each stored once however often the file repeats it.
 #[derive(Debug, Default)]
 pub(super) struct Words<'a> {
-    /// A seeded hash: a hostile file chooses the keys and could make them collide.
-    by_bytes: HashMap<&'a [u8], TextId>,
+    by_bytes: SeededMap<&'a [u8], TextId>,
     all: Vec<Word>,
+    /// The bytes of all texts.
+    n_text_bytes: usize,
 }
+
+/// What a text takes beside its bytes: the counts of its references, and its place in the map.
+const BYTES_OF_TEXT: usize = 16 + 2 * size_of::<(&[u8], TextId)>();
 
 impl<'a> Words<'a> {
     /// Returns the number of these bytes, if they occurred before.
@@ -76,11 +81,17 @@ impl<'a> Words<'a> {
         self.by_bytes.get(bytes).copied()
     }
 
+    /// Returns the bytes of memory that it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.n_text_bytes + self.all.len() * (size_of::<Word>() + BYTES_OF_TEXT)
+    }
+
     /// Numbers a new text.
     pub(super) fn add(&mut self, bytes: &'a [u8], text: &str) -> TextId {
         let id = TextId(number(self.all.len()));
         self.all.push(Word { text: Arc::from(text), key: Key::of(text), action: Action::from_name(text) });
         self.by_bytes.insert(bytes, id);
+        self.n_text_bytes += text.len();
         id
     }
 

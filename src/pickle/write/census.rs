@@ -2,12 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use rustc_hash::FxHashMap;
-
 use super::out::Short;
 use crate::{
     event::Action,
     inventory::{BlockState, PoolKind},
+    seeded::SeededMap,
     snapshot::{
         Block, Field, Segment, Shape, Slot, Snapshot, SnapshotSource, StackIndex, StackTable, TraceEntry,
         Value, Word,
@@ -50,7 +49,7 @@ pub(super) struct Census<'a> {
     pub(super) texts: Vec<MemoEntry>,
     /// The texts themselves, in the same order.
     pub(super) words: Vec<&'a str>,
-    text_ids: FxHashMap<&'a str, usize>,
+    text_ids: SeededMap<&'a str, usize>,
     pub(super) frames: Vec<MemoEntry>,
     pub(super) stacks: Vec<MemoEntry>,
     /// Uses of each shape.
@@ -80,7 +79,7 @@ impl<'a> Census<'a> {
         let mut census = Census {
             texts: Vec::new(),
             words: Vec::new(),
-            text_ids: FxHashMap::default(),
+            text_ids: SeededMap::default(),
             frames: vec![MemoEntry::default(); snapshot.stacks.all_frames().len()],
             stacks: vec![MemoEntry::default(); snapshot.stacks.len()],
             shapes: vec![0; snapshot.shapes.len()],

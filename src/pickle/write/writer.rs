@@ -18,7 +18,6 @@ use std::{
     rc::Rc,
 };
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::{
@@ -30,6 +29,7 @@ use super::{
 use crate::{
     event::DeviceId,
     pickle::opcode,
+    seeded::SeededMap,
     snapshot::{
         Annotation, Block, Field, FieldRef, FrameIndex, Record, Segment, Shape, ShapeId, Slot, Snapshot,
         SnapshotSource, StackIndex, StackTable, Text, TopLevel, TraceEntry, Value,
@@ -46,7 +46,7 @@ pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) 
         document,
         snapshot,
         census: Census::new(document),
-        values: FxHashMap::default(),
+        values: SeededMap::default(),
         templates: vec![None; snapshot.shapes.len()],
         entry_templates: (0..snapshot.shapes.len()).map(|_| None).collect(),
         out: Out::new(sink),
@@ -67,7 +67,7 @@ struct Writer<'a, W> {
     snapshot: &'a Snapshot,
     census: Census<'a>,
     /// Containers that are in a shape, with their numbers.
-    values: FxHashMap<&'a Value, u32>,
+    values: SeededMap<&'a Value, u32>,
     templates: Vec<Option<Rc<Template>>>,
     /// For the shapes of entries whose fields are in the usual order.
     entry_templates: Vec<Option<EntryTemplate>>,

@@ -7,8 +7,10 @@
 //! - `lazy_reading`: files read with and without their events.
 //! - `lazy_rewriting`: rewriting with the events left in the file.
 //! - `hostile`: files that lie, end early, or were changed.
+//! - `changing`: files that another program changes while they are read.
 #![forbid(unsafe_code)]
 
+mod changing;
 mod hostile;
 mod large_addresses;
 mod lazy_reading;

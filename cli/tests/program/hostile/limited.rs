@@ -38,6 +38,7 @@ pub(super) struct Used {
 const MESSAGE_BYTES: usize = 4096;
 
 /// Runs a program in a folder. Its standard output is counted and not kept.
+#[allow(clippy::zombie_processes)] // `wait4` waits for it, and returns its resource usage too.
 pub(super) fn run(program: &Path, arguments: &[String], folder: &Path, limits: Limits) -> Used {
     let kilobytes = limits.megabytes * 1000;
     // A shell sets the limit and becomes the program.

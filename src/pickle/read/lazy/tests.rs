@@ -71,10 +71,9 @@ fn a_number_assigned_twice_needs_the_whole_snapshot_in_memory() {
     assert!(!pickle::lazy(&bytes).unwrap().is_in_file());
 }
 
-/// Bytes that change under the map are an error, not a panic.
 #[cfg(unix)]
 #[test]
-fn a_file_that_changes_is_reported() {
+fn a_change_of_the_file_is_not_seen() {
     use std::{io::Write, os::unix::fs::FileExt};
 
     let mut snapshot = Snapshot::default();
@@ -90,7 +89,6 @@ fn a_file_that_changes_is_reported() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     let open = pickle::open(file.path()).unwrap();
-    assert!(matches!(open.0, Bytes::Mapped(_)), "{} bytes", bytes.len());
     let lazy = open.lazy().unwrap();
     let Content::InFile(in_file) = &lazy.content else { panic!("it is in memory as a whole") };
     let mut reader = in_file.reader.borrow_mut();
@@ -99,6 +97,6 @@ fn a_file_that_changes_is_reported() {
     drop(reader);
     assert_eq!(pickle::to_vec(&lazy), bytes);
     file.as_file().write_all_at(&[0; 100], bytes.len() as u64 / 2).unwrap();
-    assert!(pickle::write(&lazy, io::sink()).unwrap_err().to_string().contains("was changed"));
-    assert!(lazy.to_snapshot().is_err());
+    assert_eq!(pickle::to_vec(&lazy), bytes);
+    assert!(lazy.to_snapshot().is_ok());
 }

@@ -1,0 +1,231 @@
+//! Deserialises a snapshot element by element, so that of JSON only one segment or entry at a time is a tree of values.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeSeed, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor},
+};
+
+use super::{
+    Snapshot, TopLevel,
+    json::Writer,
+    parts::{NOT_A_SNAPSHOT, Parts, Table},
+    records::TraceEntry,
+    shape::Slot,
+    value::{Text, Value},
+    value_reader::{Budget, Within},
+};
+
+impl<'de> Deserialize<'de> for Snapshot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Snapshot, D::Error> {
+        deserializer.deserialize_any(Top)
+    }
+}
+
+struct Top;
+
+impl<'de> Visitor<'de> for Top {
+    type Value = Snapshot;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a snapshot")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Snapshot, A::Error> {
+        let mut parts = Parts::default();
+        parts.snapshot.top_level = TopLevel::SegmentList;
+        while let Some(segment) = seq.next_element_seed(Within(&Budget::default()))? {
+            parts.snapshot.add(Table::Segments, &segment).map_err(A::Error::custom)?;
+        }
+        parts.complete().map_err(A::Error::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Snapshot, A::Error> {
+        let (mut parts, budget) = (Parts::default(), Budget::default());
+        while let Some(key) = map.next_key::<Value>()? {
+            let key: &Text = key.as_text().ok_or_else(|| A::Error::custom(NOT_A_SNAPSHOT))?;
+            let slot = match Table::of(key) {
+                Some(table) => map.next_value_seed(OrValue(List { snapshot: &mut parts.snapshot, table }))?,
+                None => Slot::Value(map.next_value_seed(Within(&budget))?),
+            };
+            parts.set(key, slot).map_err(A::Error::custom)?;
+        }
+        parts.complete().map_err(A::Error::custom)
+    }
+}
+
+/// Takes a list while it is read; anything else comes as a value.
+trait TakeList<'de>: Sized {
+    type Taken;
+
+    fn list<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Taken, A::Error>;
+
+    fn other(self, value: Value) -> Self::Taken;
+}
+
+/// A list of records at the top.
+struct List<'s> {
+    snapshot: &'s mut Snapshot,
+    table: Table,
+}
+
+impl<'de> TakeList<'de> for List<'_> {
+    type Taken = Slot;
+
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Slot, A::Error> {
+        let List { snapshot, table } = self;
+        snapshot.clear(table);
+        if table != Table::DeviceTraces {
+            while let Some(element) = list.next_element_seed(Within(&Budget::default()))? {
+                snapshot.add(table, &element).map_err(A::Error::custom)?;
+            }
+            return Ok(Slot::Field(table.field()));
+        }
+        while let Some(other) = list.next_element_seed(OrValue(Trace(snapshot)))? {
+            let Some(other) = other else { continue };
+            // A list with anything but traces is an unknown value.
+            let budget = Budget::default();
+            let writer = Writer::new(snapshot);
+            let trace = |trace: &Vec<TraceEntry>| Value::List(writer.entry_values(trace).collect());
+            let mut all: Vec<Value> = snapshot.device_traces.iter().map(trace).collect();
+            all.push(other);
+            while let Some(element) = list.next_element_seed(Within(&budget))? {
+                all.push(element);
+            }
+            snapshot.clear(table);
+            return Ok(Slot::Value(Value::List(all.into())));
+        }
+        Ok(Slot::Field(table.field()))
+    }
+
+    fn other(self, value: Value) -> Slot {
+        Slot::Value(value)
+    }
+}
+
+/// The trace of a device; anything else is returned.
+struct Trace<'s>(&'s mut Snapshot);
+
+impl<'de> TakeList<'de> for Trace<'_> {
+    type Taken = Option<Value>;
+
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<Value>, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = list.next_element_seed(Within(&Budget::default()))? {
+            entries.push(self.0.entry_from(&entry).map_err(A::Error::custom)?);
+        }
+        self.0.device_traces.push(entries);
+        Ok(None)
+    }
+
+    fn other(self, value: Value) -> Option<Value> {
+        Some(value)
+    }
+}
+
+/// Deserialises whatever comes, as a list or as a value.
+struct OrValue<T>(T);
+
+impl<'de, T: TakeList<'de>> DeserializeSeed<'de> for OrValue<T> {
+    type Value = T::Taken;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T::Taken, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: TakeList<'de>> OrValue<T> {
+    /// Takes a value from its own deserialiser.
+    fn simple<E: de::Error>(self, value: impl IntoDeserializer<'de, E>) -> Result<T::Taken, E> {
+        Ok(self.0.other(Value::deserialize(value.into_deserializer())?))
+    }
+}
+
+impl<'de, T: TakeList<'de>> Visitor<'de> for OrValue<T> {
+    type Value = T::Taken;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of a snapshot")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<T::Taken, A::Error> {
+        self.0.list(seq)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T::Taken, A::Error> {
+        let value = Within(&Budget::default()).visit_map(map)?;
+        Ok(self.0.other(value))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<T::Taken, E> {
+        Ok(self.0.other(Value::None))
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<T::Taken, E> {
+        self.visit_unit()
+    }
+
+    fn visit_bool<E: de::Error>(self, bool: bool) -> Result<T::Taken, E> {
+        self.simple(bool)
+    }
+
+    fn visit_i64<E: de::Error>(self, int: i64) -> Result<T::Taken, E> {
+        self.simple(int)
+    }
+
+    fn visit_u64<E: de::Error>(self, int: u64) -> Result<T::Taken, E> {
+        self.simple(int)
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> Result<T::Taken, E> {
+        self.simple(float)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T::Taken, E> {
+        self.simple(text)
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<T::Taken, E> {
+        Ok(self.0.other(Value::Bytes(bytes.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A snapshot made of the whole tree of values must be the one that is made element by element.
+    #[test]
+    fn elements_give_what_the_whole_tree_gives() {
+        let entry = r#"{"action": "alloc", "addr": 4096, "size": 512, "frames": [{"name": "f", "line": 3}]}"#;
+        let segment = r#"{"address": 4096, "segment_pool_id": [0, 1], "blocks": [{"size": 512}]}"#;
+        let cases = [
+            format!("[{segment}, {segment}]"),
+            format!(
+                r#"{{"segments": [{segment}], "device_traces": [[{entry}], []], "x": [1, {{"y": 2.5}}]}}"#
+            ),
+            format!(r#"{{"device_traces": [[{entry}]], "z": null, "device_traces": [[], [{entry}]]}}"#),
+            format!(r#"{{"segments": [{segment}], "device_traces": [[{entry}, {entry}], 5, [{entry}]]}}"#),
+            r#"{"segments": "none", "device_traces": {"a": true}}"#.to_owned(),
+            r#"{"segments": [], "device_traces": false, "host_traces": -1, "host_segments": 1.5}"#.to_owned(),
+            format!(
+                r#"{{"segments": [], "external_annotations": [{{"name": "s"}}], "host_traces": [{entry}]}}"#
+            ),
+        ];
+        for json in cases {
+            let text = |snapshot: Result<Snapshot, String>| match snapshot {
+                Ok(snapshot) => serde_json::to_string(&snapshot).unwrap(),
+                Err(error) => error,
+            };
+            let tree: Value = serde_json::from_str(&json).unwrap();
+            let streamed = serde_json::from_str::<Snapshot>(&json);
+            let streamed = text(streamed.map_err(|error| error.to_string()));
+            let whole = text(Snapshot::from_value(&tree));
+            assert!(
+                streamed == whole || streamed.starts_with(&format!("{whole} at line")),
+                "{streamed}\n{whole}"
+            );
+        }
+    }
+}
