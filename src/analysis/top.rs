@@ -58,8 +58,8 @@ impl DeviceHistory<'_> {
     /// Returns the groups of the blocks in use at a moment, the largest first.
     ///
     /// A function's own bytes are those of the stacks whose innermost identifying frame
-    /// ([`ShownFrames::identifying`]) is in the function. Its total counts each block once, even if the
-    /// function is on the stack several times.
+    /// ([`ShownFrames::identifying`](super::ShownFrames::identifying)) is in the function. Its total counts each block
+    /// once, even if the function is on the stack several times.
     #[must_use]
     pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
         match by {
