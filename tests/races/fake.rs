@@ -26,6 +26,8 @@ pub(crate) fn start_again() {
     let error = Command::new(this)
         .args(env::args_os().skip(1))
         .env(STARTED, "1")
+        // Those of the folder fill the GPU that they were recorded on, which had less memory than this one.
+        .env_remove("MEMREEL_SCENARIOS")
         .env("RUST_BACKTRACE", "0")
         .env("LD_LIBRARY_PATH", path)
         .exec();
