@@ -2,6 +2,9 @@
 //!
 //! A process of its own, because a process has one global allocator.
 
+#[path = "hangs/no_list.rs"]
+mod no_list;
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::OnceLock,
@@ -9,10 +12,12 @@ use std::{
 
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
-    integrate::{Event, Inventory, InventorySegment, StackId, Track},
+    integrate::{Event, StackId, Track},
     recorder::{History, Recorder},
     snapshot::{self, Dialect},
 };
+
+use no_list::NoList;
 
 struct Recorded;
 
@@ -58,19 +63,6 @@ unsafe impl GlobalAlloc for Recorded {
         }
         // SAFETY: the caller's promise about the pointer and its layout is passed on.
         unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// The system keeps the list of its blocks for itself.
-struct NoList;
-
-impl Inventory for NoList {
-    fn device(&self) -> DeviceId {
-        DeviceId(0)
-    }
-
-    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
-        look(&[]);
     }
 }
 

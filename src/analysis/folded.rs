@@ -25,7 +25,7 @@ pub enum Grouping {
 /// The folded stack of a block, without its bytes.
 ///
 /// It displays as one text, which can be far longer than the file of a
-/// snapshot: names and frames that many stacks share are in each of their texts.
+/// snapshot: each text repeats the names and frames that many stacks share.
 #[derive(Debug)]
 pub struct FoldedStack<'a> {
     prefix: &'a str,

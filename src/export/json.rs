@@ -163,7 +163,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.text("]");
     }
 
-    /// Returns the text of a stack; `None` if there is no room for it.
+    /// Returns the text of a stack; `None` if the cache is too full for it.
     fn stack_text(&mut self, stack: StackIndex) -> Option<String> {
         let snapshot = self.snapshot;
         let mut all = "[".to_owned();

@@ -1,13 +1,15 @@
-//! Scopes of a history: the pairs of annotations, the path that is open at a time, and the scope of an entry.
+//! Scopes of a history: the path that is open at a time, and the scope of an entry.
 //!
 //! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
 
-use std::{collections::BTreeMap, fmt, ops::Range};
+use std::fmt;
 
 use super::{
     by_device::ByDevice,
     life::{Life, Moment},
+    runs::Runs,
+    scope_pairs::{pairs_among, scope_number},
     scope_path::{ScopePath, hash_of},
     text_ids::TextIds,
     times::Times,
@@ -20,105 +22,6 @@ use crate::{
 
 /// A ring may hold a million STARTs whose ENDs it lost; their paths must stay short.
 const MAX_DEPTH: usize = 16;
-
-/// Annotations that belong together, by their places among all. One of the two is missing where a
-/// ring lost it, or where the snapshot was taken inside the scope.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ScopePair {
-    pub(crate) start: Option<usize>,
-    pub(crate) end: Option<usize>,
-}
-
-/// Pairs each START with the END of its name and device; of several that are open the newest ends
-/// first. The pairs are in the order of their first annotation; annotations of another stage are in
-/// none.
-pub(crate) fn scope_pairs(annotations: &[Annotation]) -> Vec<ScopePair> {
-    pairs_among(annotations, 0..annotations.len())
-}
-
-/// Pairs some of the annotations, given by their places.
-fn pairs_among(annotations: &[Annotation], places: impl Iterator<Item = usize>) -> Vec<ScopePair> {
-    let mut names = TextIds::default();
-    let mut open: BTreeMap<(u32, DeviceId), Vec<usize>> = BTreeMap::new();
-    let mut pairs: Vec<ScopePair> = Vec::new();
-    for at in places {
-        let annotation = &annotations[at];
-        let of_name = open.entry((names.id(&annotation.name), annotation.device)).or_default();
-        match &*annotation.stage {
-            "START" => {
-                of_name.push(pairs.len());
-                pairs.push(ScopePair { start: Some(at), end: None });
-            }
-            "END" => match of_name.pop() {
-                Some(begun) => pairs[begun].end = Some(at),
-                None => pairs.push(ScopePair { start: None, end: Some(at) }),
-            },
-            _ => {}
-        }
-    }
-    pairs
-}
-
-impl ScopePair {
-    /// Returns whether the scope has a name. If the ring lost its START, its END counts.
-    fn has_name(self, annotations: &[Annotation], name: &str) -> bool {
-        let place = self.start.or(self.end);
-        place.is_some_and(|place| is_scope(&annotations[place].name, name))
-    }
-}
-
-/// Returns whether a path is of a scope with a name, and not of a scope inside that.
-fn is_scope(path: &str, name: &str) -> bool {
-    let before = path.strip_suffix(name).filter(|_| !name.is_empty());
-    before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
-}
-
-/// Splits `step#3` into a name and the number of an occurrence, unless there is a scope with the whole text as
-/// its name.
-pub(crate) fn scope_number(text: &str, is_name: impl Fn(&str) -> bool) -> (&str, Option<usize>) {
-    let numbered = || {
-        let (name, number) = text.rsplit_once('#')?;
-        Some((name, number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??))
-    };
-    match numbered().filter(|(name, _)| !name.is_empty() && !is_name(text)) {
-        Some((name, number)) => (name, Some(number)),
-        None => (text, None),
-    }
-}
-
-/// Returns the annotations of the scopes with a name, of all devices, in the order in which they begin. If the
-/// ring lost the START of a scope, its END counts.
-pub(crate) fn scopes_named(annotations: &[Annotation], name: &str) -> impl Iterator<Item = ScopePair> {
-    scope_pairs(annotations).into_iter().filter(move |pair| pair.has_name(annotations, name))
-}
-
-/// The longest ranges of entries that all meet a condition, found entry by entry.
-#[derive(Debug, Default)]
-pub(crate) struct Runs {
-    pub(crate) found: Vec<Range<usize>>,
-    n_entries: usize,
-    /// The number of entries since the last that was not passed over.
-    n_passed: usize,
-}
-
-impl Runs {
-    /// Takes the next entry, and whether it meets the condition.
-    pub(crate) fn take(&mut self, holds: bool) {
-        let (number, n_passed) = (self.n_entries, std::mem::take(&mut self.n_passed));
-        self.n_entries += 1;
-        match self.found.last_mut() {
-            _ if !holds => {}
-            Some(last) if last.end + n_passed == number => last.end = number + 1,
-            _ => self.found.push(number..number + 1),
-        }
-    }
-
-    /// Passes over an entry that cannot meet the condition: it does not end the range around it.
-    pub(crate) fn pass(&mut self) {
-        self.n_entries += 1;
-        self.n_passed += 1;
-    }
-}
 
 /// Why a text does not name the end of one scope.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -19,7 +19,7 @@ use memreel::{
     snapshot::{Dialect, collect},
 };
 
-use crate::alone::{alone, assert_sound};
+use crate::{own_process, sound::assert_sound};
 
 /// How a child ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,72 +87,77 @@ fn use_everything(reel: &Reel, ledger: &Ledger, kept: Option<Allocation>, is_nam
 
 #[test]
 fn a_child_of_a_busy_process_never_hangs() {
-    alone("forks::a_child_of_a_busy_process_never_hangs", 300, || {
-        let history = || History::all().max_entries(1500);
-        let reel = Reel::builder().device(Host::new()).device(Simulated::new(1 << 40)).history(history());
-        let reel = reel.build().unwrap();
-        memreel::record_history(&history()).unwrap();
-        let ledger = reel.recorder().ledger(DeviceId(2));
-        let is_over = AtomicBool::new(false);
-        let again = |work: &dyn Fn(u64)| {
-            let mut n = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                work(n);
-                n += 1;
-            }
-        };
-        let mut ends = Vec::new();
-        thread::scope(|scope| {
-            for i in 0..2 {
-                let (reel, again) = (&reel, &again);
-                scope.spawn(move || {
+    own_process::run(
+        module_path!(),
+        "a_child_of_a_busy_process_never_hangs",
+        Duration::from_secs(300),
+        || {
+            let history = || History::all().max_entries(1500);
+            let reel = Reel::builder().device(Host::new()).device(Simulated::new(1 << 40)).history(history());
+            let reel = reel.build().unwrap();
+            memreel::record_history(&history()).unwrap();
+            let ledger = reel.recorder().ledger(DeviceId(2));
+            let is_over = AtomicBool::new(false);
+            let again = |work: &dyn Fn(u64)| {
+                let mut n = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    work(n);
+                    n += 1;
+                }
+            };
+            let mut ends = Vec::new();
+            thread::scope(|scope| {
+                for i in 0..2 {
+                    let (reel, again) = (&reel, &again);
+                    scope.spawn(move || {
+                        again(&|n| {
+                            drop(reel.alloc(1000 + n % 5000).unwrap());
+                            let device = reel.allocator(1).unwrap();
+                            drop(device.alloc(1 + n % (8 << 20), StreamId(i)).unwrap());
+                            drop(memreel::alloc(100).unwrap());
+                        });
+                    });
+                }
+                scope.spawn(|| {
                     again(&|n| {
-                        drop(reel.alloc(1000 + n % 5000).unwrap());
-                        let device = reel.allocator(1).unwrap();
-                        drop(device.alloc(1 + n % (8 << 20), StreamId(i)).unwrap());
-                        drop(memreel::alloc(100).unwrap());
+                        let _scope = reel.scope(&format!("scope {}", n % 50));
+                        let at = Address(0x10_0000 + n % 64 * 4096);
+                        ledger.alloc(at, 512, StreamId((n % 40).cast_signed()));
+                        ledger.free(at);
                     });
                 });
-            }
-            scope.spawn(|| {
-                again(&|n| {
-                    let _scope = reel.scope(&format!("scope {}", n % 50));
-                    let at = Address(0x10_0000 + n % 64 * 4096);
-                    ledger.alloc(at, 512, StreamId((n % 40).cast_signed()));
-                    ledger.free(at);
+                scope.spawn(|| {
+                    again(&|n| {
+                        drop(reel.snapshot());
+                        reel.record_history(&history().max_entries(1000 + n as usize % 1000));
+                        drop(name_addresses(&[is_live as fn(&Snapshot, Address) -> bool as usize + 1]));
+                        drop(Reel::builder().history(history()).build().unwrap());
+                    });
                 });
-            });
-            scope.spawn(|| {
-                again(&|n| {
-                    drop(reel.snapshot());
-                    reel.record_history(&history().max_entries(1000 + n as usize % 1000));
-                    drop(name_addresses(&[is_live as fn(&Snapshot, Address) -> bool as usize + 1]));
-                    drop(Reel::builder().history(history()).build().unwrap());
-                });
-            });
-            thread::sleep(Duration::from_millis(300));
-            let began = Instant::now();
-            for n in 0..100 {
-                let mut kept = Some(reel.alloc(12_345).unwrap());
-                ends.push(in_child(|| use_everything(&reel, &ledger, kept.take(), n % 10 == 0)));
-                if ends.iter().filter(|end| **end == End::Hung).count() >= 3 {
-                    break;
+                thread::sleep(Duration::from_millis(300));
+                let began = Instant::now();
+                for n in 0..100 {
+                    let mut kept = Some(reel.alloc(12_345).unwrap());
+                    ends.push(in_child(|| use_everything(&reel, &ledger, kept.take(), n % 10 == 0)));
+                    if ends.iter().filter(|end| **end == End::Hung).count() >= 3 {
+                        break;
+                    }
                 }
-            }
-            println!("{} children in {:?}", ends.len(), began.elapsed());
-            is_over.store(true, Ordering::Relaxed);
-        });
-        let n_hung = ends.iter().filter(|end| **end == End::Hung).count();
-        assert_eq!(n_hung, 0, "of {} children", ends.len());
-        assert!(ends.iter().all(|end| *end == End::Sound), "{ends:?}");
-        assert_sound(&reel.snapshot());
-    });
+                println!("{} children in {:?}", ends.len(), began.elapsed());
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let n_hung = ends.iter().filter(|end| **end == End::Hung).count();
+            assert_eq!(n_hung, 0, "of {} children", ends.len());
+            assert!(ends.iter().all(|end| *end == End::Sound), "{ends:?}");
+            assert_sound(&reel.snapshot());
+        },
+    );
 }
 
 /// The child has the events up to the fork, and continues the chunks of threads that it does not have.
 #[test]
 fn a_child_continues_the_history() {
-    alone("forks::a_child_continues_the_history", 60, || {
+    own_process::run(module_path!(), "a_child_continues_the_history", Duration::from_secs(60), || {
         let reel = Reel::builder().history(History::all().max_entries(100_000)).build().unwrap();
         let (other, (to_other, from_main)) = (reel.clone(), mpsc::channel::<()>());
         let (to_main, from_other) = mpsc::channel();
@@ -192,7 +197,7 @@ fn a_child_continues_the_history() {
 /// A thread may fork while it has a lock of memreel's; the child can run another program.
 #[test]
 fn a_fork_under_a_lock_ends() {
-    alone("forks::a_fork_under_a_lock_ends", 60, || {
+    own_process::run(module_path!(), "a_fork_under_a_lock_ends", Duration::from_secs(60), || {
         use memreel::integrate::Inventory;
         let reel = Reel::builder().history(History::all()).build().unwrap();
         let _block = reel.alloc(1000).unwrap();

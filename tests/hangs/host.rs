@@ -9,16 +9,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
-    integrate::{Event, Inventory, InventorySegment, StackId, Track, name_addresses},
+    integrate::{Event, StackId, Track, name_addresses},
     recorder::{History, Recorder},
     snapshot::{Dialect, collect},
 };
 
-use crate::alone::alone;
+use crate::{no_list::NoList, own_process};
 
 struct Host;
 
@@ -71,48 +72,41 @@ unsafe impl GlobalAlloc for Host {
     }
 }
 
-/// The system keeps the list of its blocks for itself.
-struct NoList;
-
-impl Inventory for NoList {
-    fn device(&self) -> DeviceId {
-        DeviceId(0)
-    }
-
-    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
-        look(&[]);
-    }
-}
-
 #[test]
 fn a_reporting_allocator_is_recorded_while_snapshots_are_taken() {
-    alone("host::a_reporting_allocator_is_recorded_while_snapshots_are_taken", 120, || {
-        let recorder = Recorder::new();
-        recorder.record_history(&History::all().max_entries(3000));
-        assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for i in 0..2 {
-                let (is_over, recorder) = (&is_over, &recorder);
-                scope.spawn(move || {
-                    let mut n = i;
-                    while !is_over.load(Ordering::Relaxed) {
-                        drop(black_box(vec![0_u8; 100 + n % 5000]));
-                        let _scope = recorder.scope(&format!("scope {}", n % 40));
-                        n += 1;
-                    }
-                });
-            }
-            for n in 0..4 {
-                // Outside of a snapshot the look-up of names is not the recorder's own work.
-                let within = a_reporting_allocator_is_recorded_while_snapshots_are_taken as fn() as usize + 1;
-                assert_eq!(name_addresses(&[within + n]).len(), 1);
-                let snapshot = collect(&recorder, &[&NoList], Dialect::default());
-                assert!(snapshot.device_traces[0].len() > 100);
-                recorder.record_history(&History::all().max_entries(2000 + n));
-            }
-            is_over.store(true, Ordering::Relaxed);
-        });
-        recorder.record_history(&History::off());
-    });
+    own_process::run(
+        module_path!(),
+        "a_reporting_allocator_is_recorded_while_snapshots_are_taken",
+        Duration::from_secs(120),
+        || {
+            let recorder = Recorder::new();
+            recorder.record_history(&History::all().max_entries(3000));
+            assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for i in 0..2 {
+                    let (is_over, recorder) = (&is_over, &recorder);
+                    scope.spawn(move || {
+                        let mut n = i;
+                        while !is_over.load(Ordering::Relaxed) {
+                            drop(black_box(vec![0_u8; 100 + n % 5000]));
+                            let _scope = recorder.scope(&format!("scope {}", n % 40));
+                            n += 1;
+                        }
+                    });
+                }
+                for n in 0..4 {
+                    // Outside of a snapshot the look-up of names is not the recorder's own work.
+                    let within =
+                        a_reporting_allocator_is_recorded_while_snapshots_are_taken as fn() as usize + 1;
+                    assert_eq!(name_addresses(&[within + n]).len(), 1);
+                    let snapshot = collect(&recorder, &[&NoList], Dialect::default());
+                    assert!(snapshot.device_traces[0].len() > 100);
+                    recorder.record_history(&History::all().max_entries(2000 + n));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            recorder.record_history(&History::off());
+        },
+    );
 }

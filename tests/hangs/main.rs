@@ -1,12 +1,15 @@
 //! What must not hang: sources that wait for an interpreter, signal handlers, and children of `fork`.
 //!
-//! Each test runs in a process of its own with a time limit (`alone.rs`), because a hang cannot be stopped from
+//! Each test runs in a process of its own with a time limit (`own_process`), because a hang cannot be stopped from
 //! within, and because signals, forks and the panic hook belong to the whole process.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(missing_docs)]
 
-mod alone;
 mod forks;
 mod host;
+mod no_list;
+#[path = "../it/own_process.rs"]
+mod own_process;
 mod signals;
+mod sound;
 mod sources;

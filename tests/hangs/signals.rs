@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use memreel::{
@@ -18,10 +19,7 @@ use memreel::{
     recorder::{History, Ledger},
 };
 
-use crate::{
-    alone::{alone, assert_sound},
-    host,
-};
+use crate::{host, own_process, sound::assert_sound};
 
 /// What the handler uses: a track of the interrupted recorder, and a reel of its own.
 static TRACK: OnceLock<Track> = OnceLock::new();
@@ -53,7 +51,7 @@ extern "C" fn handler(_: c_int) {
 
 #[test]
 fn a_handler_may_interrupt_anything() {
-    alone("signals::a_handler_may_interrupt_anything", 120, || {
+    own_process::run(module_path!(), "a_handler_may_interrupt_anything", Duration::from_secs(120), || {
         let reel = Reel::builder().history(History::all().max_entries(2000)).build().unwrap();
         // A device of its own for the handler's events, as for every source without a lock.
         TRACK.set(reel.recorder().track(DeviceId(1))).unwrap();

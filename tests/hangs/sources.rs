@@ -17,7 +17,7 @@ use memreel::{
     recorder::History,
 };
 
-use crate::alone::alone;
+use crate::own_process;
 
 static GIL: Mutex<()> = Mutex::new(());
 
@@ -39,34 +39,39 @@ impl FrameSource for Python {
 
 #[test]
 fn a_source_may_wait_for_a_thread_that_takes_a_snapshot() {
-    alone("sources::a_source_may_wait_for_a_thread_that_takes_a_snapshot", 60, || {
-        let reel = || Reel::builder().history(History::all()).build().unwrap();
-        let (sender, naming) = mpsc::channel();
-        let waits = reel();
-        waits.recorder().set_frame_source(Arc::new(Python(Mutex::new(sender))));
-        let _block = waits.alloc(1000).unwrap();
-        let other = reel();
-        let _other = other.alloc(1000).unwrap();
-        let gil = GIL.lock().unwrap();
-        let first = thread::spawn(move || waits.snapshot());
-        // It is in `name` now, and waits for the lock that this thread has.
-        naming.recv().unwrap();
-        let (done, is_done) = mpsc::channel();
-        thread::spawn(move || {
-            drop(other.snapshot());
-            done.send(()).unwrap();
-        });
-        is_done
-            .recv_timeout(Duration::from_secs(40))
-            .expect("a snapshot of another reel waits for the source");
-        drop(gil);
-        let snapshot = first.join().unwrap();
-        let stack = snapshot.device_traces[0][0].stack;
-        assert_eq!(&*snapshot.frames(stack).next().unwrap().name, "f");
-    });
+    own_process::run(
+        module_path!(),
+        "a_source_may_wait_for_a_thread_that_takes_a_snapshot",
+        Duration::from_secs(60),
+        || {
+            let reel = || Reel::builder().history(History::all()).build().unwrap();
+            let (sender, naming) = mpsc::channel();
+            let waits = reel();
+            waits.recorder().set_frame_source(Arc::new(Python(Mutex::new(sender))));
+            let _block = waits.alloc(1000).unwrap();
+            let other = reel();
+            let _other = other.alloc(1000).unwrap();
+            let gil = GIL.lock().unwrap();
+            let first = thread::spawn(move || waits.snapshot());
+            // It is in `name` now, and waits for the lock that this thread has.
+            naming.recv().unwrap();
+            let (done, is_done) = mpsc::channel();
+            thread::spawn(move || {
+                drop(other.snapshot());
+                done.send(()).unwrap();
+            });
+            is_done
+                .recv_timeout(Duration::from_secs(40))
+                .expect("a snapshot of another reel waits for the source");
+            drop(gil);
+            let snapshot = first.join().unwrap();
+            let stack = snapshot.device_traces[0][0].stack;
+            assert_eq!(&*snapshot.frames(stack).next().unwrap().name, "f");
+        },
+    );
 }
 
-/// Panics while it is told to, at a capture or at a name.
+/// A source that panics at a capture or at a name, while its switch for that is on.
 #[derive(Default)]
 struct Broken {
     at_capture: AtomicBool,
@@ -89,25 +94,30 @@ impl FrameSource for Broken {
 
 #[test]
 fn a_source_that_panics_costs_its_frames_and_no_more() {
-    alone("sources::a_source_that_panics_costs_its_frames_and_no_more", 60, || {
-        panic::set_hook(Box::new(|_| {}));
-        let reel = Reel::builder().history(History::all()).build().unwrap();
-        let source = Arc::new(Broken::default());
-        reel.recorder().set_frame_source(source.clone());
-        source.at_capture.store(true, Ordering::Relaxed);
-        let without = reel.alloc(1000).expect("recording never fails upward");
-        source.at_capture.store(false, Ordering::Relaxed);
-        let with = reel.alloc(3000).unwrap();
-        assert!(source.n_captures.load(Ordering::Relaxed) >= 2);
-        let snapshot = reel.snapshot();
-        let names = |bytes: u64| -> Vec<String> {
-            let entry = snapshot.device_traces[0].iter().rfind(|entry| entry.size == bytes).unwrap();
-            snapshot.frames(entry.stack).map(|frame| frame.name.to_string()).collect()
-        };
-        let (without_source, with_source) = (names(without.bytes()), names(with.bytes()));
-        // Of two words one has a name.
-        assert_eq!(with_source[0], "word 9", "{with_source:?}");
-        assert_eq!(with_source[1..].len(), without_source.len(), "{without_source:?}");
-        assert!(without_source[0].contains("sources"), "{without_source:?}");
-    });
+    own_process::run(
+        module_path!(),
+        "a_source_that_panics_costs_its_frames_and_no_more",
+        Duration::from_secs(60),
+        || {
+            panic::set_hook(Box::new(|_| {}));
+            let reel = Reel::builder().history(History::all()).build().unwrap();
+            let source = Arc::new(Broken::default());
+            reel.recorder().set_frame_source(source.clone());
+            source.at_capture.store(true, Ordering::Relaxed);
+            let without = reel.alloc(1000).expect("recording never fails upward");
+            source.at_capture.store(false, Ordering::Relaxed);
+            let with = reel.alloc(3000).unwrap();
+            assert!(source.n_captures.load(Ordering::Relaxed) >= 2);
+            let snapshot = reel.snapshot();
+            let names = |bytes: u64| -> Vec<String> {
+                let entry = snapshot.device_traces[0].iter().rfind(|entry| entry.size == bytes).unwrap();
+                snapshot.frames(entry.stack).map(|frame| frame.name.to_string()).collect()
+            };
+            let (without_source, with_source) = (names(without.bytes()), names(with.bytes()));
+            // Of two words one has a name.
+            assert_eq!(with_source[0], "word 9", "{with_source:?}");
+            assert_eq!(with_source[1..].len(), without_source.len(), "{without_source:?}");
+            assert!(without_source[0].contains("sources"), "{without_source:?}");
+        },
+    );
 }

@@ -17,6 +17,7 @@
 //! - `recorded`: recordings of random programs, for every room.
 //! - `fixtures`: the snapshot files of the repository, for every room.
 //! - `own_process`: tests that may hang or abort, in a process of their own with a time limit.
+//! - `seeds`: the seeds of property tests.
 //! - `random`: random numbers, for every room and for the unit tests of `src`.
 //!
 //! The oracles share no code with what they test:
@@ -44,6 +45,7 @@ mod random;
 mod recorded;
 mod recorder;
 mod rewrite;
+mod seeds;
 mod snapshot;
 mod stack;
 mod validate;

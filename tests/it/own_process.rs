@@ -1,8 +1,12 @@
 //! Runs a test in a process of its own with a time limit, for what could hang or abort the suite.
+//!
+//! Unit tests of `src` and the tests of hangs use this file too.
+#![forbid(unsafe_code)]
 
 use std::{
-    env,
-    process::{Command, Stdio},
+    env, fs,
+    os::unix::process::CommandExt,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -17,27 +21,32 @@ pub(crate) fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()
         return test();
     }
     let (_, module) = module.split_once("::").expect("a module of this crate");
+    // A file and not a pipe: a child of the child may keep it open.
+    let printed = tempfile::NamedTempFile::new().unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", &format!("{module}::{name}"), "--nocapture"])
+        .args(["--exact", &format!("{module}::{name}"), "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(printed.reopen().unwrap())
+        .stderr(printed.reopen().unwrap())
+        // It and its own children are one group, which is killed as a whole.
+        .process_group(0)
         .spawn()
         .unwrap();
     let end = Instant::now() + limit;
-    let mut is_late = false;
-    while child.try_wait().unwrap().is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
         if Instant::now() >= end {
-            is_late = true;
-            child.kill().unwrap();
-            break;
+            let killed = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
+            assert!(killed.is_ok_and(|status| status.success()), "{name} hangs, and cannot be killed");
+            child.wait().unwrap();
+            break None;
         }
         thread::sleep(Duration::from_millis(5));
-    }
-    let child = child.wait_with_output().unwrap();
-    let text =
-        [child.stdout, child.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(!is_late, "{name} did not end within {limit:?}: {text}");
-    assert!(child.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{name} is not the name of a test: {text}");
+    };
+    let printed = String::from_utf8_lossy(&fs::read(printed.path()).unwrap()).into_owned();
+    let status = status.unwrap_or_else(|| panic!("{name} hangs: it did not end within {limit:?}\n{printed}"));
+    assert!(status.success(), "{status}\n{printed}");
+    assert!(printed.contains("1 passed"), "{name} is not the name of a test: {printed}");
 }

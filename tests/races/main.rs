@@ -21,6 +21,8 @@ mod numbers;
 mod order;
 mod pools;
 mod random;
+#[path = "../it/seeds.rs"]
+mod seeds;
 
 use std::{env, panic};
 

@@ -19,19 +19,13 @@ use memreel::{
     device::Cuda,
 };
 
-use super::{fake, numbers::Random};
+use super::{fake, numbers::Random, seeds::seeds};
 
 const N_GPUS: usize = 2;
 const MAX_SLICES: usize = 8;
 
 pub(crate) fn programs_have_no_race() {
-    let asked = std::env::var("MEMREEL_PROGRAMS").ok();
-    let number = |text: &str| text.trim().parse::<u64>().expect("MEMREEL_PROGRAMS is a number or a range");
-    let seeds = match asked.as_deref().map(|text| text.split_once("..").ok_or(text)) {
-        None => 0..1000,
-        Some(Ok((first, end))) => number(first)..number(end),
-        Some(Err(n)) => 0..number(n),
-    };
+    let seeds = seeds("MEMREEL_PROGRAMS", 0..1000);
     let (start, mut n_steps) = (Instant::now(), 0);
     for seed in seeds.clone() {
         n_steps += run(seed);
@@ -69,60 +63,43 @@ struct Step {
     on_a_thread: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Zeros,
-    CopyFrom,
-    Drop,
-    Set,
-    SetRange,
-    Copy,
-    CopyWithin,
-    CopyBetweenGpus,
-    Read,
-    Argument,
-    ReadTwice,
-    NewStream,
-    DropStream,
-    BeginPool,
-    EndPool,
-    EmptyCache,
-    Synchronize,
-    PendingError,
+/// Declares the kinds of steps, and how often each comes among all.
+macro_rules! kinds {
+    ($($kind:ident: $weight:literal,)*) => {
+        #[derive(Clone, Copy, Debug)]
+        enum What {
+            $($kind,)*
+        }
+
+        const KINDS: &[(What, usize)] = &[$((What::$kind, $weight),)*];
+    };
+}
+
+kinds! {
+    Zeros: 3,
+    CopyFrom: 1,
+    Drop: 3,
+    Set: 2,
+    SetRange: 2,
+    Copy: 4,
+    CopyWithin: 1,
+    CopyBetweenGpus: 1,
+    Read: 1,
+    Argument: 1,
+    ReadTwice: 1,
+    NewStream: 1,
+    DropStream: 1,
+    BeginPool: 1,
+    EndPool: 1,
+    EmptyCache: 1,
+    Synchronize: 1,
+    PendingError: 1,
 }
 
 impl Step {
     fn random(random: &mut Random) -> Step {
-        use What::*;
-        let all = [
-            Zeros,
-            Zeros,
-            Zeros,
-            CopyFrom,
-            Drop,
-            Drop,
-            Drop,
-            Set,
-            Set,
-            SetRange,
-            SetRange,
-            Copy,
-            Copy,
-            Copy,
-            Copy,
-            CopyWithin,
-            CopyBetweenGpus,
-            Read,
-            Argument,
-            ReadTwice,
-            NewStream,
-            DropStream,
-            BeginPool,
-            EndPool,
-            EmptyCache,
-            Synchronize,
-            PendingError,
-        ];
+        let all = KINDS.iter().flat_map(|(what, weight)| std::iter::repeat_n(*what, *weight));
+        let all: Vec<What> = all.collect();
         let numbers = std::array::from_fn(|_| random.below(256) as u8);
         Step { what: *random.pick(&all), numbers, on_a_thread: random.chance(8) }
     }

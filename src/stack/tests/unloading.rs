@@ -2,46 +2,29 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env,
-    ffi::OsString,
     path::Path,
-    process::Command,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
     super::{modules, unwind},
     bounce::{bounce_of, compile},
     chain::run,
+    own_process,
 };
 use crate::library::Library;
 
-const LIBRARY: &str = "MEMREEL_TEST_UNLOADED";
-const TEST: &str = "stack::tests::unloading::a_library_may_be_unloaded_while_its_leftovers_are_looked_up";
-
-/// Return addresses in a library that is no longer loaded remain on stacks as leftovers, and a walk that went astray
-/// asks for their rules. In a process of its own, because reading unmapped memory would end it.
+/// Return addresses in a library that is no longer loaded remain on stacks as leftovers, and a wrong walk asks for
+/// their rules. In a process of its own, because a read of unmapped memory ends it.
 #[test]
 fn a_library_may_be_unloaded_while_its_leftovers_are_looked_up() {
-    if let Some(library) = env::var_os(LIBRARY) {
-        return load_and_look_up(library.as_ref());
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let library: OsString = compile(folder.path(), "unloaded", 24, 8).into();
-    let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", TEST, "--test-threads=1"])
-        .env(LIBRARY, library)
-        .spawn()
-        .unwrap();
-    let end = Instant::now() + Duration::from_secs(120);
-    while child.try_wait().unwrap().is_none() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{status}");
+    let name = "a_library_may_be_unloaded_while_its_leftovers_are_looked_up";
+    own_process::run(module_path!(), name, Duration::from_secs(120), || {
+        let folder = tempfile::tempdir().unwrap();
+        load_and_look_up(&compile(folder.path(), "unloaded", 24, 8));
+    });
 }
 
 fn load_and_look_up(path: &Path) {

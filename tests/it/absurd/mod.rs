@@ -1,14 +1,13 @@
 //! Snapshots with absurd numbers, against every question, every rewrite and every format.
 //!
 //! `damage` changes a recording's addresses, sizes, times, actions and their order without any sense; `questions` asks all
-//! that can be asked of the result, and `rewrites` changes it in every way. There is no truth to compare with: nothing
-//! may panic, a repaired snapshot is repaired for good, and what is written can be read. The fuzz target
-//! `absurd` runs the same with bytes that a fuzzer chooses.
+//! that can be asked of the result, and `rewrites` changes it in every way. A damaged recording has no true answers, so
+//! the tests check other things: nothing panics, a repaired snapshot needs no second repair, and what is written can be
+//! read. The fuzz target `absurd` runs the same with bytes that a fuzzer chooses.
 #![forbid(unsafe_code)]
 
 mod damage;
 mod questions;
-
 mod rewrites;
 
 use memreel::Snapshot;
@@ -31,22 +30,11 @@ pub(crate) fn use_everywhere(random: &mut Random) {
     rewrites::apply(&snapshot, &other, random);
 }
 
-/// The seeds that a variable names: a number of them, or a range such as `1000..2000`.
-#[cfg(test)]
-fn seeds(variable: &str, default: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let Ok(asked) = std::env::var(variable) else { return default };
-    let number = |text: &str| text.trim().parse::<u64>().expect("a number, or a range of numbers");
-    match asked.split_once("..") {
-        Some((first, end)) => number(first)..number(end),
-        None => 0..number(&asked),
-    }
-}
-
 /// `MEMREEL_ABSURD` is the number of snapshots, or a range of seeds such as `1000..2000`.
 #[cfg(test)]
 #[test]
 fn nothing_fails_on_absurd_snapshots() {
-    for seed in seeds("MEMREEL_ABSURD", 0..30) {
+    for seed in crate::seeds::seeds("MEMREEL_ABSURD", 0..30) {
         let used = std::panic::catch_unwind(|| use_everywhere(&mut Random::new(seed)));
         assert!(used.is_ok(), "seed {seed}");
     }
@@ -57,7 +45,7 @@ fn nothing_fails_on_absurd_snapshots() {
 #[test]
 fn what_was_fixed_needs_no_second_fix() {
     let mut n_broken = 0;
-    for seed in seeds("MEMREEL_ABSURD_FIXES", 0..300) {
+    for seed in crate::seeds::seeds("MEMREEL_ABSURD_FIXES", 0..300) {
         let mut random = Random::new(seed);
         let n_steps = *random.pick(&[10, 40, 150]);
         let name = format!("seed {seed}");

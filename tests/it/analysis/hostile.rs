@@ -1,6 +1,6 @@
 //! Snapshots made to cost time or memory: many devices, nested scopes, and long texts that many records share.
 //!
-//! What is quadratic takes minutes or gigabytes at these sizes, and what is linear takes moments.
+//! A quadratic answer takes minutes or gigabytes at these sizes, a linear one a fraction of a second.
 
 use std::{
     fmt::Write as _,

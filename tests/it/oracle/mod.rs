@@ -42,13 +42,7 @@ pub(crate) fn compare(random: &mut Random, name: &str) -> usize {
 #[cfg(test)]
 #[test]
 fn every_answer_about_random_histories_is_true() {
-    let asked = std::env::var("MEMREEL_HISTORIES").ok();
-    let number = |text: &str| text.trim().parse::<u64>().expect("MEMREEL_HISTORIES is a number or a range");
-    let seeds = match asked.as_deref().map(|text| text.split_once("..").ok_or(text)) {
-        None => 0..200,
-        Some(Ok((first, end))) => number(first)..number(end),
-        Some(Err(n)) => 0..number(n),
-    };
+    let seeds = crate::seeds::seeds("MEMREEL_HISTORIES", 0..200);
     let answers = |seed| compare(&mut Random::new(seed), &format!("seed {seed}"));
     let n: usize = seeds.clone().map(answers).sum();
     crate::say(&format!("histories with seeds {seeds:?}: {n} answers equal the truth"));

@@ -1,0 +1,44 @@
+//! Models of the table of stacks: its index, its growth and its arena.
+
+use std::sync::Arc;
+
+use memreel::integrate::Stacks;
+
+use crate::{explore_with, spawn};
+
+/// Two threads number the same stacks while the index is replaced by larger ones. Records and indexes carry marks
+/// (`sync::WrittenOnce`): loom fails if a reader could see one before it is written.
+#[test]
+fn threads_agree_on_the_numbers_of_stacks() {
+    explore_with("stacks", Some(3), || {
+        let stacks = Arc::new(Stacks::new(100));
+        let theirs = stacks.clone();
+        let thread = spawn(move || {
+            let numbers = [3, 1].map(|word| theirs.number(&[word, 7]));
+            assert_eq!(theirs.addresses(numbers[0]), [3, 7]);
+            numbers
+        });
+        let own = [1, 2, 3].map(|word| stacks.number(&[word, 7]));
+        let theirs = thread.join().unwrap();
+        assert_eq!(theirs, [own[2], own[0]]);
+        for (stack, word) in own.into_iter().zip(1..) {
+            assert_eq!(stacks.addresses(stack), [word, 7]);
+        }
+        assert_eq!(stacks.counts(), (3, 0));
+    });
+}
+
+#[test]
+fn a_full_table_of_stacks_refuses_every_thread() {
+    explore_with("full table", Some(3), || {
+        let stacks = Arc::new(Stacks::new(1));
+        let theirs = stacks.clone();
+        let thread = spawn(move || theirs.number(&[5]));
+        let own = [stacks.number(&[6]), stacks.number(&[6])];
+        let theirs = thread.join().unwrap();
+        assert_eq!(own[0], own[1]);
+        assert_ne!(own[0], theirs, "one of them was kept");
+        assert_eq!(stacks.counts().0, 1);
+        assert_eq!(stacks.counts().1, if stacks.addresses(theirs) == [5] { 2 } else { 1 });
+    });
+}
