@@ -28,6 +28,19 @@ fn threads_agree_on_the_numbers_of_stacks() {
     });
 }
 
+/// A thread may find a record between its addition to the index and the end of the other thread's turn.
+#[test]
+fn a_stack_is_found_while_another_thread_adds_it() {
+    explore_with("found", Some(3), || {
+        let stacks = Arc::new(Stacks::new(100));
+        let theirs = stacks.clone();
+        let thread = spawn(move || theirs.number(&[5, 7]));
+        let own = stacks.number(&[5, 7]);
+        assert_eq!(thread.join().unwrap(), own);
+        assert_eq!(stacks.counts(), (1, 0));
+    });
+}
+
 #[test]
 fn a_full_table_of_stacks_refuses_every_thread() {
     explore_with("full table", Some(3), || {
