@@ -17,13 +17,16 @@
 #[cfg(all(unix, not(miri)))]
 use std::cell::RefCell;
 use std::{
+    cell::Cell,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
         atomic::{AtomicU32, Ordering},
     },
-    thread,
+    thread::{self, LocalKey},
     time::{Duration, Instant},
 };
+
+use crate::sync::ReentryGuard;
 
 /// How long a fork waits for all locks together.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -119,6 +122,8 @@ fn parts() -> MutexGuard<'static, Vec<(Level, Registered)>> {
 pub(crate) struct Held {
     until: Instant,
     steps: Vec<Box<dyn Step>>,
+    /// The last field: the flag is set until the memory of the steps is freed.
+    flag: Option<ReentryGuard>,
 }
 
 impl<T: Send + 'static> Part for Mutex<T> {
@@ -175,14 +180,9 @@ impl Step for Calls {
     }
 }
 
-/// A value that is dropped with its step.
-struct Kept<V>(V);
-
-impl<V> Step for Kept<V> {}
-
 impl Held {
     fn new() -> Held {
-        Held { until: Instant::now() + PATIENCE, steps: Vec::new() }
+        Held { until: Instant::now() + PATIENCE, steps: Vec::new(), flag: None }
     }
 
     /// Holds a lock of a shared value. `look` sees what it protects before the fork, and `in_child` changes it in
@@ -211,9 +211,10 @@ impl Held {
         }
     }
 
-    /// Keeps a value until all locks are released.
-    pub(crate) fn keep(&mut self, value: impl Sized + 'static) {
-        self.steps.push(Box::new(Kept(value)));
+    /// Sets a flag of the forking thread until all locks are released and nothing of the fork is left to free. One
+    /// part may set one.
+    pub(crate) fn set(&mut self, flag: &'static LocalKey<Cell<bool>>) {
+        self.flag = ReentryGuard::enter(flag);
     }
 
     /// Calls `in_child` in the child, and `at_end` in both processes.
@@ -249,10 +250,12 @@ impl Held {
         });
         guard
     }
+}
 
+impl Drop for Held {
     /// Releases everything, the last first, and drops no owner before all locks are free: an owner may be the last
     /// of its value, whose drop takes locks.
-    fn release(mut self) {
+    fn drop(&mut self) {
         self.steps.iter_mut().rev().for_each(|step| step.release());
         while self.steps.pop().is_some() {}
     }
@@ -272,8 +275,8 @@ thread_local! {
 fn install() {
     static IS_INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the three functions take no argument and do not unwind. If there is no memory for the handlers,
-        // forks go on without them.
+        // SAFETY: the three functions take no argument and do not unwind. If the system has no memory for them, the
+        // process forks without them.
         unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
     }
 }
@@ -281,19 +284,22 @@ fn install() {
 /// Takes every lock, before the fork.
 #[cfg(all(unix, not(miri)))]
 extern "C" fn prepare() {
+    // Its first use takes a lock of the loader, so it comes before any lock of memreel. A thread that ends has no
+    // storage, and nothing would release the locks.
+    if HELD.try_with(|_| ()).is_err() {
+        return;
+    }
     let mut held = Held::new();
     let Some(parts) = held.try_lock(&PARTS) else { return };
     parts.iter().for_each(|(_, part)| part.hold(&mut held));
-    held.steps.push(Box::new(Some(parts)));
-    // Without storage, at the end of a thread, the locks are released at once.
+    // Released last, so that another thread's fork begins when this one has undone everything.
+    held.steps.insert(0, Box::new(Some(parts)));
     let _ = HELD.try_with(|place| place.replace(Some(held)));
 }
 
 #[cfg(all(unix, not(miri)))]
 extern "C" fn in_parent() {
-    if let Some(held) = HELD.try_with(RefCell::take).ok().flatten() {
-        held.release();
-    }
+    drop(HELD.try_with(RefCell::take));
 }
 
 #[cfg(all(unix, not(miri)))]
@@ -301,6 +307,36 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     if let Some(mut held) = HELD.try_with(RefCell::take).ok().flatten() {
         held.steps.iter_mut().for_each(|step| step.in_child());
-        held.release();
+    }
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    use super::*;
+
+    #[test]
+    fn forks_of_several_threads_come_one_after_the_other() {
+        static IS_FORKING: AtomicBool = AtomicBool::new(false);
+        static N_OVERLAPS: AtomicUsize = AtomicUsize::new(0);
+        // What is held last is released first, here after another thread had the time to begin.
+        register_static(Level::Modules, |held| held.call(|| {}, || thread::sleep(Duration::from_millis(1))));
+        register_static(Level::Loader, |held| {
+            let is_second = IS_FORKING.swap(true, Ordering::SeqCst);
+            N_OVERLAPS.fetch_add(usize::from(is_second), Ordering::SeqCst);
+            held.call(|| {}, || IS_FORKING.store(false, Ordering::SeqCst));
+        });
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        prepare();
+                        in_parent();
+                    }
+                });
+            }
+        });
+        assert_eq!(N_OVERLAPS.load(Ordering::SeqCst), 0);
     }
 }

@@ -66,11 +66,27 @@ unsafe impl GlobalAlloc for Recorded {
     }
 }
 
+/// Returns how many events this process records while it forks.
+#[cfg(unix)]
+fn n_events_of_a_fork(recorder: &Recorder) -> usize {
+    let n_before = recorder.n_events(DeviceId(0));
+    // SAFETY: the child only ends, and is waited for once.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(0),
+            child => assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child),
+        }
+    }
+    recorder.n_events(DeviceId(0)) - n_before
+}
+
 #[test]
 fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
     let recorder = Recorder::new();
     recorder.record_history(&History::all());
     assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
+    #[cfg(unix)]
+    assert_eq!(n_events_of_a_fork(&recorder), 0, "what a fork allocates and frees is not recorded");
     let kept: Vec<Vec<u8>> = (1..=20).map(|n| vec![0; LARGE * n]).collect();
     // The recorder keeps a copy of the name, which is as large as blocks that the allocator names.
     drop(recorder.scope(&"a".repeat(2 * LARGE + 1)));

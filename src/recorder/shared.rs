@@ -87,8 +87,8 @@ impl Shared {
     /// Connects the recorder to forks of the process: the child finds its locks free.
     #[cfg(not(loom))]
     pub(super) fn survive_forks(self: &Arc<Shared>) {
-        // What a fork allocates is the recorder's own work, so this is kept before any lock is taken.
-        fork::register_static(fork::Level::Loader, |held| held.keep(Guard::enter()));
+        // What a fork allocates and frees is the recorder's own work, so the flag is set before any lock is taken.
+        fork::register_static(fork::Level::Loader, Guard::hold);
         stack::survive_forks();
         fork::register(fork::Level::Recorder, self);
     }
