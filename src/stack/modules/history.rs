@@ -126,7 +126,7 @@ impl List {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts `next` in the place of `before`, unless that is no longer the present history.
+    /// Replaces `before` by `next`, unless `before` is no longer the present history.
     fn replace(&self, before: Option<&Arc<History>>, next: &Arc<History>) -> Replaced {
         let Some(_guard) = ReentryGuard::enter(&HAS_LIST) else { return Replaced::Interrupted };
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);

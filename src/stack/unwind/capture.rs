@@ -33,7 +33,7 @@ pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -
 
 /// Numbers a stack that is new to the interner.
 ///
-/// A walk that went astray by the rules of an unloaded library looks new. A new
+/// A walk by the rules of an unloaded library ends in a wrong stack, which looks new. A new
 /// stack involves the loader in any case, so the modules on it are checked once more.
 #[cold]
 #[inline(never)]

@@ -5,7 +5,7 @@
 //! the capture. So the module at an address is compared with the one that was
 //! known there whenever an address is new ([`learn`]), and all modules of a stack
 //! when the stack is new or its walk ends where none of its thread's ended before
-//! ([`recheck`]): a stale rule would lead the walk astray.
+//! ([`recheck`]): a stale rule would lead the walk to wrong frames.
 #![forbid(unsafe_code)]
 
 use std::{
