@@ -46,7 +46,7 @@ struct Point {
     event: Option<CudaEvent>,
     /// Set when the allocator cannot mark the stream: the own stream then waits at the drop.
     waits_at_end: AtomicBool,
-    /// The number of the capture that the latest use belongs to; 0 if it is not part of a graph.
+    /// The number of the latest capture when the latest use was captured; 0 if that is not part of a graph.
     capture: AtomicU64,
 }
 
@@ -217,7 +217,7 @@ impl Point {
         // Without an event the guard has waited.
         let Some(event) = &self.event else { return Ok(()) };
         let capture = self.capture.load(Ordering::Relaxed);
-        if capture > 0 && !(is_captured && capture == captures::number()) {
+        if capture > 0 && !(is_captured && captures::may_run(capture)) {
             // It does not run before its graph is launched.
             return Ok(());
         }

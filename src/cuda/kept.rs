@@ -16,6 +16,12 @@ pub(super) struct Kept {
 /// Those of the captures that run.
 static RUNNING: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
 
+/// Connects the list to forks of the process.
+pub(super) fn survive_forks() {
+    use crate::fork::{Level, register_static};
+    register_static(Level::Device, |held| held.lock_static(&RUNNING));
+}
+
 fn running() -> MutexGuard<'static, Vec<Weak<Kept>>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use std::{
 
 use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
 
-use super::{elsewhere::PER_THREAD, slice::Slice};
+use super::{captures, elsewhere::PER_THREAD, kept, slice::Slice};
 use crate::{
     allocator::CachingAllocator,
     device::Cuda,
@@ -36,6 +36,8 @@ impl Memory {
         if Cuda::behind(allocator.device()).is_none() {
             return Err(Error::misuse(format!("device {} is not a GPU", allocator.device_name())));
         }
+        captures::survive_forks();
+        kept::survive_forks();
         let (context, recent) = (AtomicUsize::new(0), AtomicU64::new(u64::MAX));
         Ok(Memory { allocator: allocator.clone(), context, recent })
     }

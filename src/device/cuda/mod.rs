@@ -18,6 +18,7 @@ use super::{Device, Mark};
 use crate::{
     error::{Error, Result},
     event::{Address, StreamId},
+    fork,
 };
 use driver::{Answer, Entered, Primary, failed, is_full, start};
 use marks::{DriverEvent, Marks};
@@ -55,7 +56,7 @@ pub struct Cuda {
     primary: OnceCell<Primary>,
     /// Made at the first use of a slice on a stream that is not its own.
     own_context: OnceCell<Arc<OwnContext>>,
-    marks: Mutex<Marks>,
+    marks: Arc<Mutex<Marks>>,
     ranges: Mutex<Ranges>,
 }
 
@@ -93,6 +94,9 @@ impl Cuda {
         let has_ranges = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
         // SAFETY: as above. A driver too old to know the attribute refuses it.
         let has_ranges = unsafe { result::device::get_attribute(device, has_ranges) }.unwrap_or(0) != 0;
+        own_context::survive_forks();
+        let marks = Arc::default();
+        fork::register(fork::Level::Device, &marks);
         let granularity_bytes = has_ranges.then(|| pages::granularity(index).ok()).flatten();
         Ok(Cuda {
             name,
@@ -100,10 +104,10 @@ impl Cuda {
             device,
             total_bytes: total_bytes as u64,
             granularity_bytes,
-            generation: crate::fork::generation(),
+            generation: fork::generation(),
             primary: OnceCell::new(),
             own_context: OnceCell::new(),
-            marks: Mutex::default(),
+            marks,
             ranges: Mutex::default(),
         })
     }
@@ -183,7 +187,7 @@ impl Cuda {
     /// Makes the primary context current on this thread until the returned guard is dropped.
     pub(crate) fn enter(&self) -> Result<Entered> {
         // The driver's own answer in a child differs from call to call.
-        if crate::fork::generation() != self.generation {
+        if fork::generation() != self.generation {
             let what = "CUDA cannot be used in a child of the process that opened it; open it after the fork";
             return Err(Error::device(&self.name, what.to_owned()));
         }

@@ -5,7 +5,7 @@
 //! thread can change both at any time. Work must be ordered all the same, so memreel orders it through a
 //! `CudaContext` of its own, whose errors are only those of its own calls.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 
@@ -26,18 +26,36 @@ pub(crate) struct OwnContext {
 /// The handles that are in use, at most one for each device.
 static OPEN: Mutex<Vec<Weak<OwnContext>>> = Mutex::new(Vec::new());
 
+/// Connects the list of handles to forks of the process.
+pub(super) fn survive_forks() {
+    use crate::fork::{Level, register_static};
+    register_static(Level::Device, |held| held.lock_static(&OPEN));
+}
+
+fn open() -> MutexGuard<'static, Vec<Weak<OwnContext>>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl OwnContext {
     /// Returns the handle of a device's primary context.
     pub(crate) fn open(ordinal: usize) -> Result<Arc<OwnContext>, Lost> {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_device = |found: &Arc<OwnContext>| found.context.ordinal() == ordinal;
-        if let Some(found) = open.iter().filter_map(Weak::upgrade).find(is_of_device) {
+        if let Some(found) = OwnContext::find(&open(), ordinal) {
             return Ok(found);
         }
+        // The driver may take long, so no lock is held. Another thread may be faster; its handle is used then.
         let made = OwnContext::new(ordinal).map_err(|_| Lost)?;
+        let mut open = open();
+        if let Some(found) = OwnContext::find(&open, ordinal) {
+            drop(open);
+            return Ok(found);
+        }
         open.retain(|old| old.strong_count() > 0);
         open.push(Arc::downgrade(&made));
         Ok(made)
+    }
+
+    fn find(open: &[Weak<OwnContext>], ordinal: usize) -> Option<Arc<OwnContext>> {
+        open.iter().filter_map(Weak::upgrade).find(|found| found.context.ordinal() == ordinal)
     }
 
     fn new(ordinal: usize) -> Answer<Arc<OwnContext>> {
