@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use super::{
     allocation::Allocation,
-    private_pools::{PoolOptions, Route},
+    private_pools::{Owner, PoolOptions, Route},
     settings::Settings,
     shared::Shared,
     stats::{MemInfo, MemoryStats},
@@ -120,13 +120,13 @@ impl CachingAllocator {
     /// [`CachingAllocator::release_pool`].
     #[must_use]
     pub fn create_pool(&self, options: PoolOptions) -> PoolId {
-        self.shared.heap().create_pool(false, options)
+        self.shared.heap().create_pool(false, Owner::Program, options)
     }
 
     /// Creates a private pool with default options and an id of the kind that graph captures have.
     #[must_use]
     pub fn create_capture_pool(&self) -> PoolId {
-        self.shared.heap().create_pool(true, PoolOptions::default())
+        self.shared.heap().create_pool(true, Owner::Program, PoolOptions::default())
     }
 
     /// Creates a private pool with an id that the caller chooses.
@@ -144,10 +144,10 @@ impl CachingAllocator {
     /// failing request does not release cached memory.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for an unknown pool and for one that is already begun.
+    /// [`Error::is_misuse`] for an unknown pool, for one that is already begun, and for that of a captured graph.
     pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
         let mut route = Some(route);
-        self.shared.heap().private.begin(pool, &mut route)
+        self.shared.heap().private.begin(pool, Owner::Program, &mut route)
     }
 
     /// Stops routing requests to a private pool. The reference that
@@ -157,7 +157,7 @@ impl CachingAllocator {
     /// [`Error::is_misuse`] for a pool that is not begun.
     pub fn end_pool(&self, pool: PoolId) -> Result<()> {
         // The filter is dropped after this statement, when the heap is unlocked.
-        let _filter = self.shared.heap().private.end(pool)?;
+        let _filter = self.shared.heap().private.end(pool, Owner::Program)?;
         Ok(())
     }
 
@@ -165,9 +165,9 @@ impl CachingAllocator {
     /// memory is released by the next [`CachingAllocator::empty_cache`].
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for an unknown pool and for one without references.
+    /// [`Error::is_misuse`] for an unknown pool, for one without references, and for that of a captured graph.
     pub fn release_pool(&self, pool: PoolId) -> Result<()> {
-        self.shared.heap().private.release(pool)
+        self.shared.heap().private.release(pool, Owner::Program)
     }
 
     /// Gives the free segments of one private pool without references back to the device.

@@ -91,7 +91,7 @@ impl Growth<'_> {
             return Ok(false);
         }
         self.supply.count_taken(bytes);
-        self.insert_mapped(id, bytes, request.stack);
+        self.insert_mapped(id, bytes, request.growth_stack);
         Ok(true)
     }
 }

@@ -109,11 +109,11 @@ impl<'a> Growth<'a> {
     }
 
     /// Finds memory for a request that no free block served. The returned request names the pool of the block.
-    pub(super) fn find_more(&mut self, request: Request) -> Result<(BlockId, Request)> {
+    pub(super) fn find_more(&mut self, mut request: Request) -> Result<(BlockId, Request)> {
         if let Some(id) = self.search_again(&request) {
             return Ok((id, request));
         }
-        self.collect_garbage(request.stack);
+        self.collect_garbage(request.growth_stack);
         self.give_back();
         if let Some(id) = self.grow(&request)? {
             return Ok((id, request));
@@ -124,13 +124,22 @@ impl<'a> Growth<'a> {
         if let Some(found) = self.take_from_fallback(&request) {
             return Ok(found);
         }
-        if let Some(id) = self.release_and_retry(&request)? {
+        if let Some(id) = self.release_and_retry(&mut request)? {
             return Ok((id, request));
         }
         let free_bytes = self.unlocked(|device| device.free_bytes());
         match self.search_again(&request) {
             Some(id) => Ok((id, request)),
             None => Err(self.out_of_memory(&request, free_bytes)),
+        }
+    }
+
+    /// Derives a request again if its private pool has ended, which was `pool`.
+    pub(super) fn renew(&mut self, request: &mut Request, pool: PoolId) {
+        if self.pools[request.pool].id != pool {
+            let growth_stack = request.growth_stack;
+            let renewed = self.request(request.requested_bytes, request.stream, request.stack);
+            *request = Request { growth_stack, ..renewed };
         }
     }
 
@@ -167,9 +176,9 @@ impl<'a> Growth<'a> {
             self.stats.oversize_segments.change(1);
         }
         self.stats.num_device_alloc += 1;
-        let block = Block::segment(address, bytes, request.stream, request.pool, request.stack);
+        let block = Block::segment(address, bytes, request.stream, request.pool, request.growth_stack);
         let id = self.blocks.insert(block);
-        self.record(Action::SegmentAlloc, id, bytes, request.stack);
+        self.record(Action::SegmentAlloc, id, bytes, request.growth_stack);
         Ok(Some(id))
     }
 
@@ -187,7 +196,7 @@ impl<'a> Growth<'a> {
     }
 
     /// Gives oversize blocks back and tries again, then all cached memory.
-    fn release_and_retry(&mut self, request: &Request) -> Result<Option<BlockId>> {
+    fn release_and_retry(&mut self, request: &mut Request) -> Result<Option<BlockId>> {
         let is_enough = self.release_available(request);
         self.give_back();
         if is_enough && let Some(id) = self.grow(request)? {
@@ -196,8 +205,10 @@ impl<'a> Growth<'a> {
         if self.private.is_routing() {
             return Ok(None);
         }
-        self.release_cached(PoolId::DEFAULT, request.stack)?;
+        let pool = self.pools[request.pool].id;
+        self.release_cached(PoolId::DEFAULT, request.growth_stack)?;
         self.stats.num_alloc_retries += 1;
+        self.renew(request, pool);
         self.grow(request)
     }
 
@@ -225,7 +236,7 @@ impl<'a> Growth<'a> {
             size_bytes: request.rounded_bytes,
             stream: request.stream,
             pool: self.pools[request.pool].id,
-            stack: request.stack,
+            stack: request.growth_stack,
         });
         self.stats.num_ooms += 1;
         Error::from_out_of_memory(figures)

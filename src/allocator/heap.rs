@@ -9,7 +9,7 @@ use super::{
     block::{Block, Blocks},
     ids::{BlockId, PoolIndex},
     pool::Pools,
-    private_pools::{PoolOptions, PrivatePools},
+    private_pools::{Owner, PoolOptions, PrivatePools},
     settings::Settings,
     size,
     stream_table::{StreamKey, StreamTable},
@@ -62,6 +62,8 @@ pub(super) struct Request {
     /// Whether new memory for the request is mapped in an expandable segment.
     pub(super) is_expandable: bool,
     pub(super) stack: StackId,
+    /// The stack for events of segments and of a failure, which are recorded for filtered requests too.
+    pub(super) growth_stack: StackId,
 }
 
 /// The block that a request got.
@@ -125,7 +127,7 @@ impl Heap {
         let private = self.private.route(stream).and_then(|id| self.private.get(id));
         let pool = private.map_or(default, |private| private.pools[usize::from(default == LARGE)]);
         let is_expandable = self.settings.expandable_segments;
-        Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack }
+        Request { requested_bytes, rounded_bytes, stream, pool, is_expandable, stack, growth_stack: stack }
     }
 
     /// Splits a block to size and marks it as allocated.
@@ -179,10 +181,10 @@ impl Heap {
     }
 
     /// Creates a private pool with one reference.
-    pub(super) fn create_pool(&mut self, is_capture: bool, options: PoolOptions) -> PoolId {
+    pub(super) fn create_pool(&mut self, is_capture: bool, owner: Owner, options: PoolOptions) -> PoolId {
         let id = self.private.next_id(is_capture);
         let pools = self.pools.add(id, options.no_split);
-        self.private.insert(id, options, pools);
+        self.private.insert(id, owner, options, pools);
         id
     }
 
@@ -190,7 +192,7 @@ impl Heap {
     pub(super) fn create_pool_as(&mut self, id: PoolId, options: PoolOptions) -> Result<()> {
         self.private.take_id(id)?;
         let pools = self.pools.add(id, options.no_split);
-        self.private.insert(id, options, pools);
+        self.private.insert(id, Owner::Program, options, pools);
         Ok(())
     }
 

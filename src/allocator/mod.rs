@@ -24,6 +24,8 @@ mod release;
 mod oom;
 mod inspect;
 mod private_pools;
+#[cfg(feature = "cuda")]
+mod graph_pool;
 mod pool;
 mod bin;
 mod block;
@@ -37,6 +39,8 @@ mod stream_table;
 pub use allocation::Allocation;
 pub use caching_allocator::CachingAllocator;
 pub(crate) use caching_allocator::HeldBytes;
+#[cfg(feature = "cuda")]
+pub(crate) use graph_pool::{BegunPool, GraphPool};
 pub use oom::OomObserver;
 pub use private_pools::{PoolOptions, Route};
 pub use settings::Settings;

@@ -63,10 +63,20 @@ impl fmt::Debug for Route {
     }
 }
 
+/// Who begins, ends and releases a private pool. Its id is a number that any code can write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    Program,
+    /// The `GraphPool` of a captured graph.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only GPUs capture graphs"))]
+    Graph,
+}
+
 /// One private pool.
 #[derive(Debug)]
 pub(super) struct PrivatePool {
     pub(super) options: PoolOptions,
+    owner: Owner,
     /// The small pool, then the large one: the order in which they are released.
     pub(super) pools: [PoolIndex; 2],
     n_users: u64,
@@ -130,8 +140,8 @@ impl PrivatePools {
         Ok(())
     }
 
-    pub(super) fn insert(&mut self, id: PoolId, options: PoolOptions, pools: [PoolIndex; 2]) {
-        self.pools.entry(id, || PrivatePool { options, pools, n_users: 1, n_device_allocs: 0 });
+    pub(super) fn insert(&mut self, id: PoolId, owner: Owner, options: PoolOptions, pools: [PoolIndex; 2]) {
+        self.pools.entry(id, || PrivatePool { options, owner, pools, n_users: 1, n_device_allocs: 0 });
         self.ids.push(id);
     }
 
@@ -162,13 +172,24 @@ impl PrivatePools {
         self.routes.iter().rev().find(|(_, filter)| filter.accepts(stream)).map(|(id, _)| *id)
     }
 
+    /// Returns a pool to its owner.
+    fn owned(&mut self, id: PoolId, owner: Owner) -> Result<&mut PrivatePool> {
+        match self.pools.get_mut(id) {
+            Some(pool) if pool.owner == owner => Ok(pool),
+            Some(_) => {
+                Err(Error::misuse(format!("pool {id} belongs to a captured graph, which alone uses it")))
+            }
+            None => Err(unknown(id)),
+        }
+    }
+
     /// Takes the route in only if it succeeds. The caller drops a route without the allocator's lock, because what
     /// a filter holds may be a block.
-    pub(super) fn begin(&mut self, id: PoolId, route: &mut Option<Route>) -> Result<()> {
+    pub(super) fn begin(&mut self, id: PoolId, owner: Owner, route: &mut Option<Route>) -> Result<()> {
         if self.routes.iter().any(|(begun, _)| *begun == id) {
             return Err(Error::misuse(format!("pool {id} is already being allocated to; end that first")));
         }
-        let pool = self.pools.get_mut(id).ok_or_else(|| unknown(id))?;
+        let pool = self.owned(id, owner)?;
         let Some(route) = route.take() else { return Ok(()) };
         pool.n_users += 1;
         let filter = match route {
@@ -180,16 +201,17 @@ impl PrivatePools {
     }
 
     /// Returns the filter that was in use, which the caller drops without the allocator's lock.
-    pub(super) fn end(&mut self, id: PoolId) -> Result<Filter> {
+    pub(super) fn end(&mut self, id: PoolId, owner: Owner) -> Result<Filter> {
         let place = self.routes.iter().position(|(begun, _)| *begun == id);
         let place = place.ok_or_else(|| Error::misuse(format!("pool {id} is not being allocated to")))?;
+        self.owned(id, owner)?;
         Ok(self.routes.remove(place).1)
     }
 
     /// Drops one reference; without references the pool's free memory may be released.
-    pub(super) fn release(&mut self, id: PoolId) -> Result<()> {
-        let pool = self.pools.get_mut(id).filter(|pool| pool.n_users > 0).ok_or_else(|| unknown(id))?;
-        pool.n_users -= 1;
+    pub(super) fn release(&mut self, id: PoolId, owner: Owner) -> Result<()> {
+        let pool = self.owned(id, owner)?;
+        pool.n_users = pool.n_users.checked_sub(1).ok_or_else(|| unknown(id))?;
         Ok(())
     }
 

@@ -91,7 +91,7 @@ impl Heap {
         let pool = &self.pools[request.pool];
         let fits = pool.fitting(request.stream, key_bytes).next();
         if let Some(id) = fits.filter(|id| self.is_whole_segment(*id)) {
-            self.release_segment(id, request.stack);
+            self.release_segment(id, request.growth_stack);
             return true;
         }
         let smaller: Vec<BlockId> = self.pools[request.pool]
@@ -105,7 +105,7 @@ impl Heap {
             }
             if self.is_whole_segment(id) {
                 released_bytes += self.blocks[id].bytes;
-                self.release_segment(id, request.stack);
+                self.release_segment(id, request.growth_stack);
             }
         }
         released_bytes >= key_bytes

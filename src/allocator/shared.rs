@@ -72,17 +72,16 @@ impl Shared {
     fn find_more<'a>(
         &'a self,
         heap: MutexGuard<'a, Heap>,
-        request: Request,
+        mut request: Request,
     ) -> Result<(MutexGuard<'a, Heap>, BlockId, Request)> {
         let pool = heap.pools[request.pool].id;
         drop(heap);
+        if request.stack.is_filtered() {
+            request.growth_stack = self.track.stack_of_segment();
+        }
         let mut growth = self.growth();
         // While this thread had no lock, its private pool may have ended.
-        let request = if growth.pools[request.pool].id == pool {
-            request
-        } else {
-            growth.request(request.requested_bytes, request.stream, request.stack)
-        };
+        growth.renew(&mut request, pool);
         match growth.find_more(request) {
             Ok((id, request)) => Ok((growth.into_heap(), id, request)),
             Err(error) => {

@@ -6,6 +6,8 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
+use crate::fork::{Level, register_static};
+
 static N_RUNNING: AtomicUsize = AtomicUsize::new(0);
 static LATEST: AtomicU64 = AtomicU64::new(1);
 /// The numbers of those that run.
@@ -55,6 +57,5 @@ impl Drop for Running {
 
 /// Connects the list to forks of the process.
 pub(super) fn survive_forks() {
-    use crate::fork::{Level, register_static};
     register_static(Level::Device, |held| held.lock_static(&RUNNING));
 }

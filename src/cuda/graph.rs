@@ -7,15 +7,14 @@ use cudarc::driver::{CudaGraph, CudaStream, DriverError, sys};
 
 use super::{captures::Running, kept::Kept, memory::Memory};
 use crate::{
-    allocator::{CachingAllocator, Route},
+    allocator::{BegunPool, GraphPool},
     error::{Error, Result},
-    event::PoolId,
 };
 
 /// Work that was captured once and can be launched many times. It keeps all memory that it uses.
 ///
 /// What the captured work allocated comes from a private pool, which serves
-/// nothing else until the graph is dropped. The blocks of slices that were made
+/// nothing else until the graph is dropped; no other code can begin or release it. The blocks of slices that were made
 /// before stay in use as long as the graph, even if the slices are dropped.
 ///
 /// ```no_run
@@ -46,46 +45,29 @@ pub struct Graph {
     graph: CudaGraph,
     stream: Arc<CudaStream>,
     kept: Arc<Kept>,
-    pool: Lease,
-}
-
-/// A reference to a private pool.
-#[derive(Debug)]
-struct Lease {
-    allocator: CachingAllocator,
-    pool: PoolId,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // As PyTorch destroys a pool. What is still allocated stays.
-        let _ = self.allocator.release_pool(self.pool);
-        let _ = self.allocator.empty_pool(self.pool);
-    }
+    pool: GraphPool,
 }
 
 /// A capture under way: a stream under capture, and requests that are routed to a pool.
 struct Capture<'a> {
     stream: &'a Arc<CudaStream>,
     kept: Arc<Kept>,
-    /// The reference of the begun pool.
-    begun: Lease,
-    /// The reference that the graph takes over.
-    pool: Option<Lease>,
     is_capturing: bool,
+    _begun: BegunPool,
+    /// The reference that the graph takes over.
+    pool: Option<GraphPool>,
     _running: Running,
 }
 
 impl<'a> Capture<'a> {
     fn begin(memory: &Memory, stream: &'a Arc<CudaStream>) -> Result<Capture<'a>> {
         memory.register(stream)?;
-        let (allocator, pool) = (memory.allocator(), memory.allocator().create_capture_pool());
-        let lease = || Lease { allocator: allocator.clone(), pool };
-        let of_graph = lease();
-        allocator.begin_pool(pool, Route::Thread)?;
-        let (kept, running) = (Kept::begin(pool), Running::begin());
-        let (begun, pool) = (lease(), Some(of_graph));
-        let mut capture = Capture { stream, kept, begun, pool, is_capturing: false, _running: running };
+        let pool = GraphPool::new(memory.allocator());
+        let begun = pool.begin()?;
+        let (kept, running) = (Kept::begin(pool.id()), Running::begin());
+        let pool = Some(pool);
+        let mut capture =
+            Capture { stream, kept, is_capturing: false, _begun: begun, pool, _running: running };
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         stream.begin_capture(mode).map_err(|error| memory.failed("cuStreamBeginCapture", error))?;
         capture.is_capturing = true;
@@ -110,12 +92,11 @@ fn end_capture(stream: &Arc<CudaStream>) -> std::result::Result<Option<CudaGraph
 }
 
 impl Drop for Capture<'_> {
-    /// Ends the routing of requests, and the capture too unless it became a graph.
+    /// Ends the capture unless it became a graph; then, with the fields, the routing of requests.
     fn drop(&mut self) {
         if self.is_capturing {
             let _ = end_capture(self.stream);
         }
-        let _ = self.begun.allocator.end_pool(self.begun.pool);
         self.kept.end();
     }
 }
@@ -156,7 +137,7 @@ impl Graph {
         let slices = self.kept.slices();
         let guards: std::result::Result<Vec<_>, _> =
             slices.iter().map(|elsewhere| elsewhere.begin_launch(&self.stream)).collect();
-        let failed = |what: String| Error::device(&self.pool.allocator.device_name(), what);
+        let failed = |what: String| Error::device(&self.pool.allocator().device_name(), what);
         let _guards = guards.map_err(|_| failed("the launch cannot be ordered after other work".into()))?;
         self.graph.launch().map_err(|error| failed(format!("cuGraphLaunch: {error}")))
     }

@@ -4,7 +4,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::elsewhere::Elsewhere;
-use crate::{allocator::Allocation, event::PoolId};
+use crate::{
+    allocator::Allocation,
+    event::PoolId,
+    fork::{Level, register_static},
+};
 
 /// What a graph uses.
 #[derive(Debug)]
@@ -18,7 +22,6 @@ static RUNNING: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
 
 /// Connects the list to forks of the process.
 pub(super) fn survive_forks() {
-    use crate::fork::{Level, register_static};
     register_static(Level::Device, |held| held.lock_static(&RUNNING));
 }
 

@@ -1,8 +1,10 @@
 //! Tests captures that fail, and the limit of cudarc's own graphs. `tests/gpu/typed.rs` tests that a graph keeps
 //! its memory.
 
+use std::thread;
+
 use cudarc::driver::sys;
-use memreel::Error;
+use memreel::{Error, PoolId, allocator::Route};
 
 use super::{
     fake,
@@ -42,4 +44,49 @@ pub(crate) fn a_graph_of_cudarc_does_not_keep_it() {
     allocator.empty_cache().unwrap();
     assert!(graph.launch().is_err());
     assert!(fake::violations().contains("was freed"));
+}
+
+/// The id of a pool is a number that any code can write. A block of the graph's pool that was handed out to others
+/// would be written at each launch.
+pub(crate) fn only_a_graph_uses_its_pool() {
+    let (reel, memory, context) = start();
+    let allocator = reel.allocator(0).unwrap();
+    let [own, other] = streams(&context);
+    let mut target = memory.zeros::<u8>(N, &other).unwrap();
+    let temporary = || memory.zeros::<u8>(N, &own).map(drop);
+    let (graph, ()) = memory.capture(&own, temporary).unwrap();
+    for pool in (1..4).map(PoolId::of_graph) {
+        let begun = allocator.begin_pool(pool, Route::Thread);
+        let slice = memory.zeros::<u8>(N, &own).unwrap();
+        other.memcpy_dtod(&slice, &mut target).unwrap();
+        graph.launch().unwrap();
+        let released = [(); 2].map(|()| allocator.release_pool(pool));
+        let ended = allocator.end_pool(pool);
+        allocator.empty_cache().unwrap();
+        graph.launch().unwrap();
+        fake::assert_clean();
+        for refused in [begun, ended].into_iter().chain(released) {
+            assert!(refused.unwrap_err().is_misuse());
+        }
+    }
+}
+
+/// Another thread captures too while two streams of one capture use a slice.
+pub(crate) fn captures_of_two_threads_are_two() {
+    let (_reel, memory, context) = start();
+    let [own, side, far] = streams(&context);
+    let mut slice = memory.zeros::<u8>(N, &own).unwrap();
+    let elsewhere = || drop(memory.capture(&far, || memory.zeros::<u8>(N, &far).map(drop)).unwrap());
+    let work = || {
+        for _ in 0..2 {
+            side.memset_zeros(&mut slice).unwrap();
+            thread::scope(|scope| scope.spawn(elsewhere).join()).unwrap();
+            own.memset_zeros(&mut slice).unwrap();
+        }
+        own.join(&side).unwrap();
+        Ok(())
+    };
+    let (graph, ()) = memory.capture(&own, work).unwrap();
+    graph.launch().unwrap();
+    context.synchronize().unwrap();
 }

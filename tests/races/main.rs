@@ -45,6 +45,8 @@ const TESTS: &[(&str, fn())] = &[
     ("errors::a_failing_wait_becomes_a_wait_of_the_host", errors::a_failing_wait_becomes_a_wait_of_the_host),
     ("graphs::a_failed_capture_leaves_nothing", graphs::a_failed_capture_leaves_nothing),
     ("graphs::a_graph_of_cudarc_does_not_keep_it", graphs::a_graph_of_cudarc_does_not_keep_it),
+    ("graphs::only_a_graph_uses_its_pool", graphs::only_a_graph_uses_its_pool),
+    ("graphs::captures_of_two_threads_are_two", graphs::captures_of_two_threads_are_two),
     ("random::programs_have_no_race", random::programs_have_no_race),
 ];
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 
 use super::driver::Answer;
+use crate::fork::{Level, register_static};
 
 /// Work of which nothing is known any more, because the driver fails.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,6 @@ static OPEN: Mutex<Vec<Weak<OwnContext>>> = Mutex::new(Vec::new());
 
 /// Connects the list of handles to forks of the process.
 pub(super) fn survive_forks() {
-    use crate::fork::{Level, register_static};
     register_static(Level::Device, |held| held.lock_static(&OPEN));
 }
 

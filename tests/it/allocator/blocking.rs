@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -15,6 +15,7 @@ use memreel::{
     Action, Allocation, CachingAllocator, PoolId, Reel, Snapshot, StreamId,
     allocator::{PoolOptions, Route},
     device::Simulated,
+    integrate::{FrameSource, SourceFrame},
     recorder::{Context, History},
     validate::{Severity, validate},
 };
@@ -312,4 +313,78 @@ fn a_device_that_panics_while_it_waits_or_grows_leaves_the_allocator_in_order() 
         bench.allocator().empty_cache().unwrap();
     }
     bench.end();
+}
+
+/// The thread that ends the pool leaves the request without it; the memory is for the default pool.
+#[test]
+fn a_pool_that_ends_during_a_call_serves_no_request() {
+    let bench = Bench::new(100 * MIB);
+    let allocator = bench.allocator();
+    drop(bench.alloc(100 * MIB, OWN));
+    let pool = allocator.create_pool(PoolOptions::default());
+    allocator.begin_pool(pool, Route::Thread).unwrap();
+    bench.during("segment_alloc", move |bench| {
+        bench.allocator().end_pool(pool).unwrap();
+        (0..2).for_each(|_| bench.allocator().release_pool(pool).unwrap());
+    });
+    let block = bench.alloc(60 * MIB, OWN);
+    let address = block.address();
+    let other = allocator.create_pool(PoolOptions::default());
+    drop(block);
+    assert_eq!(bench.alloc(60 * MIB, OWN).address(), address);
+    allocator.release_pool(other).unwrap();
+    bench.end();
+}
+
+/// An interpreter that lets another thread allocate before it returns its frames.
+#[derive(Default)]
+struct Interpreter {
+    reel: OnceLock<Reel>,
+    is_waiting: AtomicBool,
+}
+
+impl FrameSource for Interpreter {
+    fn capture(&self, _words: &mut [usize]) -> usize {
+        if let Some(reel) = self.reel.get()
+            && !self.is_waiting.swap(true, Ordering::Relaxed)
+        {
+            thread::scope(|scope| scope.spawn(|| drop(reel.alloc(512).unwrap())).join()).unwrap();
+            self.is_waiting.store(false, Ordering::Relaxed);
+        }
+        0
+    }
+
+    fn name(&self, _word: usize) -> Vec<SourceFrame> {
+        Vec::new()
+    }
+}
+
+/// The request's own stack is not captured, but those of its segments and of its failure are.
+#[test]
+fn a_filtered_request_captures_its_stack_under_no_lock() {
+    let name = "a_filtered_request_captures_its_stack_under_no_lock";
+    own_process::run(module_path!(), name, LIMIT, || {
+        let history = History::all().min_size(200 * MIB);
+        let device = Simulated::new(100 * MIB);
+        let reel = Reel::builder().device(device).history(history).build().unwrap();
+        let source = Arc::new(Interpreter::default());
+        reel.recorder().set_frame_source(source.clone());
+        drop(reel.alloc(512).unwrap());
+        assert!(source.reel.set(reel.clone()).is_ok());
+        for conf in ["expandable_segments:False", "expandable_segments:True"] {
+            reel.allocator(0).unwrap().update_settings(conf).unwrap();
+            drop(reel.alloc(30 * MIB).unwrap());
+            assert!(reel.alloc(110 * MIB).unwrap_err().is_out_of_memory());
+            reel.empty_cache().unwrap();
+            drop(reel.alloc(512).unwrap());
+        }
+        let snapshot = reel.snapshot();
+        let trace = &snapshot.device_traces[0];
+        assert!(trace.iter().all(|entry| entry.action != Some(Action::Alloc)));
+        for action in [Action::SegmentAlloc, Action::SegmentMap, Action::SegmentFree, Action::Oom] {
+            let mut entries = trace.iter().filter(|entry| entry.action == Some(action)).peekable();
+            assert!(entries.peek().is_some(), "{action:?}");
+            assert!(entries.all(|entry| snapshot.frames(entry.stack).next().is_some()), "{action:?}");
+        }
+    });
 }

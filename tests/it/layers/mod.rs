@@ -21,7 +21,7 @@ use tree::Tree;
 
 const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
-    ("fork", &[]),
+    ("fork", &["sync"]),
     ("event", &[]),
     ("error", &["event"]),
     ("inventory", &["event"]),
@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("integrate", &["fork", "event", "inventory", "device", "stack", "recorder"]),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
-    ("cuda", &["error", "event", "device", "allocator"]),
+    ("cuda", &["fork", "error", "event", "device", "allocator"]),
     ("snapshot", &["seeded", "event", "inventory", "finding", "stack", "recorder"]),
     ("history", &["seeded", "event", "inventory", "snapshot"]),
     ("pickle", &["seeded", "error", "event", "inventory", "finding", "snapshot"]),

@@ -1,0 +1,59 @@
+//! The private pool of a captured graph, which nothing else can begin, end or release.
+#![forbid(unsafe_code)]
+
+use super::{
+    caching_allocator::CachingAllocator,
+    private_pools::{Owner, PoolOptions, Route},
+};
+use crate::{error::Result, event::PoolId};
+
+/// A reference to the private pool of a graph.
+///
+/// A launch of the graph writes to free blocks of the pool too, those of slices that the captured work dropped. So
+/// the pool serves no request after the capture, and its memory goes back when no graph needs it.
+#[derive(Debug)]
+pub(crate) struct GraphPool {
+    allocator: CachingAllocator,
+    id: PoolId,
+}
+
+impl GraphPool {
+    /// Creates a pool with an id of the kind that graph captures have.
+    pub(crate) fn new(allocator: &CachingAllocator) -> GraphPool {
+        let id = allocator.shared.heap().create_pool(true, Owner::Graph, PoolOptions::default());
+        GraphPool { allocator: allocator.clone(), id }
+    }
+
+    pub(crate) fn id(&self) -> PoolId {
+        self.id
+    }
+
+    pub(crate) fn allocator(&self) -> &CachingAllocator {
+        &self.allocator
+    }
+
+    /// Routes the requests of this thread to the pool until the returned value is dropped.
+    pub(crate) fn begin(&self) -> Result<BegunPool> {
+        let (allocator, id) = (self.allocator.clone(), self.id);
+        allocator.shared.heap().private.begin(id, Owner::Graph, &mut Some(Route::Thread))?;
+        Ok(BegunPool(GraphPool { allocator, id }))
+    }
+}
+
+impl Drop for GraphPool {
+    fn drop(&mut self) {
+        // As PyTorch destroys a pool. What is still allocated stays.
+        let _ = self.allocator.shared.heap().private.release(self.id, Owner::Graph);
+        let _ = self.allocator.empty_pool(self.id);
+    }
+}
+
+/// The reference of a pool that serves requests.
+#[derive(Debug)]
+pub(crate) struct BegunPool(GraphPool);
+
+impl Drop for BegunPool {
+    fn drop(&mut self) {
+        let _ = self.0.allocator.shared.heap().private.end(self.0.id, Owner::Graph);
+    }
+}
