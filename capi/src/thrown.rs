@@ -183,6 +183,9 @@ impl OutOfMemoryError {
 }
 
 /// Calls the object's destructor, which is the first entry of its table.
+///
+/// # Safety
+/// It is called once, with the object that [`OutOfMemoryError::throw`] has completed.
 unsafe extern "C" fn destroy(object: *mut c_void) {
     // SAFETY: C++ calls this once, with the thrown object, whose first word points to its table.
     unsafe {

@@ -120,6 +120,9 @@ pub(super) unsafe fn map(ordinal: i32, start: u64, bytes: u64, page_bytes: u64) 
 
 /// Maps one page with memory of its own, so that it can be unmapped alone: the
 /// driver unmaps only what was mapped in one call.
+///
+/// # Safety
+/// The page is in a reserved range and has no memory.
 unsafe fn map_page(ordinal: i32, at: u64, bytes: usize) -> Answer<()> {
     let (properties, mut handle) = (properties(ordinal), 0);
     // SAFETY: the pointers are to live values of the expected layout.
