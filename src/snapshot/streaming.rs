@@ -82,10 +82,12 @@ impl<'de> TakeList<'de> for List<'_> {
             }
             return Ok(Slot::Field(table.field()));
         }
+        let budget = Budget::default();
         while let Some(other) = list.next_element_seed(OrValue(Trace(snapshot)))? {
+            // A trace can be two brackets and a comma.
+            budget.take(2 * size_of::<Vec<TraceEntry>>(), 3)?;
             let Some(other) = other else { continue };
             // A list with anything but traces is an unknown value.
-            let budget = Budget::default();
             let writer = Writer::new(snapshot);
             let trace = |trace: &Vec<TraceEntry>| Value::List(writer.entry_values(trace).collect());
             let mut all: Vec<Value> = snapshot.device_traces.iter().map(trace).collect();

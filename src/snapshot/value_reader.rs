@@ -31,9 +31,9 @@ impl Budget {
     }
 
     /// Takes the memory of a value whose text has at least this number of bytes.
-    fn take<E: de::Error>(&self, n_bytes: usize, of_text: usize) -> Result<(), E> {
+    pub(super) fn take<E: de::Error>(&self, n_bytes: usize, of_text: usize) -> Result<(), E> {
         let left = self.0.get().saturating_add(of_text.saturating_mul(BYTES_OF_BYTE)).checked_sub(n_bytes);
-        let what = "the values of unknown keys take far more memory than their text";
+        let what = "the values up to here take far more memory than their text";
         self.0.set(left.ok_or_else(|| E::custom(what))?);
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{
     entry_decoder::EntryDecoder,
     entry_spans::Entries,
     failure::{Attempt, Failure},
-    interner::{Interner, pairs_of},
+    interner::{Interner, take_pairs},
     lazy_trace::{LazyTrace, Section},
     node::{Item, Kind, NodeId},
     parser::Parser,
@@ -71,7 +71,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
     }
 
     fn top_level(&mut self, id: NodeId) -> Attempt<()> {
-        for (key, item) in pairs_of(id, self.parser)? {
+        for (key, item) in take_pairs(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             let slot = match self.table(&name, item)? {
                 Some(field) => Slot::Field(field),
@@ -120,11 +120,19 @@ impl<'r, 'a> Assembler<'r, 'a> {
 
     /// Returns the elements of a list of records.
     fn elements(&mut self, list: NodeId) -> Attempt<Vec<Item>> {
+        if self.parser.nodes.is_single(list) {
+            return Ok(self.parser.nodes.take(list));
+        }
         let node = self.parser.nodes.get(list);
-        let (items, offset) = (node.items.clone(), node.offset);
+        let (items, offset) = (node.items.clone(), node.offset.into());
         if !self.lists.insert(list) {
-            let n_records =
-                |item: &Item| if let Item::Entries(from, to) = item { u64::from(to - from) } else { 1 };
+            let n_records = |item: &Item| match item {
+                Item::Entries(at) => {
+                    let (from, to) = self.parser.nodes.range(*at);
+                    u64::from(to - from)
+                }
+                _ => 1,
+            };
             let n_values = items.iter().map(n_records).sum::<u64>() * SHARED_RECORD_WEIGHT;
             self.interner.values.repeat(n_values, offset, self.parser)?;
         }
@@ -140,7 +148,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
     fn segment(&mut self, item: Item, list: NodeId, place: &str) -> Attempt<Segment> {
         let id = self.record(item, list, &|| place.to_owned())?;
         let mut builder = Builder::<Segment>::default();
-        for (key, item) in pairs_of(id, self.parser)? {
+        for (key, item) in take_pairs(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             if &*name == "blocks"
                 && let Some(list) = self.list(item)
@@ -164,7 +172,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
     fn block(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Block> {
         let id = self.record(item, list, place)?;
         let mut builder = Builder::<Block>::default();
-        for (key, item) in pairs_of(id, self.parser)? {
+        for (key, item) in take_pairs(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             match self.interner.stack_field(&name, item, self.parser) {
                 Some(stack) => builder.set_stack(&name, stack),
@@ -197,7 +205,8 @@ impl<'r, 'a> Assembler<'r, 'a> {
                 n_checked = entries.len() + CHECKED_ENTRIES;
                 self.parser.check_memory(entries.len() * size_of::<TraceEntry>(), offset)?;
             }
-            if let Item::Entries(from, to) = item {
+            if let Item::Entries(at) = item {
+                let (from, to) = self.parser.nodes.range(at);
                 self.place(from, to, entries.len(), trace)?;
                 self.take_entries(from, to, &mut entries)?;
             } else {
@@ -231,7 +240,10 @@ impl<'r, 'a> Assembler<'r, 'a> {
         let mut trace = LazyTrace::default();
         for (at, item) in self.elements(list)?.into_iter().enumerate() {
             trace.push(match item {
-                Item::Entries(from, to) => Section::InFile(from..to),
+                Item::Entries(at) => {
+                    let (from, to) = self.parser.nodes.range(at);
+                    Section::InFile(from..to)
+                }
                 item => {
                     let id = self.record(item, list, &|| format!("{name}[{at}]"))?;
                     Section::InMemory(self.interner.entry(id, self.parser)?)
@@ -267,7 +279,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
     fn annotation(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<Annotation> {
         let id = self.dict(item, list, place)?;
         let mut builder = Builder::<Annotation>::default();
-        for (key, item) in pairs_of(id, self.parser)? {
+        for (key, item) in take_pairs(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             builder.set(&name, self.interner.value(item, self.parser)?);
         }
@@ -281,7 +293,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
             self.parser.findings.shared_record(&place());
             // Two bytes of the file, but every key is compared again.
             let node = self.parser.nodes.get(id);
-            let (n_items, offset) = (node.items.len() as u64, node.offset);
+            let (n_items, offset) = (node.items.len() as u64, node.offset.into());
             self.interner.values.repeat(n_items * n_items, offset, self.parser)?;
         }
         Ok(id)
@@ -294,7 +306,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
             Item::Entry(_) | Item::Entries(..) => Err(Failure::Fallback),
             _ => {
                 let what = format!("{} is not a dict", place());
-                Err(Error::malformed(self.parser.nodes.get(list).offset, what).into())
+                Err(Error::malformed(self.parser.nodes.get(list).offset.into(), what).into())
             }
         }
     }

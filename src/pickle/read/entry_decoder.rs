@@ -15,7 +15,7 @@ use super::{
     entry_plan::PlannedKey,
     entry_spans::{Entries, EntrySpans, Span},
     failure::{Attempt, Failure},
-    interner::Interner,
+    interner::{Interner, pairs_of},
     node::{Item, NodeId, TextId},
     parser::Parser,
     stack_lists::StackLists,
@@ -50,6 +50,12 @@ pub(super) struct EntryDecoder<'a> {
 type Pair = (TextId, Item);
 
 impl<'a> EntryDecoder<'a> {
+    /// Returns the bytes of memory that it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        let of_shape = size_of::<(Box<[Pair]>, ShapeId)>() + 4 * size_of::<Pair>();
+        self.entries.n_bytes() + self.shapes.len() * of_shape
+    }
+
     /// Returns a decoder that leaves the entries in the file.
     pub(super) fn lazy() -> Self {
         EntryDecoder { entries: Entries::InFile(EntrySpans::default()), ..EntryDecoder::default() }
@@ -82,18 +88,30 @@ impl<'a> EntryDecoder<'a> {
     }
 
     /// Takes over an entry that the parser has just read as a dictionary, so that a trace stays in one span.
-    pub(super) fn adopt(&mut self, id: NodeId, parser: &mut Parser<'a>, interner: &mut Interner) {
+    ///
+    /// # Errors
+    /// If a value of the entry can only be read on the slow path, or is refused there.
+    pub(super) fn adopt(
+        &mut self,
+        id: NodeId,
+        parser: &mut Parser<'a>,
+        interner: &mut Interner,
+    ) -> Attempt<()> {
         let first = parser.nodes.get(id).items.first();
         let is_entry = matches!(first, Some(Item::Text(key)) if parser.words.get(*key).key == Key::Action);
-        if !is_entry {
-            return;
+        if !is_entry || pairs_of(id, parser).is_err() {
+            return Ok(());
         }
-        if let Ok(entry) = interner.entry(id, parser) {
+        // Values that were made before one failed may have taken the items of their containers.
+        parser.nodes.begin_making(id);
+        let entry = interner.entry(id, parser).map_err(|_| Failure::Fallback)?;
+        parser.operands.replace_top(Item::Entry(self.entries.len()));
+        self.entries.keep(entry);
+        if !parser.nodes.end_making() {
             let node = parser.nodes.get_mut(id);
             (node.is_record, node.is_frozen) = (true, true);
-            parser.operands.replace_top(Item::Entry(self.entries.len()));
-            self.entries.keep(entry);
         }
+        Ok(())
     }
 
     /// Decodes entries with these numbers again. Returns false if the bytes have changed.
@@ -284,9 +302,10 @@ impl<'a> EntryDecoder<'a> {
             op => match parser.shared_item(c, op)? {
                 // A list that a later entry uses as its stack would be another item when it is decoded again.
                 Item::Node(id) if self.is_lazy() && parser.nodes.get(id).could_be_stack() => None,
-                Item::Node(id) => {
+                item @ Item::Node(id) => {
                     parser.nodes.freeze(id);
-                    Some(Item::Node(id))
+                    parser.nodes.mark_fetched(item);
+                    Some(item)
                 }
                 item @ (Item::Text(_) | Item::None | Item::Bool(_) | Item::Pair(_)) => Some(item),
                 _ => None,

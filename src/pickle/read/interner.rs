@@ -4,7 +4,7 @@
 
 use super::{
     failure::Attempt,
-    node::{Item, Kind, NodeId, TextId},
+    node::{Item, Kind, NodeId, TextId, number},
     parser::Parser,
     values::{Tables, Values},
 };
@@ -12,8 +12,8 @@ use crate::{
     error::Error,
     seeded::SeededMap,
     snapshot::{
-        Builder, Frame, FrameIndex, MAX_RECORD_KEYS, Shapes, StackIndex, StackTable, Text, TraceEntry, Value,
-        last_of_each,
+        Builder, Frame, FrameIndex, MAX_RECORD_KEYS, Shape, ShapeId, Shapes, StackIndex, StackTable, Text,
+        TraceEntry, Value, last_of_each,
     },
 };
 
@@ -25,9 +25,39 @@ pub(super) struct Interner {
     frame_of: SeededMap<NodeId, Option<FrameIndex>>,
     stack_of: SeededMap<NodeId, Option<StackIndex>>,
     pub(super) values: Values,
+    measured: Measured,
 }
 
+/// The frames, stacks and shapes that were measured, and the bytes of memory that they take.
+#[derive(Debug, Default)]
+struct Measured {
+    n_frames: usize,
+    n_stacks: usize,
+    n_shapes: usize,
+    n_bytes: usize,
+}
+
+/// What a member of a set takes beside itself: its hash, and its place in the table.
+const BYTES_IN_SET: usize = 24;
+
 impl Interner {
+    /// Returns the bytes of memory that frames, stacks, shapes and values take.
+    pub(super) fn n_bytes(&mut self) -> usize {
+        let Interner { stacks, shapes, measured, .. } = self;
+        let n_frames = stacks.all_frames().len();
+        measured.n_bytes += (n_frames - measured.n_frames) * (size_of::<Frame>() + BYTES_IN_SET);
+        for at in measured.n_stacks..stacks.len() {
+            let members = stacks.members(StackIndex(number(at)));
+            measured.n_bytes += size_of_val(members) + size_of::<Box<[FrameIndex]>>() + BYTES_IN_SET;
+        }
+        for at in measured.n_shapes..shapes.len() {
+            let Shape { slots } = shapes.get(ShapeId(number(at)));
+            measured.n_bytes += size_of_val(&**slots) + size_of::<Shape>() + BYTES_IN_SET;
+        }
+        (measured.n_frames, measured.n_stacks, measured.n_shapes) = (n_frames, stacks.len(), shapes.len());
+        measured.n_bytes + self.values.n_bytes()
+    }
+
     /// Returns the stack that a list of frames is, if it is one.
     pub(super) fn stack(&mut self, list: NodeId, parser: &mut Parser<'_>) -> Option<StackIndex> {
         if let Some(known) = self.stack_of.get(&list) {
@@ -35,7 +65,9 @@ impl Interner {
         }
         parser.nodes.freeze(list);
         let stack = self.new_stack(list, parser);
-        self.stack_of.insert(list, stack);
+        if !parser.nodes.is_single(list) {
+            self.stack_of.insert(list, stack);
+        }
         stack
     }
 
@@ -45,9 +77,12 @@ impl Interner {
             return None;
         }
         let dict = |item: &Item| if let Item::Node(id) = item { Some(*id) } else { None };
-        let dicts: Option<Vec<NodeId>> = node.items.iter().map(dict).collect();
-        let frames: Option<Vec<_>> = dicts?.into_iter().map(|dict| self.frame(dict, parser)).collect();
-        Some(self.stacks.intern_stack(&frames?))
+        let dicts = node.items.iter().map(dict).collect::<Option<Vec<NodeId>>>()?;
+        let frames: Option<Vec<_>> = dicts.iter().map(|dict| self.frame(*dict, parser)).collect();
+        let stack = self.stacks.intern_stack(&frames?);
+        // A list that is not a stack is a value, which needs them.
+        dicts.into_iter().chain([list]).for_each(|id| parser.nodes.release(id));
+        Some(stack)
     }
 
     /// Returns the frame that a dictionary is, if it is one.
@@ -57,7 +92,9 @@ impl Interner {
         }
         parser.nodes.freeze(dict);
         let frame = self.new_frame(dict, parser);
-        self.frame_of.insert(dict, frame);
+        if !parser.nodes.is_single(dict) {
+            self.frame_of.insert(dict, frame);
+        }
         frame
     }
 
@@ -76,7 +113,7 @@ impl Interner {
     /// Returns the entry that a dictionary is.
     pub(super) fn entry(&mut self, id: NodeId, parser: &mut Parser<'_>) -> Attempt<TraceEntry> {
         let mut builder = Builder::<TraceEntry>::default();
-        for (key, item) in pairs_of(id, parser)? {
+        for (key, item) in take_pairs(id, parser)? {
             let name = parser.words.get(key).text.clone();
             match self.stack_field(&name, item, parser) {
                 Some(stack) => builder.set_stack(&name, stack),
@@ -109,16 +146,23 @@ impl Interner {
     }
 }
 
+/// Returns the pairs of a record, as [`pairs_of`] does, and frees its items if the record is in one place only.
+pub(super) fn take_pairs(id: NodeId, parser: &mut Parser<'_>) -> Attempt<Vec<(TextId, Item)>> {
+    let pairs = pairs_of(id, parser)?;
+    parser.nodes.release(id);
+    Ok(pairs)
+}
+
 /// Returns the pairs of a record, whose keys are texts: of a repeated key, the last value at the first place.
 pub(super) fn pairs_of(id: NodeId, parser: &Parser<'_>) -> Attempt<Vec<(TextId, Item)>> {
     let node = parser.nodes.get(id);
     let pairs = || node.items.chunks_exact(2);
     if pairs().any(|pair| !matches!(pair[0], Item::Text(_))) {
-        return Err(Error::malformed(node.offset, "a record has a key that is not a text").into());
+        return Err(Error::malformed(node.offset.into(), "a record has a key that is not a text").into());
     }
     let pair = |pair: &[Item]| if let Item::Text(key) = pair[0] { Some((key, pair[1])) } else { None };
     last_of_each(pairs().filter_map(pair), MAX_RECORD_KEYS).ok_or_else(|| {
         let what = format!("a record has more than {MAX_RECORD_KEYS} keys");
-        Error::malformed(node.offset, what).into()
+        Error::malformed(node.offset.into(), what).into()
     })
 }

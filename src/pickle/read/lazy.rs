@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     entry_spans::Entries,
+    failure::{Attempt, Failure},
     lazy_trace::{LazyTrace, Section},
     reader::Reader,
     whole,
@@ -31,7 +32,7 @@ const N_AT_ONCE: usize = 1 << 17;
 /// devices: each visit decodes the file again, as fast as
 /// [`load`](crate::pickle::load) does. It is therefore meant for few visits to
 /// large files, such as those of [`write`](crate::pickle::write()) and of
-/// `rewrite`. Each value that a file memoizes takes 16 bytes; memreel's own
+/// `rewrite`. Each value that a file memoizes takes 8 bytes; memreel's own
 /// files memoize no event, CPython's memoize every event. A file whose layout
 /// does not allow finding its events again is held in memory as a whole.
 ///
@@ -82,8 +83,9 @@ impl From<Snapshot> for LazySnapshot<'_> {
 impl<'a> LazySnapshot<'a> {
     pub(in crate::pickle) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
         let content = match InFile::read(bytes, file) {
-            Some(in_file) => Content::InFile(Box::new(in_file)),
-            None => Content::InMemory(Box::new(whole::read(bytes).0?)),
+            Ok(in_file) => Content::InFile(Box::new(in_file)),
+            Err(Failure::Fallback) => Content::InMemory(Box::new(whole::read(bytes).0?)),
+            Err(Failure::Malformed(error)) => return Err(whole::error(bytes, error)),
         };
         let lazy = LazySnapshot { content, file };
         lazy.forget();
@@ -102,21 +104,23 @@ impl<'a> LazySnapshot<'a> {
 }
 
 impl<'a> InFile<'a> {
-    /// Returns `None` if the file must be read as a whole, or cannot be read.
-    fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Option<InFile<'a>> {
-        whole::refusal(bytes.len() as u64).is_none().then_some(())?;
+    /// Fails with [`Failure::Fallback`] if the file must be read as a whole.
+    fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Attempt<InFile<'a>> {
+        if let Some(error) = whole::refusal(bytes.len() as u64) {
+            return Err(error.into());
+        }
         let mut reader = Reader::lazy(bytes, file);
-        let (head, traces) = reader.read_lazily().ok()?;
+        let (head, traces) = reader.read_lazily()?;
         let use_counts = use_counts(&traces, reader.entries_mut());
         let (reader, is_changed) = (RefCell::new(reader), Cell::new(false));
-        Some(InFile { head, traces, use_counts, bytes, reader, is_changed })
+        Ok(InFile { head, traces, use_counts, bytes, reader, is_changed })
     }
 
     fn visit(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
         let Ok(mut reader) = self.reader.try_borrow_mut() else {
             match InFile::read(self.bytes, None) {
-                Some(other) => other.visit(device, range, look),
-                None => self.is_changed.set(true),
+                Ok(other) => other.visit(device, range, look),
+                Err(_) => self.is_changed.set(true),
             }
             return;
         };

@@ -28,9 +28,9 @@ impl Literals<'_, '_> {
     /// Reads a value that is written out in the bytes; `None` if the opcode is another one.
     pub(super) fn common(&mut self, op: u8, start: usize) -> Result<Option<Item>> {
         Ok(Some(match op {
-            opcode::BININT1 => Item::Int(i64::from(self.input.byte()?)),
-            opcode::BININT2 => Item::Int(i64::from(u16::from_le_bytes(self.input.array()?))),
-            opcode::BININT => Item::Int(i64::from(i32::from_le_bytes(self.input.array()?))),
+            opcode::BININT1 => Item::Int(i32::from(self.input.byte()?)),
+            opcode::BININT2 => Item::Int(i32::from(u16::from_le_bytes(self.input.array()?))),
+            opcode::BININT => Item::Int(i32::from_le_bytes(self.input.array()?)),
             opcode::LONG1 => {
                 let n_bytes = usize::from(self.input.byte()?);
                 self.long(n_bytes, start)?
@@ -41,7 +41,7 @@ impl Literals<'_, '_> {
             opcode::NONE => Item::None,
             opcode::NEWTRUE => Item::Bool(true),
             opcode::NEWFALSE => Item::Bool(false),
-            opcode::BINFLOAT => Item::Float(u64::from_be_bytes(self.input.array()?)),
+            opcode::BINFLOAT => self.nodes.add_float(u64::from_be_bytes(self.input.array()?)),
             _ => return Ok(None),
         }))
     }
@@ -81,7 +81,7 @@ impl Literals<'_, '_> {
         Ok(match long(bytes) {
             Some(int) => {
                 self.findings.long(n_bytes, int, start);
-                Item::Int(int)
+                self.nodes.add_int(int)
             }
             None => Item::Big(self.nodes.add_span(from, from + n_bytes)),
         })
@@ -95,7 +95,7 @@ impl Literals<'_, '_> {
             b"01" => Item::Bool(true),
             digits => {
                 let text = std::str::from_utf8(digits).map_err(|_| bad())?;
-                Item::Int(text.trim().parse().map_err(|_| bad())?)
+                self.nodes.add_int(text.trim().parse().map_err(|_| bad())?)
             }
         })
     }

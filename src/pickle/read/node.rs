@@ -4,7 +4,8 @@
 
 use crate::snapshot::StackIndex;
 
-/// One value: on the operand stack, in the memo or in a container.
+/// One value: on the operand stack, in the memo or in a container. It takes eight bytes, because a file can have one
+/// for each of its bytes; what does not fit is in the arena `Nodes`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) enum Item {
     /// No value: an unused number of the memo, or a value that is in a field.
@@ -12,9 +13,12 @@ pub(super) enum Item {
     Absent,
     None,
     Bool(bool),
-    Int(i64),
-    /// The bits of a double.
-    Float(u64),
+    /// An integer of 32 bits.
+    Int(i32),
+    /// A larger integer of at most 64 bits: an index into the words of the arena `Nodes`.
+    Long(u32),
+    /// The bits of a double: an index into the words of the arena `Nodes`.
+    Float(u32),
     Text(TextId),
     /// Raw bytes: an index into the spans of the arena `Nodes`.
     Bytes(u32),
@@ -26,8 +30,8 @@ pub(super) enum Item {
     Node(NodeId),
     /// A trace entry already decoded: its index among them.
     Entry(u32),
-    /// Consecutive entries in a list: the index of the first, and the index after the last.
-    Entries(u32, u32),
+    /// Consecutive entries in a list: an index into the ranges of the arena `Nodes`.
+    Entries(u32),
     /// A list of frames already decoded.
     Stack(StackIndex),
 }
@@ -37,7 +41,7 @@ pub(super) enum Item {
 pub(super) struct TextId(pub(super) u32);
 
 /// The number of a container of the file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Debug)]
 pub(super) struct NodeId(pub(super) u32);
 
 /// The type of a container.
@@ -54,7 +58,7 @@ pub(super) enum Kind {
 pub(super) struct Node {
     pub(super) items: Vec<Item>,
     /// The offset of its first byte in the file.
-    pub(super) offset: u64,
+    pub(super) offset: u32,
     /// The number of values in it if nothing were shared, itself included.
     pub(super) weight: u32,
     pub(super) kind: Kind,
@@ -64,6 +68,10 @@ pub(super) struct Node {
     pub(super) is_frozen: bool,
     /// Whether a record was made of it.
     pub(super) is_record: bool,
+    /// Whether it has a number in the memo.
+    pub(super) is_numbered: bool,
+    /// Whether it, or a container that holds it, was fetched from the memo, so that it is in more than one place.
+    pub(super) is_fetched: bool,
 }
 
 impl Node {
@@ -71,37 +79,20 @@ impl Node {
     pub(super) fn new(kind: Kind, offset: usize) -> Node {
         Node {
             items: Vec::new(),
-            offset: offset as u64,
+            offset: number(offset),
             weight: 1,
             kind,
             depth: 1,
             is_frozen: false,
             is_record: false,
+            is_numbered: false,
+            is_fetched: false,
         }
     }
 
     /// Returns whether it may be a list of frames, without looking into its dictionaries.
     pub(super) fn could_be_stack(&self) -> bool {
         self.kind == Kind::List && self.items.iter().all(|item| matches!(item, Item::Node(_)))
-    }
-
-    /// Adds items at the end; consecutive entries of a list become one item.
-    pub(super) fn add(&mut self, items: &[Item]) {
-        let has_entries = self.kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_)));
-        if !has_entries {
-            if self.items.is_empty() {
-                // Most containers get all their items at once.
-                self.items.reserve_exact(items.len());
-            }
-            return self.items.extend_from_slice(items);
-        }
-        for item in items {
-            match (self.items.last_mut(), item) {
-                (Some(Item::Entries(_, end)), Item::Entry(at)) if end == at => *end += 1,
-                (_, Item::Entry(at)) => self.items.push(Item::Entries(*at, at + 1)),
-                (_, item) => self.items.push(*item),
-            }
-        }
     }
 }
 

@@ -17,10 +17,18 @@ pub(super) struct Nodes {
     all: Vec<Node>,
     /// First byte and end of raw bytes and large integers.
     spans: Vec<(usize, usize)>,
+    /// Integers of more than 32 bits, and the bits of doubles.
+    words: Vec<i64>,
+    /// Consecutive entries: the index of the first, and the index after the last.
+    ranges: Vec<(u32, u32)>,
     pairs: Vec<(i64, i64)>,
     pair_ids: SeededMap<(i64, i64), u32>,
     /// The bytes of memory that the items of all containers take.
     n_item_bytes: usize,
+    /// Whether the file was read to its end, so that nothing is fetched from the memo any more.
+    is_complete: bool,
+    /// The first container of those that something is made of, if they are in one place only.
+    private: Option<NodeId>,
 }
 
 /// What a number takes in a map beside its key: it and free places.
@@ -33,6 +41,8 @@ impl Nodes {
         self.all.len() * size_of::<Node>()
             + self.n_item_bytes
             + self.spans.len() * size_of::<(usize, usize)>()
+            + self.words.len() * size_of::<i64>()
+            + self.ranges.len() * size_of::<(u32, u32)>()
             + self.pairs.len() * of_pair
     }
 
@@ -54,6 +64,115 @@ impl Nodes {
     /// Forbids that a container grows.
     pub(super) fn freeze(&mut self, id: NodeId) {
         self.get_mut(id).is_frozen = true;
+    }
+
+    /// Notes that an item was fetched from the memo, so that it is in more than one place.
+    pub(super) fn mark_fetched(&mut self, item: Item) {
+        if let Item::Node(id) = item {
+            self.get_mut(id).is_fetched = true;
+        }
+    }
+
+    /// Ends the time in which containers are fetched from the memo: what is in a fetched one is in more than one
+    /// place too.
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+        let fetched = (0..self.all.len()).filter(|at| self.all[*at].is_fetched);
+        let mut todo: Vec<NodeId> = fetched.map(|at| NodeId(number(at))).collect();
+        while let Some(id) = todo.pop() {
+            for at in 0..self.get(id).items.len() {
+                if let Item::Node(inner) = self.get(id).items[at]
+                    && !std::mem::replace(&mut self.get_mut(inner).is_fetched, true)
+                {
+                    todo.push(inner);
+                }
+            }
+        }
+    }
+
+    /// Begins to make something of a container before the file's end. If none of the containers that began since it
+    /// has a number in the memo, they are all in it and nowhere else.
+    pub(super) fn begin_making(&mut self, id: NodeId) {
+        let is_private = self.all[id.0 as usize..].iter().all(|node| !node.is_numbered);
+        self.private = is_private.then_some(id);
+    }
+
+    /// Ends what [`Nodes::begin_making`] began, and frees the containers if they are in one place. Returns whether
+    /// they are.
+    pub(super) fn end_making(&mut self) -> bool {
+        let Some(first) = self.private.take() else { return false };
+        let removed = self.all.drain(first.0 as usize..);
+        self.n_item_bytes -= removed.map(|node| node.items.capacity() * size_of::<Item>()).sum::<usize>();
+        true
+    }
+
+    /// Returns whether a container is, and will be, in one place only.
+    pub(super) fn is_single(&self, id: NodeId) -> bool {
+        if self.is_complete {
+            !self.get(id).is_fetched
+        } else {
+            self.private.is_some_and(|first| first <= id)
+        }
+    }
+
+    /// Takes the items out of a container.
+    pub(super) fn take(&mut self, id: NodeId) -> Vec<Item> {
+        let items = std::mem::take(&mut self.get_mut(id).items);
+        self.n_item_bytes -= items.capacity() * size_of::<Item>();
+        items
+    }
+
+    /// Frees the items of a container that is in one place only, once something else was made of it.
+    pub(super) fn release(&mut self, id: NodeId) {
+        if self.is_single(id) {
+            self.take(id);
+        }
+    }
+
+    /// Returns the item of an integer.
+    pub(super) fn add_int(&mut self, int: i64) -> Item {
+        match i32::try_from(int) {
+            Ok(int) => Item::Int(int),
+            Err(_) => Item::Long(self.add_word(int)),
+        }
+    }
+
+    /// Returns the item of a double with these bits.
+    pub(super) fn add_float(&mut self, bits: u64) -> Item {
+        Item::Float(self.add_word(bits.cast_signed()))
+    }
+
+    fn add_word(&mut self, word: i64) -> u32 {
+        self.words.push(word);
+        number(self.words.len() - 1)
+    }
+
+    /// Returns the integer of an item, if it is one of at most 64 bits.
+    pub(super) fn int(&self, item: Item) -> Option<i64> {
+        match item {
+            Item::Int(int) => Some(i64::from(int)),
+            Item::Long(at) => Some(self.words[at as usize]),
+            _ => None,
+        }
+    }
+
+    /// Returns the double of a number that [`Nodes::add_float`] gave.
+    pub(super) fn float(&self, at: u32) -> f64 {
+        f64::from_bits(self.words[at as usize].cast_unsigned())
+    }
+
+    /// Returns what is equal for items of equal values, and differs for others.
+    pub(super) fn identity(&self, item: Item) -> (Item, i64) {
+        match item {
+            Item::Long(at) => (Item::Long(0), self.words[at as usize]),
+            Item::Float(at) => (Item::Float(0), self.words[at as usize]),
+            _ => (item, 0),
+        }
+    }
+
+    /// Returns the entries of an item that stands for several: the index of the first, and the index after the last.
+    pub(super) fn range(&self, at: u32) -> (u32, u32) {
+        self.ranges[at as usize]
     }
 
     /// Numbers a range of the file's bytes.
@@ -99,10 +218,11 @@ impl Nodes {
             let what = format!("containers nest more than {MAX_DEPTH} deep; a snapshot has 8 levels");
             return Err(Error::malformed(start as u64, what));
         }
-        let node = self.get_mut(id);
+        let Nodes { all, ranges, .. } = self;
+        let node = &mut all[id.0 as usize];
         (node.weight, node.depth) = (weight, depth);
         let before = node.items.capacity();
-        node.add(items);
+        add(node, items, ranges);
         let n_more = node.items.capacity() - before;
         self.n_item_bytes += n_more * size_of::<Item>();
         Ok(())
@@ -121,6 +241,32 @@ impl Nodes {
             }
             Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
             _ => Ok((1, 0)),
+        }
+    }
+}
+
+/// Adds items at the end of a container; consecutive entries of a list become one item.
+fn add(node: &mut Node, items: &[Item], ranges: &mut Vec<(u32, u32)>) {
+    let has_entries = node.kind == Kind::List && items.iter().any(|item| matches!(item, Item::Entry(_)));
+    if !has_entries {
+        if node.items.is_empty() {
+            // Most containers get all their items at once.
+            node.items.reserve_exact(items.len());
+        }
+        return node.items.extend_from_slice(items);
+    }
+    for item in items {
+        let Item::Entry(entry) = *item else {
+            node.items.push(*item);
+            continue;
+        };
+        let last = if let Some(Item::Entries(at)) = node.items.last() { Some(*at as usize) } else { None };
+        match last.map(|at| &mut ranges[at].1) {
+            Some(end) if *end == entry => *end += 1,
+            _ => {
+                ranges.push((entry, entry + 1));
+                node.items.push(Item::Entries(number(ranges.len() - 1)));
+            }
         }
     }
 }

@@ -26,11 +26,11 @@ use crate::{
 };
 
 /// The memory in bytes that the values of any file may take.
-const FREE_BYTES: usize = 24 << 20;
+const FREE_BYTES: usize = 32 << 20;
 
 /// The memory in bytes that they may take besides for each byte of the file. Recorders' files need 2, those of
-/// PyTorch 2.0, whose blocks have histories in dictionaries, 4.
-const BYTES_OF_BYTE: usize = 5;
+/// PyTorch 2.0, whose blocks have histories in dictionaries, a little more.
+const BYTES_OF_BYTE: usize = 3;
 
 /// The memory of more items than this is checked before they are copied.
 const MANY: usize = 1 << 12;
@@ -210,6 +210,7 @@ impl<'a> Parser<'a> {
                 Err(Error::malformed(start as u64, format!("nothing was put aside as number {index}")))
             }
             item => {
+                self.nodes.mark_fetched(item);
                 self.operands.push(item);
                 Ok(())
             }
@@ -221,7 +222,11 @@ impl<'a> Parser<'a> {
         if self.memoizes && self.puts {
             self.findings.mixed_memo(start);
         }
-        let was_taken = self.memo.put(index, self.operands.get(top));
+        let item = self.operands.get(top);
+        if let Item::Node(id) = item {
+            self.nodes.get_mut(id).is_numbered = true;
+        }
+        let was_taken = self.memo.put(index, item);
         Ok(if was_taken { Effect::NumberReassigned } else { Effect::None })
     }
 
@@ -232,8 +237,10 @@ impl<'a> Parser<'a> {
 
     /// Moves the topmost items into a new container.
     fn collect(&mut self, kind: Kind, from: usize, start: usize) -> Attempt<Effect> {
-        if let (Kind::Tuple, [Item::Int(a), Item::Int(b)]) = (kind, self.operands.from(from)) {
-            let pair = self.nodes.add_pair((*a, *b));
+        if let (Kind::Tuple, [a, b]) = (kind, self.operands.from(from))
+            && let (Some(a), Some(b)) = (self.nodes.int(*a), self.nodes.int(*b))
+        {
+            let pair = self.nodes.add_pair((a, b));
             self.operands.truncate(from);
             self.operands.push(pair);
             return Ok(Effect::None);

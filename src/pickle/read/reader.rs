@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
             match effect {
                 Effect::None => {}
                 Effect::DictGrew(id) if is_fast => {
-                    self.decoder.adopt(id, &mut self.parser, &mut self.interner);
+                    self.decoder.adopt(id, &mut self.parser, &mut self.interner)?;
                 }
                 Effect::DictGrew(_) => {}
                 Effect::NumberReassigned => self.decoder.forget_numbers(),
@@ -133,6 +133,7 @@ impl<'a> Reader<'a> {
     }
 
     fn assemble(&mut self, top: Item) -> Attempt<(Snapshot, Vec<LazyTrace>)> {
+        self.parser.nodes.complete();
         Assembler::new(&mut self.parser, &mut self.interner, &mut self.decoder).assemble(top)
     }
 
@@ -147,7 +148,8 @@ impl<'a> Reader<'a> {
             self.next_release = pos + RESIDENT_BYTES;
             self.file.into_iter().for_each(Bytes::forget);
         }
-        self.parser.check_memory(self.decoder.entries.n_bytes(), pos)?;
+        let n_bytes = self.decoder.n_bytes() + self.interner.n_bytes();
+        self.parser.check_memory(n_bytes, pos)?;
         Ok(())
     }
 }

@@ -64,7 +64,8 @@ impl<'a> StackLists<'a> {
         };
         match parser.memo.get(index) {
             Item::Stack(stack) => Some(stack),
-            Item::Node(list) => {
+            item @ Item::Node(list) => {
+                parser.nodes.mark_fetched(item);
                 let stack = interner.stack(list, parser)?;
                 parser.memo.refine(index, Item::Stack(stack));
                 Some(stack)
@@ -161,7 +162,9 @@ impl<'a> StackLists<'a> {
                 opcode::BINGET => after.split_first().map(|(byte, after)| (u32::from(*byte), after))?,
                 _ => after.split_first_chunk().map(|(bytes, after)| (u32::from_le_bytes(*bytes), after))?,
             };
-            let Item::Node(dict) = parser.memo.get(index) else { return None };
+            let item = parser.memo.get(index);
+            let Item::Node(dict) = item else { return None };
+            parser.nodes.mark_fetched(item);
             frames.push(interner.frame(dict, parser)?);
             rest = after;
         }

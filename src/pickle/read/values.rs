@@ -41,6 +41,11 @@ pub(super) struct Tables<'t> {
 }
 
 impl Values {
+    /// Returns the bytes of memory that the values of containers take.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
     /// Returns an item as a value that the model carries without interpreting it.
     pub(super) fn value(
         &mut self,
@@ -51,8 +56,9 @@ impl Values {
         Ok(match item {
             Item::None | Item::Absent => Value::None,
             Item::Bool(bool) => Value::Bool(bool),
-            Item::Int(int) => Value::Int(int),
-            Item::Float(bits) => Value::Float(f64::from_bits(bits)),
+            Item::Int(int) => Value::Int(int.into()),
+            Item::Long(_) => parser.nodes.int(item).map_or(Value::None, Value::Int),
+            Item::Float(at) => Value::Float(parser.nodes.float(at)),
             Item::Text(id) => {
                 let text = parser.words.get(id).text.clone();
                 if let Some(n_bytes @ 1..) = text.len().checked_sub(LONG_TEXT) {
@@ -76,7 +82,7 @@ impl Values {
         if let Some(value) = self.of_nodes.get(&id) {
             let value = value.clone();
             let node = parser.nodes.get(id);
-            self.repeat(u64::from(node.weight), node.offset, parser)?;
+            self.repeat(u64::from(node.weight), node.offset.into(), parser)?;
             return Ok(value);
         }
         parser.nodes.freeze(id);
@@ -84,10 +90,11 @@ impl Values {
         let (kind, n_items) = (*kind, items.len());
         self.count(n_items, parser)?;
         let value = if kind == Kind::Dict {
-            let pairs = items_of(id, parser).chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            let pairs = items_of(id, parser).chunks_exact(2);
+            let pairs = pairs.map(|pair| (parser.nodes.identity(pair[0]), (pair[0], pair[1])));
             let pairs = last_of_each(pairs, usize::MAX).unwrap_or_default();
             let pair =
-                |(key, item)| Ok((self.value(key, parser, tables)?, self.value(item, parser, tables)?));
+                |(_, (key, item))| Ok((self.value(key, parser, tables)?, self.value(item, parser, tables)?));
             Value::Dict(pairs.into_iter().map(pair).collect::<Attempt<_>>()?)
         } else {
             // Values are made while the items stay where they are.
@@ -95,7 +102,10 @@ impl Values {
             let all = (0..n_items).map(value).collect::<Attempt<_>>()?;
             if kind == Kind::List { Value::List(all) } else { Value::Tuple(all) }
         };
-        self.of_nodes.insert(id, value.clone());
+        match parser.nodes.is_single(id) {
+            true => parser.nodes.release(id),
+            false => drop(self.of_nodes.insert(id, value.clone())),
+        }
         Ok(value)
     }
 

@@ -49,19 +49,26 @@ fn read_on_either_path(bytes: &[u8]) -> (Result<Snapshot>, Findings) {
         },
     };
     if snapshot.is_err()
-        && let Some(kind) = foreign::kind(bytes)
+        && let Some(error) = foreign_error(bytes)
     {
         // The parser's findings on a file of another format are meaningless.
-        return (
-            Err(Error::foreign(format!("not a memory snapshot: the file is {kind}"))),
-            Findings::default(),
-        );
+        return (Err(error), Findings::default());
     }
     let snapshot = snapshot.map_err(|failure| match failure {
         Failure::Malformed(error) => error,
         Failure::Fallback => Error::malformed(0, "a part of a trace is in a place where no snapshot has one"),
     });
     (snapshot, findings)
+}
+
+/// Returns why bytes are not a snapshot, where reading them ended in this error.
+pub(super) fn error(bytes: &[u8], error: Error) -> Error {
+    foreign_error(bytes).unwrap_or(error)
+}
+
+fn foreign_error(bytes: &[u8]) -> Option<Error> {
+    let kind = foreign::kind(bytes)?;
+    Some(Error::foreign(format!("not a memory snapshot: the file is {kind}")))
 }
 
 /// Returns why a file of this length is refused before its first byte is read.
@@ -108,6 +115,34 @@ mod tests {
             }
         }
         assert!(n_equal > 5000, "only {n_equal} mutations were compared");
+    }
+
+    /// What was made of an entry's containers is freed early, unless something else may still use them.
+    #[test]
+    fn an_entry_that_is_used_again_has_its_values_again() {
+        let entry = |value: &[u8]| [b"}(\x8c\x06action\x8c\x05alloc\x8c\x01x", value, b"u"].concat();
+        let bytes = [
+            b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
+            // Once; then with a number, on the entry, on its value and on a value in that.
+            entry(b"](](K\x01ee"),
+            entry(b"](](K\x02ee"),
+            b"q\x00".to_vec(),
+            entry(b"](](K\x03eeq\x01"),
+            entry(b"](](K\x04eq\x02e"),
+            entry(b"h\x01"),
+            entry(b"h\x02"),
+            b"h\x00".to_vec(),
+            entry(b"}(J\0\0\0\x7fK\x01\x8a\x05\0\0\0\0\x01K\x02\x8a\x05\0\0\0\0\x01K\x03u"),
+            b"ee\x8c\x08segments]u.".to_vec(),
+        ]
+        .concat();
+        let [fast, slow] = both(&bytes).unwrap();
+        assert_eq!(fast, slow);
+        let snapshot = serde_json::to_value(read(&bytes).0.unwrap()).unwrap();
+        let trace = &snapshot["device_traces"][0];
+        let values: Vec<_> = (0..7).map(|at| trace[at]["x"].to_string()).collect();
+        assert_eq!(values, ["[[1]]", "[[2]]", "[[3]]", "[[4]]", "[[3]]", "[4]", "[[2]]"]);
+        assert_eq!(trace[7]["x"].to_string(), r#"{"2130706432":1,"4294967296":3}"#);
     }
 
     /// No pickler assigns a number twice, but a file may.

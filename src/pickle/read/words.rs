@@ -72,8 +72,9 @@ pub(super) struct Words<'a> {
     n_text_bytes: usize,
 }
 
-/// What a text takes beside its bytes: the counts of its references, and its place in the map.
-const BYTES_OF_TEXT: usize = 16 + 2 * size_of::<(&[u8], TextId)>();
+/// What a text takes beside its bytes: the counts of its references, what the allocator adds, and its place in the
+/// map, which has free places and is copied when it grows.
+const BYTES_OF_TEXT: usize = 32 + 3 * size_of::<(&[u8], TextId)>();
 
 impl<'a> Words<'a> {
     /// Returns the number of these bytes, if they occurred before.
