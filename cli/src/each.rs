@@ -52,14 +52,14 @@ pub(crate) fn each_device<W: Write>(
     out: &mut W,
     mut answer: impl FnMut(&Opened, DeviceId, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_history_of(input, out, |opened, _, device, out| answer(opened, device, out))
+    each_history_of(input, out, |opened, _, device, _, out| answer(opened, device, out))
 }
 
-/// Like [`each_device`], with what makes the histories of the file's devices.
+/// Like [`each_device`], with what makes the histories of the file's devices, and the number of these devices.
 pub(crate) fn each_history_of<W: Write>(
     input: &Input,
     out: &mut W,
-    mut answer: impl FnMut(&Opened, &Histories<'_>, DeviceId, &mut W) -> Result<Exit, Failure>,
+    mut answer: impl FnMut(&Opened, &Histories<'_>, DeviceId, usize, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let mut n_answers = 0;
     each_file(&input.files, |opened| {
@@ -74,7 +74,7 @@ pub(crate) fn each_history_of<W: Write>(
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
             }
             n_answers += 1;
-            worst = worst.max(answer(opened, &histories, *device, out)?);
+            worst = worst.max(answer(opened, &histories, *device, devices.len(), out)?);
         }
         Ok(worst)
     })
@@ -84,6 +84,8 @@ pub(crate) fn each_history_of<W: Write>(
 pub(crate) struct Asked<'a> {
     pub(crate) opened: &'a Opened,
     pub(crate) history: DeviceHistory<'a>,
+    /// The number of devices of the file that are asked about.
+    pub(crate) n_devices: usize,
 }
 
 /// The pairs of an answer about a history, and then what limits its figures.
@@ -108,7 +110,7 @@ pub(crate) fn each_history<W: Write>(
     out: &mut W,
     mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_history_of(input, out, |opened, histories, device, out| {
-        answer(&Asked { opened, history: histories.of(device) }, out)
+    each_history_of(input, out, |opened, histories, device, n_devices, out| {
+        answer(&Asked { opened, history: histories.of(device), n_devices }, out)
     })
 }

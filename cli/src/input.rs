@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
     error::Error as _,
     fs::{File, Metadata},
     io::{self, ErrorKind, Read},
@@ -27,9 +29,15 @@ pub(crate) struct Opened {
     /// Whether it came from standard input, so that its name is not a file's.
     pub(crate) is_stdin: bool,
     pub(crate) snapshot: Snapshot,
+    /// The indices of each device's segments; made when it is first asked for.
+    segments: OnceCell<BTreeMap<DeviceId, Vec<usize>>>,
 }
 
 impl Opened {
+    fn new(path: &Path, snapshot: Snapshot) -> Opened {
+        Opened { name: name(path), is_stdin: is_stdin(path), snapshot, segments: OnceCell::new() }
+    }
+
     /// Returns the devices of `--device`: the one that was named, or all that have events or segments.
     pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
         let found = devices(&self.snapshot);
@@ -49,7 +57,15 @@ impl Opened {
 
     /// Returns the segments of a device at the end.
     pub(crate) fn segments(&self, device: DeviceId) -> impl Iterator<Item = &Segment> {
-        self.snapshot.segments.iter().filter(move |segment| segment.device == device)
+        let all = &self.snapshot.segments;
+        let by_device = self.segments.get_or_init(|| {
+            let mut by_device = BTreeMap::<DeviceId, Vec<usize>>::new();
+            for (at, segment) in all.iter().enumerate() {
+                by_device.entry(segment.device).or_default().push(at);
+            }
+            by_device
+        });
+        by_device.get(&device).into_iter().flatten().map(|at| &all[*at])
     }
 
     /// Returns the device of `--device`, or `None` for all.
@@ -84,7 +100,7 @@ fn is_stdin(path: &Path) -> bool {
 /// Reads a snapshot: a pickle, or JSON as viewers load it.
 pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     let _waiting = Waiting::new(format!("reading {}", name(path)));
-    Ok(Opened { name: name(path), is_stdin: is_stdin(path), snapshot: load(path)? })
+    Ok(Opened::new(path, load(path)?))
 }
 
 /// Reads two snapshots; a failure names its file.

@@ -244,9 +244,16 @@ impl CachingAllocator {
         self.shared.heap().stats.stats()
     }
 
-    /// Completes the frees whose streams have passed their marks, as the next request would.
-    pub(crate) fn complete_passed(&self) -> Result<()> {
-        self.shared.heap().complete_passed(StackId::NONE)
+    /// Lets requests leave the frees that wait for streams alone: each is completed by
+    /// [`CachingAllocator::complete_stream`]. For streams that the caller makes idle itself, one at a time; then a
+    /// request does not have to ask for each stream whether it is idle.
+    pub(crate) fn complete_when_told(&self) {
+        self.shared.heap().completes_when_told = true;
+    }
+
+    /// Completes the frees that wait for a stream and whose marks it has passed.
+    pub(crate) fn complete_stream(&self, stream: StreamId) -> Result<()> {
+        self.shared.heap().complete_stream(stream, StackId::NONE)
     }
 
     /// Returns the present bytes in segments and in blocks. It is cheaper than

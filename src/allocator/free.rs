@@ -123,7 +123,7 @@ impl Heap {
     #[inline]
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
         let nothing_waits = self.deferred.is_empty() && self.waiting.is_empty();
-        if nothing_waits { Ok(()) } else { self.complete_some(stack) }
+        if nothing_waits || self.completes_when_told { Ok(()) } else { self.complete_some(stack) }
     }
 
     #[inline(never)]
@@ -131,24 +131,36 @@ impl Heap {
         self.process_deferred(stack)?;
         let mut from = 0;
         while let Some((place, key)) = self.waiting.at_or_after(from) {
-            from = place + 1;
-            while let Some((mark, id)) = self.waiting.get_mut(key).and_then(|marks| marks.front().copied()) {
-                if !self.supply.device().is_passed(mark)? {
-                    break;
-                }
-                self.waiting.get_mut(key).and_then(VecDeque::pop_front);
-                self.pass(id, stack);
-                if self.awaited != Some(mark) {
-                    self.supply.forget(mark);
-                }
-            }
-            if self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty()) {
-                self.waiting.remove(key);
-                // The key after it may have moved up into this slot.
-                from = place;
-            }
+            // The key after one that is removed may have moved up into its slot.
+            from = if self.complete_of(key, stack)? { place } else { place + 1 };
         }
         Ok(())
+    }
+
+    /// Completes the frees that wait for one stream and whose marks it has passed.
+    pub(super) fn complete_stream(&mut self, stream: StreamId, stack: StackId) -> Result<()> {
+        self.process_deferred(stack)?;
+        let key = self.stream_key(stream);
+        self.complete_of(key, stack).map(|_| ())
+    }
+
+    /// Returns whether nothing waits for the stream any more, so that its key was removed.
+    fn complete_of(&mut self, key: StreamKey, stack: StackId) -> Result<bool> {
+        while let Some((mark, id)) = self.waiting.get_mut(key).and_then(|marks| marks.front().copied()) {
+            if !self.supply.device().is_passed(mark)? {
+                return Ok(false);
+            }
+            self.waiting.get_mut(key).and_then(VecDeque::pop_front);
+            self.pass(id, stack);
+            if self.awaited != Some(mark) {
+                self.supply.forget(mark);
+            }
+        }
+        let is_empty = self.waiting.get_mut(key).is_some_and(|marks| marks.is_empty());
+        if is_empty {
+            self.waiting.remove(key);
+        }
+        Ok(is_empty)
     }
 
     /// Counts a passed mark of a block; the last one completes its free.

@@ -375,7 +375,7 @@ impl<'a> DeviceHistory<'a> {
             lacks_block_events: self.lacks_block_events(),
             lacks_segments: self.segments.is_empty() && is_held,
             lacks_segment_events: has_more_than_reserved || end.reserved_bytes != segments_bytes,
-            ..Trust::from_settings(self.snapshot, self.device)
+            ..Trust::from_settings(&self.shared.records, self.device)
         }
     }
 
@@ -387,7 +387,8 @@ impl<'a> DeviceHistory<'a> {
         };
         let is_growth =
             |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
-        let Trust { min_size_bytes, sample_bytes, .. } = Trust::from_settings(self.snapshot, self.device);
+        let Trust { min_size_bytes, sample_bytes, .. } =
+            Trust::from_settings(&self.shared.records, self.device);
         (min_size_bytes, sample_bytes) == (0, 0)
             && !self.entries.iter().any(is_of_block)
             && self.entries.iter().any(is_growth)

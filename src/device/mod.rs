@@ -4,6 +4,7 @@
 mod cuda;
 mod host;
 mod limit;
+mod places;
 mod simulated;
 
 use std::{any::Any, fmt, sync::Arc};

@@ -1,11 +1,11 @@
 //! A device of addresses without memory: deterministic runs of any size on any machine.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Device, Mark};
+use super::{Device, Mark, places::Places};
 #[cfg(not(loom))]
 use crate::fork;
 use crate::{
@@ -47,10 +47,10 @@ pub struct Simulated {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    live: BTreeMap<u64, u64>,
-    ranges: BTreeMap<u64, u64>,
+    live: Places,
+    ranges: Places,
     mapped_bytes: u64,
     script: Option<VecDeque<u64>>,
     range_script: Option<VecDeque<u64>>,
@@ -60,9 +60,12 @@ struct State {
     /// How many of the next operations on marks fail.
     n_failures: u32,
     free_bytes: Option<u64>,
-    busy: Vec<StreamId>,
+    busy: BTreeSet<StreamId>,
     numbers: BTreeMap<StreamId, u64>,
+    /// The marks that are not passed, with their streams.
     pending: BTreeMap<u64, StreamId>,
+    /// The same by stream.
+    pending_on: BTreeSet<(StreamId, u64)>,
     n_marks: u64,
 }
 
@@ -70,7 +73,7 @@ impl Simulated {
     /// Creates a device of `total_bytes` bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Simulated {
-        let state = Arc::default();
+        let state = Arc::new(Mutex::new(State::new()));
         #[cfg(not(loom))]
         fork::register(fork::Level::Device, &state);
         Simulated { total_bytes, state }
@@ -108,7 +111,12 @@ impl Simulated {
     /// ```
     #[must_use]
     pub fn falling(self) -> Simulated {
-        self.state().falls = true;
+        {
+            let mut state = self.state();
+            state.falls = true;
+            state.live = Places::new(0..TOP, ALIGNMENT_BYTES);
+            state.ranges = Places::new(0..RANGE_TOP, ALIGNMENT_BYTES);
+        }
         self
     }
 
@@ -136,14 +144,14 @@ impl Simulated {
 
     /// Makes a stream busy: marks made on it from now on are not passed.
     pub fn set_busy(&self, stream: StreamId) {
-        self.state().busy.push(stream);
+        self.state().busy.insert(stream);
     }
 
     /// Makes a stream idle: it passes all its marks.
     pub fn set_idle(&self, stream: StreamId) {
         let mut state = self.state();
-        state.busy.retain(|busy| *busy != stream);
-        state.pending.retain(|_, on| *on != stream);
+        state.busy.remove(&stream);
+        state.pass(stream, u64::MAX);
     }
 
     /// Makes every stream idle: all marks are passed.
@@ -151,6 +159,7 @@ impl Simulated {
         let mut state = self.state();
         state.busy.clear();
         state.pending.clear();
+        state.pending_on.clear();
     }
 
     /// Returns the number of segments and ranges that were not given back.
@@ -166,6 +175,33 @@ impl Simulated {
 }
 
 impl State {
+    fn new() -> State {
+        State {
+            live: Places::new(BASE..u64::MAX, ALIGNMENT_BYTES),
+            ranges: Places::new(RANGE_BASE..u64::MAX, ALIGNMENT_BYTES),
+            mapped_bytes: 0,
+            script: None,
+            range_script: None,
+            falls: false,
+            n_refusals: 0,
+            n_failures: 0,
+            free_bytes: None,
+            busy: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            pending_on: BTreeSet::new(),
+            n_marks: 0,
+        }
+    }
+
+    /// Passes a stream's marks up to this one.
+    fn pass(&mut self, stream: StreamId, until: u64) {
+        while let Some(pair) = self.pending_on.range((stream, 0)..=(stream, until)).next().copied() {
+            self.pending_on.remove(&pair);
+            self.pending.remove(&pair.1);
+        }
+    }
+
     /// Consumes one of the refusals that [`Simulated::refuse_next`] ordered, if any is left.
     fn refuses(&mut self) -> bool {
         let refuses = self.n_refusals > 0;
@@ -181,63 +217,36 @@ impl State {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.live.values().sum::<u64>() + self.mapped_bytes
+        self.live.n_bytes() + self.mapped_bytes
     }
 }
 
-fn overlaps(taken: &BTreeMap<u64, u64>, start: u64, bytes: u64) -> bool {
-    let before = taken.range(..start.saturating_add(bytes)).next_back();
-    before.is_some_and(|(at, len)| at + len > start)
-}
-
-/// Returns the lowest free start from `base` on; `None` at the end of 64 bits.
-fn lowest_free(taken: &BTreeMap<u64, u64>, base: u64, bytes: u64) -> Option<u64> {
-    let mut start = base;
-    for (at, len) in taken.range(base..) {
-        if at - start >= bytes {
-            break;
-        }
-        start = (at + len).checked_next_multiple_of(ALIGNMENT_BYTES)?;
-    }
-    start.checked_add(bytes).map(|_| start)
-}
-
-/// Returns the highest free start below `top`; `None` when zero is reached.
-fn highest_free(taken: &BTreeMap<u64, u64>, top: u64, bytes: u64) -> Option<u64> {
-    let below = |end: u64| end.checked_sub(bytes).map(|start| start / ALIGNMENT_BYTES * ALIGNMENT_BYTES);
-    let mut start = below(top)?;
-    for (at, len) in taken.range(..top).rev() {
-        if start >= at + len {
-            break;
-        }
-        start = below(*at)?;
-    }
-    Some(start)
-}
-
-/// Returns the next address of the script, or a free one if there is no
-/// script; `None` when no address is free.
-fn next_address(
+/// Takes the next address of the script, or a free one if there is no script; `None` when no address is free.
+fn take_place(
     script: &mut Option<VecDeque<u64>>,
-    taken: &BTreeMap<u64, u64>,
-    free: impl FnOnce() -> Option<u64>,
+    places: &mut Places,
+    falls: bool,
     bytes: u64,
-) -> Result<Option<u64>> {
-    let Some(script) = script else { return Ok(free()) };
-    let scripted = script.pop_front();
-    let start = scripted.ok_or_else(|| Error::device("simulated", "the script has no more addresses"))?;
-    if overlaps(taken, start, bytes) {
-        return Err(Error::device("simulated", format!("the script returns {start:#x}, which is in use")));
-    }
-    Ok(Some(start))
+) -> Result<Option<Address>> {
+    let start = match script {
+        None if falls => places.highest(bytes),
+        None => places.lowest(bytes),
+        Some(script) => {
+            let start = script.pop_front();
+            let start =
+                start.ok_or_else(|| Error::device("simulated", "the script has no more addresses"))?;
+            if places.overlaps(start, bytes) {
+                let what = format!("the script returns {start:#x}, which is in use");
+                return Err(Error::device("simulated", what));
+            }
+            Some(start)
+        }
+    };
+    start.into_iter().for_each(|start| places.insert(start, bytes));
+    Ok(start.map(Address))
 }
 
-/// Returns a free start by the device's order of addresses.
-fn free_place(falls: bool, taken: &BTreeMap<u64, u64>, base: u64, top: u64, bytes: u64) -> Option<u64> {
-    if falls { highest_free(taken, top, bytes) } else { lowest_free(taken, base, bytes) }
-}
-
-// SAFETY: live ranges are disjoint: `free_place` returns a gap between them, and
+// SAFETY: live ranges are disjoint: `Places` finds gaps between them, and
 // a scripted address that overlaps one is refused. The memory is not host
 // visible, so no pointers are made from the addresses.
 unsafe impl Device for Simulated {
@@ -264,28 +273,22 @@ unsafe impl Device for Simulated {
             return Ok(None);
         }
         let State { script, live, falls, .. } = &mut *state;
-        let free = || free_place(*falls, live, BASE, TOP, bytes);
-        let start = next_address(script, live, free, bytes)?;
-        state.live.extend(start.map(|start| (start, bytes)));
-        Ok(start.map(Address))
+        take_place(script, live, *falls, bytes)
     }
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
-        let freed = self.state().live.remove(&address.0);
+        let freed = self.state().live.remove(address.0);
         debug_assert_eq!(freed, Some(bytes), "segment {address} was not handed out with {bytes} bytes");
     }
 
     fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
         let mut state = self.state();
         let State { range_script, ranges, falls, .. } = &mut *state;
-        let free = || free_place(*falls, ranges, RANGE_BASE, RANGE_TOP, bytes);
-        let start = next_address(range_script, ranges, free, bytes)?;
-        state.ranges.extend(start.map(|start| (start, bytes)));
-        Ok(start.map(Address))
+        take_place(range_script, ranges, *falls, bytes)
     }
 
     unsafe fn range_release(&self, address: Address, bytes: u64) {
-        let released = self.state().ranges.remove(&address.0);
+        let released = self.state().ranges.remove(address.0);
         debug_assert_eq!(released, Some(bytes), "range {address} was not handed out with {bytes} bytes");
     }
 
@@ -309,6 +312,7 @@ unsafe impl Device for Simulated {
         let mark = state.n_marks;
         if state.busy.contains(&stream) {
             state.pending.insert(mark, stream);
+            state.pending_on.insert((stream, mark));
         }
         Ok(Mark(mark))
     }
@@ -324,13 +328,16 @@ unsafe impl Device for Simulated {
         state.fails()?;
         // No work will ever finish on the stream, so waiting makes it idle up to the mark.
         if let Some(stream) = state.pending.get(&mark.0).copied() {
-            state.pending.retain(|number, on| *on != stream || *number > mark.0);
+            state.pass(stream, mark.0);
         }
         Ok(())
     }
 
     unsafe fn forget(&self, mark: Mark) {
-        self.state().pending.remove(&mark.0);
+        let mut state = self.state();
+        if let Some(stream) = state.pending.remove(&mark.0) {
+            state.pending_on.remove(&(stream, mark.0));
+        }
     }
 
     fn stream_number(&self, stream: StreamId) -> u64 {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 
 use crate::{
     event::DeviceId,
-    snapshot::{Annotation, Segment, Snapshot},
+    snapshot::{Annotation, Recorded, RecordedDevices, Segment, Snapshot},
 };
 
 /// The records of each device of one snapshot. Each list is made when it is first asked for.
@@ -16,6 +16,7 @@ pub(crate) struct ByDevice<'a> {
     snapshot: &'a Snapshot,
     segments: OnceLock<Places>,
     annotations: OnceLock<Places>,
+    recorded: OnceLock<RecordedDevices>,
 }
 
 /// By device, indices in a list of the snapshot, in ascending order.
@@ -23,7 +24,12 @@ type Places = BTreeMap<DeviceId, Vec<usize>>;
 
 impl<'a> ByDevice<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> ByDevice<'a> {
-        ByDevice { snapshot, segments: OnceLock::new(), annotations: OnceLock::new() }
+        ByDevice {
+            snapshot,
+            segments: OnceLock::new(),
+            annotations: OnceLock::new(),
+            recorded: OnceLock::new(),
+        }
     }
 
     pub(crate) fn snapshot(&self) -> &'a Snapshot {
@@ -35,6 +41,11 @@ impl<'a> ByDevice<'a> {
         let all = &self.snapshot.segments;
         let places = self.segments.get_or_init(|| places(all.iter().map(|segment| segment.device)));
         of_device(places, device).iter().map(|place| (*place, &all[*place]))
+    }
+
+    /// Returns what the settings say about the recording of a device.
+    pub(crate) fn recorded(&self, device: DeviceId) -> Recorded {
+        self.recorded.get_or_init(|| RecordedDevices::new(self.snapshot)).of(device)
     }
 
     /// Returns the indices of the annotations of a device, in the order of the file.

@@ -1,7 +1,7 @@
 //! The final state of a device: its segments and the blocks in use when its trace ends.
 
 use crate::{
-    event::{Address, DeviceId, PoolId},
+    event::{Address, PoolId},
     inventory::BlockState,
     seeded::SeededMap,
     snapshot::{Block, Segment, Shape, Snapshot, TraceEntry, Value},
@@ -36,11 +36,6 @@ impl<'a> FinalState<'a> {
         FinalState { segments, blocks, by_address }
     }
 
-    /// Reads the segments of a device.
-    pub(crate) fn of_device(snapshot: &'a Snapshot, device: DeviceId) -> FinalState<'a> {
-        FinalState::new(segments_of(snapshot, device))
-    }
-
     /// The segments with their numbers in the file, in the order of the file.
     pub(crate) fn segments(&self) -> impl Iterator<Item = (usize, &'a Segment)> {
         self.segments.iter().copied()
@@ -60,15 +55,6 @@ impl<'a> FinalState<'a> {
     pub(crate) fn state(&self, address: Address) -> Option<BlockState> {
         self.block(address)?.block.state
     }
-}
-
-/// The segments of a device with their numbers in the file.
-pub(crate) fn segments_of(
-    snapshot: &Snapshot,
-    device: DeviceId,
-) -> impl Iterator<Item = (usize, &Segment)> + Clone {
-    let is_of = move |(_, segment): &(usize, &Segment)| segment.device == device;
-    snapshot.segments.iter().enumerate().filter(is_of)
 }
 
 /// The blocks of a segment with their addresses.

@@ -46,7 +46,7 @@ pub(crate) use backward::{
     DeviceRange, Joining, Obstacle, Origin, final_ranges, insert_free, segment_obstacle, undo_segment_event,
 };
 pub(crate) use by_device::{ByDevice, places};
-pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry, segments_of};
+pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry};
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
 pub(crate) use free_stacks::FreeStacks;
 pub use life::{Life, Moment};

@@ -3,7 +3,7 @@
 //! A file can refer to one long text from every record. Each text in memory is therefore read once, and recognised by
 //! its place afterwards.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use crate::{seeded::SeededMap, snapshot::Text};
 
@@ -11,7 +11,7 @@ use crate::{seeded::SeededMap, snapshot::Text};
 #[derive(Debug, Default)]
 pub(crate) struct TextIds<'a> {
     by_place: SeededMap<usize, u32>,
-    by_text: HashMap<&'a str, u32>,
+    by_text: SeededMap<&'a str, u32>,
 }
 
 impl<'a> TextIds<'a> {

@@ -4,10 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::{
-    event::DeviceId,
-    snapshot::{Recorded, Snapshot},
-};
+use super::by_device::ByDevice;
+use crate::{event::DeviceId, snapshot::Recorded};
 
 /// The facts that decide how far the figures of one device's history can be trusted.
 ///
@@ -109,11 +107,11 @@ impl fmt::Display for Confidence {
 
 impl Trust {
     /// The facts about a device that the settings of a snapshot say.
-    pub(crate) fn from_settings(snapshot: &Snapshot, device: DeviceId) -> Trust {
+    pub(crate) fn from_settings(records: &ByDevice<'_>, device: DeviceId) -> Trust {
         let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_cut, n_stacks_refused } =
-            Recorded::of_device(snapshot, device);
+            records.recorded(device);
         Trust {
-            keeps_events: Recorded::keeps_events(snapshot),
+            keeps_events: Recorded::keeps_events(records.snapshot()),
             has_lost,
             n_lost,
             min_size_bytes,
@@ -304,6 +302,7 @@ fn frees(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Snapshot;
     use crate::snapshot::Value;
 
     fn with_settings(settings: &[(&str, Value)]) -> Trust {
@@ -312,7 +311,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         let settings = crate::snapshot::Slot::Value(Value::Dict(pairs.into()));
         snapshot.shape.slots.push(("allocator_settings".into(), settings));
-        Trust { n_entries: 1, ..Trust::from_settings(&snapshot, DeviceId(0)) }
+        Trust { n_entries: 1, ..Trust::from_settings(&ByDevice::new(&snapshot), DeviceId(0)) }
     }
 
     #[test]

@@ -190,6 +190,14 @@ impl Tape {
         );
     }
 
+    /// Returns the number of events that were written since the last erasure and not dropped, whatever the capacity.
+    pub(super) fn n_written(&self) -> usize {
+        let _guard = Guard::enter();
+        let state = lock(&self.state);
+        let partly: usize = state.idle.iter().chain(&state.open).map(|chunk| chunk.len()).sum();
+        state.full.len() * Chunk::N_ENTRIES + partly
+    }
+
     /// Returns the events up to `now`. It copies only the list of chunks.
     ///
     /// Threads that record without a lock continue meanwhile. If one event follows from another (a free from

@@ -226,6 +226,11 @@ impl Track {
         true
     }
 
+    /// Returns the number of events on the tape, without reading them.
+    pub(crate) fn n_written(&self) -> usize {
+        self.tape.n_written()
+    }
+
     /// Returns what is recorded up to now.
     pub(crate) fn cut(&self) -> Cut {
         let now = self.shared.clock.now();

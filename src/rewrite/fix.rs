@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     event::DeviceId,
-    snapshot::{Recorded, Segment, Shapes, Snapshot, TraceEntry},
+    snapshot::{Recorded, RecordedDevices, Segment, Shapes, Snapshot, TraceEntry},
 };
 
 /// A repaired snapshot with the list of changes.
@@ -60,10 +60,14 @@ pub fn fix(mut snapshot: Snapshot) -> Fixed {
         let n_fixed = fix_trace(trace, segments, &mut snapshot.shapes, &place, &mut changes);
         recorded.push((device, n_fixed as u64));
     }
+    if recorded.iter().all(|(_, n_fixed)| *n_fixed == 0) {
+        return Fixed { snapshot, changes: changes.into_list() };
+    }
+    let settings = RecordedDevices::new(&snapshot);
     let recorded: Vec<(DeviceId, Recorded)> = recorded
         .into_iter()
         .map(|(device, n_fixed)| {
-            let before = Recorded::of_device(&snapshot, device);
+            let before = settings.of(device);
             (device, Recorded { n_fixed: before.n_fixed.saturating_add(n_fixed), ..before })
         })
         .collect();

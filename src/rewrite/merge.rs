@@ -8,8 +8,8 @@ use crate::{
     event::DeviceId,
     seeded::SeededSet,
     snapshot::{
-        Annotation, Field, FrameIndex, Recorded, Segment, ShapeId, Slot, Snapshot, SnapshotSource,
-        StackIndex, TraceEntry, UseCounts, counted,
+        Annotation, Field, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId, Slot, Snapshot,
+        SnapshotSource, StackIndex, TraceEntry, UseCounts, counted,
     },
 };
 
@@ -176,10 +176,9 @@ impl<D: SnapshotSource> Merged<D> {
 
     /// Writes what each part's settings say about its recording into those of the whole.
     fn keep_recorded(&mut self) {
-        let of_device = |merged: &MergedDevice| {
-            let head = self.parts[merged.part].head();
-            (merged.device, Recorded::of_device(head, merged.number_in_part))
-        };
+        let settings: Vec<_> = self.parts.iter().map(|part| RecordedDevices::new(part.head())).collect();
+        let of_device =
+            |merged: &MergedDevice| (merged.device, settings[merged.part].of(merged.number_in_part));
         let recorded: Vec<_> = self.devices.iter().map(of_device).collect();
         Recorded::store(&mut self.head, &recorded);
     }
@@ -292,8 +291,7 @@ struct Tables {
 
 impl Tables {
     fn of(whole: &mut Snapshot, part: &Snapshot) -> Tables {
-        let shapes: Vec<ShapeId> =
-            part.shapes.iter().map(|(_, shape)| whole.shapes.intern(shape.clone())).collect();
+        let shapes = whole.shapes.intern_all(&part.shapes);
         let frames: Vec<FrameIndex> = part
             .stacks
             .all_frames()

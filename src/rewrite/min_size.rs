@@ -5,7 +5,10 @@ use crate::{
     event::{Action, Address, DeviceId},
     history::{Contradiction, FinalBlock, Forward, State, Step, active_blocks},
     inventory::BlockState,
-    snapshot::{Block, Recorded, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry, UseCounts},
+    snapshot::{
+        Block, Recorded, RecordedDevices, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry,
+        UseCounts,
+    },
 };
 
 /// A source without the blocks of fewer than `min_bytes` requested bytes.
@@ -82,8 +85,9 @@ impl SnapshotSource for MinSize<'_> {
 /// Writes the least size into the settings, as a recorder with such a filter does, so that readers do not
 /// take the figures for exact.
 fn mark(head: &mut Snapshot, n_traces: usize, min_bytes: u64) {
+    let settings = RecordedDevices::new(head);
     let marked = |device| {
-        let recorded = Recorded::of_device(head, device);
+        let recorded = settings.of(device);
         (device, Recorded { min_size_bytes: recorded.min_size_bytes.max(min_bytes), ..recorded })
     };
     let devices: Vec<_> = DeviceId::first(n_traces).map(marked).collect();

@@ -9,7 +9,7 @@ use super::{trace::Trace, window::Windowed};
 use crate::{
     event::{Action, Address, DeviceId},
     seeded::SeededMap,
-    snapshot::{Recorded, Snapshot, SnapshotSource, TraceEntry},
+    snapshot::{Recorded, RecordedDevices, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// A window whose traces begin with the names of blocks.
@@ -39,8 +39,9 @@ impl<'a> Named<'a> {
         if self.names.iter().all(Vec::is_empty) {
             return;
         }
+        let settings = RecordedDevices::new(&self.window.head);
         let recorded = |(device, names): (DeviceId, &Vec<TraceEntry>)| {
-            let recorded = Recorded::of_device(&self.window.head, device);
+            let recorded = settings.of(device);
             let n_cut = recorded.n_cut.saturating_sub(names.len() as u64);
             (device, Recorded { n_cut, ..recorded })
         };

@@ -110,7 +110,7 @@ struct OwnTables {
 
 impl OwnTables {
     fn shape(&mut self, shape: ShapeId, whole: &Snapshot, part: &mut Snapshot) -> ShapeId {
-        *self.shapes.entry(shape).or_insert_with(|| part.shapes.intern(whole.shapes.get(shape).clone()))
+        *self.shapes.entry(shape).or_insert_with(|| part.shapes.intern_shared(&whole.shapes, shape))
     }
 
     fn frame(&mut self, index: FrameIndex, whole: &Snapshot, part: &mut Snapshot) -> FrameIndex {

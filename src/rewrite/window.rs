@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     event::{Action, DeviceId},
     history::{Runs, is_in_scope, places, scope_number, scope_pairs, scopes_named},
-    snapshot::{Annotation, Recorded, Shape, Snapshot, SnapshotSource, TraceEntry},
+    snapshot::{Annotation, Recorded, RecordedDevices, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
 
 /// A piece of the history.
@@ -74,8 +74,9 @@ impl<'a> Windowed<'a> {
 
 /// Records how many events of each device are outside the window: its peak may not be that of the history.
 fn mark(head: &mut Snapshot, base: &dyn SnapshotSource, ranges: &[Range<usize>]) {
+    let settings = RecordedDevices::new(head);
     let cut = |(device, range): (DeviceId, &Range<usize>)| {
-        let recorded = Recorded::of_device(head, device);
+        let recorded = settings.of(device);
         let n_cut = (base.n_entries(device) - range.len()) as u64;
         (device, Recorded { n_cut: recorded.n_cut.saturating_add(n_cut), ..recorded })
     };

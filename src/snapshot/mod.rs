@@ -35,7 +35,7 @@ pub(crate) use field::Field;
 pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::{block_uses, has_requested_size};
-pub(crate) use recorded::Recorded;
+pub(crate) use recorded::{Recorded, RecordedDevices};
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub(crate) use shape::{Shape, ShapeId, Shapes, Slot};
 pub use source::SnapshotSource;

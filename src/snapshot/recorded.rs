@@ -4,8 +4,8 @@
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
 
-use super::{Slot, Snapshot, TopLevel, Value};
-use crate::event::DeviceId;
+use super::{Slot, Snapshot, Text, TopLevel, Value};
+use crate::{event::DeviceId, seeded::SeededMap};
 
 const SETTINGS: &str = "allocator_settings";
 const DEVICES: &str = "memreel_devices";
@@ -40,23 +40,6 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Reads the facts about one device. What the settings do not mention is not lost and not left out.
-    pub(crate) fn of_device(snapshot: &Snapshot, device: DeviceId) -> Recorded {
-        let Some(settings) = snapshot.allocator_settings() else { return Recorded::default() };
-        let own = settings.get(DEVICES).and_then(|devices| devices.get(&device.to_string()));
-        let setting = |key| own.and_then(|own| own.get(key)).or_else(|| settings.get(key));
-        let n_lost = number(setting(LOST));
-        Recorded {
-            has_lost: n_lost > 0 || setting(OVERFLOWED) == Some(&Value::Bool(true)),
-            n_lost,
-            min_size_bytes: number(setting(MIN_SIZE)),
-            sample_bytes: number(setting(SAMPLE)),
-            n_fixed: number(setting(FIXED)),
-            n_cut: number(setting(CUT)),
-            n_stacks_refused: number(setting(REFUSED)),
-        }
-    }
-
     /// Whether the settings say that all events were recorded, so that a device without events had none.
     ///
     /// A recorder that is off, or keeps the latest event alone, has room for one.
@@ -83,8 +66,8 @@ impl Recorded {
     /// If devices differ, the keys for all devices get the sum of what was lost and the largest of each size,
     /// for readers that do not know `memreel_devices`.
     pub(crate) fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, Recorded)]) {
-        let reads_the_same =
-            |(device, recorded): &(DeviceId, Recorded)| Recorded::of_device(snapshot, *device) == *recorded;
+        let before = RecordedDevices::new(snapshot);
+        let reads_the_same = |(device, recorded): &(DeviceId, Recorded)| before.of(*device) == *recorded;
         if snapshot.top_level == TopLevel::SegmentList || devices.iter().all(reads_the_same) {
             return;
         }
@@ -143,6 +126,50 @@ impl Recorded {
             (CUT, Value::unsigned(self.n_cut)),
             (REFUSED, Value::unsigned(self.n_stacks_refused)),
         ]
+    }
+}
+
+/// The settings that have the facts about each device.
+#[derive(Debug)]
+pub(crate) struct RecordedDevices {
+    /// What the keys have for all devices, in the order of [`KEYS`].
+    all: [Option<Value>; 7],
+    /// The dictionary of each device that has one, by its number as a text.
+    own: SeededMap<Text, Value>,
+}
+
+const KEYS: [&str; 7] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED];
+
+impl RecordedDevices {
+    pub(crate) fn new(snapshot: &Snapshot) -> RecordedDevices {
+        let settings = snapshot.allocator_settings();
+        let all = KEYS.map(|key| settings.and_then(|settings| settings.get(key)).cloned());
+        let mut own = SeededMap::default();
+        if let Some(Value::Dict(pairs)) = settings.and_then(|settings| settings.get(DEVICES)) {
+            for (key, value) in pairs.iter() {
+                // Of a key that is there twice, the first counts, as in `Value::get`.
+                if let Some(key) = key.as_text() {
+                    own.entry(key.clone()).or_insert_with(|| value.clone());
+                }
+            }
+        }
+        RecordedDevices { all, own }
+    }
+
+    /// Returns the facts about a device. What the settings do not mention is not lost and not left out.
+    pub(crate) fn of(&self, device: DeviceId) -> Recorded {
+        let own = if self.own.is_empty() { None } else { self.own.get(&*device.to_string()) };
+        let setting = |at: usize| own.and_then(|own| own.get(KEYS[at])).or(self.all[at].as_ref());
+        let n_lost = number(setting(1));
+        Recorded {
+            has_lost: n_lost > 0 || setting(0) == Some(&Value::Bool(true)),
+            n_lost,
+            min_size_bytes: number(setting(2)),
+            sample_bytes: number(setting(3)),
+            n_fixed: number(setting(4)),
+            n_cut: number(setting(5)),
+            n_stacks_refused: number(setting(6)),
+        }
     }
 }
 

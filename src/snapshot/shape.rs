@@ -1,5 +1,7 @@
 //! Which keys a dictionary has, in which order, and what many dictionaries hold in common.
 
+use std::sync::Arc;
+
 use indexmap::IndexSet;
 
 use super::{
@@ -104,7 +106,7 @@ impl ShapeId {
 
 /// The shapes of one snapshot; the same shape is the same number.
 #[derive(Clone, Debug, Default)]
-pub struct Shapes(IndexSet<Shape, Seeded>);
+pub struct Shapes(IndexSet<Arc<Shape>, Seeded>);
 
 impl Shapes {
     /// Adds a shape, unless it is known, and returns its number.
@@ -112,8 +114,23 @@ impl Shapes {
     /// # Panics
     /// Beyond 2^32 shapes, which no file in memory can hold.
     pub fn intern(&mut self, shape: Shape) -> ShapeId {
-        let (index, _) = self.0.insert_full(shape);
+        let index = self.0.get_index_of(&shape).unwrap_or_else(|| {
+            // A list that grew key by key has room for more keys than it gets.
+            self.0.insert_full(Arc::new(Shape { slots: shape.slots.into_boxed_slice().into_vec() })).0
+        });
         ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"))
+    }
+
+    /// Adds every shape of another snapshot, unless it is known; both share its memory. Returns their numbers here.
+    pub(crate) fn intern_all(&mut self, others: &Shapes) -> Vec<ShapeId> {
+        let number = |index| ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"));
+        others.0.iter().map(|shape| number(self.0.insert_full(shape.clone()).0)).collect()
+    }
+
+    /// Adds a shape of another snapshot, unless it is known; both share its memory. Returns its number here.
+    pub(crate) fn intern_shared(&mut self, others: &Shapes, id: ShapeId) -> ShapeId {
+        let shape = others.0.get_index(id.index()).expect("a shape's number stays within its snapshot");
+        ShapeId(u32::try_from(self.0.insert_full(shape.clone()).0).expect("fewer than 2^32 shapes"))
     }
 
     /// Returns the shape of a number.
@@ -130,7 +147,7 @@ impl Shapes {
         self.0
             .iter()
             .enumerate()
-            .map(|(index, shape)| (ShapeId(u32::try_from(index).unwrap_or(u32::MAX)), shape))
+            .map(|(index, shape)| (ShapeId(u32::try_from(index).unwrap_or(u32::MAX)), &**shape))
     }
 
     /// Returns the number of shapes.

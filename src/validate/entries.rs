@@ -15,7 +15,7 @@ use super::{
 use crate::{
     event::{Action, Address},
     finding::{Report, Rule},
-    snapshot::{Field, Shape, Snapshot, TraceEntry, schema},
+    snapshot::{Field, RecordedDevices, Shape, Snapshot, TraceEntry, schema},
 };
 
 /// The keys in the order of PyTorch's C++ writer. Its Python writer has the time earlier.
@@ -43,6 +43,7 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Repor
         writers: vec![None; snapshot.shapes.len()],
         writer: Writers::EITHER,
     };
+    let recorded = RecordedDevices::new(snapshot);
     for (device, entries) in snapshot.device_traces.iter().enumerate() {
         let place = TracePlace::Device(device);
         let is_readable = check.entries(entries, place);
@@ -52,7 +53,7 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Repor
             let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
             check.report.warning(Rule::Lifecycle, place, what);
         } else if let Some(memory) = memory.devices.get(device) {
-            walks::check(snapshot, device, entries, memory, check.report);
+            walks::check(snapshot, &recorded, device, entries, memory, check.report);
         } else {
             walks::check_order(entries, place, check.report);
         }

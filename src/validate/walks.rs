@@ -4,12 +4,13 @@ use super::{backward, ends, forward::WalkedTrace, memory::DeviceMemory, place::T
 use crate::{
     finding::{Report, Rule},
     history::{FinalState, Forward, Times, disorder},
-    snapshot::{Recorded, Snapshot, TraceEntry},
+    snapshot::{RecordedDevices, Snapshot, TraceEntry},
 };
 
 /// Checks a trace whose entries can be read.
 pub(super) fn check(
     snapshot: &Snapshot,
+    recorded: &RecordedDevices,
     device: usize,
     entries: &[TraceEntry],
     memory: &DeviceMemory<'_>,
@@ -22,7 +23,7 @@ pub(super) fn check(
     } else {
         check_order(entries, place, report);
     }
-    ends::check_overflow(&trace, Recorded::of_device(snapshot, device.into()), report);
+    ends::check_overflow(&trace, recorded.of(device.into()), report);
     if memory.is_unreadable {
         let what = "not compared with the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
         report.warning(Rule::FinalState, place, what);

@@ -19,11 +19,12 @@ use super::{
     pools::Pools,
     recorded_run::RecordedRun,
     step::{EntryIndex, Prior, Request, SlotIndex, Step},
+    streams::Streams,
 };
 use crate::{
     error::{Error, Result},
     event::{Action, Address, DeviceId, PoolId},
-    history::{FinalBlock, FinalState, Places, change, disorder},
+    history::{ByDevice, FinalBlock, FinalState, Places, change, disorder},
     inventory::BlockState,
     snapshot::{Snapshot, StackTable, TraceEntry},
     torch::ABSURD_BYTES,
@@ -45,7 +46,8 @@ pub(super) struct Read {
 }
 
 /// Reads a trace. A trace that contradicts itself is refused.
-pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
+pub(super) fn read(records: &ByDevice<'_>, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
+    let snapshot = records.snapshot();
     let trace = snapshot.trace(device);
     let places = Places::new(trace.iter().filter(|entry| is_of_block(entry)).map(|entry| entry.address));
     let mut reader = Reader {
@@ -53,9 +55,10 @@ pub(super) fn read(snapshot: &Snapshot, device: DeviceId, recorded: &RecordedRun
         trace,
         recorded,
         never_completes: !trace.iter().any(|entry| entry.action == Some(Action::FreeCompleted)),
-        end: FinalState::of_device(snapshot, device),
+        end: FinalState::new(records.segments(device)),
         blocks: LiveBlocks::new(&places),
-        pools: Pools::new(snapshot, device, trace),
+        pools: Pools::new(records, device, trace),
+        streams: Streams::default(),
         steps: Vec::with_capacity(trace.len()),
         priors: Vec::new(),
         call: Call::default(),
@@ -121,6 +124,7 @@ struct Reader<'a> {
     end: FinalState<'a>,
     blocks: LiveBlocks<'a>,
     pools: Pools,
+    streams: Streams,
     steps: Vec<Step>,
     priors: Vec<Prior>,
     call: Call,
@@ -170,10 +174,10 @@ impl Reader<'_> {
         Ok(1)
     }
 
-    fn request(&self, at: usize) -> Request {
+    fn request(&mut self, at: usize) -> Request {
         let entry = &self.trace[at];
         let pool = self.pools.of_entry(self.snapshot, at, entry);
-        Request { bytes: entry.size, stream: entry.stream, entry: number(at), pool }
+        Request { bytes: entry.size, stream: self.streams.of(entry.stream), entry: number(at), pool }
     }
 
     fn alloc(&mut self, at: usize) -> Checked<()> {
@@ -268,7 +272,8 @@ impl Reader<'_> {
             let entry = &self.trace[at];
             let pool = self.pools.of_entry(self.snapshot, at, entry);
             let (address, bytes) = (entry.address, entry.size);
-            self.priors.push(Prior { address, bytes, stream: entry.stream, pool, slot, stack: None });
+            let stream = self.streams.of(entry.stream);
+            self.priors.push(Prior { address, bytes, stream, pool, slot, stack: None });
         }
     }
 
@@ -337,7 +342,7 @@ impl Reader<'_> {
             return;
         }
         let (slot, pool) = (self.blocks.new_slot(), self.pools.number(segment.pool));
-        let (stream, stack) = (segment.stream, block.stack);
+        let (stream, stack) = (self.streams.of(segment.stream), block.stack);
         self.priors.push(Prior { address: block.address, bytes, stream, pool, slot, stack });
     }
 
@@ -365,6 +370,11 @@ impl Reader<'_> {
             self.pools.n_shared(),
             "private pools beyond the first 1024",
             "; the replay serves their requests from the default pool",
+        );
+        warn(
+            self.streams.n_shared(),
+            "streams beyond the first 4096",
+            "; the replay serves their requests as those of the default stream",
         );
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();

@@ -28,6 +28,7 @@ mod pools;
 mod prior;
 mod replay;
 mod recorded_run;
+mod streams;
 mod replayed;
 mod step;
 mod requests;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     event::{Address, DeviceId, PoolId},
-    history::{Joining, Ranges, Span, change, insert_free, pool_of_entry, segments_of},
+    history::{ByDevice, Joining, Ranges, Span, change, insert_free, pool_of_entry},
     snapshot::{Snapshot, TraceEntry},
 };
 
@@ -33,11 +33,12 @@ struct HeldSegment {
 }
 
 impl Pools {
-    pub(super) fn new(snapshot: &Snapshot, device: DeviceId, trace: &[TraceEntry]) -> Pools {
+    pub(super) fn new(records: &ByDevice<'_>, device: DeviceId, trace: &[TraceEntry]) -> Pools {
+        let snapshot = records.snapshot();
         let has_pool_ids = trace.iter().any(|entry| pool_of_entry(snapshot, entry).is_some());
         let mut pools = Pools { ids: Vec::new(), numbers: BTreeMap::new(), held: Vec::new(), has_pool_ids };
         let releases = Releases::new(trace);
-        let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
+        let segments = records.segments(device).map(|(_, segment)| segment);
         for segment in segments.filter(|segment| segment.pool != PoolId::DEFAULT) {
             let (start, end) = (segment.address, segment.address.saturating_add(segment.total_size));
             let pool = pools.number(segment.pool);

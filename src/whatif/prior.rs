@@ -1,11 +1,14 @@
 //! Blocks that were live before the history began, and how much they lower the confidence in an answer.
 
 use super::{calls::Read, recorded_run::RecordedRun};
-use crate::{event::DeviceId, history::Trust, snapshot::Snapshot};
+use crate::{
+    event::DeviceId,
+    history::{ByDevice, Trust},
+};
 
 /// Returns the facts that lower the confidence in an answer.
 pub(super) fn judge(
-    snapshot: &Snapshot,
+    records: &ByDevice<'_>,
     device: DeviceId,
     n_entries: usize,
     read: &Read,
@@ -17,7 +20,7 @@ pub(super) fn judge(
         bytes_before: read.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes)),
         n_nameless: read.priors.iter().filter(|prior| prior.stack.is_none()).count(),
         reserved_before_bytes: recorded.start_bytes,
-        ..Trust::from_settings(snapshot, device)
+        ..Trust::from_settings(records, device)
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     allocator::Settings,
     event::{Action, Address, DeviceId, StreamId},
-    history::{reserved_at_start, reserved_peak, segments_of},
-    snapshot::{Snapshot, TraceEntry, Value},
+    history::{ByDevice, reserved_at_start, reserved_peak},
+    snapshot::{TraceEntry, Value},
     torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
 };
 
@@ -40,7 +40,8 @@ pub(super) struct Addresses {
 }
 
 impl RecordedRun {
-    pub(super) fn new(snapshot: &Snapshot, device: DeviceId) -> RecordedRun {
+    pub(super) fn new(records: &ByDevice<'_>, device: DeviceId) -> RecordedRun {
+        let snapshot = records.snapshot();
         let trace = snapshot.trace(device);
         let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
@@ -50,7 +51,7 @@ impl RecordedRun {
         let count = |actions: &[Action]| {
             trace.iter().filter(|entry| entry.action.is_some_and(|a| actions.contains(&a))).count() as u64
         };
-        let segments = segments_of(snapshot, device).map(|(_, segment)| segment);
+        let segments = records.segments(device).map(|(_, segment)| segment);
         let start_bytes = reserved_at_start(trace, segments);
         RecordedRun {
             conf,

@@ -9,6 +9,7 @@ use crate::{
     allocator::Settings,
     error::Result,
     event::{Action, Address},
+    history::ByDevice,
     inventory::{BlockState, Inventory},
     recorder::{Context, History, Recorder},
     seeded::SeededMap,
@@ -57,7 +58,8 @@ fn replayed_in(
         logs.iter().map(|log| &log.run.allocator as &dyn Inventory).collect();
     let collected = collect(&recorder, &inventories, Dialect::default());
     let mut writer = Writer::new(snapshot, &collected);
-    logs.iter().for_each(|log| writer.device(log));
+    let segments = ByDevice::new(&collected);
+    logs.iter().for_each(|log| writer.device(log, &segments));
     Ok(writer.out)
 }
 
@@ -74,12 +76,12 @@ struct Log<'a> {
 impl<'a> Log<'a> {
     fn new(requests: &'a Requests, conditions: &Conditions, recorder: &Recorder) -> Result<Log<'a>> {
         let mut run = Run::start(requests, conditions, recorder)?;
-        let n_before = recorder.n_events(requests.device);
+        let track = recorder.track(requests.device);
+        let n_before = track.n_written();
         let mut entries: Vec<usize> = Vec::with_capacity(requests.steps.len() * 2);
         for step in &requests.steps {
             run.step(step)?;
-            let n_events = recorder.n_events(requests.device) - n_before;
-            entries.resize(n_events, step.entry());
+            entries.resize(track.n_written() - n_before, step.entry());
         }
         Ok(Log { run, requests, n_before, entries })
     }
@@ -114,7 +116,7 @@ impl<'a> Writer<'a> {
         Writer { recorded, collected, out, entry_shapes: SeededMap::default() }
     }
 
-    fn device(&mut self, log: &Log<'_>) {
+    fn device(&mut self, log: &Log<'_>, segments: &ByDevice<'_>) {
         let device = log.requests.device;
         let mut origins = Origins::default();
         for prior in &log.requests.priors {
@@ -135,8 +137,7 @@ impl<'a> Writer<'a> {
         if let Some(out) = device.index().and_then(|index| self.out.device_traces.get_mut(index)) {
             *out = trace;
         }
-        let of_device = |segment: &&Segment| segment.device == device;
-        for segment in self.collected.segments.iter().filter(of_device) {
+        for (_, segment) in segments.segments(device) {
             let segment = self.segment(segment, &origins);
             self.out.segments.push(segment);
         }
@@ -182,7 +183,7 @@ impl<'a> Writer<'a> {
             let is_active = block.state.is_some_and(BlockState::is_active);
             let stack = origins.blocks.get(&block.address).copied().filter(|_| is_active);
             block.stack = Some(stack.unwrap_or(StackTable::EMPTY));
-            block.shape = self.out.shapes.intern(self.collected.shapes.get(block.shape).clone());
+            block.shape = self.out.shapes.intern_shared(&self.collected.shapes, block.shape);
         }
         segment
     }

@@ -147,6 +147,7 @@ impl<'a> Run<'a> {
         let device = Arc::new(device(requests, conditions));
         let track = recorder.track(requests.device);
         let allocator = CachingAllocator::with_settings(device.clone(), &track, conditions.settings.clone());
+        allocator.complete_when_told();
         if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
             allocator.set_memory_limit(conditions.limit_bytes);
         }
@@ -193,7 +194,7 @@ impl<'a> Run<'a> {
             Step::FreeLater { slot, .. } => self.free_later(slot),
             Step::Complete { slot, .. } => {
                 self.device.set_idle(other_stream(slot));
-                self.allocator.complete_passed()
+                self.allocator.complete_stream(other_stream(slot))
             }
             Step::EmptyCache { .. } => self.allocator.empty_cache(),
         }

@@ -94,7 +94,11 @@ impl<'a> Sweep<'a> {
             }
         };
         let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-        thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+        match n_threads {
+            // A file may have thousands of devices, and a thread takes longer to begin than a short run.
+            ..=1 => work(),
+            _ => thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work)))),
+        }
         let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
         answers.sort_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer).collect()

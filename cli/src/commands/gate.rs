@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
     let mut results = Vec::new();
     let of_baseline = baseline.as_ref().map(Baseline::new);
-    let exit = each_history_of(&options.input, out, |opened, histories, device, out| {
+    let exit = each_history_of(&options.input, out, |opened, histories, device, _, out| {
         let history = histories.of(device);
         let figures = history.figures();
         let mut checks = figures.check(&limits);

@@ -52,6 +52,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let mut n_files = 0;
     each_file(&input.files, |opened| {
         let devices = opened.devices(input.device)?;
+        let n_devices = devices.len();
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
             writeln!(out, "{gap}{}", wrapped(&head(opened, devices.len()), 2))?;
@@ -60,7 +61,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let histories = Histories::new(&opened.snapshot);
         let (mut exit, mut next) = (Exit::Fine, Next::default());
         for device in devices {
-            let asked = Asked { opened, history: histories.of(device) };
+            let asked = Asked { opened, history: histories.of(device), n_devices };
             let summary = Summary::new(&asked.history);
             next.add(&summary);
             exit = exit.max(summary.exit());
@@ -111,13 +112,16 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn new(history: &'a DeviceHistory<'a>) -> Summary<'a> {
         let peak = history.peak();
+        let mut growing: Vec<LeakSite> = history.leaks().into_iter().filter(|site| site.is_growing).collect();
+        // It has the memory of all sites.
+        growing.shrink_to_fit();
         Summary {
             history,
             peak,
             end: history.totals_at(history.end()),
             most_reserved: history.highest(|totals| totals.reserved_bytes),
             oom: history.oom(),
-            growing: history.leaks().into_iter().filter(|site| site.is_growing).collect(),
+            growing,
             holders: history.top(peak.moment, By::Stack),
         }
     }

@@ -68,6 +68,16 @@ pub(crate) struct Options {
 /// The columns of a plot, and points of `--json`, where neither an option nor the terminal gives their number.
 const COLUMNS: usize = 100;
 
+/// The most files that one command draws.
+const MOST_DRAWN: usize = 256;
+
+fn too_many(file: &str) -> Failure {
+    let what = format!(
+        "{file}: not drawn further: one command draws {MOST_DRAWN} devices at most; name one with --device"
+    );
+    Failure::Message(Exit::Broken, what)
+}
+
 /// About as many points as a screen has pixels.
 const SVG_POINTS: usize = 1200;
 
@@ -88,12 +98,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         if options.csv {
             csv(&opened.name, history, out)?;
         } else if let Some(path) = &options.svg {
+            if n_drawn == MOST_DRAWN {
+                return Err(too_many(&opened.name));
+            }
             let path = numbered(path, n_drawn);
             n_drawn += 1;
             let title = format!("{}, device {}", opened.name, history.device());
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
-            if input.files.len() > 1 || opened.devices(input.device)?.len() > 1 {
+            if input.files.len() > 1 || asked.n_devices > 1 {
                 writeln!(out, "{title}: written to {}", path.display())?;
             }
         } else if options.input.json {

@@ -39,6 +39,9 @@ use crate::{
 /// The largest batch that the viewer always takes, which CPython writes too.
 const BATCH: usize = 1000;
 
+/// The most templates that are kept. Recorders' files have a handful of shapes.
+const MAX_TEMPLATES: usize = 1 << 14;
+
 /// Writes a snapshot.
 pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) -> io::Result<()> {
     let snapshot = document.head();
@@ -49,6 +52,7 @@ pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) 
         values: SeededMap::default(),
         templates: vec![None; snapshot.shapes.len()],
         entry_templates: (0..snapshot.shapes.len()).map(|_| None).collect(),
+        n_templates: 0,
         out: Out::new(sink),
     };
     writer.out.bytes(&[opcode::PROTO, 4]);
@@ -70,7 +74,8 @@ struct Writer<'a, W> {
     values: SeededMap<&'a Value, u32>,
     templates: Vec<Option<Rc<Template>>>,
     /// For the shapes of entries whose fields are in the usual order.
-    entry_templates: Vec<Option<EntryTemplate>>,
+    entry_templates: Vec<Option<Box<EntryTemplate>>>,
+    n_templates: usize,
     out: Out<W>,
 }
 
@@ -202,9 +207,10 @@ impl<'a, W: Write> Writer<'a, W> {
         let shape = self.snapshot.shapes.get(id);
         let is_shared = self.census.shapes[id.index()] > 1;
         self.dict(shape, is_shared, field);
-        if is_shared {
+        if is_shared && self.n_templates < MAX_TEMPLATES {
+            self.n_templates += 1;
             let template = self.template(shape);
-            self.entry_templates[id.index()] = EntryTemplate::new(&template);
+            self.entry_templates[id.index()] = EntryTemplate::new(&template).map(Box::new);
             self.templates[id.index()] = Some(Rc::new(template));
         }
     }

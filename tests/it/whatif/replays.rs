@@ -432,3 +432,35 @@ fn a_replayed_history_keeps_stacks_and_times() {
     assert_eq!(names(&replayed), names(&recorded), "who holds the live blocks");
     assert_eq!(replayed.external_annotations.len(), recorded.external_annotations.len());
 }
+
+/// A simulated allocator has memory for each stream, and a file can name as many as it has entries.
+#[test]
+fn streams_beyond_the_first_thousands_are_the_default_one() {
+    let alloc =
+        |at: u64| json!({"action": "alloc", "addr": at << 21, "size": 512, "stream": at, "time_us": at});
+    let trace: Vec<Value> = (0..4200).map(alloc).collect();
+    let snapshot = json!({"segments": [], "device_traces": [trace]});
+    let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let requests = requests(&snapshot);
+    let warnings = requests.warnings().join("\n");
+    assert!(warnings.contains("streams beyond the first 4096: 103; the replay serves"), "{warnings}");
+    // A small segment for each stream; the default one's blocks share one.
+    let outcome = ask(&requests, "").outcome;
+    assert_eq!((outcome.num_device_alloc, outcome.reserved_peak_bytes), (4097, 4097 * (2 << 20)));
+}
+
+/// The devices of a file are read in one pass over its segments.
+#[test]
+fn the_requests_of_several_devices_are_those_of_each() {
+    let alloc =
+        |device: u64| json!([{"action": "alloc", "addr": device << 30, "size": 512 + device, "stream": 0}]);
+    let snapshot = json!({"segments": [], "device_traces": [alloc(1), alloc(2)]});
+    let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let devices = [DeviceId(1), DeviceId(0)];
+    let both = Requests::of_devices(&snapshot, &devices).unwrap();
+    for (requests, device) in both.iter().zip(devices) {
+        let alone = Requests::new(&snapshot, device).unwrap();
+        assert_eq!((requests.device(), ask(requests, "").outcome), (device, ask(&alone, "").outcome));
+    }
+    assert!(Requests::of_devices(&snapshot, &[DeviceId(2)]).unwrap_err().is_misuse());
+}

@@ -147,18 +147,18 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, E
 
 /// Returns the requests of the devices of `--device`.
 fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
-    let of = |device: u16| Requests::new(snapshot, DeviceId::from(device));
-    if let Devices::One(device) = which {
-        return Ok(vec![of(device)?]);
-    }
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
-    let recorded: Vec<u16> =
-        traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device).collect();
-    if recorded.is_empty() {
+    let mut devices: Vec<DeviceId> = match which {
+        Devices::One(device) => vec![device.into()],
+        Devices::All => {
+            traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device.into()).collect()
+        }
+    };
+    if devices.is_empty() {
         // Its error explains what is missing.
-        return Ok(vec![of(0)?]);
+        devices.push(DeviceId(0));
     }
-    recorded.into_iter().map(of).collect()
+    Requests::of_devices(snapshot, &devices)
 }
 
 /// Returns the given settings, or the recorded one; with `--sweep`, both and the grid.

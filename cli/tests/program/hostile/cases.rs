@@ -28,6 +28,11 @@ impl Case {
             0.0 => 1,
             bytes_each => ((n_bytes as f64 - few as f64) / bytes_each + 100.0).max(1.0) as usize,
         };
+        // Later records may be longer than the first.
+        let n = match length(form, |sink| (self.make)(sink, n)) {
+            longer if longer > n_bytes && n > 1 => (n as u128 * n_bytes as u128 / longer as u128) as usize,
+            _ => n,
+        };
         let mut sink = Sink::new(form, out);
         (self.make)(&mut sink, n);
         sink.finish();
@@ -52,6 +57,7 @@ pub(super) const CASES: &[Case] = &[
     both("devices", records::devices),
     both("devices-of-segments", records::devices_of_segments),
     both("devices-of-scopes", records::devices_of_scopes),
+    both("devices-of-settings", records::devices_of_settings),
     both("traces-empty", records::empty_traces),
     both("traces-of-one", records::traces_of_one),
     both("pages", records::pages),

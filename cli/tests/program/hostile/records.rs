@@ -191,6 +191,31 @@ pub(super) fn devices_of_scopes(sink: &mut Sink<'_>, n: usize) {
     annotated(sink, |sink| (0..n).for_each(|at| scope(sink, "START", "s", at as i128, at)));
 }
 
+/// Devices of one event each, with settings of their own.
+pub(super) fn devices_of_settings(sink: &mut Sink<'_>, n: usize) {
+    let traces = |sink: &mut Sink<'_>| {
+        for at in 0..n {
+            sink.list();
+            entry(sink, "alloc", BASE, at);
+            sink.end();
+        }
+    };
+    file(sink, nothing, traces, |sink| {
+        sink.key("allocator_settings");
+        sink.dict();
+        sink.key("memreel_devices");
+        sink.dict();
+        for at in (0..n).rev() {
+            sink.rare_key(&at.to_string());
+            sink.dict();
+            sink.int_field("trace_alloc_lost_entries", at as i128);
+            sink.end();
+        }
+        sink.end();
+        sink.end();
+    });
+}
+
 pub(super) fn empty_traces(sink: &mut Sink<'_>, n: usize) {
     let traces = |sink: &mut Sink<'_>| {
         for _ in 0..n {

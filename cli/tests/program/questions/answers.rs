@@ -225,6 +225,23 @@ fn pictures_are_written() {
     assert!(graph.contains("sgd.py:455:_multi_tensor_sgd"));
 }
 
+/// A file can have a hundred thousand devices, and each is a file of its own.
+#[test]
+fn a_picture_for_each_of_many_devices_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let alloc = serde_json::json!([{"action": "alloc", "addr": 512, "size": 512, "stream": 0, "time_us": 1}]);
+    let traces = vec![alloc; 300];
+    let file = folder.path().join("many.json");
+    fs::write(&file, serde_json::json!({"segments": [], "device_traces": traces}).to_string()).unwrap();
+    let [svg, file] = [folder.path().join("drawn.svg"), file].map(|path| path.to_str().unwrap().to_owned());
+    let output = run(&["timeline", "--svg", &svg, &file]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("draws 256 devices at most; name one with --device"), "{message}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1 + 256);
+    assert_eq!(run(&["timeline", "--device", "299", "--svg", &svg, &file]).status.code(), Some(0));
+}
+
 /// Its record has the device's free bytes in place of an address.
 #[test]
 fn a_failed_request_is_at_no_address() {
