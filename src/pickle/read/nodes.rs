@@ -102,7 +102,7 @@ impl Nodes {
     pub(super) fn end_making(&mut self) -> bool {
         let Some(first) = self.private.take() else { return false };
         let removed = self.all.drain(first.0 as usize..);
-        self.n_item_bytes -= removed.map(|node| node.items.capacity() * size_of::<Item>()).sum::<usize>();
+        self.n_item_bytes -= removed.map(|node| n_allocated(&node.items)).sum::<usize>();
         true
     }
 
@@ -118,7 +118,7 @@ impl Nodes {
     /// Takes the items out of a container.
     pub(super) fn take(&mut self, id: NodeId) -> Vec<Item> {
         let items = std::mem::take(&mut self.get_mut(id).items);
-        self.n_item_bytes -= items.capacity() * size_of::<Item>();
+        self.n_item_bytes -= n_allocated(&items);
         items
     }
 
@@ -221,10 +221,9 @@ impl Nodes {
         let Nodes { all, ranges, .. } = self;
         let node = &mut all[id.0 as usize];
         (node.weight, node.depth) = (weight, depth);
-        let before = node.items.capacity();
+        let before = n_allocated(&node.items);
         add(node, items, ranges);
-        let n_more = node.items.capacity() - before;
-        self.n_item_bytes += n_more * size_of::<Item>();
+        self.n_item_bytes += n_allocated(&node.items) - before;
         Ok(())
     }
 
@@ -242,6 +241,14 @@ impl Nodes {
             Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
             _ => Ok((1, 0)),
         }
+    }
+}
+
+/// Returns the bytes that an allocator takes for items: in steps of 16 bytes, and at least 32.
+fn n_allocated(items: &Vec<Item>) -> usize {
+    match items.capacity() {
+        0 => 0,
+        n => (n * size_of::<Item>() + 8).next_multiple_of(16).max(32),
     }
 }
 
