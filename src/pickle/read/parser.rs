@@ -28,8 +28,8 @@ use crate::{
 /// The memory in bytes that the values of any file may take.
 const FREE_BYTES: usize = 32 << 20;
 
-/// The memory in bytes that they may take besides for each byte of the file. Files of PyTorch need one or two: CPython
-/// memoizes every value.
+/// The memory in bytes that they may take besides for each byte of the file. Files of PyTorch need less, even where
+/// CPython memoizes every value.
 const BYTES_OF_BYTE: usize = 3;
 
 /// The memory of more items than this is checked before they are copied.
