@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::BuildHasher,
+};
 
 /// Builds the hashers; as fast as unseeded ones for small keys.
 pub(crate) type Seeded = foldhash::fast::RandomState;
@@ -16,3 +19,8 @@ pub(crate) type SeededMap<K, V> = HashMap<K, V, Seeded>;
 
 /// A set whose elements may come from a file.
 pub(crate) type SeededSet<T> = HashSet<T, Seeded>;
+
+/// Returns a number that a file cannot know.
+pub(crate) fn number() -> u64 {
+    Seeded::default().hash_one(0)
+}

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod lives;
+mod names;
 mod segments;
 mod shared;
 mod state;

@@ -57,8 +57,8 @@ impl Site {
 pub struct BlockNames(Box<[Text]>);
 
 impl BlockNames {
-    pub(super) fn new(names: &[&Text]) -> BlockNames {
-        BlockNames(names.iter().map(|name| Text::clone(name)).collect())
+    pub(super) fn new<'t>(names: impl Iterator<Item = &'t Text>) -> BlockNames {
+        BlockNames(names.cloned().collect())
     }
 
     /// Returns the names, in the order in which the block got them.

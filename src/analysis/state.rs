@@ -18,12 +18,13 @@ use serde::Serialize;
 use super::{
     frames::ShownFrames,
     lives::{Lives, NONE},
+    names::BlockNameTable,
     segments::{self, SegmentRange},
     shared::Shared,
 };
 use crate::{
     event::{Action, DeviceId},
-    history::{Life, Moment, Scopes, TextIds, Times, Trust, disorder, reserved_at_start},
+    history::{Life, Moment, Scopes, Times, Trust, disorder, reserved_at_start},
     snapshot::{Segment, Snapshot, Text, TraceEntry},
 };
 
@@ -118,6 +119,8 @@ pub struct DeviceHistory<'a> {
     segments: Vec<&'a Segment>,
     lives: Lives,
     start: Totals,
+    /// Made when a name is first asked for.
+    names: OnceLock<BlockNameTable>,
     /// Judged when it is first asked for, because that takes a walk over all moments.
     trust: OnceLock<Trust>,
 }
@@ -153,7 +156,8 @@ impl<'a> DeviceHistory<'a> {
                 start.allocate(life);
             }
         }
-        DeviceHistory { shared, snapshot, device, entries, segments, lives, start, trust: OnceLock::new() }
+        let (names, trust) = (OnceLock::new(), OnceLock::new());
+        DeviceHistory { shared, snapshot, device, entries, segments, lives, start, names, trust }
     }
 
     pub(super) fn shared(&self) -> &Shared<'a> {
@@ -238,20 +242,23 @@ impl<'a> DeviceHistory<'a> {
 
     /// Like [`DeviceHistory::names_of`], as texts that results share.
     pub(super) fn name_texts(&self, life: &Life) -> Vec<&'a Text> {
+        self.texts_of_names(&self.name_numbers(life)).collect()
+    }
+
+    /// Returns the numbers of the names that a block was given, each once: equal names have equal numbers.
+    pub(super) fn name_numbers(&self, life: &Life) -> Vec<u32> {
         let Some(naming) = self.lives.named_by.get(&(life.address, life.from)) else { return Vec::new() };
-        let mut seen = TextIds::default();
-        let shape = |entry: &u32| self.snapshot.shapes.get(self.entries[*entry as usize].shape);
-        let names = naming.iter().filter_map(|entry| shape(entry).value("user_metadata")?.as_text());
-        let mut n_seen = 0;
-        let mut found = Vec::new();
-        for name in names.filter(|name| !name.is_empty()) {
-            // A new text has the next number.
-            if seen.id(name) == n_seen {
-                n_seen += 1;
-                found.push(name);
-            }
-        }
-        found
+        self.names_table().numbers(naming.iter().map(|entry| &self.entries[*entry as usize]))
+    }
+
+    /// Returns the names with these numbers.
+    pub(super) fn texts_of_names(&self, numbers: &[u32]) -> impl Iterator<Item = &'a Text> {
+        let (table, snapshot) = (self.names_table(), self.snapshot);
+        numbers.iter().filter_map(move |number| table.name(*number, snapshot))
+    }
+
+    fn names_table(&self) -> &BlockNameTable {
+        self.names.get_or_init(|| BlockNameTable::new(self.snapshot, self.entries))
     }
 
     /// Returns the blocks in use at a moment.

@@ -1,5 +1,7 @@
 //! What holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
 
+use std::hash::Hash;
+
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::{
     history::{Life, Moment, TextIds},
-    seeded::SeededMap,
+    seeded::{SeededMap, SeededSet},
     snapshot::{FrameIndex, Text},
 };
 
@@ -71,10 +73,11 @@ impl DeviceHistory<'_> {
                     None => Site::Before,
                 })
             }
-            By::Name => self.grouped(self.lives_at(moment), |life| match &self.name_texts(life)[..] {
-                [] => Site::NoName,
-                names => Site::Name(BlockNames::new(names)),
-            }),
+            By::Name => self.grouped_by(
+                self.lives_at(moment),
+                |life| self.name_numbers(life),
+                |numbers| self.site_of_names(numbers),
+            ),
             By::Function | By::File => by_frame(self, moment, by),
         }
     }
@@ -105,16 +108,32 @@ impl DeviceHistory<'_> {
         lives: impl Iterator<Item = &'l Life>,
         site: impl Fn(&Life) -> Site,
     ) -> Vec<Group> {
-        let mut groups: SeededMap<Site, Group> = SeededMap::default();
+        self.grouped_by(lives, site, Site::clone)
+    }
+
+    /// Groups lives by a key of their site, the largest group first.
+    fn grouped_by<'l, K: Eq + Hash>(
+        &self,
+        lives: impl Iterator<Item = &'l Life>,
+        key: impl Fn(&Life) -> K,
+        site: impl Fn(&K) -> Site,
+    ) -> Vec<Group> {
+        let mut groups: SeededMap<K, Group> = SeededMap::default();
         for life in lives {
-            let site = site(life);
-            let group = groups.entry(site).or_insert_with_key(|site| Group::new(site.clone()));
+            let group = groups.entry(key(life)).or_insert_with_key(|key| Group::new(site(key)));
             group.add(life.requested_bytes, 1);
             group.names.extend(self.name_texts(life).into_iter().cloned());
             group.total_bytes = group.bytes;
             group.n_stacks = usize::from(matches!(group.site, Site::Stack(_)));
         }
         sorted(groups.into_values().collect())
+    }
+
+    fn site_of_names(&self, numbers: &[u32]) -> Site {
+        match numbers {
+            [] => Site::NoName,
+            _ => Site::Name(BlockNames::new(self.texts_of_names(numbers))),
+        }
     }
 }
 
@@ -151,18 +170,20 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
         let key = |group: &Group| (group.bytes, group.total_bytes, group.n_blocks);
         key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
     });
-    for group in groups.iter_mut().filter(|group| group.names.len() > 1) {
-        let mut ids = TextIds::default();
-        let ids: Vec<u32> = group.names.iter().map(|name| ids.id(name)).collect();
-        let (mut n_seen, mut ids) = (0, ids.into_iter());
-        group.names.retain(|_| {
-            // A new text has the next number.
-            let is_new = ids.next() == Some(n_seen);
-            n_seen += u32::from(is_new);
-            is_new
-        });
-    }
+    keep_names_once(&mut groups);
     groups
+}
+
+/// Drops the names that a group has already.
+fn keep_names_once(groups: &mut [Group]) {
+    let several: Vec<&mut Group> = groups.iter_mut().filter(|group| group.names.len() > 1).collect();
+    let mut ids = TextIds::default();
+    let all: Vec<Vec<Text>> = several.iter().map(|group| group.names.clone()).collect();
+    for (group, names) in several.into_iter().zip(&all) {
+        let mut seen = SeededSet::default();
+        let mut is_new = names.iter().map(|name| seen.insert(ids.id(name)));
+        group.names.retain(|_| is_new.next().unwrap_or(false));
+    }
 }
 
 /// Groups blocks by the functions or the files of frames. It looks at each stack once, with the sum of its blocks,

@@ -7,12 +7,12 @@ use std::{
     cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use serde::{Serialize, Serializer};
 
-use crate::snapshot::Text;
+use crate::{seeded, snapshot::Text};
 
 /// The path of a scope; empty outside any scope. It displays as `outer/inner`.
 ///
@@ -44,7 +44,7 @@ impl ScopePath {
         let (n_bytes, hash) = match &self.0 {
             None => (name.len(), hash),
             Some(outer) => {
-                let separated = joined_hash(outer.hash, u64::from(b'/'), 1);
+                let separated = joined_hash(outer.hash, hash_of("/"), 1);
                 (outer.n_bytes + 1 + name.len(), joined_hash(separated, hash, name.len()))
             }
         };
@@ -157,25 +157,45 @@ fn has_scope(path: &str, name: &str, is_cut: bool) -> bool {
     !name.is_empty() && path.match_indices(name).any(is_whole)
 }
 
-/// The factor of [`hash_of`].
-const FACTOR: u64 = 0x5851_f42d_4c95_7f2d;
+/// The prime number of bytes' polynomials: [`hash_of`] is one of them, at a random place, modulo this number.
+const PRIME: u64 = (1 << 61) - 1;
+
+/// Returns the place at which the polynomials of texts are evaluated. A file cannot know it, and so cannot choose many
+/// texts with one hash.
+fn factor() -> u64 {
+    static FACTOR: OnceLock<u64> = OnceLock::new();
+    *FACTOR.get_or_init(|| seeded::number() % (PRIME - 256) + 256)
+}
+
+/// Returns a product modulo [`PRIME`], of numbers below it.
+fn times(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    // 2^61 is 1 modulo the prime number.
+    reduced((product & u128::from(PRIME)) as u64 + (product >> 61) as u64)
+}
+
+/// Returns a sum of two numbers below [`PRIME`] modulo it.
+fn reduced(sum: u64) -> u64 {
+    if sum >= PRIME { sum - PRIME } else { sum }
+}
 
 /// Returns the hash of a text. Those of two texts are that of both together ([`joined_hash`]).
 pub(crate) fn hash_of(text: &str) -> u64 {
-    text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(FACTOR).wrapping_add(byte.into()))
+    let factor = factor();
+    text.bytes().fold(0, |hash, byte| reduced(times(hash, factor) + u64::from(byte) + 1))
 }
 
 /// Returns the hash of two texts, one after the other, of which the second has `n_bytes` bytes.
 fn joined_hash(first: u64, second: u64, n_bytes: usize) -> u64 {
-    let (mut factor, mut power, mut left) = (FACTOR, 1_u64, n_bytes);
+    let (mut factor, mut power, mut left) = (factor(), 1, n_bytes);
     while left > 0 {
         if left % 2 == 1 {
-            power = power.wrapping_mul(factor);
+            power = times(power, factor);
         }
-        factor = factor.wrapping_mul(factor);
+        factor = times(factor, factor);
         left /= 2;
     }
-    first.wrapping_mul(power).wrapping_add(second)
+    reduced(times(first, power) + second)
 }
 
 impl From<&str> for ScopePath {
@@ -273,6 +293,18 @@ mod tests {
             assert_eq!(paths.0 == *texts.1, texts.0 == texts.1, "{texts:?}");
             assert_eq!(paths.0.hash() == paths.1.hash(), texts.0 == texts.1, "{texts:?}");
         }
+    }
+
+    /// Texts that had one hash for a fixed factor, modulo 2^64.
+    #[test]
+    fn a_file_cannot_choose_texts_with_one_hash() {
+        let texts = ["ddddddddgdddddidehdh", "dgehdhgedgfedfdddded"];
+        let old = |text: &str| {
+            let factor = 0x5851_f42d_4c95_7f2d;
+            text.bytes().fold(0, |hash: u64, byte| hash.wrapping_mul(factor).wrapping_add(byte.into()))
+        };
+        assert_eq!(old(texts[0]), old(texts[1]));
+        assert_ne!(hash_of(texts[0]), hash_of(texts[1]));
     }
 
     #[test]

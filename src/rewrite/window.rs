@@ -1,6 +1,6 @@
 //! Cuts a window out of the history, with the state at its end.
 
-use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range};
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io, ops::Range};
 
 use super::{past_segments::segments_at, trace::Trace};
 use crate::{
@@ -265,11 +265,20 @@ fn known_scopes(head: &Snapshot, shapes: &[&Shape]) -> String {
     let mut names: Vec<&str> = annotated.chain(recorded).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
-    let listed: Vec<String> = names.iter().take(N).map(|name| format!("{name:?}")).collect();
+    let listed: Vec<String> = names.iter().take(N).map(|name| format!("{:?}", beginning(name))).collect();
     match names.len() {
         0 => "no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
         n if n > N => format!("there are {n}, among them {}", listed.join(", ")),
         _ => format!("there are {}", listed.join(", ")),
+    }
+}
+
+/// Returns a name for a message: of a long one, the beginning.
+fn beginning(name: &str) -> Cow<'_, str> {
+    const MOST: usize = 60;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
     }
 }
 

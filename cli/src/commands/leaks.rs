@@ -15,7 +15,7 @@ use crate::{
     each::{Asked, each_history},
     exit::Exit,
     failure::Failure,
-    fit::print_text,
+    fit::{print_text, shortened},
     json::{List, Rest, WithList},
     moment::words,
     options::{Input, Listing},
@@ -133,7 +133,8 @@ fn known(scopes: &[&ScopePath]) -> String {
     match scopes {
         [] => ": no scopes were recorded (user_metadata, or record_function with annotations)".to_owned(),
         _ => {
-            let names: Vec<String> = scopes.iter().take(N).map(clean_display).collect();
+            let names: Vec<String> =
+                scopes.iter().take(N).map(|scope| shortened(&clean_display(scope), 60)).collect();
             format!("; there are {}{more}", names.join(", "))
         }
     }

@@ -7,7 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Snapshot, analysis::devices, pickle, rewrite::part, snapshot::Segment};
+use memreel::{
+    DeviceId, Snapshot,
+    analysis::devices,
+    pickle,
+    rewrite::{part, parts},
+};
 use serde_json::json;
 
 use crate::{
@@ -52,15 +57,52 @@ pub(crate) struct Options {
 /// The most files that are written without a device.
 const MOST_FILES: usize = 4096;
 
-/// Returns a sentence about the segments of devices that no file can have, if there are any.
-fn beyond_16_bits(snapshot: &Snapshot) -> Option<String> {
-    let is_beyond = |segment: &&Segment| segment.device.0 > i64::from(u16::MAX);
-    let first = snapshot.segments.iter().find(is_beyond)?.device;
-    let n = count(snapshot.segments.iter().filter(is_beyond).count(), "segment");
+/// The most lists of traces that all files may have together: a file has one for each device up to its own.
+const MOST_LISTS: u64 = 1 << 24;
+
+/// Returns a sentence about the records of devices that no file can have, if there are any.
+fn of_no_device(snapshot: &Snapshot) -> Option<String> {
+    let most = i64::from(u16::MAX);
+    let is_outside = |device: &i64| !(0..=most).contains(device);
+    let of_segments = snapshot.segments.iter().map(|segment| segment.device.0).filter(is_outside);
+    let traces = snapshot.device_traces.iter().zip(0..);
+    let of_traces = traces.filter(|(trace, device)| !trace.is_empty() && is_outside(device));
+    let (n_segments, n_traces) = (of_segments.clone().count(), of_traces.clone().count());
+    let first = of_segments.chain(of_traces.map(|(_, device)| device)).next()?;
+    let (segments, traces) = (count(n_segments, "segment"), count(n_traces, "trace"));
     Some(format!(
-        "{n} of devices beyond {}, for example of device {first}, left out; `memreel fix` drops such segments",
-        u16::MAX
+        "{segments} and {traces} of devices outside 0..={most}, for example of device {first}, left out; \
+         `memreel fix` drops such segments"
     ))
+}
+
+/// Returns what all files together would be too much for, if they would.
+fn too_many(found: &[DeviceId]) -> Option<String> {
+    let n_lists: u64 = found.iter().map(|device| device.0.unsigned_abs() + 1).sum();
+    let (n, first) = (found.len(), found.first()?);
+    if n > MOST_FILES {
+        Some(format!(
+            "not divided into {n} files, of {MOST_FILES} at most; write one of them with --device {first}"
+        ))
+    } else if n_lists > MOST_LISTS {
+        Some(format!(
+            "not divided: the device numbers are so large that {n} files would have {n_lists} empty traces, of \
+             {MOST_LISTS} at most; write one file with --device {first}"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Returns the parts that are asked for, each made when it is written.
+fn parts_of(snapshot: &Snapshot, which: Devices) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
+    match which {
+        Devices::All => Box::new(parts(snapshot)),
+        Devices::One(device) => {
+            let device = DeviceId::from(device);
+            Box::new(part(snapshot, device).map(|part| (device, part)).into_iter())
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -72,17 +114,15 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let input = if opened.is_stdin { Path::new("snapshot") } else { Path::new(name) };
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
-    let wanted = opened.devices(options.device)?;
+    // An error if the file does not have the device.
+    opened.devices(options.device)?;
     let snapshot = &opened.snapshot;
     let found = devices(snapshot);
-    if found.len() > MOST_FILES && options.device == Devices::All {
-        let (n, first) = (found.len(), found[0]);
-        return Err(Failure::usage(format!(
-            "not divided into {n} files; write one of them with --device {first}"
-        )));
+    if let Some(what) = too_many(&found).filter(|_| options.device == Devices::All) {
+        return Err(Failure::usage(what));
     }
-    let beyond = beyond_16_bits(snapshot);
-    match &beyond {
+    let outside = of_no_device(snapshot);
+    match &outside {
         Some(what) if found.is_empty() => return Err(Failure::usage(format!("nothing is written: {what}"))),
         None if found.is_empty() => {
             return Err(Failure::usage("nothing is written: no device has events or segments"));
@@ -90,7 +130,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         Some(what) => eprintln!("memreel: warning: {name}: {what}"),
         None => {}
     }
-    for (device, part) in wanted.into_iter().filter_map(|device| Some((device, part(snapshot, device)?))) {
+    for (device, part) in parts_of(snapshot, options.device) {
         let path = folder.join(format!("{stem}.device{device}.pickle"));
         if options.output.is_none() && path.exists() {
             let what = format!("{} already exists; use -o FOLDER to write anyway", path.display());

@@ -214,6 +214,27 @@ fn exports_hold_a_long_text_once() {
 }
 
 #[test]
+fn a_long_name_of_many_blocks_is_read_once() {
+    const N: u64 = 100_000;
+    let name = Text::from("n".repeat(MIB as usize));
+    let entry = json!({
+        "action": "annotate", "addr": 4096, "size": 512, "stream": 0, "time_us": 1, "frames": [], "user_metadata": *name,
+    });
+    let mut snapshot: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
+    let shape = snapshot.device_traces[0][0].shape;
+    let annotate = |at: u64| TraceEntry { action: Some(Action::Annotate), shape, ..alloc(at, None) };
+    snapshot.device_traces = vec![(0..N).flat_map(|at| [alloc(at, None), annotate(at)]).collect()];
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let end = history.end();
+    let by_name = soon("top --by name", || history.top(end, By::Name));
+    let Site::Name(names) = &by_name[0].site else { panic!("{:?}", by_name.len()) };
+    assert_eq!((by_name.len(), by_name[0].n_blocks, names.names()), (1, N as usize, &[name.clone()][..]));
+    let by_stack = soon("top", || history.top(end, By::Stack));
+    assert_eq!((by_stack.len(), &by_stack[0].names[..]), (1, &[name][..]));
+}
+
+#[test]
 fn a_deep_stack_is_a_chain_of_branches() {
     const N: u64 = 200_000;
     let mut snapshot = Snapshot { device_traces: vec![Vec::new()], ..Snapshot::default() };

@@ -346,21 +346,29 @@ fn split_states_why_it_writes_nothing() {
     write("both.json", &[1, 1 << 40, 2_000_000_000]);
     write("none.json", &[]);
     write("many.json", &(0..5000).collect::<Vec<_>>());
+    write("high.json", &(61_440..65_536).collect::<Vec<_>>());
+    write("negative.json", &[-1, 0]);
     let split = |name: &str, more: &[&str]| {
         let output = folder.run(&[&["split", name, "-o", "."], more].concat());
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    for (name, what) in
-        [("far.json", "device 1099511627776"), ("none.json", "no device"), ("many.json", "5000 files")]
-    {
+    for (name, what) in [
+        ("far.json", "device 1099511627776"),
+        ("none.json", "no device"),
+        ("many.json", "5000 files"),
+        ("high.json", "empty traces"),
+    ] {
         let (code, message) = split(name, &[]);
         assert_eq!(code, Some(2), "{name}: {message}");
         assert!(message.contains(what), "{message}");
     }
     let (code, message) = split("both.json", &[]);
     assert_eq!(code, Some(0), "{message}");
-    assert!(message.contains("2 segments of devices beyond 65535"), "{message}");
+    assert!(message.contains("2 segments and 0 traces of devices outside 0..=65535"), "{message}");
     assert!(folder.path("both.device1.pickle").exists());
+    let (code, message) = split("negative.json", &[]);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(message.contains("for example of device -1"), "{message}");
     assert_eq!(split("many.json", &["--device", "4321"]).0, Some(0));
     assert!(folder.path("many.device4321.pickle").exists());
 }
