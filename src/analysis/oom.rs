@@ -186,7 +186,7 @@ impl DeviceHistory<'_> {
                 && range.kind.is_none_or(|found| found == kind)
                 && range.pool.is_none_or(|found| found == pool.unwrap_or(PoolId::DEFAULT))
         };
-        let setting = |key| self.snapshot().allocator_settings().and_then(|settings| settings.get(key));
+        let setting = |key| self.shared().records.setting(key);
         let is_expandable = match setting("expandable_segments") {
             Some(Value::Bool(is_expandable)) => *is_expandable,
             _ => segments.iter().any(|segment| segment.range.is_expandable),

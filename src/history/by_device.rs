@@ -7,7 +7,8 @@ use std::{collections::BTreeMap, sync::OnceLock};
 
 use crate::{
     event::DeviceId,
-    snapshot::{Annotation, Recorded, RecordedDevices, Segment, Snapshot},
+    seeded::SeededMap,
+    snapshot::{Annotation, Recorded, RecordedDevices, Segment, Snapshot, Text, Value},
 };
 
 /// The records of each device of one snapshot. Each list is made when it is first asked for.
@@ -17,6 +18,8 @@ pub(crate) struct ByDevice<'a> {
     segments: OnceLock<Places>,
     annotations: OnceLock<Places>,
     recorded: OnceLock<RecordedDevices>,
+    /// The index of each allocator setting among all.
+    settings: OnceLock<SeededMap<Text, usize>>,
 }
 
 /// By device, indices in a list of the snapshot, in ascending order.
@@ -29,6 +32,7 @@ impl<'a> ByDevice<'a> {
             segments: OnceLock::new(),
             annotations: OnceLock::new(),
             recorded: OnceLock::new(),
+            settings: OnceLock::new(),
         }
     }
 
@@ -45,7 +49,26 @@ impl<'a> ByDevice<'a> {
 
     /// Returns what the settings say about the recording of a device.
     pub(crate) fn recorded(&self, device: DeviceId) -> Recorded {
-        self.recorded.get_or_init(|| RecordedDevices::new(self.snapshot)).of(device)
+        self.all_recorded().of(device)
+    }
+
+    /// Returns whether the settings say that all events were recorded, so that a device without events had none.
+    pub(crate) fn keeps_events(&self) -> bool {
+        self.all_recorded().keeps_events
+    }
+
+    fn all_recorded(&self) -> &RecordedDevices {
+        self.recorded.get_or_init(|| RecordedDevices::new(self.snapshot))
+    }
+
+    /// Returns an allocator setting. Of a key that is there twice, the first counts, as in [`Value::get`].
+    pub(crate) fn setting(&self, key: &str) -> Option<&'a Value> {
+        let Some(Value::Dict(pairs)) = self.snapshot.allocator_settings() else { return None };
+        let places = self.settings.get_or_init(|| {
+            let texts = pairs.iter().enumerate().rev();
+            texts.filter_map(|(at, (key, _))| Some((key.as_text()?.clone(), at))).collect()
+        });
+        places.get(key).map(|at| &pairs[*at].1)
     }
 
     /// Returns the indices of the annotations of a device, in the order of the file.

@@ -111,7 +111,7 @@ impl Trust {
         let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_cut, n_stacks_refused } =
             records.recorded(device);
         Trust {
-            keeps_events: Recorded::keeps_events(records.snapshot()),
+            keeps_events: records.keeps_events(),
             has_lost,
             n_lost,
             min_size_bytes,

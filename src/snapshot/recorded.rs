@@ -40,13 +40,6 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Whether the settings say that all events were recorded, so that a device without events had none.
-    ///
-    /// A recorder that is off, or keeps the latest event alone, has room for one.
-    pub(crate) fn keeps_events(snapshot: &Snapshot) -> bool {
-        number(snapshot.allocator_settings().and_then(|settings| settings.get(MAX_ENTRIES))) > 1
-    }
-
     /// Whether a key of the settings is one of these facts.
     pub(crate) fn is_key(key: &str) -> bool {
         [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED].contains(&key)
@@ -136,6 +129,9 @@ pub(crate) struct RecordedDevices {
     all: [Option<Value>; 7],
     /// The dictionary of each device that has one, by its number as a text.
     own: SeededMap<Text, Value>,
+    /// Whether all events were recorded, so that a device without events had none. A recorder that is off, or keeps
+    /// the latest event alone, has room for one.
+    pub(crate) keeps_events: bool,
 }
 
 const KEYS: [&str; 7] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED];
@@ -153,7 +149,8 @@ impl RecordedDevices {
                 }
             }
         }
-        RecordedDevices { all, own }
+        let keeps_events = number(settings.and_then(|settings| settings.get(MAX_ENTRIES))) > 1;
+        RecordedDevices { all, own, keeps_events }
     }
 
     /// Returns the facts about a device. What the settings do not mention is not lost and not left out.

@@ -43,7 +43,7 @@ impl RecordedRun {
     pub(super) fn new(records: &ByDevice<'_>, device: DeviceId) -> RecordedRun {
         let snapshot = records.snapshot();
         let trace = snapshot.trace(device);
-        let setting = |key| snapshot.allocator_settings().and_then(|settings| settings.get(key));
+        let setting = |key| records.setting(key);
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
         let conf = conf.unwrap_or_default();
         let (usable_conf, warnings) = usable(&conf);

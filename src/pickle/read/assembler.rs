@@ -243,7 +243,8 @@ impl<'r, 'a> Assembler<'r, 'a> {
     /// Returns a trace whose entries stay in the file.
     fn lazy_trace(&mut self, list: NodeId, name: &str) -> Attempt<LazyTrace> {
         let mut trace = LazyTrace::default();
-        for (at, item) in self.elements(list)?.into_iter().enumerate() {
+        for item in self.elements(list)? {
+            let at = trace.n_entries();
             trace.push(match item {
                 Item::Entries(at) => {
                     let (from, to) = self.parser.nodes.range(at);

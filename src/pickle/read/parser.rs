@@ -26,11 +26,12 @@ use crate::{
 };
 
 /// The memory in bytes that the values of any file may take.
-const FREE_BYTES: usize = 32 << 20;
+const FREE_BYTES: usize = 24 << 20;
 
-/// The memory in bytes that they may take besides for each byte of the file. Files of PyTorch need less, even where
-/// CPython memoizes every value.
-const BYTES_OF_BYTE: usize = 3;
+/// The memory in bytes that they may take besides for each byte of the file. Files of recorders need 2 to 4. The most
+/// is what CPython's `pickle.dump` writes of a snapshot whose frames are a dictionary each time: 16 bytes and a number
+/// in the memo for each, which takes 7 times as much.
+const BYTES_OF_BYTE: usize = 7;
 
 /// The memory of more items than this is checked before they are copied.
 const MANY: usize = 1 << 12;
@@ -83,10 +84,13 @@ impl<'a> Parser<'a> {
     pub(super) fn check_memory(&self, n_more_bytes: usize, pos: usize) -> Result<()> {
         let Parser { operands, memo, nodes, words, .. } = self;
         let n_bytes = operands.n_bytes() + memo.n_bytes() + nodes.n_bytes() + words.n_bytes() + n_more_bytes;
-        if n_bytes > FREE_BYTES + BYTES_OF_BYTE * self.input.bytes().len() {
+        let most_bytes = FREE_BYTES + BYTES_OF_BYTE * self.input.bytes().len();
+        if n_bytes > most_bytes {
             let what = format!(
-                "the values up to here take {} MB of memory, far more than a snapshot of this length needs",
-                n_bytes / 1_000_000
+                "the values up to here take {} MB of memory, far more than a snapshot of this length needs ({} MB at \
+                 most); if it is one, convert it to JSON, which is read one entry at a time",
+                n_bytes / 1_000_000,
+                most_bytes / 1_000_000
             );
             return Err(Error::malformed(pos as u64, what));
         }

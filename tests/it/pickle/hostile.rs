@@ -186,12 +186,13 @@ fn nested_lists_are_an_error() {
     assert!(pickle::from_slice(&with_value(&hundred)).is_ok(), "less deep is fine");
 }
 
-/// Opcodes of one byte that make values of many: ten million of each are refused before they take their memory.
+/// Opcodes of one byte that make values of many: millions of each are refused before they take their memory. An item
+/// takes eight bytes, which is near the limit, and a container far more.
 #[test]
 fn values_out_of_proportion_to_the_file_are_an_error() {
     const N: usize = 10_000_000;
-    for op in [b']', b'}', b')', b'(', b'N', 0x94] {
-        let message = error(&with_value(&[b"N".as_slice(), &vec![op; N]].concat()));
+    for (op, n_times) in [(b']', 1), (b'}', 1), (b')', 1), (b'(', 4), (b'N', 4), (0x94, 4)] {
+        let message = error(&with_value(&[b"N".as_slice(), &vec![op; n_times * N]].concat()));
         assert!(message.contains("far more than a snapshot of this length needs"), "{op:#x}: {message}");
         let few = pickle::from_slice(&with_value(&[b"N".as_slice(), &vec![op; 100_000]].concat()));
         assert!(!few.is_err_and(|error| error.to_string().contains("far more than")), "{op:#x}");
@@ -200,6 +201,36 @@ fn values_out_of_proportion_to_the_file_are_an_error() {
     let list = |n| with_value(&[b"](".as_slice(), &vec![b']'; n], b"e"].concat());
     assert!(error(&list(N)).contains("far more than a snapshot of this length needs"));
     assert!(pickle::from_slice(&list(100_000)).is_ok());
+}
+
+/// What CPython writes of a snapshot that another program read and built anew: no frame is shared, and every container
+/// has a number in the memo. The smallest such file takes the most memory for its length.
+#[test]
+fn frames_that_are_dictionaries_each_time_are_read() {
+    const N: u32 = 50_000;
+    let word = |text: &str| [&[0x8c, text.len() as u8], text.as_bytes(), b"\x94"].concat();
+    let words =
+        ["action", "alloc", "addr", "size", "stream", "time_us", "frames", "name", "filename", "line", "f"];
+    let mut file = [b"\x80\x04}\x94(".as_slice(), &word("words"), b"]\x94("].concat();
+    words.iter().for_each(|text| file.extend(word(text)));
+    file.extend(
+        [b"e".as_slice(), &word("segments"), b"]\x94", &word("device_traces"), b"]\x94(]\x94("].concat(),
+    );
+    // The words have the numbers from 3 on.
+    let frames: Vec<u8> =
+        (0..20).flat_map(|line| [b"}\x94(h\x0ah\x0dh\x0bh\x0dh\x0cK", &[line][..], b"u"].concat()).collect();
+    for n in 0..N {
+        file.extend(b"}\x94(h\x03h\x04h\x05J");
+        file.extend((4096 + 512 * n).to_le_bytes());
+        file.extend(b"h\x06M\x00\x02h\x07K\x00h\x08J");
+        file.extend(n.to_le_bytes());
+        file.extend([b"h\x09]\x94(".as_slice(), &frames, b"eu"].concat());
+    }
+    file.extend(b"eeu.");
+    let snapshot = pickle::from_slice(&file).unwrap();
+    let entries = &snapshot.device_traces[0];
+    assert_eq!((entries.len(), snapshot.frames(entries[0].stack).count()), (N as usize, 20));
+    assert!(entries.iter().all(|entry| entry.stack == entries[0].stack));
 }
 
 #[test]
