@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let inspection = pickle::inspect_slice(bytes);
     let Ok(snapshot) = inspection.snapshot else {
-        assert!(!inspection.findings.is_empty(), "who refuses says why");
+        assert!(!inspection.findings.is_empty(), "a refusal has a finding");
         return;
     };
     let _ = validate(&snapshot);

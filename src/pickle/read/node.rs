@@ -68,7 +68,7 @@ pub(super) struct Node {
     pub(super) is_frozen: bool,
     /// Whether a record was made of it.
     pub(super) is_record: bool,
-    /// Whether it has a number in the memo.
+    /// Whether it has a number in the memo, or a container that was fetched from the memo took it.
     pub(super) is_numbered: bool,
     /// Whether it, or a container that holds it, was fetched from the memo, so that it is in more than one place.
     pub(super) is_fetched: bool,

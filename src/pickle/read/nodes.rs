@@ -204,12 +204,16 @@ impl Nodes {
     /// # Errors
     /// If the container is frozen, would contain itself, or nests too deep.
     pub(super) fn grow(&mut self, id: NodeId, items: &[Item], start: usize) -> Result<()> {
-        let Node { weight, depth, is_frozen, .. } = *self.get(id);
+        let Node { weight, depth, is_frozen, is_fetched, .. } = *self.get(id);
         if is_frozen && !items.is_empty() {
             return Err(grows_after_use(start));
         }
         let (mut weight, mut depth) = (weight, depth);
         for item in items {
+            if is_fetched && let Item::Node(inner) = *item {
+                // Whatever it is part of now, the memo has it through this container too.
+                self.get_mut(inner).is_numbered = true;
+            }
             let (item_weight, item_depth) = self.measured(*item, id, start)?;
             weight = weight.saturating_add(item_weight);
             depth = depth.max(item_depth + 1);

@@ -37,11 +37,11 @@ pub(super) fn ask(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
     }
     let taken = |stack: &FoldedStack<'_>, _: i128| write!(io::sink(), "{stack}").map_err(|_| ());
     for grouping in [Grouping::Segments, Grouping::Memory] {
-        folded(snapshot, None, grouping, taken).expect("nothing fails to be taken");
+        folded(snapshot, None, grouping, taken).expect("each stack is taken");
     }
-    compare(snapshot, other).folded(snapshot, other, taken).expect("nothing fails to be taken");
+    compare(snapshot, other).folded(snapshot, other, taken).expect("each stack is taken");
     for format in FORMATS {
-        convert(snapshot, format, &mut io::sink()).expect("nothing fails to be written");
+        convert(snapshot, format, &mut io::sink()).expect("every format is written");
     }
 }
 

@@ -280,6 +280,23 @@ fn a_record_used_a_million_times_does_not_multiply() {
     assert!(error(&traces).contains("outgrow it many times over"));
 }
 
+/// A list from the memo that gets a dictionary while it is a value of an entry: the dictionary is not the entry's alone.
+#[test]
+fn a_list_that_grows_within_an_entry_keeps_what_it_got() {
+    let inner = b"}(\x8c\x04addrK\x07\x8c\x06action\x8c\x05alloc\x8c\x01z]u".as_slice();
+    let file = [
+        b"\x80\x04}(\x8c\x01w]q\x00\x8c\x08segments]\x8c\x0ddevice_traces](](".as_slice(),
+        b"}(\x8c\x06action\x8c\x05alloc\x8c\x04addrK\x05\x8c\x01y]\x8c\x01xh\x00",
+        inner,
+        b"aueh\x00e\x8c\x01vh\x00u.",
+    ]
+    .concat();
+    let snapshot = serde_json::to_value(pickle::from_slice(&file).unwrap()).unwrap();
+    let got = serde_json::json!([{"addr": 7, "action": "alloc", "z": []}]);
+    assert_eq!((&snapshot["w"], &snapshot["v"], &snapshot["device_traces"][1]), (&got, &got, &got));
+    assert_eq!(snapshot["device_traces"][0][0]["x"], got);
+}
+
 #[test]
 fn a_record_with_countless_keys_is_an_error() {
     let mut opcodes = b"\x80\x04}(\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x05alloc".to_vec();

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-/// Stands for the file, or for several files.
+/// The place of the file, or of several files.
 pub(super) const FILE: &str = "FILE";
 
-/// Stands for an empty folder to write into, also at the beginning of a path.
+/// The place of an empty folder to write into, also at the beginning of a path.
 pub(super) const OUT: &str = "OUT";
 
 /// The commands whose ordinary test has JSON files too: all others ask the same snapshot, however it was read.
