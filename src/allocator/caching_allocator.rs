@@ -247,8 +247,8 @@ impl CachingAllocator {
     /// Lets requests leave the frees that wait for streams alone: each is completed by
     /// [`CachingAllocator::complete_stream`]. For streams that the caller makes idle itself, one at a time; then a
     /// request does not have to ask for each stream whether it is idle.
-    pub(crate) fn complete_when_told(&self) {
-        self.shared.heap().completes_when_told = true;
+    pub(crate) fn complete_by_stream(&self) {
+        self.shared.heap().completes_by_stream = true;
     }
 
     /// Completes the frees that wait for a stream and whose marks it has passed.

@@ -123,7 +123,7 @@ impl Heap {
     #[inline]
     pub(super) fn complete_passed(&mut self, stack: StackId) -> Result<()> {
         let nothing_waits = self.deferred.is_empty() && self.waiting.is_empty();
-        if nothing_waits || self.completes_when_told { Ok(()) } else { self.complete_some(stack) }
+        if nothing_waits || self.completes_by_stream { Ok(()) } else { self.complete_some(stack) }
     }
 
     #[inline(never)]

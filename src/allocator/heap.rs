@@ -38,7 +38,7 @@ pub(super) struct Heap {
     /// Frees that wait for other streams: the marks of each stream, the oldest first.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
     /// Whether requests leave the frees that wait alone, because [`Heap::complete_stream`] is called for each.
-    pub(super) completes_when_told: bool,
+    pub(super) completes_by_stream: bool,
     pub(super) private: PrivatePools,
     /// Frees deferred while requests are routed to a private pool.
     pub(super) deferred: Vec<BlockId>,
@@ -104,7 +104,7 @@ impl Heap {
             blocks: Blocks::default(),
             pools,
             waiting: StreamTable::default(),
-            completes_when_told: false,
+            completes_by_stream: false,
             private: PrivatePools::default(),
             deferred: Vec::new(),
             uses_while_routing: FxHashMap::default(),

@@ -157,11 +157,11 @@ fn has_scope(path: &str, name: &str, is_cut: bool) -> bool {
     !name.is_empty() && path.match_indices(name).any(is_whole)
 }
 
-/// The prime number of bytes' polynomials: [`hash_of`] is one of them, at a random place, modulo this number.
+/// A text is the polynomial of its bytes. [`hash_of`] is its value at [`factor`], modulo this prime number.
 const PRIME: u64 = (1 << 61) - 1;
 
-/// Returns the place at which the polynomials of texts are evaluated. A file cannot know it, and so cannot choose many
-/// texts with one hash.
+/// Returns a random number, the same for the whole process. A file cannot know it, and so cannot choose many texts with
+/// equal hashes.
 fn factor() -> u64 {
     static FACTOR: OnceLock<u64> = OnceLock::new();
     *FACTOR.get_or_init(|| seeded::number() % (PRIME - 256) + 256)

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         let device = Arc::new(device(requests, conditions));
         let track = recorder.track(requests.device);
         let allocator = CachingAllocator::with_settings(device.clone(), &track, conditions.settings.clone());
-        allocator.complete_when_told();
+        allocator.complete_by_stream();
         if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
             allocator.set_memory_limit(conditions.limit_bytes);
         }

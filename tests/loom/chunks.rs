@@ -9,7 +9,7 @@ use memreel::{
 
 use crate::{DEVICE, MIB, explore, history, recorder, spawn};
 
-/// An event of a source without a lock, whose size tells which it is.
+/// Records an event without a lock. Its size shows its number.
 fn note(track: &Track, n: u64) {
     track.record_unlocked(Event {
         action: Action::Alloc,
@@ -76,7 +76,7 @@ fn a_thread_that_ends_leaves_its_chunk_to_the_next() {
     });
 }
 
-/// A free that completes at once is two events in order, whoever else has a lock of their own on the tape.
+/// A free that completes at once is two events in order, also if another thread records under another lock.
 #[test]
 fn a_free_stays_in_order_beside_another_lock() {
     explore("two locks", || {
@@ -104,7 +104,6 @@ fn a_free_stays_in_order_beside_another_lock() {
     });
 }
 
-/// Every fifth event drops the oldest chunk while another thread reads.
 /// An allocator with a segment. Without segments and events a snapshot cuts the tape a second time, for its own
 /// event, which makes a million interleavings of the longest model.
 struct OneSegment;
@@ -128,6 +127,7 @@ impl Inventory for OneSegment {
     }
 }
 
+/// Every fifth event drops the oldest chunk while another thread reads.
 #[test]
 fn what_falls_out_while_it_is_read_is_counted() {
     explore("falling out", || {
