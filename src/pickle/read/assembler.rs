@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::Error,
     seeded::SeededSet,
-    snapshot::{Annotation, Block, Builder, Field, Segment, Slot, Snapshot, TopLevel, TraceEntry},
+    snapshot::{Annotation, Block, Builder, Field, Segment, Slot, Snapshot, TopLevel, TraceEntry, schema},
 };
 
 /// The weight of a record that the file uses more than once, in values.
@@ -63,6 +63,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
                 self.snapshot.segments = self.segments(id, "")?;
             }
             Item::Node(id) if self.parser.nodes.get(id).kind == Kind::Dict => self.top_level(id)?,
+            Item::Frame(_) | Item::Stack(_) | Item::Entry(_) => return Err(Failure::Fallback),
             _ => {
                 let what =
                     "the file holds neither a dict, as _dump_snapshot writes it, nor a list of segments";
@@ -89,7 +90,10 @@ impl<'r, 'a> Assembler<'r, 'a> {
 
     /// Assembles one of the lists of a snapshot, if this is its key and a list.
     fn table(&mut self, name: &str, item: Item) -> Attempt<Option<Field>> {
-        let Some(list) = self.list(item) else { return Ok(None) };
+        if schema::field_of(schema::SNAPSHOT, name).is_none() {
+            return Ok(None);
+        }
+        let Some(list) = self.list(item)? else { return Ok(None) };
         Ok(Some(match name {
             "segments" => {
                 self.snapshot.segments = self.segments(list, "segments")?;
@@ -101,7 +105,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
             }
             "device_traces" => {
                 let items = self.parser.nodes.get(list).items.iter();
-                let lists: Option<Vec<_>> = items.map(|trace| self.list(*trace)).collect();
+                let lists = items.map(|trace| self.list(*trace)).collect::<Attempt<Option<Vec<_>>>>()?;
                 let Some(lists) = lists else { return Ok(None) };
                 self.device_traces(&lists)?;
                 Field::DeviceTraces
@@ -118,9 +122,14 @@ impl<'r, 'a> Assembler<'r, 'a> {
         }))
     }
 
-    fn list(&self, item: Item) -> Option<NodeId> {
-        let Item::Node(id) = item else { return None };
-        (self.parser.nodes.get(id).kind == Kind::List).then_some(id)
+    /// Returns the list of records that an item is, if it is a list.
+    fn list(&self, item: Item) -> Attempt<Option<NodeId>> {
+        match item {
+            Item::Node(id) => Ok((self.parser.nodes.get(id).kind == Kind::List).then_some(id)),
+            // Frames where other records should be: the slow path decides.
+            Item::Stack(_) => Err(Failure::Fallback),
+            _ => Ok(None),
+        }
     }
 
     /// Returns the elements of a list of records.
@@ -156,7 +165,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
         for (key, item) in take_pairs(id, self.parser)? {
             let name = self.parser.words.get(key).text.clone();
             if &*name == "blocks"
-                && let Some(list) = self.list(item)
+                && let Some(list) = self.list(item)?
             {
                 builder.set_blocks(&name, self.blocks(list, place)?);
             } else if let Some(stack) = self.interner.stack_field(&name, item, self.parser) {
@@ -321,8 +330,8 @@ impl<'r, 'a> Assembler<'r, 'a> {
                 self.count_record()?;
                 Ok(id)
             }
-            // An entry where a segment, a block or an annotation should be: the slow path decides.
-            Item::Entry(_) | Item::Entries(..) => Err(Failure::Fallback),
+            // An entry or a frame where a segment, a block or an annotation should be: the slow path decides.
+            Item::Entry(_) | Item::Entries(..) | Item::Frame(_) => Err(Failure::Fallback),
             _ => {
                 let what = format!("{} is not a dict", place());
                 Err(Error::malformed(self.parser.nodes.get(list).offset.into(), what).into())

@@ -102,14 +102,21 @@ impl<'a> EntryDecoder<'a> {
         if !is_entry || pairs_of(id, parser).is_err() {
             return Ok(());
         }
+        let (place, item) = (parser.place_in_memo(id), Item::Entry(self.entries.len()));
+        if place.is_some() {
+            parser.nodes.begin_making(id);
+        }
         // Values that were made before one failed may have taken the items of their containers.
-        parser.nodes.begin_making(id);
         let entry = interner.entry(id, parser).map_err(|_| Failure::Fallback)?;
-        parser.operands.replace_top(Item::Entry(self.entries.len()));
+        parser.nodes.end_making();
         self.entries.keep(entry);
-        if !parser.nodes.end_making() {
-            let node = parser.nodes.get_mut(id);
-            (node.is_record, node.is_frozen) = (true, true);
+        match place {
+            Some(place) => parser.replace_top(id, place, item),
+            None => {
+                parser.operands.replace_top(item);
+                let node = parser.nodes.get_mut(id);
+                (node.is_record, node.is_frozen) = (true, true);
+            }
         }
         Ok(())
     }
@@ -307,7 +314,9 @@ impl<'a> EntryDecoder<'a> {
                     parser.nodes.mark_fetched(item);
                     Some(item)
                 }
-                item @ (Item::Text(_) | Item::None | Item::Bool(_) | Item::Pair(_)) => Some(item),
+                item @ (Item::Text(_) | Item::None | Item::Bool(_) | Item::Pair(_) | Item::Frame(_)) => {
+                    Some(item)
+                }
                 _ => None,
             },
         }

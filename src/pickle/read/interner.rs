@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{
     error::Error,
+    pickle::opcode,
     seeded::SeededMap,
     snapshot::{
         Builder, Frame, FrameIndex, MAX_RECORD_KEYS, Shape, ShapeId, Shapes, StackIndex, StackTable, Text,
-        TraceEntry, Value, last_of_each,
+        TraceEntry, Value, last_of_each, schema,
     },
 };
 
@@ -76,17 +77,26 @@ impl Interner {
         if node.kind != Kind::List {
             return None;
         }
-        let dict = |item: &Item| if let Item::Node(id) = item { Some(*id) } else { None };
-        let dicts = node.items.iter().map(dict).collect::<Option<Vec<NodeId>>>()?;
+        let dicts = node.items.clone();
         let frames: Option<Vec<_>> = dicts.iter().map(|dict| self.frame(*dict, parser)).collect();
         let stack = self.stacks.intern_stack(&frames?);
         // A list that is not a stack is a value, which needs them.
-        dicts.into_iter().chain([list]).for_each(|id| parser.nodes.release(id));
+        for item in dicts {
+            if let Item::Node(dict) = item {
+                parser.nodes.release(dict);
+            }
+        }
+        parser.nodes.release(list);
         Some(stack)
     }
 
     /// Returns the frame that a dictionary is, if it is one.
-    pub(super) fn frame(&mut self, dict: NodeId, parser: &mut Parser<'_>) -> Option<FrameIndex> {
+    pub(super) fn frame(&mut self, item: Item, parser: &mut Parser<'_>) -> Option<FrameIndex> {
+        let dict = match item {
+            Item::Frame(frame) => return Some(frame),
+            Item::Node(dict) => dict,
+            _ => return None,
+        };
         if let Some(known) = self.frame_of.get(&dict) {
             return *known;
         }
@@ -108,6 +118,34 @@ impl Interner {
             builder.set(&name, self.value(item, parser).ok()?);
         }
         Some(self.stacks.intern_frame(builder.finish(&mut self.shapes)))
+    }
+
+    /// Replaces a dictionary that the parser has just read, if it is a frame and nothing else refers to it. Returns
+    /// whether it did.
+    pub(super) fn adopt_frame(&mut self, dict: NodeId, parser: &mut Parser<'_>) -> bool {
+        if !is_plain_frame(dict, parser) {
+            return false;
+        }
+        let Some(place) = parser.place_in_memo(dict) else { return false };
+        let Some(frame) = self.new_frame(dict, parser) else { return false };
+        parser.replace_top(dict, place, Item::Frame(frame));
+        true
+    }
+
+    /// Replaces a list that the parser has just read, if it has only frames that were replaced, and nothing else refers
+    /// to it.
+    pub(super) fn adopt_stack(&mut self, list: NodeId, parser: &mut Parser<'_>) {
+        let has_frame = matches!(parser.nodes.get(list).items.first(), Some(Item::Frame(_)));
+        // A mark may begin the list's next thousand.
+        if !has_frame || parser.input.cursor().accept(opcode::MARK) {
+            return;
+        }
+        let frame = |item: &Item| if let Item::Frame(frame) = item { Some(*frame) } else { None };
+        let frames: Option<Vec<_>> = parser.nodes.get(list).items.iter().map(frame).collect();
+        if let (Some(frames), Some(place)) = (frames, parser.place_in_memo(list)) {
+            let stack = self.stacks.intern_stack(&frames);
+            parser.replace_top(list, place, Item::Stack(stack));
+        }
     }
 
     /// Returns the entry that a dictionary is.
@@ -144,6 +182,18 @@ impl Interner {
     pub(super) fn value(&mut self, item: Item, parser: &mut Parser<'_>) -> Attempt<Value> {
         self.values.value(item, parser, Tables { stacks: &self.stacks, shapes: &self.shapes })
     }
+}
+
+/// Returns whether a dictionary that is complete has the keys of a frame, and no containers.
+fn is_plain_frame(dict: NodeId, parser: &Parser<'_>) -> bool {
+    let items = &parser.nodes.get(dict).items;
+    let is_key = |item: &Item| match item {
+        Item::Text(id) => schema::field_of(schema::FRAME, &parser.words.get(*id).text).is_some(),
+        _ => false,
+    };
+    let is_plain = |item: &Item| matches!(item, Item::Text(_) | Item::Int(_) | Item::None);
+    items.len() == 2 * schema::FRAME.len()
+        && items.chunks_exact(2).all(|pair| is_key(&pair[0]) && is_plain(&pair[1]))
 }
 
 /// Returns the pairs of a record, as [`pairs_of`] does, and frees its items if the record is in one place only.

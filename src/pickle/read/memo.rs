@@ -88,6 +88,11 @@ impl Memo {
         Some(())
     }
 
+    /// Returns whether the item of a number can be replaced by its decoded form.
+    pub(super) fn can_refine(&self, index: u32, item: Item) -> bool {
+        self.near.get(index as usize) == Some(&item)
+    }
+
     /// Replaces an item by its decoded form.
     pub(super) fn refine(&mut self, index: u32, item: Item) {
         if let Some(near) = self.near.get_mut(index as usize) {

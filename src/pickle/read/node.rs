@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::snapshot::StackIndex;
+use crate::snapshot::{FrameIndex, StackIndex};
 
 /// One value: on the operand stack, in the memo or in a container. It takes eight bytes, because a file can have one
 /// for each of its bytes; what does not fit is in the arena `Nodes`.
@@ -32,6 +32,8 @@ pub(super) enum Item {
     Entry(u32),
     /// Consecutive entries in a list: an index into the ranges of the arena `Nodes`.
     Entries(u32),
+    /// A dictionary that is a frame and has no other use, already decoded.
+    Frame(FrameIndex),
     /// A list of frames already decoded.
     Stack(StackIndex),
 }
@@ -92,7 +94,8 @@ impl Node {
 
     /// Returns whether it may be a list of frames, without looking into its dictionaries.
     pub(super) fn could_be_stack(&self) -> bool {
-        self.kind == Kind::List && self.items.iter().all(|item| matches!(item, Item::Node(_)))
+        self.kind == Kind::List
+            && self.items.iter().all(|item| matches!(item, Item::Node(_) | Item::Frame(_)))
     }
 }
 

@@ -29,7 +29,20 @@ pub(super) struct Nodes {
     is_complete: bool,
     /// The first container of those that something is made of, if they are in one place only.
     private: Option<NodeId>,
+    /// The last containers with exactly one number in the memo, and that number; rising.
+    numbers: Vec<(NodeId, u32)>,
 }
+
+/// Where the memo has a container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum InMemo {
+    Nowhere,
+    /// Under this number, and no other.
+    At(u32),
+}
+
+/// How many containers are remembered with their numbers: those that an entry nests, many times over.
+const MAX_NUMBERS: usize = 64;
 
 /// What a number takes in a map beside its key: it and free places.
 const BYTES_IN_MAP: usize = 48;
@@ -66,6 +79,47 @@ impl Nodes {
         self.get_mut(id).is_frozen = true;
     }
 
+    /// Notes the number that a container gets in the memo.
+    pub(super) fn number(&mut self, id: NodeId, number: u32) {
+        if std::mem::replace(&mut self.get_mut(id).is_numbered, true) {
+            self.numbers.retain(|(numbered, _)| *numbered != id);
+        } else if self.numbers.last().is_none_or(|(last, _)| *last < id) {
+            if self.numbers.len() == MAX_NUMBERS {
+                self.numbers.clear();
+            }
+            self.numbers.push((id, number));
+        }
+    }
+
+    /// Returns the only place of a container in the memo, if it and all that began since it can be replaced: the memo
+    /// has no other, and has none of those in it.
+    pub(super) fn place_in_memo(&self, id: NodeId) -> Option<InMemo> {
+        let node = self.get(id);
+        let inner = &self.all[id.0 as usize + 1..];
+        if node.is_fetched || inner.iter().any(|node| node.is_numbered) {
+            return None;
+        }
+        if !node.is_numbered {
+            return Some(InMemo::Nowhere);
+        }
+        let (_, number) = self.numbers.iter().rev().find(|(numbered, _)| *numbered == id)?;
+        Some(InMemo::At(*number))
+    }
+
+    /// Frees a container and all that began since it, once something else was made of them.
+    pub(super) fn remove_from(&mut self, id: NodeId) {
+        let removed = self.all.drain(id.0 as usize..);
+        self.n_item_bytes -= removed.map(|node| n_allocated(&node.items)).sum::<usize>();
+        self.forget_numbers();
+    }
+
+    /// Forgets the numbers of containers that were freed: other containers get their ids.
+    fn forget_numbers(&mut self) {
+        while self.numbers.last().is_some_and(|(id, _)| id.0 as usize >= self.all.len()) {
+            self.numbers.pop();
+        }
+    }
+
     /// Notes that an item was fetched from the memo, so that it is in more than one place.
     pub(super) fn mark_fetched(&mut self, item: Item) {
         if let Item::Node(id) = item {
@@ -90,20 +144,15 @@ impl Nodes {
         }
     }
 
-    /// Begins to make something of a container before the file's end. If none of the containers that began since it
-    /// has a number in the memo, they are all in it and nowhere else.
+    /// Begins to make something of a container, and of those that began since it, before the file's end. Until
+    /// [`Nodes::end_making`], they are in one place.
     pub(super) fn begin_making(&mut self, id: NodeId) {
-        let is_private = self.all[id.0 as usize..].iter().all(|node| !node.is_numbered);
-        self.private = is_private.then_some(id);
+        self.private = Some(id);
     }
 
-    /// Ends what [`Nodes::begin_making`] began, and frees the containers if they are in one place. Returns whether
-    /// they are.
-    pub(super) fn end_making(&mut self) -> bool {
-        let Some(first) = self.private.take() else { return false };
-        let removed = self.all.drain(first.0 as usize..);
-        self.n_item_bytes -= removed.map(|node| n_allocated(&node.items)).sum::<usize>();
-        true
+    /// Ends what [`Nodes::begin_making`] began.
+    pub(super) fn end_making(&mut self) {
+        self.private = None;
     }
 
     /// Returns whether a container is, and will be, in one place only.
@@ -242,6 +291,7 @@ impl Nodes {
                 node.is_frozen = true;
                 Ok((node.weight, node.depth))
             }
+            Item::Frame(_) => Ok((7, 1)),
             Item::Entry(_) | Item::Entries(..) | Item::Stack(_) => Ok((1, 4)),
             _ => Ok((1, 0)),
         }

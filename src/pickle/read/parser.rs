@@ -15,7 +15,7 @@ use super::{
     literals::Literals,
     memo::Memo,
     node::{Item, Kind, NodeId},
-    nodes::Nodes,
+    nodes::{InMemo, Nodes},
     operand_stack::OperandStack,
     words::Words,
 };
@@ -28,10 +28,8 @@ use crate::{
 /// The memory in bytes that the values of any file may take.
 const FREE_BYTES: usize = 24 << 20;
 
-/// The memory in bytes that they may take besides for each byte of the file. Files of recorders need 2 to 4. The most
-/// is what CPython's `pickle.dump` writes of a snapshot whose frames are a dictionary each time: 16 bytes and a number
-/// in the memo for each, which takes 7 times as much.
-const BYTES_OF_BYTE: usize = 7;
+/// The memory in bytes that they may take besides for each byte of the file. Files of recorders need 2 to 4.
+const BYTES_OF_BYTE: usize = 4;
 
 /// The memory of more items than this is checked before they are copied.
 const MANY: usize = 1 << 12;
@@ -42,6 +40,8 @@ pub(super) enum Effect {
     None,
     /// A dictionary received keys.
     DictGrew(NodeId),
+    /// A list received elements.
+    ListGrew(NodeId),
     /// A number of the memo was given a second time.
     NumberReassigned,
 }
@@ -228,10 +228,29 @@ impl<'a> Parser<'a> {
         }
         let item = self.operands.get(top);
         if let Item::Node(id) = item {
-            self.nodes.get_mut(id).is_numbered = true;
+            self.nodes.number(id, index);
         }
         let was_taken = self.memo.put(index, item);
         Ok(if was_taken { Effect::NumberReassigned } else { Effect::None })
+    }
+
+    /// Returns the only place in the memo of the container on top of the operand stack, if it can be replaced.
+    pub(super) fn place_in_memo(&self, id: NodeId) -> Option<InMemo> {
+        let place = self.nodes.place_in_memo(id)?;
+        let is_there = match place {
+            InMemo::Nowhere => true,
+            InMemo::At(number) => self.memo.can_refine(number, Item::Node(id)),
+        };
+        is_there.then_some(place)
+    }
+
+    /// Replaces the container on top of the operand stack by what was made of it, and frees it.
+    pub(super) fn replace_top(&mut self, id: NodeId, place: InMemo, item: Item) {
+        self.nodes.remove_from(id);
+        self.operands.replace_top(item);
+        if let InMemo::At(number) = place {
+            self.memo.refine(number, item);
+        }
     }
 
     fn push_empty(&mut self, kind: Kind, start: usize) {
@@ -260,7 +279,7 @@ impl<'a> Parser<'a> {
         let from = self.operands.index_of(n, 1, start)?;
         let id = match self.operands.get(from - 1) {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
-            Item::Entry(_) | Item::Stack(_) => return Err(Failure::Fallback),
+            Item::Entry(_) | Item::Frame(_) | Item::Stack(_) => return Err(Failure::Fallback),
             _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
         };
         if kind == Kind::Dict {
@@ -271,7 +290,11 @@ impl<'a> Parser<'a> {
         }
         self.nodes.grow(id, self.operands.from(from), start)?;
         self.operands.truncate(from);
-        Ok(if kind == Kind::Dict { Effect::DictGrew(id) } else { Effect::None })
+        Ok(match kind {
+            Kind::Dict => Effect::DictGrew(id),
+            Kind::List => Effect::ListGrew(id),
+            Kind::Tuple => Effect::None,
+        })
     }
 
     fn check_keys(&mut self, from: usize, start: usize) -> Result<()> {
@@ -282,7 +305,7 @@ impl<'a> Parser<'a> {
         for pair in pairs.chunks_exact(2) {
             match pair[0] {
                 Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => {}
-                Item::Node(_) | Item::Entry(_) | Item::Stack(_) => {
+                Item::Node(_) | Item::Entry(_) | Item::Frame(_) | Item::Stack(_) => {
                     return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
                 }
                 _ => {}

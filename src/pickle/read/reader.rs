@@ -124,9 +124,12 @@ impl<'a> Reader<'a> {
             match effect {
                 Effect::None => {}
                 Effect::DictGrew(id) if is_fast => {
-                    self.decoder.adopt(id, &mut self.parser, &mut self.interner)?;
+                    if !self.interner.adopt_frame(id, &mut self.parser) {
+                        self.decoder.adopt(id, &mut self.parser, &mut self.interner)?;
+                    }
                 }
-                Effect::DictGrew(_) => {}
+                Effect::ListGrew(id) if is_fast => self.interner.adopt_stack(id, &mut self.parser),
+                Effect::DictGrew(_) | Effect::ListGrew(_) => {}
                 Effect::NumberReassigned => self.decoder.forget_numbers(),
             }
         }

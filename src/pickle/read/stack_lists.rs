@@ -163,9 +163,8 @@ impl<'a> StackLists<'a> {
                 _ => after.split_first_chunk().map(|(bytes, after)| (u32::from_le_bytes(*bytes), after))?,
             };
             let item = parser.memo.get(index);
-            let Item::Node(dict) = item else { return None };
             parser.nodes.mark_fetched(item);
-            frames.push(interner.frame(dict, parser)?);
+            frames.push(interner.frame(item, parser)?);
             rest = after;
         }
         let stack = interner.stacks.intern_stack(&frames);

@@ -33,6 +33,9 @@ const LONG_TEXT: usize = 1024;
 /// The bytes of a long text that count as one value.
 const BYTES_OF_A_VALUE: u64 = 8;
 
+/// The values in a frame of three keys, itself included.
+const VALUES_OF_FRAME: u64 = 7;
+
 /// The stacks and shapes that values of stacks are made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables<'t> {
@@ -73,6 +76,7 @@ impl Values {
                 Value::Tuple([Value::Int(a), Value::Int(b)].into())
             }
             Item::Node(id) => return self.container(id, parser, tables),
+            Item::Frame(frame) => return self.frame(frame, parser, tables),
             Item::Stack(stack) => return self.stack(stack, parser, tables),
             Item::Entry(_) | Item::Entries(..) => return Err(Failure::Fallback),
         })
@@ -107,6 +111,23 @@ impl Values {
             false => drop(self.of_nodes.insert(id, value.clone())),
         }
         Ok(value)
+    }
+
+    /// Returns the dictionary that a frame without containers was in the file.
+    fn frame(&mut self, frame: FrameIndex, parser: &Parser<'_>, tables: Tables<'_>) -> Attempt<Value> {
+        match self.of_frames.get(&frame) {
+            Some(value) => {
+                let value = value.clone();
+                self.repeat(VALUES_OF_FRAME, parser.input.pos() as u64, parser)?;
+                Ok(value)
+            }
+            None => {
+                self.count(VALUES_OF_FRAME as usize, parser)?;
+                let value = frame_value(tables.stacks.frame(frame), tables.shapes);
+                self.of_frames.insert(frame, value.clone());
+                Ok(value)
+            }
+        }
     }
 
     /// Returns the list that a stack was in the file, where the format has no stack, such as in the `history` of

@@ -145,6 +145,50 @@ mod tests {
         assert_eq!(trace[7]["x"].to_string(), r#"{"2130706432":1,"4294967296":3}"#);
     }
 
+    /// A frame that is written out has its value wherever the file uses it again, and so has its list.
+    #[test]
+    fn a_frame_that_is_used_again_has_its_values_again() {
+        let entry = |rest: &[u8]| [b"}(\x8c\x06action\x8c\x05alloc", rest, b"u"].concat();
+        let frame = |name: &[u8], end: &[u8]| {
+            [b"}(\x8c\x04name", name, b"\x8c\x08filenameN\x8c\x04lineK\x07u", end].concat()
+        };
+        let early = |name: &[u8]| {
+            [b"}q\x02(\x8c\x04name", name, b"\x8c\x08filename\x8c\x01f\x8c\x04lineK\x07u"].concat()
+        };
+        let bytes = [
+            b"\x80\x04}(\x8c\x0ddevice_traces](](".to_vec(),
+            entry(
+                &[
+                    b"\x8c\x06frames](".to_vec(),
+                    frame(b"\x8c\x01a", b""),
+                    frame(b"\x8c\x01b", b"q\x00"),
+                    b"eq\x01".to_vec(),
+                ]
+                .concat(),
+            ),
+            entry(&[b"\x8c\x06frames](".to_vec(), early(b"\x8c\x01c"), b"h\x00e".to_vec()].concat()),
+            entry(b"\x8c\x06framesh\x01"),
+            entry(b"\x8c\x01xh\x01\x8c\x01yh\x02"),
+            entry(b"\x8c\x06frames](h\x02h\x02e\x8c\x01x](h\x02K\x01e"),
+            b"e(h\x00ee\x8c\x08segments](h\x00h\x02e\x8c\x05otherh\x01u.".to_vec(),
+        ]
+        .concat();
+        let slow = attempt(&bytes, Path::Slow).0.unwrap();
+        let read = read(&bytes).0.unwrap();
+        let [slow, read] = [slow, read].map(|snapshot| serde_json::to_value(&snapshot).unwrap());
+        assert_eq!(slow, read);
+        let trace = &read["device_traces"][0];
+        let names = |stack: &serde_json::Value| {
+            stack.as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect::<String>()
+        };
+        assert_eq!([0, 1, 2, 4].map(|at| names(&trace[at]["frames"])), ["ab", "cb", "ab", "cc"]);
+        assert_eq!(
+            (names(&trace[3]["x"]), names(&read["other"]), names(&read["segments"])),
+            ("ab".into(), "ab".into(), "bc".into())
+        );
+        assert_eq!(trace[5]["name"], "b", "in the place of an entry");
+    }
+
     /// No pickler assigns a number twice, but a file may.
     #[test]
     fn a_number_assigned_again_means_the_new_value() {
