@@ -11,10 +11,10 @@ use super::{
     Snapshot, TopLevel,
     json::Writer,
     parts::{NOT_A_SNAPSHOT, Parts, Table},
-    records::TraceEntry,
+    records::{Annotation, Block, Segment, TraceEntry},
     shape::Slot,
     value::{Text, Value},
-    value_reader::{Budget, Within},
+    value_reader::{BYTES_OF_CONTAINER, Budget, Within},
 };
 
 impl<'de> Deserialize<'de> for Snapshot {
@@ -33,20 +33,22 @@ impl<'de> Visitor<'de> for Top {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Snapshot, A::Error> {
-        let mut parts = Parts::default();
+        let (mut parts, budget) = (Parts::default(), Budget::default());
         parts.snapshot.top_level = TopLevel::SegmentList;
-        while let Some(segment) = seq.next_element_seed(Within(&Budget::default()))? {
-            parts.snapshot.add(Table::Segments, &segment).map_err(A::Error::custom)?;
-        }
+        let mut records = Records { snapshot: &mut parts.snapshot, budget: &budget };
+        while records.add(&mut seq, Table::Segments)? {}
         parts.complete().map_err(A::Error::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Snapshot, A::Error> {
         let (mut parts, budget) = (Parts::default(), Budget::default());
-        while let Some(key) = map.next_key::<Value>()? {
+        while let Some(key) = map.next_key_seed(Within(&budget))? {
             let key: &Text = key.as_text().ok_or_else(|| A::Error::custom(NOT_A_SNAPSHOT))?;
             let slot = match Table::of(key) {
-                Some(table) => map.next_value_seed(OrValue(List { snapshot: &mut parts.snapshot, table }))?,
+                Some(table) => {
+                    let records = Records { snapshot: &mut parts.snapshot, budget: &budget };
+                    map.next_value_seed(OrValue(List { records, table }))?
+                }
                 None => Slot::Value(map.next_value_seed(Within(&budget))?),
             };
             parts.set(key, slot).map_err(A::Error::custom)?;
@@ -55,9 +57,64 @@ impl<'de> Visitor<'de> for Top {
     }
 }
 
+/// The records of a snapshot, each of which is a tree of values for a moment.
+struct Records<'s> {
+    snapshot: &'s mut Snapshot,
+    budget: &'s Budget,
+}
+
+impl Records<'_> {
+    /// Takes the next record of a list; returns what `take` makes of it, or `None` at the end.
+    fn next<'de, A: SeqAccess<'de>, T>(
+        &mut self,
+        list: &mut A,
+        take: impl FnOnce(&mut Snapshot, &Value) -> Result<T, String>,
+    ) -> Result<Option<T>, A::Error> {
+        let Records { snapshot, budget } = self;
+        budget.mark();
+        let Some(value) = list.next_element_seed(Within(budget))? else { return Ok(None) };
+        let known = |snapshot: &Snapshot| (snapshot.shapes.len(), snapshot.stacks.all_frames().len());
+        let before = known(snapshot);
+        let taken = take(snapshot, &value).map_err(A::Error::custom)?;
+        // Only shapes and frames keep values.
+        if known(snapshot) == before {
+            budget.give_back();
+        }
+        Ok(Some(taken))
+    }
+
+    /// Adds the next record of a list; returns whether there is one.
+    fn add<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, table: Table) -> Result<bool, A::Error> {
+        let budget = self.budget;
+        let mut n_bytes = 0;
+        let added = self.next(list, |snapshot, element| {
+            n_bytes = bytes_of_record(table, element);
+            snapshot.add(table, element)
+        })?;
+        budget.take(n_bytes, 0)?;
+        Ok(added.is_some())
+    }
+}
+
+/// Returns the memory that a record takes when its values are dropped.
+fn bytes_of_record(table: Table, record: &Value) -> usize {
+    match (table, record) {
+        (Table::Segments | Table::HostSegments, Value::Dict(pairs)) => {
+            let is_blocks = |key: &Value| key.as_text().is_some_and(|key| &**key == "blocks");
+            let blocks = pairs.iter().filter(|(key, _)| is_blocks(key));
+            let n_blocks: usize = blocks.filter_map(|(_, all)| all.as_elements()).map(<[Value]>::len).sum();
+            size_of::<Segment>() + n_blocks * size_of::<Block>()
+        }
+        (Table::ExternalAnnotations, _) => size_of::<Annotation>() + 2 * BYTES_OF_CONTAINER,
+        _ => size_of::<TraceEntry>(),
+    }
+}
+
 /// Takes a list while it is read; anything else comes as a value.
 trait TakeList<'de>: Sized {
     type Taken;
+
+    fn budget(&self) -> &Budget;
 
     fn list<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Taken, A::Error>;
 
@@ -66,24 +123,26 @@ trait TakeList<'de>: Sized {
 
 /// A list of records at the top.
 struct List<'s> {
-    snapshot: &'s mut Snapshot,
+    records: Records<'s>,
     table: Table,
 }
 
 impl<'de> TakeList<'de> for List<'_> {
     type Taken = Slot;
 
+    fn budget(&self) -> &Budget {
+        self.records.budget
+    }
+
     fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Slot, A::Error> {
-        let List { snapshot, table } = self;
-        snapshot.clear(table);
+        let List { mut records, table } = self;
+        records.snapshot.clear(table);
         if table != Table::DeviceTraces {
-            while let Some(element) = list.next_element_seed(Within(&Budget::default()))? {
-                snapshot.add(table, &element).map_err(A::Error::custom)?;
-            }
+            while records.add(&mut list, table)? {}
             return Ok(Slot::Field(table.field()));
         }
-        let budget = Budget::default();
-        while let Some(other) = list.next_element_seed(OrValue(Trace(snapshot)))? {
+        let Records { snapshot, budget } = records;
+        while let Some(other) = list.next_element_seed(OrValue(Trace(Records { snapshot, budget })))? {
             // A trace can be two brackets and a comma.
             budget.take(2 * size_of::<Vec<TraceEntry>>(), 3)?;
             let Some(other) = other else { continue };
@@ -92,7 +151,7 @@ impl<'de> TakeList<'de> for List<'_> {
             let trace = |trace: &Vec<TraceEntry>| Value::List(writer.entry_values(trace).collect());
             let mut all: Vec<Value> = snapshot.device_traces.iter().map(trace).collect();
             all.push(other);
-            while let Some(element) = list.next_element_seed(Within(&budget))? {
+            while let Some(element) = list.next_element_seed(Within(budget))? {
                 all.push(element);
             }
             snapshot.clear(table);
@@ -107,17 +166,22 @@ impl<'de> TakeList<'de> for List<'_> {
 }
 
 /// The trace of a device; anything else is returned.
-struct Trace<'s>(&'s mut Snapshot);
+struct Trace<'s>(Records<'s>);
 
 impl<'de> TakeList<'de> for Trace<'_> {
     type Taken = Option<Value>;
 
-    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<Value>, A::Error> {
+    fn budget(&self) -> &Budget {
+        self.0.budget
+    }
+
+    fn list<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Option<Value>, A::Error> {
         let mut entries = Vec::new();
-        while let Some(entry) = list.next_element_seed(Within(&Budget::default()))? {
-            entries.push(self.0.entry_from(&entry).map_err(A::Error::custom)?);
+        while let Some(entry) = self.0.next(&mut list, Snapshot::entry_from)? {
+            self.0.budget.take(size_of::<TraceEntry>(), 0)?;
+            entries.push(entry);
         }
-        self.0.device_traces.push(entries);
+        self.0.snapshot.device_traces.push(entries);
         Ok(None)
     }
 
@@ -156,7 +220,7 @@ impl<'de, T: TakeList<'de>> Visitor<'de> for OrValue<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T::Taken, A::Error> {
-        let value = Within(&Budget::default()).visit_map(map)?;
+        let value = Within(self.0.budget()).visit_map(map)?;
         Ok(self.0.other(value))
     }
 
@@ -196,6 +260,34 @@ impl<'de, T: TakeList<'de>> Visitor<'de> for OrValue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns a file of entries, each with a list of lists that begins with a number.
+    fn lists(n_entries: usize, n_lists: usize, number: impl Fn(usize) -> usize) -> String {
+        let lists = ",[]".repeat(n_lists);
+        let entry = |at| format!(r#"{{"action":"alloc","x":[{}{lists}]}}"#, number(at));
+        let entries: Vec<String> = (0..n_entries).map(entry).collect();
+        format!(r#"{{"segments":[],"device_traces":[[{}]]}}"#, entries.join(","))
+    }
+
+    fn is_refused(json: &str) -> bool {
+        let read = serde_json::from_str::<Snapshot>(json);
+        read.is_err_and(|error| error.to_string().contains("far more memory"))
+    }
+
+    #[test]
+    fn values_of_many_records_take_memory_of_one_budget() {
+        assert!(!is_refused(&lists(3, 60_000, |at| at)), "a few records are free");
+        assert!(is_refused(&lists(20, 60_000, |at| at)), "each record is small enough");
+        assert!(!is_refused(&lists(20, 60_000, |_| 0)), "values that are known are dropped");
+    }
+
+    #[test]
+    fn records_without_keys_take_memory_too() {
+        let records = ["{}"; 1_000_000].join(",");
+        assert!(is_refused(&format!(r#"{{"device_traces":[],"segments":[{records}]}}"#)));
+        assert!(is_refused(&format!(r#"{{"device_traces":[[{records}]],"segments":[]}}"#)));
+        assert!(is_refused(&format!(r#"{{"external_annotations":[{records}],"segments":[]}}"#)));
+    }
 
     /// A snapshot made of the whole tree of values must be the one that is made element by element.
     #[test]
