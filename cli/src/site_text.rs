@@ -6,12 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use memreel::{
-    analysis::Site,
-    snapshot::{Frame, Text},
-};
+use memreel::{analysis::Site, snapshot::Frame};
 
 use crate::{
     bytes::Bytes,
@@ -216,11 +213,7 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
             };
             let longest = same.iter().map(|number| calls(number).len()).max()?;
             let is_same = |one: Option<&&Frame>, other: Option<&&Frame>| match (one, other) {
-                (Some(one), Some(other)) => {
-                    one.line == other.line
-                        && is_same_text(&one.name, &other.name)
-                        && is_same_text(&one.filename, &other.filename)
-                }
+                (Some(one), Some(other)) => one.is_same_call(other),
                 (one, other) => one.is_none() && other.is_none(),
             };
             let differs = |place: &usize| {
@@ -238,11 +231,6 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
         }
         SiteText::Other { text, full } => (text != full).then_some((0, Form::Full)),
     }
-}
-
-/// Compares two names; those of one file are often one text in memory.
-fn is_same_text(one: &Text, other: &Text) -> bool {
-    Arc::ptr_eq(one, other) || one == other
 }
 
 /// The most columns of the name of a function, where lines have an end: names of templates can fill a screen.

@@ -13,9 +13,8 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{frames::ShownFrames, site::Site, state::DeviceHistory, top::Group};
 use crate::{
-    history::{Moment, TextIds},
+    history::{FrameIds, Moment},
     seeded::SeededMap,
-    snapshot::Frame,
 };
 
 /// The blocks of one site in two snapshots.
@@ -66,30 +65,17 @@ impl Serialize for GroupChange {
 /// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
-    /// The numbers of the identifying frames ([`FrameNumbers`]).
-    Calls(Box<[usize]>),
+    /// The numbers of the identifying frames ([`FrameIds`]).
+    Calls(Box<[u32]>),
     Size(u64),
 }
 
-/// Numbers of frames that are the same in two snapshots: equal names, files and lines have equal numbers.
-#[derive(Default)]
-struct FrameNumbers<'a> {
-    texts: TextIds<'a>,
-    numbers: SeededMap<(u32, u32, u64), usize>,
-}
-
-impl<'a> FrameNumbers<'a> {
-    fn number(&mut self, frame: &'a Frame) -> usize {
-        let key = (self.texts.id(&frame.name), self.texts.id(&frame.filename), frame.line);
-        let next = self.numbers.len();
-        *self.numbers.entry(key).or_insert(next)
-    }
-
-    fn key(&mut self, site: &Site, shown: &ShownFrames<'a>) -> Key {
+impl Key {
+    fn of<'a>(site: &Site, shown: &ShownFrames<'a>, ids: &mut FrameIds<'a>) -> Key {
         match site {
             Site::Stack(stack) => {
                 let frames = shown.identifying(*stack).map(|frame| shown.frame(frame));
-                Key::Calls(frames.map(|frame| self.number(frame)).collect())
+                Key::Calls(frames.map(|frame| ids.id(frame)).collect())
             }
             Site::Size(bytes) => Key::Size(*bytes),
             _ => Key::Size(0),
@@ -104,12 +90,12 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
         let mut changes: SeededMap<Key, GroupChange> = SeededMap::default();
-        let mut numbers = FrameNumbers::default();
+        let mut ids = FrameIds::default();
         for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
             let shown = history.shown_frames();
             for group in history.by_calls(history.lives_at(moment)) {
                 let change = changes
-                    .entry(numbers.key(&group.site, &shown))
+                    .entry(Key::of(&group.site, &shown, &mut ids))
                     .or_insert(GroupChange { before: None, after: None });
                 *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
             }

@@ -4,8 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::frames::{Judged, ShownFrames, judge};
 use crate::{
-    history::{ByDevice, TextIds},
-    seeded::SeededMap,
+    history::{ByDevice, FrameIds},
     snapshot::{FrameIndex, Snapshot},
 };
 
@@ -31,11 +30,14 @@ impl<'a> Shared<'a> {
     /// Returns for each frame the first with the same name, file and line.
     pub(super) fn same_frames(&self) -> &[FrameIndex] {
         self.frames.get_or_init(|| {
-            let (mut ids, mut of_text) = (TextIds::default(), SeededMap::default());
+            let (mut ids, mut first) = (FrameIds::default(), Vec::new());
             let frames = (0..).map(FrameIndex).zip(self.records.snapshot().stacks.all_frames());
             let same = frames.map(|(index, frame)| {
-                let key = (ids.id(&frame.name), ids.id(&frame.filename), frame.line);
-                *of_text.entry(key).or_insert(index)
+                let id = ids.id(frame) as usize;
+                if id == first.len() {
+                    first.push(index);
+                }
+                first[id]
             });
             same.collect()
         })

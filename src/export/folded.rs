@@ -8,8 +8,7 @@ use std::{cmp::Ordering, collections::BTreeMap, io};
 use super::{in_use, text::Out};
 use crate::{
     analysis::ShownFrames,
-    history::TextIds,
-    seeded::SeededMap,
+    history::FrameIds,
     snapshot::{FrameIndex, Snapshot, StackIndex, StackTable},
 };
 
@@ -45,19 +44,21 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
 /// The first of the frames with one name, file and line.
 struct SameTexts<'a> {
     stacks: &'a StackTable,
-    ids: TextIds<'a>,
-    first: SeededMap<(u32, u32, u64), FrameIndex>,
+    ids: FrameIds<'a>,
+    first: Vec<FrameIndex>,
 }
 
 impl<'a> SameTexts<'a> {
     fn new(stacks: &'a StackTable) -> SameTexts<'a> {
-        SameTexts { stacks, ids: TextIds::default(), first: SeededMap::default() }
+        SameTexts { stacks, ids: FrameIds::default(), first: Vec::new() }
     }
 
     fn first(&mut self, index: FrameIndex) -> FrameIndex {
-        let frame = self.stacks.frame(index);
-        let key = (self.ids.id(&frame.name), self.ids.id(&frame.filename), frame.line);
-        *self.first.entry(key).or_insert(index)
+        let id = self.ids.id(self.stacks.frame(index)) as usize;
+        if id == self.first.len() {
+            self.first.push(index);
+        }
+        self.first[id]
     }
 }
 

@@ -17,6 +17,7 @@
 // | which scope is this entry in? | `Scopes`, `scope_pairs` |
 // | which segments and annotations does this device have? | `ByDevice` |
 // | are these texts equal? | `TextIds` |
+// | are these frames one call to a reader? | `FrameIds` |
 // | does a free have the stack of its allocation? | `FreeStacks` |
 // | which private pool is it of? | `pool_of_entry` |
 // | are the entries in order? | `disorder` |
@@ -38,6 +39,7 @@ mod runs;
 mod scope_pairs;
 mod scope_path;
 mod scopes;
+mod frame_ids;
 mod text_ids;
 mod times;
 mod trust;
@@ -48,6 +50,7 @@ pub(crate) use backward::{
 pub(crate) use by_device::{ByDevice, places};
 pub(crate) use final_state::{FinalBlock, FinalState, active_blocks, pool_id, pool_of_entry};
 pub(crate) use forward::{Contradiction, Displaced, Forward, LifeIndex, Spot, State, Step};
+pub(crate) use frame_ids::FrameIds;
 pub(crate) use free_stacks::FreeStacks;
 pub use life::{Life, Moment};
 pub(crate) use live::{Extent, Live, Places};

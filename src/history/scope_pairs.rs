@@ -27,13 +27,13 @@ pub(super) fn pairs_among(annotations: &[Annotation], places: impl Iterator<Item
     let mut pairs: Vec<ScopePair> = Vec::new();
     for at in places {
         let annotation = &annotations[at];
-        let of_name = open.entry((names.id(&annotation.name), annotation.device)).or_default();
+        let of_name = (names.id(&annotation.name), annotation.device);
         match &*annotation.stage {
             "START" => {
-                of_name.push(pairs.len());
+                open.entry(of_name).or_default().push(pairs.len());
                 pairs.push(ScopePair { start: Some(at), end: None });
             }
-            "END" => match of_name.pop() {
+            "END" => match open.get_mut(&of_name).and_then(Vec::pop) {
                 Some(begun) => pairs[begun].end = Some(at),
                 None => pairs.push(ScopePair { start: None, end: Some(at) }),
             },

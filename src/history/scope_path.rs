@@ -24,9 +24,9 @@ use crate::{seeded, snapshot::Text};
 /// assert!(path == *"step/forward");
 /// ```
 #[derive(Clone, Default)]
-pub struct ScopePath(Option<Arc<Part>>);
+pub struct ScopePath(Option<Arc<Link>>);
 
-struct Part {
+struct Link {
     outer: ScopePath,
     name: Text,
     /// The bytes of the whole path.
@@ -48,7 +48,7 @@ impl ScopePath {
                 (outer.n_bytes + 1 + name.len(), joined_hash(separated, hash, name.len()))
             }
         };
-        ScopePath(Some(Arc::new(Part { outer: self.clone(), name, n_bytes, hash })))
+        ScopePath(Some(Arc::new(Link { outer: self.clone(), name, n_bytes, hash })))
     }
 
     /// Returns whether the text of the path is empty.
@@ -66,8 +66,8 @@ impl ScopePath {
     }
 
     /// The paths from the outermost scope to this one.
-    fn chain(&self) -> Vec<&Arc<Part>> {
-        let mut parts: Vec<&Arc<Part>> =
+    fn chain(&self) -> Vec<&Arc<Link>> {
+        let mut parts: Vec<&Arc<Link>> =
             std::iter::successors(self.0.as_ref(), |part| part.outer.0.as_ref()).collect();
         parts.reverse();
         parts
@@ -130,7 +130,7 @@ impl ScopePath {
     }
 }
 
-fn pieces(chain: Vec<&Arc<Part>>, first: usize) -> impl Iterator<Item = &str> {
+fn pieces(chain: Vec<&Arc<Link>>, first: usize) -> impl Iterator<Item = &str> {
     chain.into_iter().enumerate().skip(first).flat_map(|(depth, part)| {
         let slash = (depth > 0).then_some("/");
         slash.into_iter().chain([&*part.name])

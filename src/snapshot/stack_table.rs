@@ -1,5 +1,7 @@
 //! The frames of one snapshot and the stacks made of them, each held once.
 
+use std::sync::Arc;
+
 use indexmap::IndexSet;
 
 use super::{shape::ShapeId, value::Text};
@@ -16,6 +18,18 @@ pub struct Frame {
     pub line: u64,
     /// Its keys, and what else its dictionary held.
     pub shape: ShapeId,
+}
+
+impl Frame {
+    /// Returns whether another frame has the same name, file and line, so that both are one call to a reader.
+    #[must_use]
+    pub fn is_same_call(&self, other: &Frame) -> bool {
+        // Those of one file are often one text in memory.
+        let is_same = |one: &Text, other: &Text| Arc::ptr_eq(one, other) || one == other;
+        self.line == other.line
+            && is_same(&self.name, &other.name)
+            && is_same(&self.filename, &other.filename)
+    }
 }
 
 /// The number of a frame in its snapshot.
