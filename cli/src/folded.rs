@@ -98,10 +98,11 @@ const MOST_DRAWN: usize = 16 << 20;
 
 fn too_much(path: &Path) -> Failure {
     let what = format!(
-        "{}: not drawn: the stacks have more than 16 MiB of text; --folded prints them",
+        "{}: not drawn: the stacks have more than 16 MiB of text; use --folded, and shorten the stacks before with \
+         `memreel slim --depth`",
         path.display()
     );
-    Failure::Message(Exit::Broken, what)
+    Failure::Message(Exit::Unreadable, what)
 }
 
 /// A text of at most some bytes; more is an error.

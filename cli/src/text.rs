@@ -144,6 +144,22 @@ mod tests {
             assert!(clean_display(format_args!("{}", pieces.concat())).len() <= 3 * 2048 + 3, "{n}");
         }
         assert_eq!(clean_display("short"), "short");
+        assert_eq!(clean_display(&long), shown, "the ends of one piece");
+        // A text that comes in pieces of any length has the ends of the whole, each at least as long as is shown.
+        for n_bytes in [1, 7, 2047, 2048, 2049, 5000] {
+            let text: String = ('a'..='z').cycle().take(20_000).collect();
+            let mut ends = Ends::default();
+            text.as_bytes().chunks(n_bytes).for_each(|piece| {
+                ends.write_str(std::str::from_utf8(piece).unwrap()).unwrap();
+            });
+            assert_eq!(
+                (ends.first.len(), ends.first.len() + ends.n_left_out + ends.last.len()),
+                (2048, 20_000)
+            );
+            let shown = last(&ends.last, 2048);
+            assert!(text.starts_with(&ends.first) && text.ends_with(shown), "{n_bytes}");
+            assert!((2048..=4096).contains(&ends.last.len()), "{n_bytes}: {}", ends.last.len());
+        }
         assert_eq!(clean_base_name(&format!("{}/m.py", "x".repeat(10_000))), "m.py");
     }
 }

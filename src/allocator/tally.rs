@@ -12,7 +12,7 @@ use crate::inventory::PoolKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tally {
     /// By [`PoolKind`].
-    kinds: [Part; 2],
+    kinds: [Sums; 2],
     all: Level,
 }
 
@@ -55,7 +55,7 @@ impl Level {
 /// A [`Stat`] whose decreases are not counted: they follow from the value at
 /// the last reset, the increases since, and the present value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Part {
+struct Sums {
     /// The sum of all increases; it wraps only after 2^64 bytes.
     allocated: u64,
     /// The value when the sums were last reset.
@@ -63,9 +63,9 @@ struct Part {
     level: Level,
 }
 
-impl Part {
+impl Sums {
     fn stat(&self) -> Stat {
-        let Part { level, allocated, at_reset } = *self;
+        let Sums { level, allocated, at_reset } = *self;
         let current = level.current();
         let freed = allocated.wrapping_add_signed(at_reset).wrapping_sub(current.cast_unsigned());
         Stat { current, peak: level.peak, allocated: signed(allocated), freed: signed(freed) }

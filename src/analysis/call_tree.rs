@@ -23,11 +23,19 @@ pub struct Branch {
     pub n_blocks: usize,
     /// Whether it accounts for all bytes of the call on the line before.
     pub continues: bool,
+    /// The number of further calls of its longest stack, if they are left out because they are deeper than
+    /// [`MAX_CALLS`]; else 0.
+    pub n_left_out: usize,
 }
+
+/// The most calls from the outermost inward that the tree of [`DeviceHistory::tree`] has. A small file can have stacks
+/// of a million calls, each of which would be a line.
+pub const MAX_CALLS: usize = 1024;
 
 impl DeviceHistory<'_> {
     /// Returns the tree of the calls that allocated the blocks in use at a moment, from the outermost call
-    /// inward and the largest first. Branches of fewer than `least_bytes` bytes are not included.
+    /// inward and the largest first. Branches of fewer than `least_bytes` bytes are not included, nor are calls deeper
+    /// than [`MAX_CALLS`].
     #[must_use]
     pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
         let same = SameCalls::new(self);
@@ -44,18 +52,23 @@ struct Chain {
     /// The place of the stack among all: of two equal branches, the one with the earlier stack comes first.
     place: u32,
     /// `None` for blocks without a stack.
-    calls: Vec<Option<FrameIndex>>,
+    calls: Box<[Option<FrameIndex>]>,
+    /// The calls that are deeper than the tree.
+    n_left_out: usize,
     bytes: u64,
     n_blocks: usize,
 }
 
 impl Chain {
     fn new(place: u32, group: &Group, same: &SameCalls<'_, '_>) -> Chain {
-        let calls = match group.site {
-            Site::Stack(stack) => same.calls(stack).rev().map(Some).collect(),
-            _ => vec![None],
+        let (calls, n_left_out) = match group.site {
+            Site::Stack(stack) => {
+                let mut all = same.calls(stack).rev().map(Some);
+                (all.by_ref().take(MAX_CALLS).collect(), all.count())
+            }
+            _ => ([None].into(), 0),
         };
-        Chain { place, calls, bytes: group.bytes, n_blocks: group.n_blocks }
+        Chain { place, calls, n_left_out, bytes: group.bytes, n_blocks: group.n_blocks }
     }
 }
 
@@ -95,7 +108,9 @@ fn branches_of(chains: &[Chain], least_bytes: u64) -> Vec<Branch> {
         if !is_root {
             let n_blocks = chains[range.clone()].iter().map(|chain| chain.n_blocks).sum();
             let frame = chains[range.start].calls[n_calls - 1];
-            lines.push(Branch { depth, frame, bytes: all_bytes, n_blocks, continues });
+            let ended = chains[range.clone()].iter().filter(|chain| chain.calls.len() == n_calls);
+            let n_left_out = ended.map(|chain| chain.n_left_out).max().unwrap_or(0);
+            lines.push(Branch { depth, frame, bytes: all_bytes, n_blocks, continues, n_left_out });
         }
         inner.retain(|(_, bytes)| *bytes >= least_bytes.max(1));
         inner.sort_by_cached_key(|(range, bytes)| (*bytes, Reverse(place(range))));

@@ -71,8 +71,7 @@ pub fn folded<E>(
     mut take: impl FnMut(&FoldedStack<'_>, i128) -> Result<(), E>,
 ) -> Result<(), E> {
     let folder = Folder::new(snapshot);
-    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
-    for segment in snapshot.segments.iter().filter(is_asked) {
+    for segment in snapshot.segments_of(device) {
         let Segment { stream, address, .. } = segment;
         let prefix = match grouping {
             Grouping::Segments => format!("stream_{stream};seg_{}", address.0),

@@ -57,7 +57,7 @@ mod folded;
 mod compare;
 mod with_frames;
 
-pub use call_tree::Branch;
+pub use call_tree::{Branch, MAX_CALLS};
 pub use churn::ChurnSite;
 pub use compare::{Comparison, compare};
 pub use diff::GroupChange;

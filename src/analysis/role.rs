@@ -39,7 +39,7 @@ use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unn
 
 /// The part of a frame that a rule compares with its texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum Compared {
     /// The function's name contains the text.
     Name,
     /// The function's name begins with the text.
@@ -56,11 +56,11 @@ enum Part {
     File,
 }
 
-use Part::{Bare, Begin, File, Folder, Library, Name, Whole};
+use Compared::{Bare, Begin, File, Folder, Library, Name, Whole};
 
 /// A rule: the role of the frames with one of these texts in this part.
 #[derive(Debug)]
-struct Rule(Role, Part, &'static [&'static str]);
+struct Rule(Role, Compared, &'static [&'static str]);
 
 /// The rules for compiled code; the first that fits decides.
 #[rustfmt::skip]
@@ -145,7 +145,7 @@ impl Role {
 #[derive(Clone, Copy, Debug)]
 struct Decision {
     role: Role,
-    by: Option<(Part, &'static str)>,
+    by: Option<(Compared, &'static str)>,
 }
 
 impl Decision {
@@ -193,7 +193,7 @@ struct Fitting {
 }
 
 impl Fitting {
-    fn new(is_in: impl Fn(Part, &[&'static str]) -> bool) -> Fitting {
+    fn new(is_in: impl Fn(Compared, &[&'static str]) -> bool) -> Fitting {
         let mut fitting = Fitting { fits: 0, texts: [0; RULES.len()] };
         for (number, Rule(_, part, texts)) in RULES.iter().enumerate() {
             if is_in(*part, texts) {
@@ -259,7 +259,7 @@ pub(super) fn role(name: &NameFacts, file: &FileFacts) -> Role {
     Decision::new(name, file).role
 }
 
-impl Part {
+impl Compared {
     fn is_of_file(self) -> bool {
         matches!(self, Folder | File)
     }
@@ -327,7 +327,7 @@ pub(crate) fn disguised(frame: &Frame, function: &str, file: &str) -> (String, S
     (format!("{name}{hidden}{end}"), filename)
 }
 
-fn disguised_path(frame: &Frame, role: Role, by: Option<(Part, &str)>, file: &str) -> String {
+fn disguised_path(frame: &Frame, role: Role, by: Option<(Compared, &str)>, file: &str) -> String {
     const ENDINGS: [&str; 8] = ["c", "cc", "cpp", "cu", "cuh", "h", "hpp", "rs"];
     let filename = &*frame.filename;
     let ending = base_name(filename).rsplit_once('.').map(|(_, ending)| ending);

@@ -90,9 +90,9 @@ pub struct SegmentMap {
     #[serde(rename = "free_bytes")]
     pub free: FreeBytes,
     /// One letter for each page: `' '` for a free page, `a` to `z` for a page with one block, `0` to `9`
-    /// for the tenths that several blocks fill, `*` for a page that several blocks fill. Empty if the segment is
-    /// not drawn ([`SegmentStats::n_not_drawn`]).
-    pub pages: String,
+    /// for the tenths that several blocks fill, `*` for a page that several blocks fill. `None` if the segment
+    /// is not drawn ([`SegmentStats::n_not_drawn`]).
+    pub pages: Option<String>,
 }
 
 /// Counts the segments of one device, or of all.
@@ -101,13 +101,12 @@ pub struct SegmentMap {
 /// # let reel = memreel::Reel::builder().build()?;
 /// let _block = reel.alloc(30 << 20)?;
 /// let stats = memreel::analysis::stats(&reel.snapshot(), None);
-/// assert_eq!(stats.segments[0].pages, "aa");
+/// assert_eq!(stats.segments[0].pages.as_deref(), Some("aa"));
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[must_use]
 pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
-    let is_asked = |segment: &&Segment| device.is_none_or(|device| segment.device == device);
-    let mut segments: Vec<&Segment> = snapshot.segments.iter().filter(is_asked).collect();
+    let mut segments: Vec<&Segment> = snapshot.segments_of(device).collect();
     segments.sort_by_cached_key(|segment| (segment.total_size, held_bytes(segment)));
     let mut stats =
         SegmentStats { n_segments: segments.len(), page_bytes: PAGE_BYTES, ..SegmentStats::default() };
@@ -128,7 +127,7 @@ pub fn stats(snapshot: &Snapshot, device: Option<DeviceId>) -> SegmentStats {
                 bytes: segment.total_size,
                 stream: segment.stream,
                 free: map.free,
-                pages: if is_drawn { map.pages(n_pages) } else { String::new() },
+                pages: is_drawn.then(|| map.pages(n_pages)),
             });
         }
     }

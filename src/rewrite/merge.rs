@@ -237,7 +237,7 @@ impl<D: SnapshotSource> SnapshotSource for Merged<D> {
 }
 
 /// The numbers of the devices that have events or segments.
-pub(super) fn devices(source: &impl SnapshotSource) -> Vec<usize> {
+fn devices(source: &impl SnapshotSource) -> Vec<usize> {
     let mut devices: Vec<usize> =
         (0..source.n_traces()).filter(|device| source.n_entries((*device).into()) > 0).collect();
     let segments = &source.head().segments;

@@ -1,7 +1,7 @@
 //! Divides a snapshot into several, by device.
 
-use super::merge::devices;
 use crate::{
+    analysis::devices,
     event::DeviceId,
     history::ByDevice,
     seeded::SeededMap,
@@ -50,7 +50,8 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn new(snapshot: &'a Snapshot) -> Parts<'a> {
-        let devices = devices(snapshot).into_iter().filter_map(|device| u16::try_from(device).ok()).collect();
+        let devices =
+            devices(snapshot).into_iter().filter_map(|device| u16::try_from(device.0).ok()).collect();
         let n_traces = snapshot.device_traces.len();
         let is_foreign =
             |annotation: &Annotation| annotation.device.index().is_none_or(|device| device >= n_traces);

@@ -146,6 +146,12 @@ impl Snapshot {
         trace.map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the segments of one device, or of all, in the order of the file. `history::ByDevice` has those of each of
+    /// many devices.
+    pub(crate) fn segments_of(&self, device: Option<DeviceId>) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(move |segment| device.is_none_or(|device| segment.device == device))
+    }
+
     /// Returns how many events all traces hold, those of pinned host memory included.
     #[must_use]
     pub fn n_events(&self) -> usize {

@@ -26,7 +26,7 @@ Example:
   memreel memory --svg memory.svg snapshot.pickle
 
 Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written.")]
+be read or written, or more than 16 MiB of stacks to draw.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

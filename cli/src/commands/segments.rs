@@ -30,7 +30,7 @@ Example:
   memreel segments --svg segments.svg snapshot.pickle
 
 Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written.")]
+be read or written, or more than 16 MiB of stacks to draw.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

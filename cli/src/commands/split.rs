@@ -35,7 +35,8 @@ goes with the first device. NAME is snapshot for standard input.
 Example:
   memreel split all.pickle -o devices/
 
-Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written or
+has no device to split off.")]
 pub(crate) struct Options {
     /// Write the files into this folder, which must exist
     #[arg(short, long, value_name = "FOLDER")]
@@ -94,6 +95,10 @@ fn too_many(found: &[DeviceId]) -> Option<String> {
     }
 }
 
+fn nothing(why: &str) -> Failure {
+    Failure::Message(Exit::Unreadable, format!("nothing is written: {why}"))
+}
+
 /// Returns the parts that are asked for, each made when it is written.
 fn parts_of(snapshot: &Snapshot, which: Devices) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
     match which {
@@ -123,9 +128,9 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     }
     let outside = of_no_device(snapshot);
     match &outside {
-        Some(what) if found.is_empty() => return Err(Failure::usage(format!("nothing is written: {what}"))),
+        Some(what) if found.is_empty() => return Err(nothing(what)),
         None if found.is_empty() => {
-            return Err(Failure::usage("nothing is written: no device has events or segments"));
+            return Err(nothing("no device has events or segments"));
         }
         Some(what) => eprintln!("memreel: warning: {name}: {what}"),
         None => {}

@@ -54,7 +54,8 @@ fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
     for map in &stats.segments {
         let stream = if map.stream.0 == 0 { String::new() } else { format!(" stream_{}", map.stream) };
         let (size, free) = (TorchSize::new(map.bytes), free(map.free));
-        writeln!(out, "[{}] {size} allocated, {free} free{stream}", map.pages)?;
+        let pages = map.pages.as_deref().unwrap_or_default();
+        writeln!(out, "[{pages}] {size} allocated, {free} free{stream}")?;
     }
     writeln!(out, "segments: {}", stats.n_segments)?;
     writeln!(out, "total_reserved: {}", TorchSize::from_sum(stats.reserved_bytes))?;

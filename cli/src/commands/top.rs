@@ -44,7 +44,8 @@ bytes. Of a stack the Python frames are shown, or if it has none, the program's
 compiled ones; allocators, operators, interpreters and standard libraries are
 not. Stacks in which these have the same names, files and lines are one group.
 --json has all frames of the one with the most bytes, with a mark at those that
-are shown, and the number of stacks.
+are shown, and the number of stacks. --tree has the outermost 1024 calls of a
+stack, and counts those that it leaves out.
 
 Example:
   memreel top snapshot.pickle
@@ -141,6 +142,7 @@ fn print_object(
                 frame: frame(branch),
                 bytes: branch.bytes,
                 blocks: branch.n_blocks,
+                calls_left_out: branch.n_left_out,
             })
             .collect();
         return asked.print_json(&WithList { head, list: List("tree", &lines), rest: () }, out);
@@ -158,6 +160,12 @@ struct Line<'a> {
     frame: Option<&'a Frame>,
     bytes: u64,
     blocks: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    calls_left_out: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 fn head(
@@ -243,7 +251,11 @@ fn print_tree(
         let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
         let taken = columns(&figures) + indent;
         // The lines after the first have an indent, and calls an arrow.
-        let pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
+        let mut pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
+        let n_left_out = line.last().map_or(0, |branch| branch.n_left_out);
+        if n_left_out > 0 {
+            pieces.push(format!("→ {} left out", count(n_left_out, "deeper call")));
+        }
         let lines = fill(&pieces, width_left(taken), width_left(taken + 2));
         let blank = " ".repeat(taken + 2);
         writeln!(out, "{figures}{:indent$}{}", "", lines.join(&format!("\n{blank}")))?;

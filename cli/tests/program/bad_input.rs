@@ -99,6 +99,14 @@ fn unreadable_files_are_refused_with_advice() {
     refused(&folder.path().join("missing"), "cannot be read: No such file", &folder);
 }
 
+#[test]
+fn a_snapshot_without_devices_cannot_be_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("empty.json");
+    fs::write(&file, r#"{"segments": [], "device_traces": []}"#).unwrap();
+    refused_by(&["split"], &file, "nothing is written: no device has events or segments");
+}
+
 /// A checkpoint is a dictionary too, and a gate must not pass it.
 #[test]
 fn other_dictionaries_are_refused() {

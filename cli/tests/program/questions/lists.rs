@@ -2,9 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+use std::{fs, path::Path};
+
+use memreel::{
+    Address, BlockState, Snapshot,
+    snapshot::{Block, Frame, Segment, raw::Shape},
+};
 use serde_json::{Value, json};
 
-use crate::support::run;
+use crate::support::{answer, run};
 
 const FILE: &str = "torch-2.11/snapshots/transformer_all_stacks.pickle";
 
@@ -59,6 +65,71 @@ fn a_tree_is_a_list_of_branches() {
     assert_eq!(tree[0]["depth"], 0);
     assert!(tree.iter().any(|branch| branch["depth"] == 1 && branch["frame"]["name"] == "forward"));
     assert!(tree.iter().all(|branch| branch["bytes"].as_u64() > Some(0)));
+}
+
+/// Writes a file with one block, whose stack has one frame a number of times; returns its path.
+fn deep(folder: &Path, n_calls: usize, name: &str) -> String {
+    let mut snapshot = Snapshot { device_traces: vec![Vec::new()], ..Snapshot::default() };
+    let frame = Frame { name: name.into(), filename: "a.py".into(), line: 7, ..Frame::default() };
+    let frame = snapshot.stacks.intern_frame(frame);
+    let stack = Some(snapshot.stacks.intern_stack(&vec![frame; n_calls]));
+    let shape = snapshot.shapes.intern(Shape::block());
+    let state = Some(BlockState::ActiveAllocated);
+    let block = Block {
+        address: Address(4096),
+        size: 512,
+        requested_size: 512,
+        stack,
+        shape,
+        state,
+        ..Block::default()
+    };
+    let shape = snapshot.shapes.intern(Shape::segment(false));
+    let segment =
+        Segment { address: Address(4096), total_size: 512, blocks: vec![block], shape, ..Segment::default() };
+    snapshot.segments.push(segment);
+    let path = folder.join("deep.pickle").to_str().unwrap().to_owned();
+    memreel::pickle::save(&snapshot, &path).unwrap();
+    path
+}
+
+#[test]
+fn a_tree_counts_the_calls_that_are_too_deep_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = deep(folder.path(), 5000, "f");
+    let tree = object(&["top", "--tree"], &file)["tree"].as_array().unwrap().clone();
+    assert_eq!((tree.len(), &tree[0]["calls_left_out"]), (1024, &Value::Null));
+    assert_eq!((&tree[1023]["frame"]["line"], &tree[1023]["calls_left_out"]), (&7.into(), &3976.into()));
+    let text = answer(&["top", "--tree", &file]);
+    assert!(text.ends_with("f (a.py:7) → 1022 more → f (a.py:7) → 3976 deeper calls left out\n"), "{text}");
+}
+
+#[test]
+fn a_flame_graph_of_too_much_text_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = deep(folder.path(), 2000, &"f".repeat(10_000));
+    let svg = folder.path().join("drawn.svg");
+    for command in ["segments", "memory"] {
+        let output = run(&[command, "--svg", svg.to_str().unwrap(), &file]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(message.contains("more than 16 MiB of text; use --folded"), "{message}");
+    }
+    assert!(!svg.exists());
+}
+
+#[test]
+fn a_segment_that_is_not_drawn_has_no_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.json");
+    let segment = |gib: u64| json!({"address": gib << 32, "total_size": gib << 30, "blocks": []});
+    let segments = json!({"segments": [segment(1), segment(30 << 10)], "device_traces": []});
+    fs::write(&file, segments.to_string()).unwrap();
+    let output = run(&["stats", "--json", file.to_str().unwrap()]);
+    let stats: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(stats["segments"][0]["pages"], " ".repeat(52));
+    assert_eq!(stats["segments"][1]["pages"], Value::Null);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("1 segment not drawn"));
 }
 
 #[test]
