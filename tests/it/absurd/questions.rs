@@ -19,9 +19,6 @@ use crate::random::Random;
 /// More devices have the same code.
 const N_DEVICES: usize = 4;
 
-/// A larger segment has more pages than a test has time for.
-const MAP_BYTES: u64 = 1 << 40;
-
 const FORMATS: [Format; 6] =
     [Format::Csv, Format::CsvStacks, Format::Folded, Format::Perfetto, Format::Json, Format::Pprof];
 
@@ -32,9 +29,7 @@ pub(super) fn ask(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
         ask_device(snapshot, other, device, random);
         replay(snapshot, device);
     }
-    if snapshot.segments.iter().all(|segment| segment.total_size < MAP_BYTES) {
-        let _ = stats(snapshot, None);
-    }
+    let _ = stats(snapshot, None);
     let taken = |stack: &FoldedStack<'_>, _: i128| write!(io::sink(), "{stack}").map_err(|_| ());
     for grouping in [Grouping::Segments, Grouping::Memory] {
         folded(snapshot, None, grouping, taken).expect("each stack is taken");
@@ -50,7 +45,7 @@ fn ask_device(snapshot: &Snapshot, other: &Snapshot, device: DeviceId, random: &
     let (end, n_entries) = (history.end(), snapshot.trace(device).len());
     let moment = Moment(random.below(n_entries as u64 + 2) as u32).min(end);
     let _ = (history.figures().check(&Limits::new()), history.trust().warnings(), history.peak());
-    for by in [By::Stack, By::Function, By::File, By::Scope] {
+    for by in [By::Stack, By::Function, By::File, By::Scope, By::Name] {
         let _ = history.top(moment, by);
     }
     let _ = (history.tree(moment, 1), history.held_at(moment), history.pending_at(moment), history.churn());

@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[&[&str]] = &[
     &["top", "--by", "scope", FILE],
     &["top", "--by", "scope", "--json", FILE],
     &["top", "--by", "name", FILE],
-    &["top", "--tree", FILE],
+    &["top", "--tree", "--json", FILE],
     &["top", "--at", "end", FILE],
     &["leaks", FILE],
     &["leaks", "--json", FILE],

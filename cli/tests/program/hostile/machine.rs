@@ -106,7 +106,7 @@ pub(super) fn nested(sink: &mut Sink<'_>, n: usize) {
 }
 
 /// What a list of the case `value` holds.
-pub(super) enum Part {
+pub(super) enum Item {
     List,
     Dict,
     None,
@@ -115,22 +115,22 @@ pub(super) enum Part {
 }
 
 /// An unknown key with a list of small values.
-pub(super) fn value(sink: &mut Sink<'_>, n: usize, part: Part) {
+pub(super) fn value(sink: &mut Sink<'_>, n: usize, part: Item) {
     with_value(sink, |sink| {
         sink.list();
         for at in 0..n {
             match part {
-                Part::List => {
+                Item::List => {
                     sink.list();
                     sink.end();
                 }
-                Part::Dict => {
+                Item::Dict => {
                     sink.dict();
                     sink.end();
                 }
-                Part::None => sink.none(),
-                Part::Text => sink.text(&at.to_string()),
-                Part::Pair => {
+                Item::None => sink.none(),
+                Item::Text => sink.text(&at.to_string()),
+                Item::Pair => {
                     sink.tuple();
                     sink.int(at as i128);
                     sink.int(1);

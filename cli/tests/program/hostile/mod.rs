@@ -133,6 +133,70 @@ fn every_command_takes_every_hostile_file_in_proportion() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// The length of the larger files, in bytes, and of the files that they are compared with.
+const LARGER: [usize; 2] = [200_000, 50_000];
+
+/// The processor time that a larger file may always take, in seconds.
+const FREE_SECONDS: f64 = 1.0;
+
+/// The most times the processor time of a file that is a quarter as long. In proportion it is 4, and 16 if each record
+/// is compared with each.
+const MOST_TIMES: f64 = 10.0;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn larger_files_take_time_and_memory_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let all: Vec<_> = files().collect();
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|threads| {
+        for _ in 0..thread::available_parallelism().map_or(2, |n| n.get()) {
+            threads.spawn(|| {
+                while let Some((case, form)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    failures.lock().unwrap().extend(out_of_proportion(case, *form, folder.path()));
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Runs commands on a larger file, and where that takes long, on a smaller one too; returns what went wrong.
+fn out_of_proportion(case: &'static Case, form: Form, folder: &Path) -> Vec<String> {
+    let [larger, smaller] = LARGER.map(|n_bytes| {
+        let name = format!("{n_bytes}-{}", name(case, form));
+        write(case, form, n_bytes, &folder.join(&name));
+        Corpus {
+            folder,
+            all: vec![Written { name, form }],
+            program: env!("CARGO_BIN_EXE_memreel").into(),
+            limits: Limits { seconds: 60.0, megabytes: 1000 },
+            is_quick: true,
+        }
+    });
+    let commands: [&[&str]; 3] =
+        [&["summary", FILE], &["top", "--tree", "--json", FILE], &["fix", "-o", OUT, FILE]];
+    // Every other question is asked of the same snapshot.
+    let n_commands = if form == Form::Json { 1 } else { commands.len() };
+    let fault_of = |command: &&[&str]| {
+        let run = |corpus: &Corpus<'_>| corpus.run(command, &[&corpus.all[0]]).0;
+        let used = run(&larger);
+        let fault = fault(&used, 1, larger.n_bytes(&larger.all)).or_else(|| {
+            if used.cpu_seconds < FREE_SECONDS {
+                return None;
+            }
+            // Other work on the machine makes a run longer, never shorter.
+            let [long, short] =
+                [&larger, &smaller].map(|corpus| run(corpus).cpu_seconds.min(run(corpus).cpu_seconds));
+            (long > FREE_SECONDS.max(MOST_TIMES * short))
+                .then(|| format!("{long:.2} s of processor time, and {short:.2} s for a quarter of the file"))
+        });
+        Some(format!("{}: {}: {}", larger.all[0].name, command.join(" "), fault?))
+    };
+    commands[..n_commands].iter().filter_map(fault_of).collect()
+}
+
 fn commands() -> impl Iterator<Item = &'static [&'static str]> {
     COMMANDS.iter().copied().filter(|command| is_asked_for("COMMANDS", &command.join(" ")))
 }
@@ -181,14 +245,20 @@ impl Corpus<'_> {
         for files in files.chunks(n_at_once) {
             let each = |file: &&Written| {
                 let (used, _) = self.run(command, &[file]);
-                let fault = fault(&used, 1)?;
+                let fault = fault(&used, 1, self.n_bytes([*file]))?;
                 Some(format!("{}: {}: {fault}: {}", file.name, command.join(" "), used.message))
             };
-            if fault(&self.run(command, files).0, files.len()).is_some() {
+            if fault(&self.run(command, files).0, files.len(), self.n_bytes(files.iter().copied())).is_some()
+            {
                 failures.extend(files.iter().filter_map(each));
             }
         }
         failures
+    }
+
+    /// Returns the length of files, all together.
+    fn n_bytes<'f>(&self, files: impl IntoIterator<Item = &'f Written>) -> u64 {
+        files.into_iter().map(|file| fs::metadata(self.folder.join(&file.name)).unwrap().len()).sum()
     }
 
     /// Prints a line for each command and file, one after the other.
@@ -203,8 +273,12 @@ impl Corpus<'_> {
     }
 }
 
-/// Returns what is wrong with a run: a file may be refused, but nothing crashes and nothing takes for ever.
-fn fault(used: &Used, n_files: usize) -> Option<String> {
+/// The resident memory that a run may always have, in bytes, and for each byte of its files.
+const MEMORY: [u64; 2] = [64_000_000, 4];
+
+/// Returns what is wrong with a run: a file may be refused, but nothing crashes, nothing takes for ever, and the memory
+/// is in proportion to the files.
+fn fault(used: &Used, n_files: usize, n_bytes: u64) -> Option<String> {
     if used.is_late {
         return Some("too slow".to_owned());
     }
@@ -214,6 +288,9 @@ fn fault(used: &Used, n_files: usize) -> Option<String> {
         Some(code) if code > 4 => Some(format!("exit status {code}")),
         _ if used.n_message_bytes > MAX_MESSAGE_BYTES * n_files as u64 => {
             Some(format!("a message of {} bytes", used.n_message_bytes))
+        }
+        _ if used.peak_rss_bytes > MEMORY[0] + MEMORY[1] * n_bytes => {
+            Some(format!("{} bytes of memory for a file of {n_bytes}", used.peak_rss_bytes))
         }
         _ => None,
     }

@@ -675,6 +675,49 @@ pub(super) fn long_scope(sink: &mut Sink<'_>, n: usize) {
     });
 }
 
+/// Scopes whose long names differ at their ends.
+pub(super) fn scopes_of_one_prefix(sink: &mut Sink<'_>, n: usize) {
+    let name = |at: usize| format!("{}{at}", "p/".repeat(200));
+    annotated(sink, |sink| (0..n).for_each(|at| scope(sink, "START", &name(at), 0, at)));
+}
+
+/// Blocks of which each has a name of its own.
+pub(super) fn block_names(sink: &mut Sink<'_>, n: usize) {
+    trace(sink, |sink| {
+        for at in 0..n {
+            let address = BASE + 512 * at as i128;
+            entry(sink, "alloc", address, 2 * at);
+            entry_with(sink, "annotate", address, 2 * at + 1, |sink| {
+                sink.text_field("user_metadata", &format!("block {at}"));
+            });
+        }
+    });
+}
+
+/// Entries whose values are small enough each, and take much more memory together than their text.
+pub(super) fn many_values(sink: &mut Sink<'_>, n: usize) {
+    trace(sink, |sink| {
+        for at in 0..n {
+            entry_with(sink, "alloc", BASE, at, |sink| {
+                sink.key("x");
+                sink.list();
+                sink.int(at as i128);
+                for _ in 0..1000 {
+                    sink.list();
+                    sink.end();
+                }
+                sink.end();
+            });
+        }
+    });
+}
+
+/// Segments without keys.
+pub(super) fn empty_records(sink: &mut Sink<'_>, n: usize) {
+    let segments = |sink: &mut Sink<'_>| (0..n).for_each(|_| (sink.dict(), sink.end()).1);
+    file(sink, segments, |sink| (sink.list(), sink.end()).1, nothing);
+}
+
 /// Small segments above a block that none of them holds, which is freed again and again.
 pub(super) fn windows(sink: &mut Sink<'_>, n: usize) {
     let segments = |sink: &mut Sink<'_>| {
