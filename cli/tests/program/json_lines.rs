@@ -51,6 +51,7 @@ const RUNS: &[&[&str]] = &[
     &["top", "--by", "scope", "FILE"],
     &["top", "--by", "name", "FILE"],
     &["top", "--tree", "FILE"],
+    &["top", "--tree", "OUT/deep.json"],
     &["leaks", "FILE"],
     &["leaks", "--older-than", "3", "FILE"],
     &["leaks", "--between", "one", "two", "OUT/own.pickle"],
@@ -89,7 +90,16 @@ fn odd() -> Value {
     json!({"segments": [], "device_traces": [trace]})
 }
 
-/// A recording with two scopes and the name of a block, a trace without stacks, and a file that is refused.
+/// Returns a trace with a stack that is deeper than a tree.
+fn deep() -> Value {
+    let frames = vec![json!({"name": "f", "filename": "a.py", "line": 1}); 1025];
+    let alloc =
+        json!({"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1, "frames": frames});
+    json!({"segments": [], "device_traces": [[alloc]]})
+}
+
+/// A recording with two scopes and the name of a block, a trace without stacks, one with a deep stack, and a file that
+/// is refused.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let reel = Reel::builder().history(History::all()).build().unwrap();
@@ -102,6 +112,7 @@ fn folder() -> TempDir {
     let whole = pickle::to_vec(&reel.snapshot());
     fs::write(folder.path().join("refused.pickle"), &whole[..whole.len() / 2]).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
+    fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
     folder
 }
 

@@ -6,7 +6,10 @@ use std::{fs, path::Path};
 
 use memreel::{
     Address, BlockState, Snapshot,
-    snapshot::{Block, Frame, Segment, raw::Shape},
+    snapshot::{
+        Block, Frame, Segment,
+        raw::{Field, Shape},
+    },
 };
 use serde_json::{Value, json};
 
@@ -70,7 +73,9 @@ fn a_tree_is_a_list_of_branches() {
 /// Writes a file with one block, whose stack has one frame a number of times; returns its path.
 fn deep(folder: &Path, n_calls: usize, name: &str) -> String {
     let mut snapshot = Snapshot { device_traces: vec![Vec::new()], ..Snapshot::default() };
-    let frame = Frame { name: name.into(), filename: "a.py".into(), line: 7, ..Frame::default() };
+    let keys = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
+    let shape = snapshot.shapes.intern(Shape::from_fields(&keys));
+    let frame = Frame { name: name.into(), filename: "a.py".into(), line: 7, shape };
     let frame = snapshot.stacks.intern_frame(frame);
     let stack = Some(snapshot.stacks.intern_stack(&vec![frame; n_calls]));
     let shape = snapshot.shapes.intern(Shape::block());
