@@ -1,8 +1,8 @@
 //! For authors of allocators and interpreters: what connects them to a recorder.
 //!
 //! A program that uses memreel's own allocator, or a [`Ledger`](crate::recorder::Ledger), does not need this
-//! module. You need it if your allocator keeps a list of its blocks, runs where a ledger cannot (inside the
-//! process's own allocator), or if your interpreter has stacks that machine code does not show.
+//! module, nor one that wraps its allocator in [`Heap`](crate::Heap) or [`Recorded`](crate::Recorded). You need it if
+//! your allocator keeps a list of its blocks, or if your interpreter has stacks that machine code does not show.
 //!
 //! | you have | you implement or call |
 //! |---|---|

@@ -145,6 +145,15 @@ pub trait Inventory: Send + Sync {
     /// events itself, but it must not use the allocator.
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment]));
 
+    /// Returns whether the allocator knows the segments of its memory. The default implementation returns `true`.
+    ///
+    /// The system's allocator does not know them. If this returns `false`, [`Inventory::inspect`] shows one segment, whose
+    /// blocks are the live ones in any order and whose other fields count for nothing. A snapshot then has a
+    /// segment for each run of adjacent pages that hold a live block or one that an event is about.
+    fn has_segments(&self) -> bool {
+        true
+    }
+
     /// Returns the current settings. The default implementation returns [`SettingsReport::default`].
     fn settings(&self) -> SettingsReport {
         SettingsReport::default()

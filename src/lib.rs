@@ -20,8 +20,8 @@
 //! - If you report for your own allocator, report a free before the memory can be allocated again.
 //! - Use a bounded set of scope names: `step`, not `step 17`. A recorder keeps every name that it has seen.
 //!
-//! **It is not for** watching `malloc`: only allocations through memreel's allocator, or reported to it, are
-//! recorded. It does not capture Python frames by itself (an interpreter can add its frames, see
+//! **It is not for** watching C's `malloc`: only allocations through memreel's allocator or its [`Heap`], or reported
+//! to it, are recorded. It does not capture Python frames by itself (an interpreter can add its frames, see
 //! [`integrate::FrameSource`]). The host device needs Linux. An n-dimensional array type is included
 //! ([`Buffer`]), but memreel is not a tensor library.
 //!
@@ -70,8 +70,8 @@
 //! assert_eq!(during.segments.len(), 1);
 //! ```
 //!
-//! If your allocator already keeps such a list, or if it is the process's `GlobalAlloc`, use
-//! [`integrate::Track`] and implement [`integrate::Inventory`].
+//! [`Recorded`] reports to a ledger for you: it wraps an allocator of any kind. If your allocator already keeps such
+//! a list, use [`integrate::Track`] and implement [`integrate::Inventory`].
 //!
 //! ## Save a snapshot when memory runs out
 //!
@@ -148,6 +148,24 @@
 //! # }
 //! ```
 //!
+//! ## Record the heap
+//!
+//! With [`Heap`] as the program's allocator, the heap is a device of its own in the snapshots of the process.
+//!
+//! ```
+//! #[global_allocator]
+//! static HEAP: memreel::Heap = memreel::Heap::new();
+//!
+//! # fn main() -> memreel::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("heap.pickle");
+//! memreel::record_history(&memreel::recorder::History::all())?;
+//! let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+//! memreel::save(&path)?; // `memreel top --device 1 heap.pickle`
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Modules
 //!
 //! The modules in the order in which an allocation passes through them. Each depends only on those above it;
@@ -172,6 +190,7 @@
 //!
 //! | feature | what it adds | default |
 //! |---|---|---|
+//! | `allocator-api2` | [`Recorded`] around an `allocator_api2::Allocator` | off |
 //! | `cuda` | NVIDIA devices through cudarc, which loads the driver at run time | off |
 //! | `cuda-nvrtc` | cudarc's kernel compiler, for an example | off |
 //!
@@ -194,6 +213,8 @@ pub mod device;
 mod stack;
 pub mod recorder;
 pub mod integrate;
+mod heap;
+mod wrap;
 pub mod allocator;
 mod buffer;
 pub mod snapshot;
@@ -221,6 +242,7 @@ pub use crate::{
     buffer::{Buffer, Element},
     error::{Error, OutOfMemory, Result},
     event::{Action, Address, DeviceId, PoolId, StreamId},
+    heap::Heap,
     inventory::{BlockState, PoolKind},
     process::{
         alloc, default_allocator, default_reel, empty_cache, max_memory_allocated, max_memory_reserved,
@@ -230,6 +252,7 @@ pub use crate::{
     },
     reel::{Builder, Reel},
     snapshot::Snapshot,
+    wrap::{Allocate, Recorded},
 };
 
 /// Compiles the README's code blocks in `cargo test --doc`.
@@ -241,6 +264,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/crate.md")]
 struct Crate;
+
+/// Compiles the code blocks of the page on the heap.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/heap.md")]
+struct OfHeap;
 
 /// Compiles the Rust code of the page on GPUs.
 #[cfg(all(doctest, feature = "cuda"))]

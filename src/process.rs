@@ -14,7 +14,8 @@
 //! | others | of the same name on [`CachingAllocator`] | `torch.cuda.NAME` |
 //!
 //! Everything else is a method of [`default_reel`] or of [`default_allocator`]. The reel has one device, the host,
-//! as device 0, and is created by the first call.
+//! as device 0, and is created by the first call. If the program's allocator is a [`Heap`](crate::Heap), the heap is
+//! device 1 from the first [`record_history`] on.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use once_cell::race::OnceBox;
 use crate::{
     allocator::{Allocation, CachingAllocator, MemInfo, MemoryStats, MemorySummary, Settings},
     error::Result,
+    heap,
     recorder::{History, Scope},
     reel::Reel,
     snapshot::Snapshot,
@@ -65,7 +67,9 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 /// # Errors
 /// The errors of [`default_reel`].
 pub fn record_history(history: &History) -> Result<()> {
-    default_reel()?.record_history(history);
+    let reel = default_reel()?;
+    heap::connect(reel.recorder(), reel.allocators().len().into());
+    reel.record_history(history);
     Ok(())
 }
 

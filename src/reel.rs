@@ -14,6 +14,7 @@ use crate::{
     device::{Device, Host},
     error::{Error, Result},
     event::{DeviceId, StreamId},
+    heap,
     inventory::Inventory,
     pickle,
     recorder::{History, Recorder, Scope},
@@ -211,8 +212,9 @@ impl Reel {
 
 impl Shared {
     fn recorded(&self) -> TapeSnapshot {
+        let of_heap = heap::inventory_of(&self.recorder);
         let inventories: Vec<&dyn Inventory> =
-            self.allocators.iter().map(|allocator| allocator as &dyn Inventory).collect();
+            self.allocators.iter().map(|allocator| allocator as &dyn Inventory).chain(of_heap).collect();
         snapshot::collect_lazily(&self.recorder, &inventories, self.dialect)
     }
 }

@@ -65,7 +65,11 @@ impl Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Not left to the first capture, which may be inside an allocator.
         let _ = stack_method();
+        // Here and where these tables grow, their memory is the recorder's own work: a process's heap that records it
+        // where it is allocated and not where it is freed would have it for good.
+        let guard = Guard::enter();
         let shared = Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed)));
+        drop(guard);
         #[cfg(not(loom))]
         shared.survive_forks();
         Recorder { shared }
@@ -76,6 +80,7 @@ impl Recorder {
     /// Switching off erases what was recorded, so take the snapshot first. Switching to other options keeps
     /// it, unless [`History::clear_history`] is set.
     pub fn record_history(&self, history: &History) {
+        let _guard = Guard::enter();
         // The lock serialises switches; recording an event does not take it.
         let mut current = lock(&self.shared.history);
         let capacity = history.capacity();
@@ -116,6 +121,7 @@ impl Recorder {
     /// [`Track`] for what the allocator must do.
     #[must_use]
     pub fn track(&self, device: DeviceId) -> Track {
+        let _guard = Guard::enter();
         // Locked until the tape is in the list: a switch in between would miss
         // the new tape, which would keep the old capacity.
         let history = lock(&self.shared.history);
@@ -197,6 +203,11 @@ impl Recorder {
     pub fn stack_counts(&self) -> StackCounts {
         let _guard = Guard::enter();
         StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
+    }
+
+    /// Returns whether a track is one of this recorder's.
+    pub(crate) fn has(&self, track: &Track) -> bool {
+        Arc::ptr_eq(&self.shared, &track.shared)
     }
 
     /// Returns whether options may have left out events that viewers need since the events were last erased.

@@ -28,7 +28,7 @@ use crate::{
 /// Do not report blocks of memreel's own allocator on the same device: they would be recorded twice.
 ///
 /// A ledger allocates on the host heap while it has its lock, so it cannot be used inside the process's own
-/// `GlobalAlloc`; there, use a [`Track`] and an [`Inventory`] of your own.
+/// `GlobalAlloc`: `Heap` records that one, and `Recorded` reports to a ledger for allocators of other kinds.
 ///
 /// ```
 /// use memreel::{Address, DeviceId, StreamId};

@@ -193,6 +193,15 @@ impl Run {
     }
 }
 
+/// The memory that an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogSpan {
+    pub(crate) action: Action,
+    pub(crate) address: Address,
+    pub(crate) bytes: u64,
+    pub(crate) stack: StackId,
+}
+
 /// The events of a tape at one time, oldest first.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -237,6 +246,30 @@ impl Log {
             let (action, stack, context) = (action_of(&words), stack_of(&words), context_of(&words));
             tally.add(action, stack, context);
         });
+    }
+
+    /// Puts events in front of the others, with the time of the first.
+    pub(crate) fn begin_with(&mut self, events: &[Event]) {
+        let Some(first) = self.runs.first() else { return };
+        let at = Ticks(key(&first.chunk, first.range.start) >> ACTION_BITS);
+        let runs = events.chunks(Chunk::N_ENTRIES).map(|events| {
+            let chunk = Chunk::default();
+            for event in events {
+                chunk.push(words(event, at, ContextId::default()));
+            }
+            Run { chunk: Arc::new(chunk), range: 0..events.len() }
+        });
+        self.runs.splice(0..0, runs);
+    }
+
+    /// Returns the memory that each event is about, oldest first.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = LogSpan> {
+        self.runs.iter().flat_map(Run::events).map(|words| LogSpan {
+            action: action_of(&words),
+            address: Address(words[0]),
+            bytes: words[3],
+            stack: stack_of(&words),
+        })
     }
 
     /// Decodes the events, oldest first.

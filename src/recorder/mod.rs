@@ -53,6 +53,7 @@ mod log;
 mod tally;
 mod ring;
 pub(crate) mod track;
+mod own_work;
 mod contradiction;
 mod ledger;
 mod handle;
@@ -66,5 +67,6 @@ pub use scope::Scope;
 
 pub(crate) use context::ContextId;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
+pub(crate) use own_work::OwnWork;
 pub(crate) use tally::Tally;
 pub(crate) use track::Track;

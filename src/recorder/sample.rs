@@ -9,32 +9,31 @@ use std::{
 use crate::sync::thread_local;
 
 /// A thread's sampling state.
-#[derive(Clone, Copy, Debug, Default)]
+///
+/// Cells, so that an allocation that is not sampled is a load, a subtraction and a store.
+#[derive(Debug)]
 struct Sampler {
-    /// Bytes until the next sampled byte, in units of the mean distance.
-    left: f64,
+    /// Bytes until the next sampled byte.
+    left: Cell<i64>,
+    /// The mean distance with which `left` was drawn; 0 before the first use.
+    every_bytes: Cell<u64>,
     /// State of the random number generator; 0 before the first use.
-    state: u64,
+    state: Cell<u64>,
 }
 
 thread_local! {
-    static SAMPLER: Cell<Sampler> = const { Cell::new(Sampler { left: 0.0, state: 0 }) };
+    static SAMPLER: Sampler = const { Sampler::new(0) };
 }
 
 /// Decides whether an allocation of `bytes` bytes is recorded.
 ///
-/// Sampled bytes are a Poisson process: the distance to the next one is exponentially distributed and does
-/// not depend on earlier allocations. So each allocation is recorded with the probability
-/// 1 - exp(-bytes / every_bytes), whatever its neighbours are.
+/// Each byte is sampled with the same probability, whatever its neighbours are, so the distance to the next sampled
+/// byte has an exponential distribution, rounded up, that does not depend on earlier allocations. An allocation
+/// is recorded if one of its bytes is sampled: with the probability 1 - exp(-bytes / every_bytes).
+#[inline(always)]
 pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
-    let decide = |cell: &Cell<Sampler>| {
-        let mut sampler = cell.get();
-        let kept = sampler.decide(bytes, every_bytes);
-        cell.set(sampler);
-        kept
-    };
     // A thread whose storage is already destroyed records all of its few remaining allocations.
-    SAMPLER.try_with(decide).unwrap_or(true)
+    SAMPLER.try_with(|sampler| sampler.decide(bytes, every_bytes)).unwrap_or(true)
 }
 
 /// Returns the number of allocations of `bytes` bytes that one recorded allocation represents, when one in
@@ -61,29 +60,50 @@ pub fn sample_weight(bytes: u64, every_bytes: u64) -> f64 {
 }
 
 impl Sampler {
-    #[allow(clippy::cast_precision_loss)]
-    fn decide(&mut self, bytes: u64, every_bytes: u64) -> bool {
-        if self.state == 0 {
-            self.state = RandomState::new().hash_one(0) | 1;
-            self.left = self.distance();
-        }
-        self.left -= bytes as f64 / every_bytes as f64;
-        let kept = self.left <= 0.0;
-        if kept {
-            self.left = self.distance();
-        }
-        kept
+    const fn new(state: u64) -> Sampler {
+        Sampler { left: Cell::new(0), every_bytes: Cell::new(0), state: Cell::new(state) }
     }
 
-    /// Draws an exponentially distributed number with mean 1.
-    #[allow(clippy::cast_precision_loss)]
-    fn distance(&mut self) -> f64 {
+    #[inline(always)]
+    fn decide(&self, bytes: u64, every_bytes: u64) -> bool {
+        let left = self.left.get().saturating_sub_unsigned(bytes);
+        if left > 0 && self.every_bytes.get() == every_bytes {
+            self.left.set(left);
+            return false;
+        }
+        self.decide_anew(bytes, every_bytes)
+    }
+
+    /// Decides about an allocation that has the next sampled byte, or is the first with this mean distance.
+    #[cold]
+    #[inline(never)]
+    fn decide_anew(&self, bytes: u64, every_bytes: u64) -> bool {
+        if self.every_bytes.replace(every_bytes) != every_bytes {
+            self.left.set(self.distance());
+        }
+        let left = self.left.get().saturating_sub_unsigned(bytes);
+        let is_kept = left <= 0;
+        // Whatever of the allocation is behind its first sampled byte does not count for the next: the distances
+        // have no memory.
+        self.left.set(if is_kept { self.distance() } else { left });
+        is_kept
+    }
+
+    /// Draws the distance to the next sampled byte, at least 1.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    fn distance(&self) -> i64 {
+        let mut state = self.state.get();
+        if state == 0 {
+            state = RandomState::new().hash_one(0) | 1;
+        }
         // xorshift64*: not cryptographic, but without a pattern that a program's sizes could match.
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let bits = self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
-        -((bits + 1) as f64 / (1_u64 << 53) as f64).ln()
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.state.set(state);
+        let bits = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
+        let in_means = -((bits + 1) as f64 / (1_u64 << 53) as f64).ln();
+        ((in_means * self.every_bytes.get() as f64).ceil() as i64).max(1)
     }
 }
 
@@ -96,8 +116,7 @@ mod tests {
     #[test]
     fn estimates_are_unbiased() {
         for every_bytes in [512, 4096, 1 << 20] {
-            let mut sampler = Sampler { left: 0.0, state: 7 };
-            sampler.left = sampler.distance();
+            let sampler = Sampler::new(7);
             let (mut truth, mut estimate, mut variance) = (0.0, 0.0, 0.0);
             for n in 0..2_000_000_u64 {
                 let bytes = if n % 1000 == 0 { 3 << 20 } else { 64 << (n % 5) };

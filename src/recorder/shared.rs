@@ -99,10 +99,16 @@ impl Shared {
     }
 
     /// Decides whether the filters exclude an allocation of `bytes` bytes.
+    #[inline]
     pub(super) fn filters_out(&self, bytes: u64) -> bool {
         let sample_bytes = self.sample_bytes.load(Ordering::Relaxed);
+        self.is_too_small(bytes) || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
+    }
+
+    /// Returns whether an allocation of `bytes` bytes is below the least size.
+    #[inline]
+    pub(super) fn is_too_small(&self, bytes: u64) -> bool {
         bytes < self.min_size_bytes.load(Ordering::Relaxed)
-            || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
     }
 }
 

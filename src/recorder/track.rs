@@ -55,9 +55,9 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Track {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     device: DeviceId,
-    tape: Arc<Tape>,
+    pub(super) tape: Arc<Tape>,
 }
 
 impl Track {
@@ -202,7 +202,15 @@ impl Track {
 
     #[inline(never)]
     fn push<T: TickSource>(&self, mode: Mode, event: &mut Event) {
-        if !mode.keeps(event.action) || Guard::is_held() {
+        if !Guard::is_held() {
+            self.push_unguarded::<T>(mode, event);
+        }
+    }
+
+    /// Records an event whether this thread is within the recorder's own work or not.
+    #[inline(always)]
+    pub(super) fn push_unguarded<T: TickSource>(&self, mode: Mode, event: &mut Event) {
+        if !mode.keeps(event.action) {
             return;
         }
         if event.stack.is_filtered() && !self.keeps_filtered(mode, event) {

@@ -22,7 +22,7 @@ use super::{
     tape::{OpenChunk, Tape},
 };
 use crate::{
-    event::Event,
+    event::{Action, Event},
     sync::{lock, thread_local},
 };
 
@@ -42,6 +42,9 @@ pub(super) struct WithLast;
 /// The order of events is the order of their times; the caller has no lock.
 pub(super) struct ByTime;
 
+/// The event happened together with the previous event in the writer's chunk. Otherwise like [`ByTime`].
+struct AfterLast;
+
 impl TickSource for ByLock {
     #[inline(always)]
     fn next(_: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
@@ -55,6 +58,13 @@ impl TickSource for WithLast {
         // The tape's last ticks alone do not suffice: a thread with another lock
         // on the same tape may have stored earlier ticks there.
         tape.next_ticks(Ticks(writer.last.0 + 1))
+    }
+}
+
+impl TickSource for AfterLast {
+    #[inline(always)]
+    fn next(writer: &Writer, _: &Shared, _: &Tape) -> Ticks {
+        Ticks(writer.last.0 + 1)
     }
 }
 
@@ -117,6 +127,23 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
     }
 }
 
+/// Records a free that completes at once: `requested`, and the same event as [`Action::FreeCompleted`]. The clock
+/// is read once, as for a source without a lock. Otherwise like [`write`].
+#[inline(always)]
+pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event) {
+    let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
+        Ok(mut writers) => {
+            compiler_fence(Ordering::SeqCst);
+            writers.write_free(shared, tape, requested);
+            compiler_fence(Ordering::SeqCst);
+        }
+        Err(_) => tape.count_interrupted(),
+    });
+    if written.is_err() {
+        Writers::new().write_free(shared, tape, requested);
+    }
+}
+
 /// Records an event in a context of its own, whatever the thread's scope is. It may lock the table of contexts.
 /// Otherwise like [`write`].
 #[cold]
@@ -169,6 +196,17 @@ impl Writers {
         }
     }
 
+    /// Records a free. Both events are in chunks of the same writer, so that the second has a later time, also if
+    /// the tape is erased in between.
+    #[inline(always)]
+    fn write_free(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event) {
+        self.write::<ByTime>(shared, tape, requested);
+        if let Some(writer) = &mut self.latest {
+            let completed = Event { action: Action::FreeCompleted, ..*requested };
+            writer.write::<AfterLast>(shared, tape, &completed);
+        }
+    }
+
     /// Records an event in a context of its own.
     fn write_in<T: TickSource>(
         &mut self,
@@ -189,7 +227,7 @@ impl Writers {
     }
 
     /// Makes the writer of another tape the latest, and opens a chunk if there is none. Returns `None` if
-    /// recording is off, or if this is the recorder's own work.
+    /// recording is off.
     fn change_to(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<&mut Box<Writer>> {
         let generation = tape.generation();
         if let Some(place) = self.others.iter().position(|writer| writer.generation == generation) {
@@ -203,11 +241,10 @@ impl Writers {
         self.latest.as_mut()
     }
 
-    /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off, or if this is the recorder's
-    /// own work.
+    /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off.
     #[cold]
     fn open(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<()> {
-        let _guard = Guard::enter()?;
+        let _guard = Guard::enter();
         self.others.extend(self.latest.take());
         // Writers of erased tapes and of dropped recorders are of no further use.
         self.others.retain(|writer| {
@@ -335,7 +372,7 @@ impl Drop for Writer {
 mod tests {
     use super::{super::Recorder, *};
     use crate::{
-        event::{Action, Address, DeviceId, PoolId, StackId, StreamId},
+        event::{Address, DeviceId, PoolId, StackId, StreamId},
         recorder::History,
     };
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Slot, Snapshot,
-    StackIndex, StackTable, Text, TopLevel, Value,
+    StackIndex, StackTable, Text, TopLevel, Value, page_runs,
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
 };
 use crate::{
@@ -111,7 +111,12 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
     });
     let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
     // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
-    Some(Take { device, segments, log: cut.read(), with_snapshot })
+    let mut log = cut.read();
+    let segments = match inventory.has_segments() {
+        true => segments,
+        false => page_runs::segments(segments, &mut log),
+    };
+    Some(Take { device, segments, log, with_snapshot })
 }
 
 /// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
@@ -160,6 +165,8 @@ struct Collector {
 
 impl Collector {
     fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
+        // Names are added to these tables within the recorder's own work.
+        let _own_work = recorder.own_work();
         let mut snapshot = Snapshot { top_level: TopLevel::Dictionary, ..Snapshot::default() };
         let stacks = name_stacks(recorder, takes, tally, &mut snapshot);
         let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));

@@ -17,6 +17,7 @@ mod parts;
 mod json;
 mod streaming;
 mod legacy;
+mod page_runs;
 mod plain;
 mod tape_snapshot;
 pub mod raw;

@@ -31,6 +31,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("device", &["fork", "error", "event"]),
     ("stack", &["sync", "fork", "event"]),
     ("recorder", &["sync", "fork", "error", "event", "inventory", "stack"]),
+    ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
+    ("wrap", &["event", "inventory", "recorder"]),
     ("integrate", &["fork", "event", "inventory", "device", "stack", "recorder"]),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
@@ -66,13 +68,14 @@ const ROOMS: &[(&str, &[&str])] = &[
             "recorder",
             "allocator",
             "cuda",
+            "heap",
             "inventory",
             "snapshot",
             "pickle",
             "rewrite",
         ],
     ),
-    ("process", &["error", "recorder", "allocator", "snapshot", "reel"]),
+    ("process", &["error", "recorder", "heap", "allocator", "snapshot", "reel"]),
 ];
 
 /// A path below the repository's root.

@@ -1,4 +1,5 @@
 //! Names of live blocks: which entry they become, under which options, and what keeps them.
+#![forbid(unsafe_code)]
 
 use memreel::{
     Action, Address, Allocation, DeviceId, Reel, Snapshot, StreamId,

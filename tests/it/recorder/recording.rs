@@ -1,6 +1,7 @@
 //! What is recorded under which options, and which stack an event carries.
 //!
 //! A little over 400 lines: the tables of options share one bench and one way to tell a stack.
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! What a tape promises: every thread's events whole and in order, bounded memory, and filters that keep pairs together.
+#![forbid(unsafe_code)]
 
 use std::{
     collections::HashMap,

@@ -1,0 +1,166 @@
+//! The live blocks of one shard, by address.
+#![forbid(unsafe_code)]
+
+use crate::event::StackId;
+
+/// A recorded block that is live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LiveBlock {
+    /// Never 0, which marks an empty slot.
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) stack: StackId,
+}
+
+const EMPTY: LiveBlock = LiveBlock { address: 0, bytes: 0, stack: StackId::NONE };
+
+/// A hash table with open addressing. It grows within the recorder's own work, so its memory comes from the allocator
+/// that the heap is around, and is not recorded.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    /// A power of two, or none. At least a quarter is empty.
+    slots: Vec<LiveBlock>,
+    n_live: usize,
+}
+
+/// The outcome of an insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Inserted {
+    New,
+    /// A block was at this address; its free was not reported.
+    Replaced(LiveBlock),
+    /// There is no memory for a larger table.
+    NoRoom,
+}
+
+impl Blocks {
+    const FIRST_SLOTS: usize = 64;
+
+    /// Adds a block.
+    #[inline]
+    pub(super) fn insert(&mut self, block: LiveBlock) -> Inserted {
+        if (self.n_live + 1) * 4 > self.slots.len() * 3 && !self.grow() {
+            return Inserted::NoRoom;
+        }
+        let slot = self.slot_of(block.address);
+        let before = std::mem::replace(&mut self.slots[slot], block);
+        if before.address == block.address {
+            return Inserted::Replaced(before);
+        }
+        self.n_live += 1;
+        Inserted::New
+    }
+
+    /// Removes the block at an address and returns it.
+    #[inline]
+    pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
+        if self.n_live == 0 {
+            return None;
+        }
+        let mut hole = self.slot_of(address);
+        let removed = self.slots[hole];
+        if removed.address == 0 {
+            return None;
+        }
+        self.n_live -= 1;
+        // The blocks behind it move up, unless they are at home between the hole and their place.
+        let last = self.slots.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & last;
+            let block = self.slots[at];
+            if block.address == 0 {
+                break;
+            }
+            let home = self.home_of(block.address);
+            if at.wrapping_sub(home) & last >= at.wrapping_sub(hole) & last {
+                self.slots[hole] = block;
+                hole = at;
+            }
+        }
+        self.slots[hole] = EMPTY;
+        Some(removed)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.n_live
+    }
+
+    /// Every block, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = LiveBlock> {
+        self.slots.iter().copied().filter(|block| block.address != 0)
+    }
+
+    /// Returns the slot that has this address, or the empty one where it would be.
+    #[inline]
+    fn slot_of(&self, address: u64) -> usize {
+        let last = self.slots.len() - 1;
+        let mut slot = self.home_of(address);
+        while self.slots[slot].address != address && self.slots[slot].address != 0 {
+            slot = (slot + 1) & last;
+        }
+        slot
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the low bits are the slot")]
+    fn home_of(&self, address: u64) -> usize {
+        (mixed(address) >> 20) as usize & (self.slots.len() - 1)
+    }
+
+    /// Doubles the table; returns `false` if there is no memory for it.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> bool {
+        let n_slots = (self.slots.len() * 2).max(Blocks::FIRST_SLOTS);
+        let mut slots = Vec::new();
+        if slots.try_reserve_exact(n_slots).is_err() {
+            return false;
+        }
+        slots.resize(n_slots, EMPTY);
+        let before = std::mem::replace(&mut self.slots, slots);
+        for block in before.into_iter().filter(|block| block.address != 0) {
+            let slot = self.slot_of(block.address);
+            self.slots[slot] = block;
+        }
+        true
+    }
+}
+
+/// Spreads the bits of an address over a word; multiples of 16 differ in their high bits.
+#[inline]
+pub(super) fn mixed(address: u64) -> u64 {
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::random::Random;
+
+    /// The B-tree is the oracle.
+    #[test]
+    fn it_is_a_map_by_address() {
+        let mut random = Random::new(3);
+        for n_addresses in [1, 5, 100, 3000] {
+            let (mut blocks, mut oracle) = (Blocks::default(), BTreeMap::new());
+            for step in 0..20_000 {
+                let address = 16 * (1 + random.below(n_addresses));
+                let block = LiveBlock { address, bytes: step, stack: StackId::NONE };
+                // Mostly many are live, in turn with few.
+                if random.below(4) < if step / 2000 % 2 == 0 { 3 } else { 1 } {
+                    let inserted = oracle.insert(address, block).map_or(Inserted::New, Inserted::Replaced);
+                    assert_eq!(blocks.insert(block), inserted);
+                } else {
+                    assert_eq!(blocks.remove(address), oracle.remove(&address));
+                }
+                assert_eq!(blocks.len(), oracle.len());
+            }
+            let mut all: Vec<LiveBlock> = blocks.iter().collect();
+            all.sort_by_key(|block| block.address);
+            assert!(all.into_iter().eq(oracle.into_values()));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The heap of this process as one device of a recorder.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use once_cell::race::OnceBox;
+
+use super::{
+    blocks::{Inserted, LiveBlock},
+    table::Table,
+};
+use crate::{
+    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
+    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
+    recorder::{OwnWork, Recorder, Track},
+    sync::settle_loads,
+};
+
+/// What every [`Heap`](super::Heap) of the process reports to, from the first switch of recording on.
+///
+/// A block's events are recorded under the lock of its shard, so the events of an address are in their order, and the
+/// table and the events agree while all shards are locked. The stack is captured before: a capture may take locks of
+/// the loader.
+#[derive(Debug)]
+pub(super) struct ProcessHeap {
+    track: Track,
+    table: Table,
+    /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap).
+    is_used: AtomicBool,
+}
+
+static HEAP: OnceBox<ProcessHeap> = OnceBox::new();
+
+/// Makes the process's heap a device of a recorder, unless it is one already. It stays that for the process's life.
+pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
+    if HEAP.get().is_some() {
+        return;
+    }
+    let track = recorder.track(device);
+    HEAP.get_or_init(|| {
+        Box::new(ProcessHeap { track, table: Table::default(), is_used: AtomicBool::new(false) })
+    });
+    #[cfg(not(loom))]
+    crate::fork::register_static(crate::fork::Level::Allocator, hold);
+}
+
+/// Returns the heap as an inventory, if it is a device of this recorder and has recorded a block.
+pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory> {
+    let heap = HEAP.get()?;
+    let is_shown = recorder.has(&heap.track) && heap.is_used.load(Ordering::Relaxed);
+    is_shown.then_some(heap as &dyn Inventory)
+}
+
+/// Holds the locks of the table during a fork.
+#[cfg(not(loom))]
+fn hold(held: &mut crate::fork::Held) {
+    let Some(heap) = HEAP.get() else { return };
+    heap.table.hold_for_fork(|is_held| _ = held.wait(is_held));
+    held.call(|| {}, || HEAP.get().into_iter().for_each(|heap| heap.table.release_after_fork()));
+}
+
+impl ProcessHeap {
+    /// Returns the heap; `None` until recording was switched on for the first time.
+    #[inline(always)]
+    pub(super) fn get() -> Option<&'static ProcessHeap> {
+        HEAP.get()
+    }
+
+    /// Records that a block was allocated, unless recording is off or a filter excludes it. `sample_bytes` is the
+    /// heap's own sampling interval, or 0.
+    #[inline(always)]
+    pub(super) fn allocated(&self, address: u64, bytes: u64, sample_bytes: u64) {
+        if self.track.keeps(bytes, sample_bytes) {
+            self.record_alloc(address, bytes);
+        }
+    }
+
+    /// Records that a block will be freed, if it is a recorded one. Returns it.
+    #[inline(always)]
+    pub(super) fn freed(&self, address: u64) -> Option<LiveBlock> {
+        if self.table.may_have(address) { self.record_free(address) } else { None }
+    }
+
+    /// Records that a block whose free was recorded is not free: a `realloc` failed.
+    #[cold]
+    pub(super) fn still_has(&self, block: LiveBlock) {
+        if let Some(work) = OwnWork::begin() {
+            self.add(&work, block);
+        }
+    }
+
+    #[inline(never)]
+    fn record_alloc(&self, address: u64, bytes: u64) {
+        let Some(work) = OwnWork::begin() else { return };
+        let stack = self.track.stack_of_alloc_within(&work);
+        self.add(&work, LiveBlock { address, bytes, stack });
+    }
+
+    #[inline(always)]
+    fn add(&self, work: &OwnWork, block: LiveBlock) {
+        let Some(mut shard) = self.table.lock(block.address) else { return };
+        match shard.insert(block) {
+            Inserted::New => {}
+            Inserted::Replaced(stale) => self.record_free_of(work, stale, StackId::NONE),
+            Inserted::NoRoom => return self.track.count_lost(),
+        }
+        self.track.record_within(work, event(Action::Alloc, block));
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(never)]
+    fn record_free(&self, address: u64) -> Option<LiveBlock> {
+        let work = OwnWork::begin()?;
+        let stack = self.track.stack_of_free_within(&work);
+        let mut shard = self.table.lock(address)?;
+        let block = shard.remove(address)?;
+        self.record_free_of(&work, block, stack);
+        Some(block)
+    }
+
+    #[inline(always)]
+    fn record_free_of(&self, work: &OwnWork, block: LiveBlock, stack: StackId) {
+        let stack = stack.of_free(block.stack);
+        self.track.record_free_within(work, event(Action::FreeRequested, LiveBlock { stack, ..block }));
+    }
+}
+
+fn event(action: Action, block: LiveBlock) -> Event {
+    Event {
+        action,
+        address: Address(block.address),
+        size_bytes: block.bytes,
+        stream: StreamId::DEFAULT,
+        pool: PoolId::DEFAULT,
+        stack: block.stack,
+    }
+}
+
+impl Inventory for ProcessHeap {
+    fn device(&self) -> DeviceId {
+        self.track.device()
+    }
+
+    fn has_segments(&self) -> bool {
+        false
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        let work = OwnWork::begin();
+        let Some(table) = self.table.lock_all() else { return look(&[]) };
+        let mut blocks = Vec::with_capacity(table.len());
+        blocks.extend(table.blocks().map(|block| InventoryBlock {
+            address: Address(block.address),
+            size_bytes: block.bytes,
+            requested_bytes: block.bytes,
+            state: BlockState::ActiveAllocated,
+            stack: block.stack,
+        }));
+        let all = InventorySegment {
+            address: Address(0),
+            size_bytes: 0,
+            stream: StreamId::DEFAULT,
+            kind: PoolKind::Small,
+            pool: PoolId::DEFAULT,
+            is_expandable: false,
+            stack: StackId::NONE,
+            blocks,
+        };
+        // `look` may record events itself; what it allocates finds all shards locked.
+        drop(work);
+        // The clock that `look` reads is after the events of all shards.
+        settle_loads();
+        look(&[all]);
+    }
+}

@@ -1,0 +1,139 @@
+//! A lock that a thread waits for without the system, and that a fork can hold.
+
+use std::{
+    cell::UnsafeCell,
+    hint::spin_loop,
+    ops::{Deref, DerefMut},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// A lock of one byte, for sections of some nanoseconds.
+///
+/// Taking a free lock is one atomic exchange, and releasing it one store; std's mutex needs two exchanges.
+#[derive(Debug, Default)]
+pub(super) struct SpinLock<T> {
+    is_locked: AtomicBool,
+    /// Whether a fork of the process has the lock.
+    is_held_by_fork: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `value` is reached through a `SpinGuard` alone, and one thread at a time has one: `try_lock`'s exchange gives
+// it to the thread that changed the flag from false to true. A `Sync` lock moves values between threads, hence `Send`.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    /// Takes the lock if it is free.
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        // Made only on success: dropping another guard would release the lock.
+        (!self.is_locked.swap(true, Ordering::Acquire)).then(|| SpinGuard { lock: self })
+    }
+
+    /// Takes the lock, and waits for it unless `gives_up` returns true.
+    #[inline(always)]
+    pub(super) fn lock(&self, gives_up: impl Fn() -> bool) -> Option<SpinGuard<'_, T>> {
+        self.try_lock().or_else(|| self.wait(gives_up))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, gives_up: impl Fn() -> bool) -> Option<SpinGuard<'_, T>> {
+        if gives_up() {
+            return None;
+        }
+        for n in 0_u32.. {
+            match n {
+                0..100 => spin_loop(),
+                100..200 => thread::yield_now(),
+                // A thread of a higher priority would keep the one with the lock from the processor.
+                _ => thread::sleep(Duration::from_micros(50)),
+            }
+            if !self.is_locked.load(Ordering::Relaxed)
+                && let Some(guard) = self.try_lock()
+            {
+                return Some(guard);
+            }
+        }
+        None
+    }
+
+    /// Takes the lock if it is free, for a fork of the process; returns whether it did.
+    #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
+    pub(super) fn try_hold_for_fork(&self) -> bool {
+        let Some(guard) = self.try_lock() else { return false };
+        self.is_held_by_fork.store(true, Ordering::Relaxed);
+        std::mem::forget(guard);
+        true
+    }
+
+    /// Releases the lock if a fork has it, in either process.
+    #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
+    pub(super) fn release_after_fork(&self) {
+        if self.is_held_by_fork.swap(false, Ordering::Relaxed) {
+            self.is_locked.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// The right to use the value of a lock; dropping it releases the lock.
+pub(super) struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard has the lock, so no other reference to the value is alive but those from this guard.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard has the lock and is borrowed exclusively, so no other reference to the value is alive.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.is_locked.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_change_a_value_one_after_the_other() {
+        let n_each = if cfg!(miri) { 100 } else { 20_000 };
+        let lock = SpinLock::<u64>::default();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..n_each).for_each(|_| *lock.lock(|| false).unwrap() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(|| false).unwrap(), 4 * n_each);
+    }
+
+    #[test]
+    fn a_waiter_may_give_up_and_a_fork_may_hold() {
+        let lock = SpinLock::<u64>::default();
+        let first = lock.try_lock();
+        assert!(lock.lock(|| true).is_none() && !lock.try_hold_for_fork());
+        lock.release_after_fork();
+        assert!(lock.try_lock().is_none(), "the fork did not have it");
+        drop(first);
+        assert!(lock.try_hold_for_fork() && lock.try_lock().is_none());
+        lock.release_after_fork();
+        assert!(lock.try_lock().is_some());
+    }
+}

@@ -1,0 +1,20 @@
+//! The process's heap as a device: each test in a process of its own, because a process has one heap and one history.
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![allow(missing_docs)]
+
+mod at_the_ends;
+mod events;
+mod forks;
+#[path = "../it/own_process.rs"]
+mod own_process;
+mod sampling;
+mod signals;
+mod system;
+mod taken;
+mod threads;
+
+use memreel::Heap;
+use system::Marked;
+
+#[global_allocator]
+static HEAP: Heap<Marked> = Heap::with(Marked);
