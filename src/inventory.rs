@@ -149,9 +149,17 @@ pub trait Inventory: Send + Sync {
     ///
     /// The system's allocator does not know them. If this returns `false`, [`Inventory::inspect`] shows one segment, whose
     /// blocks are the live ones in any order and whose other fields count for nothing. A snapshot then has a
-    /// segment for each run of adjacent pages that hold a live block or one that an event is about.
+    /// segment for each run of adjacent pages that hold a live block or one that an event is about. If
+    /// allocations are sampled, the blocks that were not are in no segment, and answers multiply the bytes of each
+    /// recorded block by its `sample_weight`.
     fn has_segments(&self) -> bool {
         true
+    }
+
+    /// Returns the mean sampling interval in bytes, if the allocator has one that replaces that of the recorder. The
+    /// default implementation returns `None`.
+    fn sample_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Returns the current settings. The default implementation returns [`SettingsReport::default`].

@@ -20,7 +20,7 @@ pub struct ChurnSite {
     pub n_cycles: usize,
     /// The bytes that each block requested.
     pub size_bytes: u64,
-    /// The bytes that all of them requested.
+    /// The bytes that all of them requested; of a sampled heap an estimate.
     pub bytes: u64,
     /// The mean number of entries from a block's alloc to the end of its free.
     #[serde(rename = "mean_life_events")]
@@ -60,6 +60,7 @@ struct Cycle {
     /// The stack that represents all stacks with its calls.
     calls: Option<StackIndex>,
     size_bytes: u64,
+    represented_bytes: u64,
     stack: Option<StackIndex>,
     n_entries: u32,
 }
@@ -70,6 +71,7 @@ impl Cycle {
         Cycle {
             calls: stack.map(|stack| same.first(stack)),
             size_bytes: life.requested_bytes,
+            represented_bytes: life.represented_bytes,
             stack,
             n_entries: life.until.0 - life.from.0,
         }
@@ -87,7 +89,7 @@ impl ChurnSite {
             site: stack.map_or(Site::Size(size_bytes), Site::Stack),
             n_cycles: cycles.len(),
             size_bytes,
-            bytes: size_bytes.saturating_mul(cycles.len() as u64),
+            bytes: cycles[0].represented_bytes.saturating_mul(cycles.len() as u64),
             mean_life_entries: n_entries / cycles.len() as u64,
             n_stacks: of_stacks().filter(|cycles| cycles[0].stack.is_some()).count(),
         }

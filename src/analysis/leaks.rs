@@ -113,7 +113,7 @@ impl LeakSite {
     }
 
     fn add(&mut self, life: &Life, end: Moment, quarters: [Moment; 4]) {
-        let bytes = life.requested_bytes;
+        let bytes = life.represented_bytes;
         for (sum, moment) in self.quarters.iter_mut().zip(quarters) {
             *sum = sum.saturating_add(if life.is_allocated_at(moment) { bytes } else { 0 });
         }

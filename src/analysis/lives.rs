@@ -11,7 +11,7 @@ use crate::{
     history::{Displaced, Forward, FreeStacks, Life, Moment, State, Step, active_blocks},
     inventory::BlockState,
     seeded::SeededMap,
-    snapshot::{Block, Segment, StackIndex, StackTable, TraceEntry},
+    snapshot::{Block, Recorded, Segment, StackIndex, StackTable, TraceEntry},
     torch::BLOCK_BYTES,
 };
 
@@ -64,6 +64,15 @@ impl Lives {
         }
         lives.name_the_freed(entries);
         lives
+    }
+
+    /// Lets sampled blocks stand for others of their size.
+    pub(super) fn weigh(&mut self, recorded: Recorded) {
+        if recorded.weight_bytes > 0 {
+            for life in &mut self.all {
+                life.represented_bytes = recorded.represented_bytes(life.requested_bytes);
+            }
+        }
     }
 
     fn step(&mut self, index: usize, entry: &TraceEntry) {

@@ -35,7 +35,8 @@ pub struct Totals {
     /// The moment.
     #[serde(rename = "event")]
     pub moment: Moment,
-    /// The requested bytes of the blocks that the program holds.
+    /// The requested bytes of the blocks that the program holds; of a sampled heap an estimate
+    /// ([`Life::represented_bytes`]), as in the next field.
     pub allocated_bytes: u64,
     /// The requested bytes of these and of the blocks whose free waits for a stream. The viewer's
     /// timeline draws this figure.
@@ -76,21 +77,21 @@ impl Totals {
     }
 
     fn add(&mut self, life: &Life) {
-        self.active_bytes = self.active_bytes.saturating_add(life.requested_bytes);
+        self.active_bytes = self.active_bytes.saturating_add(life.represented_bytes);
         self.rounded_bytes = self.rounded_bytes.saturating_add(life.bytes);
         self.n_blocks += 1;
     }
 
     fn allocate(&mut self, life: &Life) {
-        self.allocated_bytes = self.allocated_bytes.saturating_add(life.requested_bytes);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(life.represented_bytes);
     }
 
     fn request(&mut self, life: &Life) {
-        self.allocated_bytes = self.allocated_bytes.saturating_sub(life.requested_bytes);
+        self.allocated_bytes = self.allocated_bytes.saturating_sub(life.represented_bytes);
     }
 
     fn end(&mut self, life: &Life) {
-        self.active_bytes = self.active_bytes.saturating_sub(life.requested_bytes);
+        self.active_bytes = self.active_bytes.saturating_sub(life.represented_bytes);
         self.rounded_bytes = self.rounded_bytes.saturating_sub(life.bytes);
         self.n_blocks = self.n_blocks.saturating_sub(1);
     }
@@ -147,7 +148,8 @@ impl<'a> DeviceHistory<'a> {
         let snapshot = shared.records.snapshot();
         let entries = snapshot.trace(device);
         let segments: Vec<&Segment> = shared.records.segments(device).map(|(_, segment)| segment).collect();
-        let lives = Lives::new(entries, &segments);
+        let mut lives = Lives::new(entries, &segments);
+        lives.weigh(shared.records.recorded(device));
         let reserved_bytes = reserved_at_start(entries, segments.iter().copied());
         let mut start = Totals { reserved_bytes, ..Totals::default() };
         for life in lives.all.iter().filter(|life| life.is_active_at(Moment::START)) {
@@ -361,8 +363,10 @@ impl<'a> DeviceHistory<'a> {
     fn judge(&self) -> Trust {
         let before = || self.lives.all.iter().filter(|life| life.is_from_before());
         let (mut end, mut has_more_than_reserved) = (self.start, false);
+        // Sampled blocks stand for others, which are in no segment.
+        let is_weighted = self.shared.records.recorded(self.device).weight_bytes > 0;
         for totals in self.totals() {
-            has_more_than_reserved |= totals.active_bytes > totals.reserved_bytes;
+            has_more_than_reserved |= totals.active_bytes > totals.reserved_bytes && !is_weighted;
             end = totals;
         }
         let segments_bytes = self.segments.iter().fold(0, |sum: u64, s| sum.saturating_add(s.total_size));

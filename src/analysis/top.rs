@@ -39,7 +39,8 @@ pub struct Group {
     /// The site.
     #[serde(skip)]
     pub site: Site,
-    /// The bytes that were requested for them; of a function or a file, those that it requested itself.
+    /// The bytes that were requested for them ([`Life::represented_bytes`]); of a function or a file, those that it
+    /// requested itself.
     pub bytes: u64,
     /// The number of blocks.
     #[serde(rename = "blocks")]
@@ -121,7 +122,7 @@ impl DeviceHistory<'_> {
         let mut groups: SeededMap<K, Group> = SeededMap::default();
         for life in lives {
             let group = groups.entry(key(life)).or_insert_with_key(|key| Group::new(site(key)));
-            group.add(life.requested_bytes, 1);
+            group.add(life.represented_bytes, 1);
             group.names.extend(self.name_texts(life).into_iter().cloned());
             group.total_bytes = group.bytes;
             group.n_stacks = usize::from(matches!(group.site, Site::Stack(_)));

@@ -1,7 +1,7 @@
 //! The heap of this process as one device of a recorder.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use once_cell::race::OnceBox;
 
@@ -27,6 +27,8 @@ pub(super) struct ProcessHeap {
     table: Table,
     /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap).
     is_used: AtomicBool,
+    /// The heap's own sampling interval in bytes, or 0.
+    sample_bytes: AtomicU64,
 }
 
 static HEAP: OnceBox<ProcessHeap> = OnceBox::new();
@@ -38,7 +40,12 @@ pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
     }
     let track = recorder.track(device);
     HEAP.get_or_init(|| {
-        Box::new(ProcessHeap { track, table: Table::default(), is_used: AtomicBool::new(false) })
+        Box::new(ProcessHeap {
+            track,
+            table: Table::default(),
+            is_used: AtomicBool::new(false),
+            sample_bytes: AtomicU64::new(0),
+        })
     });
     #[cfg(not(loom))]
     crate::fork::register_static(crate::fork::Level::Allocator, hold);
@@ -71,7 +78,7 @@ impl ProcessHeap {
     #[inline(always)]
     pub(super) fn allocated(&self, address: u64, bytes: u64, sample_bytes: u64) {
         if self.track.keeps(bytes, sample_bytes) {
-            self.record_alloc(address, bytes);
+            self.record_alloc(address, bytes, sample_bytes);
         }
     }
 
@@ -90,9 +97,13 @@ impl ProcessHeap {
     }
 
     #[inline(never)]
-    fn record_alloc(&self, address: u64, bytes: u64) {
+    fn record_alloc(&self, address: u64, bytes: u64, sample_bytes: u64) {
         let Some(work) = OwnWork::begin() else { return };
         let stack = self.track.stack_of_alloc_within(&work);
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.sample_bytes.store(sample_bytes, Ordering::Relaxed);
+            self.is_used.store(true, Ordering::Relaxed);
+        }
         self.add(&work, LiveBlock { address, bytes, stack });
     }
 
@@ -105,9 +116,6 @@ impl ProcessHeap {
             Inserted::NoRoom => return self.track.count_lost(),
         }
         self.track.record_within(work, event(Action::Alloc, block));
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
     }
 
     #[inline(never)]
@@ -145,6 +153,10 @@ impl Inventory for ProcessHeap {
 
     fn has_segments(&self) -> bool {
         false
+    }
+
+    fn sample_bytes(&self) -> Option<u64> {
+        Some(self.sample_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {

@@ -54,6 +54,10 @@ pub struct Life {
     pub address: Address,
     /// The bytes that were requested.
     pub requested_bytes: u64,
+    /// The bytes that it counts for in figures: those that were requested; of a sampled heap an unbiased
+    /// estimate of what was requested for all the blocks that it stands for.
+    #[serde(skip)]
+    pub represented_bytes: u64,
     /// The size after rounding, if the block is in use at the end; otherwise the least it can have
     /// been, a multiple of 512.
     pub bytes: u64,
@@ -76,6 +80,7 @@ impl Life {
         Life {
             address,
             requested_bytes,
+            represented_bytes: requested_bytes,
             bytes,
             stream,
             stack: None,

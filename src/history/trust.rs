@@ -64,6 +64,9 @@ pub struct Trust {
     /// How many captures of a stack found the table of stacks full. Their events have one frame that says
     /// so. It limits who can be named, and not the figures.
     pub n_stacks_refused: u64,
+    /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, made from the sampled
+    /// ones; otherwise 0.
+    pub weight_bytes: u64,
 }
 
 /// The confidence in an answer that depends on what was there before the history.
@@ -108,8 +111,16 @@ impl fmt::Display for Confidence {
 impl Trust {
     /// The facts about a device that the settings of a snapshot say.
     pub(crate) fn from_settings(records: &ByDevice<'_>, device: DeviceId) -> Trust {
-        let Recorded { has_lost, n_lost, min_size_bytes, sample_bytes, n_fixed, n_cut, n_stacks_refused } =
-            records.recorded(device);
+        let Recorded {
+            has_lost,
+            n_lost,
+            min_size_bytes,
+            sample_bytes,
+            n_fixed,
+            n_cut,
+            n_stacks_refused,
+            weight_bytes,
+        } = records.recorded(device);
         Trust {
             keeps_events: records.keeps_events(),
             has_lost,
@@ -119,6 +130,7 @@ impl Trust {
             n_fixed,
             n_cut,
             n_stacks_refused,
+            weight_bytes,
             ..Trust::default()
         }
     }
@@ -243,7 +255,13 @@ impl Trust {
             let least = self.min_size_bytes;
             all.push(format!("allocations below {least} bytes have no events: figures may be too low"));
         }
-        if self.sample_bytes > 0 {
+        if self.weight_bytes > 0 {
+            let n = self.weight_bytes;
+            all.push(format!(
+                "allocations were sampled, one byte in {n}: bytes are estimates of all of them, and blocks are the \
+                 sampled ones"
+            ));
+        } else if self.sample_bytes > 0 {
             let n = self.sample_bytes;
             all.push(format!("allocations were sampled, one byte in {n}: figures over time are too low"));
         }

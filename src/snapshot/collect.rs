@@ -38,6 +38,10 @@ struct Take {
     device: usize,
     segments: Vec<InventorySegment>,
     log: Log,
+    /// The mean sampling interval in bytes, if the inventory has one of its own.
+    sample_bytes: Option<u64>,
+    /// Whether only sampled blocks are in the segments.
+    is_sample: bool,
     /// Without segments and events: the event of this snapshot.
     with_snapshot: Option<Cut>,
 }
@@ -116,7 +120,8 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
         true => segments,
         false => page_runs::segments(segments, &mut log),
     };
-    Some(Take { device, segments, log, with_snapshot })
+    let (sample_bytes, is_sample) = (inventory.sample_bytes(), !inventory.has_segments());
+    Some(Take { device, segments, log, sample_bytes, is_sample, with_snapshot })
 }
 
 /// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
@@ -134,22 +139,30 @@ fn open_empty(takes: &mut [Take]) {
 /// The facts about the recording of each device, by its number.
 fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
     let history = recorder.history();
-    let mut n_lost: BTreeMap<usize, u64> = BTreeMap::new();
-    takes.iter().for_each(|take| *n_lost.entry(take.device).or_default() += take.log.n_lost);
+    // Inventories may share a device.
+    let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
+    for take in takes {
+        let sample_bytes = take.sample_bytes.unwrap_or(history.sample_bytes());
+        let (n_lost, most_bytes, is_sample) = devices.entry(take.device).or_insert((0, 0, true));
+        *n_lost += take.log.n_lost;
+        *most_bytes = sample_bytes.max(*most_bytes);
+        *is_sample &= take.is_sample;
+    }
     let n_stacks_refused = recorder.stack_counts().n_refused;
-    let facts = |(device, n_lost): (usize, u64)| {
+    let facts = |(device, (n_lost, sample_bytes, is_sample)): (usize, (u64, u64, bool))| {
         let recorded = Recorded {
             has_lost: n_lost > 0,
             n_lost,
             min_size_bytes: history.min_size_bytes(),
-            sample_bytes: history.sample_bytes(),
+            sample_bytes,
             n_fixed: 0,
             n_cut: 0,
             n_stacks_refused,
+            weight_bytes: if is_sample { sample_bytes } else { 0 },
         };
         (device.into(), recorded)
     };
-    n_lost.into_iter().map(facts).collect()
+    devices.into_iter().map(facts).collect()
 }
 
 /// A snapshot being put together.

@@ -5,7 +5,7 @@
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
 
 use super::{Slot, Snapshot, Text, TopLevel, Value};
-use crate::{event::DeviceId, seeded::SeededMap};
+use crate::{event::DeviceId, recorder::sample_weight, seeded::SeededMap};
 
 const SETTINGS: &str = "allocator_settings";
 const DEVICES: &str = "memreel_devices";
@@ -17,6 +17,7 @@ const SAMPLE: &str = "memreel_sample_bytes";
 const FIXED: &str = "memreel_fixed_events";
 const CUT: &str = "memreel_cut_events";
 const REFUSED: &str = "memreel_stacks_refused";
+const WEIGHT: &str = "memreel_weight_bytes";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -37,19 +38,23 @@ pub(crate) struct Recorded {
     pub(crate) n_cut: u64,
     /// How many captures of a stack found the recorder's table full, on all of its devices.
     pub(crate) n_stacks_refused: u64,
+    /// Mean sampling interval in bytes if every block of the device is a sampled one, so that it stands for others of
+    /// its size; 0 if blocks are there that were not sampled.
+    pub(crate) weight_bytes: u64,
 }
 
 impl Recorded {
     /// Whether a key of the settings is one of these facts.
     pub(crate) fn is_key(key: &str) -> bool {
-        [DEVICES, OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED].contains(&key)
+        key == DEVICES || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
     fn by_device(devices: &[(DeviceId, Recorded)]) -> Option<Value> {
         let is_same = devices.windows(2).all(|pair| pair[0].1 == pair[1].1);
         let dict = |(device, recorded): &(DeviceId, Recorded)| {
-            (Value::text(&device.to_string()), Value::dict(recorded.pairs()))
+            let n_pairs = if recorded.weight_bytes > 0 { KEYS.len() } else { KEYS.len() - 1 };
+            (Value::text(&device.to_string()), Value::dict(recorded.pairs().into_iter().take(n_pairs)))
         };
         (!is_same).then(|| Value::Dict(devices.iter().map(dict).collect()))
     }
@@ -105,11 +110,13 @@ impl Recorded {
             n_cut: self.n_cut.saturating_add(other.n_cut),
             // The devices of one recorder share its table.
             n_stacks_refused: self.n_stacks_refused.max(other.n_stacks_refused),
+            // Blocks of another device do not stand for others; the device's own dictionary has it.
+            weight_bytes: 0,
         }
     }
 
-    /// The keys with their values.
-    fn pairs(self) -> [(&'static str, Value); 7] {
+    /// The keys with their values, in the order of [`KEYS`].
+    fn pairs(self) -> [(&'static str, Value); 8] {
         [
             (OVERFLOWED, Value::Bool(self.has_lost)),
             (LOST, Value::unsigned(self.n_lost)),
@@ -118,7 +125,23 @@ impl Recorded {
             (FIXED, Value::unsigned(self.n_fixed)),
             (CUT, Value::unsigned(self.n_cut)),
             (REFUSED, Value::unsigned(self.n_stacks_refused)),
+            (WEIGHT, Value::unsigned(self.weight_bytes)),
         ]
+    }
+
+    /// Returns the bytes that a block of `bytes` requested bytes stands for: an unbiased estimate of all
+    /// allocations.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate; a conversion to an integer saturates"
+    )]
+    pub(crate) fn represented_bytes(self, bytes: u64) -> u64 {
+        match self.weight_bytes {
+            0 => bytes,
+            every_bytes => (sample_weight(bytes, every_bytes) * bytes as f64).round() as u64,
+        }
     }
 }
 
@@ -126,7 +149,7 @@ impl Recorded {
 #[derive(Debug)]
 pub(crate) struct RecordedDevices {
     /// What the keys have for all devices, in the order of [`KEYS`].
-    all: [Option<Value>; 7],
+    all: [Option<Value>; 8],
     /// The dictionary of each device that has one, by its number as a text.
     own: SeededMap<Text, Value>,
     /// Whether all events were recorded, so that a device without events had none. A recorder that is off, or keeps
@@ -134,7 +157,7 @@ pub(crate) struct RecordedDevices {
     pub(crate) keeps_events: bool,
 }
 
-const KEYS: [&str; 7] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED];
+const KEYS: [&str; 8] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED, WEIGHT];
 
 impl RecordedDevices {
     pub(crate) fn new(snapshot: &Snapshot) -> RecordedDevices {
@@ -166,6 +189,7 @@ impl RecordedDevices {
             n_fixed: number(setting(4)),
             n_cut: number(setting(5)),
             n_stacks_refused: number(setting(6)),
+            weight_bytes: number(setting(7)),
         }
     }
 }

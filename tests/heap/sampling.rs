@@ -1,16 +1,46 @@
 //! A sample of the heap's allocations.
 
-use std::{hint::black_box, time::Duration};
-
-use memreel::{
-    Action,
-    recorder::{Context, History, sample_weight},
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    hint::black_box,
+    time::Duration,
 };
 
-use crate::{own_process, taken::sound_snapshot};
+use memreel::{
+    Action, DeviceId, Heap,
+    analysis::{By, DeviceHistory, Limits, Site},
+    recorder::{Context, History, sample_weight},
+    snapshot::Value,
+};
+
+use crate::{own_process, system::Marked, taken::sound_snapshot};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const EVERY: u64 = 50_000;
+
+/// The bytes of blocks, and the variance of their estimate.
+#[derive(Default)]
+struct Truth {
+    bytes: f64,
+    variance: f64,
+}
+
+#[allow(clippy::cast_precision_loss)]
+impl Truth {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as f64;
+        self.variance += (sample_weight(bytes as u64, EVERY) - 1.0) * (bytes as f64).powi(2);
+    }
+
+    /// Six standard deviations: wrong once in half a billion runs.
+    fn assert_near(&self, estimate: f64) {
+        assert!((estimate - self.bytes).abs() < 6.0 * self.variance.sqrt(), "{estimate} for {}", self.bytes);
+    }
+}
+
+fn bytes_of(n: usize) -> usize {
+    if n.is_multiple_of(500) { 300_000 } else { 100 << (n % 4) }
+}
 
 #[test]
 #[allow(clippy::cast_precision_loss)]
@@ -18,12 +48,10 @@ fn a_sample_has_pairs_and_estimates_the_whole() {
     own_process::run(module_path!(), "a_sample_has_pairs_and_estimates_the_whole", LIMIT, || {
         let history = History::all().context(Context::None).sample_every(EVERY);
         memreel::record_history(&history).unwrap();
-        let bytes_of = |n: usize| if n.is_multiple_of(500) { 300_000 } else { 100 << (n % 4) };
-        let (mut bytes, mut variance) = (0.0, 0.0);
+        let mut truth = Truth::default();
         for n in 0..100_000 {
             drop(black_box(vec![1_u8; bytes_of(n)]));
-            bytes += bytes_of(n) as f64;
-            variance += (sample_weight(bytes_of(n) as u64, EVERY) - 1.0) * (bytes_of(n) as f64).powi(2);
+            truth.add(bytes_of(n));
         }
         let snapshot = sound_snapshot();
         let trace = &snapshot.device_traces[1];
@@ -31,10 +59,59 @@ fn a_sample_has_pairs_and_estimates_the_whole() {
         let n_allocs = n_of(Action::Alloc);
         assert!((500..20_000).contains(&n_allocs), "{n_allocs} of 100,000");
         let ours = [100, 200, 400, 800, 300_000];
-        let of_ours =
-            trace.iter().filter(|entry| entry.action == Some(Action::Alloc) && ours.contains(&entry.size));
-        let estimate: f64 = of_ours.map(|entry| sample_weight(entry.size, EVERY) * entry.size as f64).sum();
-        // Six standard deviations: wrong once in half a billion runs.
-        assert!((estimate - bytes).abs() < 6.0 * variance.sqrt(), "{estimate} for {bytes}");
+        let allocs = trace.iter().filter(|entry| entry.action == Some(Action::Alloc));
+        let of_ours = allocs.filter(|entry| ours.contains(&entry.size));
+        truth.assert_near(of_ours.map(|entry| sample_weight(entry.size, EVERY) * entry.size as f64).sum());
+    });
+}
+
+#[test]
+#[allow(clippy::cast_precision_loss)]
+fn answers_estimate_the_whole() {
+    own_process::run(module_path!(), "answers_estimate_the_whole", LIMIT, || {
+        let history = History::all().context(Context::None).sample_every(EVERY);
+        memreel::record_history(&history).unwrap();
+        let scope = memreel::scope("kept").unwrap();
+        let (mut kept, mut truth) = (Vec::with_capacity(20_000), Truth::default());
+        truth.add(20_000 * size_of::<Vec<u8>>());
+        for n in 0..20_000 {
+            kept.push(black_box(vec![1_u8; bytes_of(n)]));
+            truth.add(bytes_of(n));
+        }
+        drop(scope);
+        let snapshot = sound_snapshot();
+        let answers = DeviceHistory::new(&snapshot, DeviceId(1));
+        let top = answers.top(answers.end(), By::Scope);
+        let is_ours = |site: &Site| matches!(site, Site::Scope(name) if *name == "kept");
+        let group = top.iter().find(|group| is_ours(&group.site)).unwrap();
+        truth.assert_near(group.bytes as f64);
+        assert!(group.n_blocks < 5000, "counts are those of the sampled blocks");
+        let leaks: u64 = answers.leaks().iter().map(|site| site.bytes).sum();
+        assert!(leaks >= group.bytes && answers.peak().active_bytes >= group.bytes);
+        let least = Limits::new().live_bytes(group.bytes / 2).allow_partial(true);
+        assert!(least.broken_by(&snapshot).is_some());
+        let settings = snapshot.allocator_settings().unwrap();
+        let of_heap = settings.get("memreel_devices").and_then(|devices| devices.get("1")).unwrap();
+        assert_eq!(of_heap.get("memreel_weight_bytes"), Some(&Value::Int(50_000)));
+        assert!(!answers.trust().lacks_segment_events);
+        assert!(answers.trust().warnings().iter().any(|text| text.contains("estimates")));
+        drop(kept);
+    });
+}
+
+#[test]
+fn a_heap_has_an_interval_of_its_own() {
+    static SAMPLED: Heap<Marked> = Heap::with(Marked).sample_every(50_000);
+    own_process::run(module_path!(), "a_heap_has_an_interval_of_its_own", LIMIT, || {
+        memreel::record_history(&History::all().context(Context::None).min_size(300)).unwrap();
+        let layouts = [301, 299].map(|bytes| Layout::from_size_align(bytes, 1).unwrap());
+        for layout in layouts.into_iter().cycle().take(100_000) {
+            // SAFETY: the layout has a size, and the block is freed once with it.
+            unsafe { SAMPLED.dealloc(black_box(SAMPLED.alloc(layout)), layout) };
+        }
+        let snapshot = sound_snapshot();
+        let of_size = |bytes| snapshot.device_traces[1].iter().filter(|entry| entry.size == bytes).count();
+        assert!((300..2000).contains(&of_size(301)), "three events of one in 166: {}", of_size(301));
+        assert_eq!(of_size(299), 0, "a size below the least");
     });
 }
