@@ -82,8 +82,7 @@ static PARTS: Mutex<Vec<(Level, Registered)>> = Mutex::new(Vec::new());
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns how many forks are between the first process and this one. What cannot be used in a child of the
-/// process that created it, such as a GPU, remembers it.
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only GPUs cannot be used in a child"))]
+/// process that created it, such as a GPU or a thread, remembers it.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }

@@ -175,6 +175,7 @@
 //! |---|---|
 //! | [`device`] | supplies memory: the host, a GPU, or a simulated device, with or without a limit |
 //! | [`recorder`] | records events with their times, stacks and scopes, for any allocator |
+//! | [`trigger`] | writes snapshots at a signal, the exit, a panic, a time or a peak |
 //! | [`integrate`] | connects allocators and interpreters that are not memreel's to a recorder |
 //! | [`allocator`] | the caching allocator: PyTorch's rules for segments, blocks and streams |
 //! | [`snapshot`](mod@snapshot) | the records of a snapshot, and how they are collected |
@@ -212,6 +213,7 @@ mod seeded;
 pub mod device;
 mod stack;
 pub mod recorder;
+pub mod trigger;
 pub mod integrate;
 mod heap;
 mod wrap;
@@ -245,8 +247,8 @@ pub use crate::{
     heap::Heap,
     inventory::{BlockState, PoolKind},
     process::{
-        alloc, default_allocator, default_reel, empty_cache, max_memory_allocated, max_memory_reserved,
-        mem_get_info, memory_allocated, memory_reserved, memory_summary, record_history,
+        alloc, default_allocator, default_reel, dump_on, empty_cache, max_memory_allocated,
+        max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_summary, record_history,
         reset_accumulated_memory_stats, reset_peak_memory_stats, save, save_on_oom, scope,
         set_memory_fraction, snapshot, stats,
     },
@@ -269,6 +271,11 @@ struct Crate;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/heap.md")]
 struct OfHeap;
+
+/// Compiles the Rust code of the page on triggers.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/triggers.md")]
+struct TriggersPage;
 
 /// Compiles the Rust code of the page on GPUs.
 #[cfg(all(doctest, feature = "cuda"))]

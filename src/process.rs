@@ -6,6 +6,7 @@
 //! | [`save()`] | [`Reel::save`] | `torch.cuda.memory._dump_snapshot` |
 //! | [`snapshot()`] | [`Reel::snapshot`] | `torch.cuda.memory._snapshot` |
 //! | [`save_on_oom`] | [`Reel::save_on_oom`] | an out-of-memory observer |
+//! | [`dump_on`] | [`Reel::dump_on`] | |
 //! | [`scope`] | [`Reel::scope`] | `torch.profiler.record_function` |
 //! | [`alloc`] | [`Reel::alloc`] | `torch.cuda.caching_allocator_alloc` |
 //! | [`empty_cache`] | [`Reel::empty_cache`] | `torch.cuda.empty_cache` |
@@ -29,6 +30,7 @@ use crate::{
     recorder::{History, Scope},
     reel::Reel,
     snapshot::Snapshot,
+    trigger::Triggers,
 };
 
 /// Returns the process-wide reel, created with the settings of the environment ([`Settings::from_env`]).
@@ -40,7 +42,16 @@ pub fn default_reel() -> Result<&'static Reel> {
     // Not std's `OnceLock`, which cannot try again after an error, and for which other threads wait: in a child of
     // `fork` the one that fills it may be gone. Two threads at once may create a reel each; one of them is dropped.
     static DEFAULT: OnceBox<Reel> = OnceBox::new();
-    DEFAULT.get_or_try_init(|| Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?)))
+    if let Some(reel) = DEFAULT.get() {
+        return Ok(reel);
+    }
+    let make = || Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?));
+    let reel = DEFAULT.get_or_try_init(make)?;
+    // The environment may have switched recording on, without a call of `record_history`.
+    if reel.recorder().history() != History::off() {
+        connect_heap(reel);
+    }
+    Ok(reel)
 }
 
 /// Returns the allocator of the process-wide reel.
@@ -51,7 +62,8 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
     default_reel()?.allocator(0)
 }
 
-/// Switches recording in the process-wide reel on, off or to other options; see [`Reel::record_history`].
+/// Switches recording in the process-wide reel on, off or to other options; see [`Reel::record_history`]. What the
+/// variable `MEMREEL` names wins.
 ///
 /// ```
 /// use memreel::recorder::History;
@@ -68,9 +80,14 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 /// The errors of [`default_reel`].
 pub fn record_history(history: &History) -> Result<()> {
     let reel = default_reel()?;
-    heap::connect(reel.recorder(), reel.allocators().len().into());
+    connect_heap(reel);
     reel.record_history(history);
     Ok(())
+}
+
+/// Makes the program's heap the device after those of the reel.
+fn connect_heap(reel: &Reel) {
+    heap::connect(reel.recorder(), reel.allocators().len().into());
 }
 
 /// Allocates a block of `bytes` bytes with the process-wide allocator; dropping the block frees it.
@@ -115,6 +132,15 @@ pub fn save(path: impl AsRef<Path>) -> Result<()> {
 pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
     default_reel()?.save_on_oom(path);
     Ok(())
+}
+
+/// Writes snapshots of the process-wide reel without being asked each time: at a failed request, a signal, the exit, a
+/// panic, a time or a peak. See [`Reel::dump_on`].
+///
+/// # Errors
+/// The errors of [`default_reel`] and of [`Reel::dump_on`].
+pub fn dump_on(triggers: &Triggers) -> Result<()> {
+    default_reel()?.dump_on(triggers)
 }
 
 /// Returns the statistics of the process-wide allocator. [`MemoryStats::flatten`] returns them under the

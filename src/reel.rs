@@ -20,6 +20,7 @@ use crate::{
     recorder::{History, Recorder, Scope},
     rewrite::Completed,
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
+    trigger::{self, Armed, Levels, Overlay, Sets, Source, Triggers},
 };
 use oom_files::OomFiles;
 
@@ -28,6 +29,13 @@ use oom_files::OomFiles;
 /// A reel is the usual entry to memreel: it allocates, records and takes snapshots. The functions at the root
 /// of the crate, such as [`record_history`](crate::record_history), use one reel for the whole
 /// process; build your own for several devices, for limits or for simulated memory.
+///
+/// # The environment
+///
+/// Each reel does what the variable `MEMREEL` asks for, so that a program that is already built can be told to record
+/// and to write snapshots: `MEMREEL=all,dump=oom+exit`. The options of recording that it names win over the program's
+/// each time the program switches recording on; a program that switches recording off switches it off. A text that is
+/// not valid is one line on standard error, and has no other effect. `docs/triggers.md` has the grammar.
 ///
 /// # Forks
 ///
@@ -58,7 +66,14 @@ struct Shared {
     recorder: Recorder,
     allocators: Vec<CachingAllocator>,
     dialect: Dialect,
+    /// The options of recording that the environment names.
+    overlay: Option<&'static Overlay>,
+    dump_with: Option<Box<DumpWith>>,
+    triggers: Sets,
 }
+
+/// Writes a snapshot to a path.
+type DumpWith = dyn Fn(&Path) -> Result<()> + Send + Sync;
 
 /// Creates the allocator of a device, whose number and recorder are known at [`Builder::build`] only.
 type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocator;
@@ -83,6 +98,8 @@ pub struct Builder {
     devices: Vec<Box<MakeAllocator>>,
     history: Option<History>,
     save_on_oom: Option<PathBuf>,
+    dump_on: Vec<Triggers>,
+    dump_with: Option<Box<DumpWith>>,
     settings: Settings,
     dialect: Dialect,
 }
@@ -136,9 +153,14 @@ impl Reel {
         &self.shared.recorder
     }
 
-    /// Switches recording on, off or to other options; see [`Recorder::record_history`].
+    /// Switches recording on, off or to other options; see [`Recorder::record_history`]. What the variable `MEMREEL`
+    /// names wins.
     pub fn record_history(&self, history: &History) {
-        self.shared.recorder.record_history(history);
+        trigger::revive();
+        match self.shared.overlay {
+            Some(overlay) => self.shared.recorder.record_history(&overlay.over(history)),
+            None => self.shared.recorder.record_history(history),
+        }
     }
 
     /// Opens a scope on this thread: its events carry `name`. See [`Recorder::scope`].
@@ -169,7 +191,8 @@ impl Reel {
     /// The first failure writes the file, and later ones keep it: the first is often the telling one. With
     /// `{n}` in the path, every failure writes a file of its own, and `{n}` is the number of the failure,
     /// counted from 0. `{pid}` is the number of the process, so that the ranks of a run do not write the same
-    /// file. A file of an earlier run is replaced.
+    /// file; `{rank}` and `{host}` are those of [`Triggers`]. A file of an earlier run is replaced;
+    /// [`Triggers::oom`] never replaces one.
     ///
     /// The error names the file, or the reason why it could not be written; failing to write it causes no
     /// other error, and the next failure tries again. Called with two paths, it writes both files. While
@@ -196,9 +219,42 @@ impl Reel {
             let files = files.clone();
             allocator.on_oom(move |figures| {
                 let Some(reel) = reel.upgrade() else { return };
-                files.save(figures, |path| pickle::save(&Completed::new(reel.recorded()), path));
+                files.save(figures, |path| reel.dump(path));
             });
         }
+    }
+
+    /// Writes snapshots without being asked each time: at a failed request, a signal, the exit, a panic, a time or a
+    /// peak. See [`Triggers`] for the moments and the files.
+    ///
+    /// The triggers are in force until the last handle of the reel is dropped. Several calls add up; each writes files
+    /// of its own. A snapshot that cannot be written is one line on standard error, is counted in the settings of
+    /// later snapshots (`memreel_dumps_failed`) and has no other effect.
+    ///
+    /// ```
+    /// use memreel::{Reel, recorder::History, trigger::Triggers};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// reel.dump_on(&Triggers::to(folder.path().join("end.pickle")).exit())?;
+    /// let block = reel.alloc(1000)?;
+    /// drop(reel);
+    /// assert!(folder.path().join("end.pickle").exists());
+    /// # drop(block);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_option`] for an unknown placeholder in the path and for triggers that can never fire;
+    /// [`Error::is_io`] if a signal handler cannot be installed or a thread cannot be started.
+    pub fn dump_on(&self, triggers: &Triggers) -> Result<()> {
+        let _own = self.shared.recorder.own_work();
+        let armed = trigger::arm(triggers, source(&self.shared))?;
+        if armed.is_on_oom() {
+            self.shared.allocators.iter().for_each(|allocator| dump_on_oom(allocator, &armed));
+        }
+        self.shared.triggers.add(armed);
+        Ok(())
     }
 
     /// Returns all unused segments to their devices.
@@ -210,12 +266,67 @@ impl Reel {
     }
 }
 
+/// Returns what triggers need of a reel, without keeping it alive.
+fn source(reel: &Arc<Shared>) -> Source {
+    let (saved, watched) = (Arc::downgrade(reel), Arc::downgrade(reel));
+    Source {
+        save: Box::new(move |path| saved.upgrade().map(|reel| reel.dump(path))),
+        levels: Box::new(move || watched.upgrade().map(|reel| reel.levels())),
+    }
+}
+
+/// Writes a snapshot when a request of an allocator fails, as long as the triggers are in force.
+fn dump_on_oom(allocator: &CachingAllocator, armed: &Arc<Armed>) {
+    let armed = Arc::downgrade(armed);
+    allocator.on_oom(move |figures| {
+        if let Some(armed) = armed.upgrade() {
+            armed.dump_oom(figures);
+        }
+    });
+}
+
 impl Shared {
+    /// Writes a snapshot that a trigger asks for.
+    fn dump(&self, path: &Path) -> Result<()> {
+        match &self.dump_with {
+            Some(dump) => dump(path),
+            None => pickle::save(&Completed::new(self.recorded()), path),
+        }
+    }
+
+    /// Returns the bytes that triggers watch.
+    fn levels(&self) -> Levels {
+        self.allocators.iter().map(|allocator| allocator.stats().allocated_bytes.all).fold(
+            Levels::default(),
+            |levels, bytes| Levels {
+                allocated_bytes: levels.allocated_bytes.saturating_add_signed(bytes.allocated),
+                peak_bytes: levels.peak_bytes.max(bytes.peak.max(0).cast_unsigned()),
+            },
+        )
+    }
+
+    /// Returns whether there is nothing to see in a snapshot.
+    fn is_bare(&self) -> bool {
+        self.allocators.iter().all(|allocator| {
+            allocator.memory_reserved() == 0 && self.recorder.n_events(allocator.device_id()) == 0
+        })
+    }
+
     fn recorded(&self) -> TapeSnapshot {
+        trigger::revive();
         let of_heap = heap::inventory_of(&self.recorder);
         let inventories: Vec<&dyn Inventory> =
             self.allocators.iter().map(|allocator| allocator as &dyn Inventory).chain(of_heap).collect();
         snapshot::collect_lazily(&self.recorder, &inventories, self.dialect)
+    }
+}
+
+impl Drop for Shared {
+    /// Writes the snapshot of the exit, which would come too late for this reel.
+    fn drop(&mut self) {
+        if self.triggers.is_on_exit() && !self.is_bare() {
+            self.triggers.dump_at_drop(&|path| self.dump(path));
+        }
     }
 }
 
@@ -253,6 +364,23 @@ impl Builder {
         self
     }
 
+    /// Writes snapshots without being asked each time; see [`Reel::dump_on`]. Several calls add up. Default: none, or
+    /// what the variable `MEMREEL` asks for.
+    pub fn dump_on(mut self, triggers: &Triggers) -> Builder {
+        self.dump_on.push(triggers.clone());
+        self
+    }
+
+    /// Writes the snapshots of triggers and of failed requests with `dump`, which gets the path of a new file. For
+    /// snapshots that contain more than this reel, such as the ledgers of other allocators. Default:
+    /// [`Reel::save`].
+    ///
+    /// `dump` is called by any thread, under no lock. A reel that it keeps alive is never dropped.
+    pub fn dump_with(mut self, dump: impl Fn(&Path) -> Result<()> + Send + Sync + 'static) -> Builder {
+        self.dump_with = Some(Box::new(dump));
+        self
+    }
+
     /// Sets the PyTorch version whose keys snapshots have. Default: [`Dialect::default`], PyTorch 2.11.
     pub fn dialect(mut self, dialect: Dialect) -> Builder {
         self.dialect = dialect;
@@ -262,13 +390,20 @@ impl Builder {
     /// Creates the reel.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for more than 65,536 devices.
+    /// [`Error::is_misuse`] for more than 65,536 devices, and the errors of [`Reel::dump_on`].
     pub fn build(mut self) -> Result<Reel> {
         if self.devices.is_empty() {
             self = self.device(Host::new());
         }
         let recorder = Recorder::new();
-        if let Some(history) = &self.history {
+        let asked = trigger::environment();
+        let overlay = asked.map(|asked| &asked.overlay);
+        let history = match (&self.history, overlay) {
+            (Some(history), Some(overlay)) => Some(overlay.over(history)),
+            (None, Some(overlay)) => overlay.alone(),
+            (history, None) => history.clone(),
+        };
+        if let Some(history) = &history {
             recorder.record_history(history);
         }
         let mut allocators = Vec::with_capacity(self.devices.len());
@@ -277,9 +412,16 @@ impl Builder {
                 u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
             allocators.push(make(&recorder, id.into(), self.settings.clone()));
         }
-        let reel = Reel { shared: Arc::new(Shared { recorder, allocators, dialect: self.dialect }) };
+        let (dialect, dump_with, triggers) = (self.dialect, self.dump_with, Sets::new());
+        let shared = Shared { recorder, allocators, dialect, overlay, dump_with, triggers };
+        let reel = Reel { shared: Arc::new(shared) };
         if let Some(path) = self.save_on_oom {
             reel.save_on_oom(path);
+        }
+        self.dump_on.iter().try_for_each(|triggers| reel.dump_on(triggers))?;
+        if let Some(Err(error)) = asked.and_then(|asked| asked.triggers.as_ref()).map(|all| reel.dump_on(all))
+        {
+            trigger::print_failure(&format!("MEMREEL: {error}"));
         }
         Ok(reel)
     }

@@ -200,6 +200,14 @@ impl Track {
         }
     }
 
+    /// Records an event of a snapshot itself, also on a thread that is doing the recorder's own work. It has no stack.
+    pub(crate) fn record_own(&self, event: Event) {
+        let mode = self.shared.mode();
+        if !mode.is_off() && mode.keeps(event.action) {
+            writer::write::<ByLock>(&self.shared, &self.tape, &event);
+        }
+    }
+
     #[inline(never)]
     fn push<T: TickSource>(&self, mode: Mode, event: &mut Event) {
         if !Guard::is_held() {

@@ -10,15 +10,19 @@ use std::{
     },
 };
 
-use crate::error::{OutOfMemory, Result};
+use crate::{
+    error::{OutOfMemory, Result},
+    trigger::{Placeholder, Template},
+};
 
-const NUMBER: &str = "{n}";
-const PROCESS: &str = "{pid}";
+/// The placeholders whose text does not differ from one request for a path to the next.
+const PLACEHOLDERS: [Placeholder; 4] =
+    [Placeholder::Host, Placeholder::Rank, Placeholder::Pid, Placeholder::Number];
 
 /// The paths for the snapshots of failed requests.
 #[derive(Debug)]
 pub(super) struct OomFiles {
-    template: PathBuf,
+    template: Template,
     /// The number of failures so far. Of a template without a number, the state of its file: a multiple of 4 that
     /// depends on the process if the path does, and one of the numbers below.
     n: AtomicU64,
@@ -31,7 +35,7 @@ const WRITTEN: u64 = 2;
 
 impl OomFiles {
     pub(super) fn new(template: PathBuf) -> OomFiles {
-        OomFiles { template, n: AtomicU64::new(0) }
+        OomFiles { template: Template::lenient(&template, &PLACEHOLDERS), n: AtomicU64::new(0) }
     }
 
     /// Returns the files of a template: those that this process uses already, so that two observers of one path do
@@ -80,23 +84,16 @@ impl OomFiles {
     /// Returns a number of this process, a multiple of 4, if the path depends on the process: after a fork, the
     /// file of the parent is not that of the child.
     fn process(&self) -> u64 {
-        let depends = self.template.to_str().is_some_and(|template| template.contains(PROCESS));
-        if depends { u64::from(process::id()) << 2 } else { 0 }
+        if self.template.has(Placeholder::Pid) { u64::from(process::id()) << 2 } else { 0 }
     }
 
     fn is_numbered(&self) -> bool {
-        self.template.to_str().is_some_and(|template| template.contains(NUMBER))
+        self.template.has(Placeholder::Number)
     }
 
-    /// Returns the path of a failure's file. A path that is not UTF-8 has no placeholders.
+    /// Returns the path of a failure's file.
     fn path(&self, number: u64) -> PathBuf {
-        match self.template.to_str() {
-            None => self.template.clone(),
-            Some(template) => {
-                let of_process = template.replace(PROCESS, &process::id().to_string());
-                of_process.replace(NUMBER, &number.to_string()).into()
-            }
-        }
+        self.template.failure(number)
     }
 }
 

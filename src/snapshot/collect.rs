@@ -17,6 +17,7 @@ use crate::{
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
     stack::{SourceFrame, Symbol, stack_method, with_kept_names},
+    trigger,
 };
 
 /// The version of PyTorch whose keys a snapshot has.
@@ -103,7 +104,7 @@ fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
         let cut = track.cut();
         let is_empty = segments.is_empty() && cut.is_empty();
         seen = Some((segments.to_vec(), cut));
-        track.record(Event {
+        track.record_own(Event {
             action: Action::Snapshot,
             address: Address(0),
             size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
@@ -384,7 +385,8 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
 /// divisions, which stay last, come memreel's own keys: who wrote the file and
 /// how stacks were captured, and what is not in it: events that the ring
 /// lost, stacks that found their table full, sizes that were left out, and
-/// the bytes of which one was sampled (0 when all were kept).
+/// the bytes of which one was sampled (0 when all were kept); between them, the
+/// number of snapshots that triggers of the process could not write.
 fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -> Value {
     let history = recorder.history();
     let max_split_bytes = settings.max_split_bytes.map_or(Value::Int(-1), Value::unsigned);
@@ -409,6 +411,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
         ("memreel_stack_method", Value::text(stack_method().name())),
         ("memreel_stacks_refused", Value::unsigned(recorder.stack_counts().n_refused)),
+        ("memreel_dumps_failed", Value::unsigned(trigger::n_failed())),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
         ("roundup_power2_divisions", Value::Dict(divisions.into())),

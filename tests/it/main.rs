@@ -3,6 +3,7 @@
 //! - `layers`: which room may import which, circles of imports, and where unsafe code is.
 //! - `allocator`: PyTorch's rules, buffers, and devices, on the host and simulated.
 //! - `recorder`: what is recorded, by many threads and filters.
+//! - `trigger`: snapshots without being asked, each in a process of its own.
 //! - `stack`: frames of libraries that were unloaded or replaced; files on the way of a capture name no lock.
 //! - `snapshot`: the JSON Schema of the model, and the table of rules in its page.
 //! - `pickle`: files, read and written; files that lie.
@@ -48,6 +49,7 @@ mod rewrite;
 mod seeds;
 mod snapshot;
 mod stack;
+mod trigger;
 mod validate;
 mod whatif;
 

@@ -6,7 +6,8 @@
 use std::{
     env, fs,
     os::unix::process::CommandExt,
-    process::Command,
+    path::Path,
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -17,17 +18,37 @@ const CHILD: &str = "MEMREEL_TEST_IN_OWN_PROCESS";
 ///
 /// `module` is `module_path!()` and `name` the name of the calling test, which the child runs again.
 pub(crate) fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()) {
+    let Some((status, printed)) = output(module, name, limit, Path::new("."), &[], test) else { return };
+    assert!(status.success(), "{status}\n{printed}");
+    assert!(printed.contains("1 passed"), "{name} is not the name of a test: {printed}");
+}
+
+/// Runs `test` in a child process, in a folder and with further variables in its environment. Returns how it ended and
+/// what it printed; `None` in the child.
+pub(crate) fn output(
+    module: &str,
+    name: &str,
+    limit: Duration,
+    folder: &Path,
+    variables: &[(&str, &str)],
+    test: impl FnOnce(),
+) -> Option<(ExitStatus, String)> {
     if env::var(CHILD).is_ok_and(|child| child == name) {
-        return test();
+        test();
+        return None;
     }
     let (_, module) = module.split_once("::").expect("a module of this crate");
     // A file and not a pipe: a child of the child may keep it open.
     let printed = tempfile::NamedTempFile::new().unwrap();
+    let out = printed.reopen().unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", &format!("{module}::{name}"), "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
-        .stdout(printed.reopen().unwrap())
-        .stderr(printed.reopen().unwrap())
+        .envs(variables.iter().copied())
+        .current_dir(folder)
+        // One place in the file for both, or they would overwrite each other.
+        .stdout(out.try_clone().unwrap())
+        .stderr(out)
         // It and its own children are one group, which is killed as a whole.
         .process_group(0)
         .spawn()
@@ -47,6 +68,5 @@ pub(crate) fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()
     };
     let printed = String::from_utf8_lossy(&fs::read(printed.path()).unwrap()).into_owned();
     let status = status.unwrap_or_else(|| panic!("{name} hangs: it did not end within {limit:?}\n{printed}"));
-    assert!(status.success(), "{status}\n{printed}");
-    assert!(printed.contains("1 passed"), "{name} is not the name of a test: {printed}");
+    Some((status, printed))
 }

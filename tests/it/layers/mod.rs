@@ -33,11 +33,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("recorder", &["sync", "fork", "error", "event", "inventory", "stack"]),
     ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
+    ("trigger", &["fork", "error", "recorder"]),
     ("integrate", &["fork", "event", "inventory", "device", "stack", "recorder"]),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),
-    ("snapshot", &["seeded", "event", "inventory", "finding", "stack", "recorder"]),
+    ("snapshot", &["seeded", "event", "inventory", "finding", "stack", "recorder", "trigger"]),
     ("history", &["seeded", "event", "inventory", "snapshot"]),
     ("pickle", &["seeded", "error", "event", "inventory", "finding", "snapshot"]),
     ("validate", &["seeded", "error", "event", "inventory", "finding", "snapshot", "history", "pickle"]),
@@ -66,6 +67,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "event",
             "device",
             "recorder",
+            "trigger",
             "allocator",
             "cuda",
             "heap",
@@ -75,7 +77,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "rewrite",
         ],
     ),
-    ("process", &["error", "recorder", "heap", "allocator", "snapshot", "reel"]),
+    ("process", &["error", "recorder", "trigger", "heap", "allocator", "snapshot", "reel"]),
 ];
 
 /// A path below the repository's root.

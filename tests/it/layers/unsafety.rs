@@ -13,7 +13,7 @@ use super::repository;
 
 /// The rooms of the library that touch memory or foreign callers.
 const MAY: &[&str] =
-    &["sync", "fork", "device", "stack", "heap", "wrap", "allocator", "buffer", "cuda", "pickle"];
+    &["sync", "fork", "device", "stack", "heap", "wrap", "allocator", "buffer", "cuda", "pickle", "trigger"];
 
 #[test]
 fn unsafe_code_is_where_memory_or_a_foreign_caller_is_touched() {

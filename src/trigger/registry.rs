@@ -1,0 +1,44 @@
+//! All sets of triggers in force in this process.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::armed::Armed;
+#[cfg(not(loom))]
+use super::{dumping, requests};
+#[cfg(not(loom))]
+use crate::fork::{self, Held, Level};
+
+/// Weak, because a set belongs to its reel. No other lock is taken under this one.
+static ALL: Mutex<Vec<Weak<Armed>>> = Mutex::new(Vec::new());
+
+/// Adds a set until it is dropped.
+pub(super) fn add(armed: &Arc<Armed>) {
+    #[cfg(not(loom))]
+    fork::register_static(Level::Allocator, hold);
+    let mut all = locked();
+    all.retain(|armed| armed.strong_count() > 0);
+    all.push(Arc::downgrade(armed));
+}
+
+/// Returns the sets, so that they can be used under no lock.
+pub(super) fn all() -> Vec<Arc<Armed>> {
+    locked().iter().filter_map(Weak::upgrade).collect()
+}
+
+fn locked() -> MutexGuard<'static, Vec<Weak<Armed>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the parent's threads asked for or were writing is not the child's.
+#[cfg(not(loom))]
+fn hold(held: &mut Held) {
+    held.lock_static(&ALL);
+    held.call(
+        || {
+            requests::forget_all();
+            dumping::forget_other_threads();
+        },
+        || {},
+    );
+}
