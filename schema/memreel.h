@@ -10,7 +10,8 @@
  * MEMREEL_DEVICE=host in the environment, device 0 is the host's memory.
  * Settings are read from MEMREEL_ALLOC_CONF, otherwise from
  * PYTORCH_ALLOC_CONF. As in PyTorch, its deprecated name
- * PYTORCH_CUDA_ALLOC_CONF wins if both are set.
+ * PYTORCH_CUDA_ALLOC_CONF wins if both are set. The options of recording that
+ * MEMREEL names win over those of memreel_record (docs/triggers.md).
  *
  * Every function may be called from any thread. A function that returns int
  * returns 0 on success and -1 on failure; memreel_error() then returns the
@@ -96,6 +97,14 @@ int memreel_dump(const char *path);
  * path, as in "oom-{n}.pickle", each failure writes a file with its number,
  * counted from 0. {pid} in the path is the number of the process. */
 int memreel_save_on_oom(const char *path);
+
+/* Writes snapshots without being asked each time. `triggers` names the moments
+ * and the files, in the grammar of docs/triggers.md:
+ *   "dump=oom+exit+signal,file=snap-{host}-{rank}-{pid}-{time}.pickle,keep=5"
+ * Several calls add up. A snapshot that cannot be written is one line on
+ * stderr. The environment variable MEMREEL asks for the same, and for recording
+ * ("all,dump=exit"), at the first call of any function here. */
+int memreel_dump_on(const char *triggers);
 
 /* Returns the numbers of torch.cuda.memory_stats(device) as a JSON object, or
  * NULL if there is no such device. The text is valid until the thread calls

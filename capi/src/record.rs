@@ -2,7 +2,6 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
     ffi::{CString, c_char, c_int, c_void},
     path::Path,
     ptr,
@@ -10,17 +9,13 @@ use std::{
 
 use super::{
     border::{cross, note, status, text},
-    ledgers::Both,
     options,
     state::{State, state, unknown},
 };
 use memreel::{
-    Address, DeviceId, Error, Result,
-    integrate::Inventory,
-    pickle,
+    Address, Error, Result, pickle,
     recorder::{History, Ledger, Scope},
-    rewrite::Completed,
-    snapshot::{self, Dialect},
+    trigger::Triggers,
 };
 
 /// Starts, changes or stops recording. `options` is a JSON object such as
@@ -63,6 +58,20 @@ pub unsafe extern "C" fn memreel_save_on_oom(path: *const c_char) -> c_int {
         // SAFETY: the caller's promise.
         state()?.reel.save_on_oom(unsafe { text("the path", path)? });
         Ok(())
+    })
+}
+
+/// Writes snapshots without being asked each time: `triggers` is a text such as
+/// `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
+///
+/// # Safety
+/// `triggers` ends in nul.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_dump_on(triggers: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let triggers: Triggers = unsafe { text("the triggers", triggers)? }.parse()?;
+        state()?.reel.dump_on(&triggers)
     })
 }
 
@@ -210,21 +219,5 @@ impl State {
             Some(ledger) => Err(refused(ledger, device, address)),
             None => Err(unknown(address)),
         }
-    }
-
-    /// A snapshot of all devices, each with its allocator and its ledger.
-    fn recorded(&self) -> Completed {
-        let ledgers: BTreeMap<DeviceId, &Ledger> = self.ledgers.all().collect();
-        let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());
-        let devices: BTreeSet<DeviceId> = own.chain(ledgers.keys().copied()).collect();
-        let both = |id: &DeviceId| Both {
-            device: *id,
-            allocator: self.reel.allocators().get(id.index().unwrap_or(usize::MAX)),
-            ledger: ledgers.get(id).copied(),
-        };
-        let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
-        let inventories: Vec<&dyn Inventory> =
-            inventories.iter().map(|both| both as &dyn Inventory).collect();
-        Completed::new(snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default()))
     }
 }

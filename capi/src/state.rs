@@ -1,17 +1,29 @@
 //! The state of the C interface: one reel for the process, and the ledgers of foreign allocators.
 
-use std::ffi::c_int;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::c_int,
+    path::Path,
+};
 
 use once_cell::race::OnceBox;
 
-use super::{filters::Filters, ledgers::Ledgers};
+use super::{
+    filters::Filters,
+    ledgers::{Both, Ledgers},
+};
 #[cfg(feature = "cuda")]
 use memreel::device::Cuda;
 use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
+    integrate::Inventory,
+    pickle,
+    recorder::Ledger,
+    rewrite::Completed,
+    snapshot::{self, Dialect},
 };
 
 /// The process's reel, its GPUs, and the ledgers of foreign allocators.
@@ -30,10 +42,18 @@ pub(super) struct State {
 /// Returns the state. It is made at first use and never dropped, because
 /// callers free blocks until the process ends.
 pub(super) fn state() -> Result<&'static State> {
-    // A cell that no thread waits for: in a child of `fork` the one that fills it may be gone. Two threads at once
-    // may open a state each; one of them is dropped.
-    static STATE: OnceBox<State> = OnceBox::new();
     STATE.get_or_try_init(|| State::open().map(Box::new))
+}
+
+// A cell that no thread waits for: in a child of `fork` the one that fills it may be gone. Two threads at once may open
+// a state each; one of them is dropped.
+static STATE: OnceBox<State> = OnceBox::new();
+
+/// Writes a snapshot that a trigger or a failed request asks for: with the ledgers, like every snapshot in C.
+fn dump(path: &Path) -> Result<()> {
+    // A trigger may be faster than the cell is filled.
+    let state = STATE.get().ok_or_else(|| Error::misuse("memreel is being initialised"))?;
+    pickle::save(&state.recorded(), path)
 }
 
 /// Which devices to use, from the environment variable `MEMREEL_DEVICE`.
@@ -57,7 +77,7 @@ impl Wanted {
 impl State {
     fn open() -> Result<State> {
         let settings = Settings::from_env()?;
-        let builder = Reel::builder().settings(settings);
+        let builder = Reel::builder().settings(settings).dump_with(dump);
         #[cfg(feature = "cuda")]
         {
             let gpus: Vec<Arc<Cuda>> = gpus()?.into_iter().map(Arc::new).collect();
@@ -109,6 +129,22 @@ impl State {
     fn free_anywhere(&self, address: Address) -> Result<()> {
         let mut freed = self.reel.allocators().iter().filter_map(|allocator| allocator.free_raw(address));
         freed.next().unwrap_or_else(|| Err(unknown(address)))
+    }
+
+    /// A snapshot of all devices, each with its allocator and its ledger.
+    pub(super) fn recorded(&self) -> Completed {
+        let ledgers: BTreeMap<DeviceId, &Ledger> = self.ledgers.all().collect();
+        let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());
+        let devices: BTreeSet<DeviceId> = own.chain(ledgers.keys().copied()).collect();
+        let both = |id: &DeviceId| Both {
+            device: *id,
+            allocator: self.reel.allocators().get(id.index().unwrap_or(usize::MAX)),
+            ledger: ledgers.get(id).copied(),
+        };
+        let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
+        let inventories: Vec<&dyn Inventory> =
+            inventories.iter().map(|both| both as &dyn Inventory).collect();
+        Completed::new(snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default()))
     }
 
     /// Records that another stream uses a block.

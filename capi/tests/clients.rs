@@ -139,6 +139,23 @@ fn a_program_in_c_allocates_records_and_dumps() {
 }
 
 #[test]
+fn a_program_in_c_dumps_at_its_exit_and_when_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("triggers");
+    compile("cc", &program, &[&format!("{HERE}/triggers.c"), "-lmemreel", "-std=c11"]);
+    let mut told = Command::new(&program);
+    told.env("MEMREEL_DEVICE", "host").env("MEMREEL", "all,dump=exit,file=of-{cause}.pickle");
+    let ran = told.current_dir(folder.path()).output().unwrap();
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{}{}", ran.status, text(&ran.stderr));
+    for name in ["of-program.pickle", "of-exit.pickle"] {
+        let snapshot = pickle::load(folder.path().join(name)).unwrap();
+        let allocs = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
+        let sizes: Vec<u64> = allocs.map(|entry| entry.size).collect();
+        assert_eq!(sizes, [777, 1000], "{name}: the ledger's block too");
+    }
+}
+
+#[test]
 fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let [program, c10, cuda] =
