@@ -41,7 +41,7 @@ pub(crate) fn dhat(n_threads: usize, load: Load) -> Result<f64, String> {
 pub(crate) fn heaptrack(program: &Command) -> Result<f64, String> {
     let mut tracked = Command::new("heaptrack");
     std::fs::create_dir_all(scratch()).map_err(|error| error.to_string())?;
-    tracked.arg("--record-only").arg("-o").arg(scratch().join("heaptrack"));
+    tracked.arg("--raw").arg("-o").arg(scratch().join("heaptrack"));
     tracked.arg(program.get_program()).args(program.get_args());
     done(Command::new("heaptrack").arg("--version"))?;
     figure_of(&mut tracked)

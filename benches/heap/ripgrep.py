@@ -83,10 +83,10 @@ def source(work):
         '[package]\nname = "stub"\nversion = "0.0.0"\nedition = "2021"\n'
         f'[dependencies]\nripgrep = "={VERSION}"\n[workspace]\n'
     )
-    command = ["cargo", "metadata", "--format-version", "1", "--manifest-path", stub / "Cargo.toml"]
-    metadata = json.loads(run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
-    manifest = next(p["manifest_path"] for p in metadata["packages"] if p["name"] == "ripgrep")
-    return pathlib.Path(manifest).parent
+    # ripgrep has no library, so cargo would not build it, but fetches and unpacks it.
+    run(["cargo", "fetch", "--manifest-path", stub / "Cargo.toml"], stderr=subprocess.DEVNULL)
+    home = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
+    return next(home.glob(f"registry/src/*/ripgrep-{VERSION}"))
 
 
 def build(work, name, dependency, code):
@@ -157,7 +157,7 @@ def main():
         "dhat": ([dhat], {}),
     }
     if shutil.which("heaptrack"):
-        cases["heaptrack"] = (["heaptrack", "--record-only", "-o", str(work / "heaptrack"), plain], {})
+        cases["heaptrack"] = (["heaptrack", "--raw", "-o", str(work / "heaptrack"), plain], {})
     else:
         print(json.dumps({"case": "heaptrack", "missing": "heaptrack was not found"}))
     seconds = {name: [] for name in cases}
