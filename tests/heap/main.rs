@@ -12,6 +12,7 @@ mod signals;
 mod system;
 mod taken;
 mod threads;
+mod told;
 
 use memreel::Heap;
 use system::Marked;
