@@ -211,6 +211,8 @@ mod finding;
 mod torch;
 mod seeded;
 pub mod device;
+#[cfg(not(loom))]
+mod tape;
 mod stack;
 pub mod recorder;
 pub mod trigger;
@@ -230,6 +232,8 @@ pub mod whatif;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod reel;
+#[cfg(not(loom))]
+mod recover;
 mod process;
 #[cfg(test)]
 #[path = "../tests/it/stack/library.rs"]
@@ -238,6 +242,9 @@ mod library;
 #[path = "../tests/it/random.rs"]
 mod random;
 
+#[cfg(not(loom))]
+#[doc(inline)]
+pub use crate::recover::Recovered;
 #[doc(inline)]
 pub use crate::{
     allocator::{Allocation, CachingAllocator, Settings},

@@ -158,8 +158,8 @@ impl Reel {
     pub fn record_history(&self, history: &History) {
         trigger::revive();
         match self.shared.overlay {
-            Some(overlay) => self.shared.recorder.record_history(&overlay.over(history)),
-            None => self.shared.recorder.record_history(history),
+            Some(overlay) => self.shared.record_history(&overlay.over(history)),
+            None => self.shared.record_history(history),
         }
     }
 
@@ -286,6 +286,12 @@ fn dump_on_oom(allocator: &CachingAllocator, armed: &Arc<Armed>) {
 }
 
 impl Shared {
+    fn record_history(&self, history: &History) {
+        self.recorder.record_history(history);
+        #[cfg(not(loom))]
+        self.allocators.iter().for_each(|allocator| self.recorder.begin_tape(allocator));
+    }
+
     /// Writes a snapshot that a trigger asks for.
     fn dump(&self, path: &Path) -> Result<()> {
         match &self.dump_with {
@@ -403,9 +409,6 @@ impl Builder {
             (None, Some(overlay)) => overlay.alone(),
             (history, None) => history.clone(),
         };
-        if let Some(history) = &history {
-            recorder.record_history(history);
-        }
         let mut allocators = Vec::with_capacity(self.devices.len());
         for (ordinal, make) in self.devices.into_iter().enumerate() {
             let id =
@@ -415,6 +418,9 @@ impl Builder {
         let (dialect, dump_with, triggers) = (self.dialect, self.dump_with, Sets::new());
         let shared = Shared { recorder, allocators, dialect, overlay, dump_with, triggers };
         let reel = Reel { shared: Arc::new(shared) };
+        if let Some(history) = &history {
+            reel.shared.record_history(history);
+        }
         if let Some(path) = self.save_on_oom {
             reel.save_on_oom(path);
         }

@@ -45,6 +45,15 @@ pub(crate) fn measure(reporter: &Reporter) {
         "memreel",
         median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))),
     );
+    // The same ring, in memory and in a file, in turns; both drop their oldest events.
+    let ring = |history: History| history.max_entries(N_EVENTS as usize);
+    let folder = tempfile::tempdir().expect("a folder for a tape");
+    let in_file = track(&ring(bare()).tape(folder.path().join("bench.tape")));
+    let in_memory = track(&ring(bare()));
+    for (name, track) in [("ring", &in_memory), ("ring_in_file", &in_file)] {
+        let ns = median_ns(N_EVENTS, |n| track.record(black_box(event(n, StackId::NONE))));
+        reporter.report(name, "memreel", ns);
+    }
     reporter.report("none_by_time", "memreel", by_time(&on));
     reporter.report("two_threads_none", "memreel", two_threads(&track(&bare())));
 }

@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Merge(commands::merge::Options),
     /// Explain why a request ran out of memory.
     Oom(commands::oom::Options),
+    /// Make a snapshot of a tape, also after a crash.
+    Recover(commands::recover::Options),
     /// Estimate the memory that other allocator settings would need.
     Replay(commands::replay::Options),
     /// List the segments, or draw them as a flame graph.

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Why did a request fail?", &["oom", "fragmentation", "replay"]),
     ("Who holds the memory?", &["top", "leaks", "churn", "diff"]),
     ("When, and what is where?", &["timeline", "at", "trace", "segments", "memory", "stats", "compare"]),
-    ("Change a file:", &["fix", "slim", "merge", "split", "convert"]),
+    ("Change a file:", &["recover", "fix", "slim", "merge", "split", "convert"]),
     ("Check a file:", &["gate", "validate"]),
     ("The rest:", &["completions", "man", "help"]),
 ];

@@ -12,7 +12,7 @@ use std::{
 };
 
 use memreel::{
-    DeviceId, Error, Snapshot,
+    DeviceId, Error, Recovered, Snapshot,
     analysis::devices,
     pickle::{self, Inspection},
     snapshot::Segment,
@@ -116,10 +116,25 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
 }
 
 fn load(path: &Path) -> Result<Snapshot, Failure> {
+    if let Some(snapshot) = recovered(path)? {
+        return Ok(snapshot);
+    }
     match read_unmappable(path)? {
         Some(bytes) => parse(&bytes),
         None => pickle::load(path).map_err(unreadable),
     }
+}
+
+/// Reads the snapshot of a tape, and reports on standard error what is missing in it. Returns `None` for other files.
+pub(crate) fn recovered(path: &Path) -> Result<Option<Snapshot>, Failure> {
+    if is_stdin(path) || !Recovered::is_tape(path) {
+        return Ok(None);
+    }
+    let tape = Recovered::read(path).map_err(unreadable)?;
+    for problem in tape.problems() {
+        eprintln!("memreel: {}: {problem}", name(path));
+    }
+    Ok(Some(tape.snapshot()))
 }
 
 /// Turns an error of reading into a failure without the path, which the caller puts before the message.
@@ -202,6 +217,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
 /// The file cannot be read.
 pub(crate) fn inspect(path: &Path) -> Result<(Result<Snapshot, String>, Vec<Finding>), Failure> {
     let _waiting = Waiting::new(format!("reading {}", name(path)));
+    if let Some(snapshot) = recovered(path)? {
+        return Ok((Ok(snapshot), Vec::new()));
+    }
     let Inspection { snapshot, mut findings, .. } = match read_unmappable(path)? {
         Some(bytes) if is_json(&bytes) => {
             return match parse(&bytes) {

@@ -4,13 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
-use memreel::pickle::{self, LazySnapshot, OpenFile};
+use memreel::{
+    Snapshot,
+    pickle::{self, LazySnapshot, OpenFile},
+};
 
 use crate::{
     each::each_path,
     exit::Exit,
     failure::Failure,
-    input::{is_json, name, parse, read_unmappable, unreadable},
+    input::{is_json, name, parse, read_unmappable, recovered, unreadable},
     progress::Waiting,
 };
 
@@ -24,13 +27,15 @@ enum Content {
     File(OpenFile),
     /// Standard input, a pipe or JSON, which cannot be mapped.
     Bytes(Vec<u8>),
+    Tape(Box<Snapshot>),
 }
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
-        let content = match read_unmappable(path)? {
-            Some(bytes) => Content::Bytes(bytes),
-            None => Content::File(pickle::open(path).map_err(unreadable)?),
+        let content = match (recovered(path)?, read_unmappable(path)?) {
+            (Some(snapshot), _) => Content::Tape(Box::new(snapshot)),
+            (None, Some(bytes)) => Content::Bytes(bytes),
+            (None, None) => Content::File(pickle::open(path).map_err(unreadable)?),
         };
         Ok(Source { name: name(path), content })
     }
@@ -40,6 +45,7 @@ impl Source {
         let _waiting = Waiting::new(format!("reading {}", self.name));
         Ok(match &self.content {
             Content::File(file) => file.lazy()?,
+            Content::Tape(snapshot) => (**snapshot).clone().into(),
             Content::Bytes(bytes) if is_json(bytes) => parse(bytes)?.into(),
             Content::Bytes(bytes) => pickle::lazy(bytes)?,
         })

@@ -69,6 +69,7 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
         Command::Completions(options) => commands::completions::run(options, groups::program(), out),
         Command::Convert(options) => commands::convert::run(options, out),
         Command::Diff(options) => commands::diff::run(options, out),
+        Command::Recover(options) => commands::recover::run(options, out),
         Command::Fix(options) => commands::fix::run(options, out),
         Command::Fragmentation(options) => commands::fragmentation::run(options, out),
         Command::Gate(options) => commands::gate::run(options, out),

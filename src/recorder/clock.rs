@@ -13,7 +13,7 @@ pub(crate) struct Ticks(pub(crate) u64);
 
 /// Below this elapsed time, quanta's calibration of a tick is more precise than dividing the elapsed time
 /// by the elapsed ticks, because the clock and the counter are not read at exactly the same instant.
-const CALIBRATED_NS: u64 = 10_000_000;
+pub(super) const CALIBRATED_NS: u64 = 10_000_000;
 
 /// A monotonic clock that starts at the system's time and then follows the counter alone, so that a step
 /// of the system's time does not reorder events.
@@ -28,6 +28,8 @@ pub(super) struct Clock {
     start_raw: u64,
     start: Instant,
     start_us: u64,
+    /// The scale of another process's clock, if the events are from its tape.
+    fixed: Option<Scale>,
 }
 
 impl Clock {
@@ -44,7 +46,14 @@ impl Clock {
             start: Instant::now(),
             start_us: u64::try_from(since_epoch.as_micros()).unwrap_or(0),
             counter,
+            fixed: None,
         }
+    }
+
+    /// Returns the clock of a process whose `ticks` ticks took `ns` nanoseconds.
+    #[cfg(not(loom))]
+    pub(super) fn of_past(start_us: u64, ns: u64, ticks: u64) -> Clock {
+        Clock { fixed: Some(Scale::new(start_us, ns, ticks.max(1))), ..Clock::start() }
     }
 
     #[inline(always)]
@@ -72,8 +81,24 @@ impl Clock {
         Ticks(raw.saturating_sub(self.start_raw))
     }
 
+    /// Returns the present ticks, and the nanoseconds from tick 0 to now.
+    pub(super) fn pair(&self) -> (u64, u64) {
+        (self.now().0, u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the time of tick 0 in microseconds, and how many nanoseconds 2^30 ticks take by the counter's own
+    /// calibration.
+    pub(super) fn beginning(&self) -> (u64, u64) {
+        let shift = if self.is_inline { 0 } else { self.shift };
+        let ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw.saturating_add(1 << 30 >> shift));
+        (self.start_us, ns)
+    }
+
     /// Measures the length of a tick from the time elapsed so far.
     pub(super) fn scale(&self) -> Scale {
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
         let ticks = self.now().0;
         let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let raw_ticks = if self.is_inline { ticks } else { ticks >> self.shift };

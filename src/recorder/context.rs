@@ -1,11 +1,16 @@
 //! What many events have in common (stream, pool, scope), as a number of four bytes.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
+use std::sync::Arc;
+
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::scope_names::ScopeId;
 use crate::event::{PoolId, StreamId};
+#[cfg(not(loom))]
+use crate::tape::{Note, TapeFile};
 
 /// The stream, pool and scope of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -24,11 +29,19 @@ pub(crate) struct ContextId(pub(crate) u32);
 /// The table is bounded, because scope names are not. When it is full, an event with a new context is counted
 /// as lost rather than recorded with a wrong context.
 #[derive(Debug)]
-pub(super) struct Contexts(IndexSet<EventContext, FxBuildHasher>);
+pub(super) struct Contexts {
+    all: IndexSet<EventContext, FxBuildHasher>,
+    #[cfg(not(loom))]
+    file: Option<Arc<TapeFile>>,
+}
 
 impl Default for Contexts {
     fn default() -> Contexts {
-        Contexts(std::iter::once(EventContext::default()).collect())
+        Contexts {
+            all: std::iter::once(EventContext::default()).collect(),
+            #[cfg(not(loom))]
+            file: None,
+        }
     }
 }
 
@@ -37,18 +50,44 @@ impl Contexts {
 
     /// Returns the number of a context, adding it to the table if it is new; `None` if the table is full.
     pub(super) fn number(&mut self, context: EventContext) -> Option<ContextId> {
-        let index = match self.0.get_index_of(&context) {
+        let index = match self.all.get_index_of(&context) {
             Some(index) => index,
-            None if self.0.len() < Self::LIMIT => self.0.insert_full(context).0,
+            None if self.all.len() < Self::LIMIT => self.add(context),
             None => return None,
         };
         u32::try_from(index).ok().map(ContextId)
     }
 
+    fn add(&mut self, context: EventContext) -> usize {
+        let index = self.all.insert_full(context).0;
+        #[cfg(not(loom))]
+        if let Some(file) = &self.file {
+            file.note(&note(index, context));
+        }
+        index
+    }
+
+    /// Writes contexts into a file from now on, first those that there are.
+    #[cfg(not(loom))]
+    pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
+        for (file, (index, context)) in
+            file.iter().flat_map(|file| std::iter::repeat(file).zip(self.all.iter().enumerate()))
+        {
+            file.note(&note(index, *context));
+        }
+        self.file = file;
+    }
+
     /// Returns all contexts by number.
     pub(super) fn all(&self) -> Vec<EventContext> {
-        self.0.iter().copied().collect()
+        self.all.iter().copied().collect()
     }
+}
+
+#[cfg(not(loom))]
+fn note(index: usize, EventContext { stream, pool, scope }: EventContext) -> Note {
+    let number = u32::try_from(index).unwrap_or_default();
+    Note::Context { number, stream: stream.0, graph: pool.graph, user: pool.user, scope: scope.0 }
 }
 
 /// The contexts that a thread used last, so that it rarely needs the recorder's table.

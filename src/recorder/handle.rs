@@ -6,6 +6,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+#[cfg(not(loom))]
+use super::opening;
 use super::{
     guard::Guard,
     history::History,
@@ -22,6 +24,8 @@ use crate::{
     stack::{FrameSource, StackParts, stack_method},
     sync::lock,
 };
+#[cfg(not(loom))]
+use crate::{inventory::Inventory, stack::PastModules};
 
 /// Records what allocators report. Clones share one recorder.
 ///
@@ -39,7 +43,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// Counts of captured stacks, from [`Recorder::stack_counts`].
@@ -91,13 +95,15 @@ impl Recorder {
         if mode.is_off() {
             self.shared.mode.store(mode);
         }
+        let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
+        #[cfg(not(loom))]
+        opening::choose(&self.shared, history, has_gaps);
         for (_, tape) in lock(&self.shared.tapes).iter() {
             tape.reset(capacity, erase);
         }
         self.reset_annotations(capacity, erase);
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
         self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
-        let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
         self.shared.has_gaps.store(has_gaps, Ordering::Relaxed);
         self.shared.mode.store(mode);
         *current = history.clone();
@@ -125,13 +131,41 @@ impl Recorder {
         // Locked until the tape is in the list: a switch in between would miss
         // the new tape, which would keep the old capacity.
         let history = lock(&self.shared.history);
+        #[cfg(not(loom))]
+        let file = lock(&self.shared.file);
         let mut tapes = lock(&self.shared.tapes);
         let tape = tape_of(&tapes, device).unwrap_or_else(|| {
             let tape = Arc::new(Tape::new(history.capacity()));
+            #[cfg(not(loom))]
+            opening::begin(file.as_ref(), device, &tape);
             tapes.push((device, tape.clone()));
             tape
         });
         Track::new(self.shared.clone(), device, tape)
+    }
+
+    /// Returns the file that events are recorded into: that of [`History::tape`], if it could be created.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn tape(&self) -> Option<std::path::PathBuf> {
+        self.shared.tape_file().map(|file| file.path().to_owned())
+    }
+
+    /// Writes an inventory's segments and settings as they are now into the tape's file, if there is one: the file has
+    /// the events from now on alone.
+    #[cfg(not(loom))]
+    pub(crate) fn begin_tape(&self, inventory: &dyn Inventory) {
+        let Some(file) = self.shared.tape_file() else { return };
+        let tape = tape_of(&lock(&self.shared.tapes), inventory.device());
+        let Some(tape) = tape else { return };
+        file.note(&opening::settings_note(&inventory.settings()));
+        inventory.inspect(&mut |segments| tape.begin_base(segments));
+    }
+
+    /// Returns the modules of the process that recorded, if this was read from a tape's file.
+    #[cfg(not(loom))]
+    pub(crate) fn past_modules(&self) -> Option<Arc<PastModules>> {
+        self.shared.past_modules.get().cloned()
     }
 
     /// Returns a ledger for a device's allocator that is not memreel's.

@@ -1,8 +1,12 @@
 //! What to record: PyTorch's options under PyTorch's names (docs/snapshot-format.md 2.1, 2.2).
 #![forbid(unsafe_code)]
 
-use std::{str::FromStr, sync::atomic::Ordering};
+#[cfg(not(loom))]
+use std::path::Path;
+use std::{path::PathBuf, str::FromStr, sync::atomic::Ordering};
 
+#[cfg(not(loom))]
+use crate::tape::HistoryNote;
 use crate::{
     error::{Error, Result},
     event::Action,
@@ -78,6 +82,7 @@ pub struct History {
     skip_actions: Vec<Action>,
     min_size_bytes: u64,
     sample_bytes: u64,
+    tape: Option<PathBuf>,
 }
 
 impl Default for History {
@@ -99,6 +104,7 @@ impl History {
             skip_actions: Vec::new(),
             min_size_bytes: 0,
             sample_bytes: 0,
+            tape: None,
         }
     }
 
@@ -186,6 +192,64 @@ impl History {
     }
 
     /// Returns the mean sampling interval in bytes; 0 without sampling.
+    /// Records into a file, which survives the end of the process, however it comes. Default: in memory.
+    ///
+    /// An event is in the kernel's memory of the file when its record call returns, so SIGKILL, `abort` and a panic
+    /// lose none; only a crash of the machine does. [`Recovered`](crate::Recovered) and the program's `recover` make a
+    /// snapshot of the file. It takes 33 bytes for each of [`History::max_entries`] events and device, and some more for
+    /// stacks; it grows in steps of 2 MiB. A file that exists is renamed, with `.old` at the end of its name, because it
+    /// may be of a run that crashed.
+    ///
+    /// If the file cannot be created, or cannot grow because the disk is full, recording goes on in memory and one line
+    /// on standard error reports it; [`Recorder::tape`](super::Recorder::tape) tells whether there is a file. What was
+    /// recorded before is not in it, except the segments and blocks of a [`Reel`](crate::Reel). A child of `fork`
+    /// records in memory. Another program may delete the file, but must not make it shorter.
+    ///
+    /// ```
+    /// use memreel::{Recovered, Reel, recorder::History};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("run.tape");
+    /// let reel = Reel::builder().history(History::all().tape(&path)).build()?;
+    /// let weights = reel.alloc(1 << 20)?;
+    /// // As after a crash: the file has what is recorded so far.
+    /// let recovered = Recovered::read(&path)?;
+    /// assert_eq!(recovered.snapshot().device_traces[0].len(), 2);
+    /// # drop(weights);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tape(self, path: impl Into<PathBuf>) -> History {
+        History { tape: Some(path.into()), ..self }
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn tape_path(&self) -> Option<&Path> {
+        self.tape.as_deref().filter(|_| self.enabled != Enabled::Off)
+    }
+
+    /// Returns the options that a tape's file shows.
+    #[cfg(not(loom))]
+    pub(super) fn to_note(&self, has_gaps: bool) -> HistoryNote {
+        HistoryNote {
+            capacity: self.capacity() as u64,
+            min_size_bytes: self.min_size_bytes,
+            sample_bytes: self.sample_bytes,
+            has_gaps,
+        }
+    }
+
+    /// Returns the options of a tape's file.
+    #[cfg(not(loom))]
+    pub(super) fn of_note(note: &HistoryNote) -> History {
+        History {
+            max_entries: usize::try_from(note.capacity).unwrap_or(usize::MAX),
+            min_size_bytes: note.min_size_bytes,
+            sample_bytes: note.sample_bytes,
+            ..History::all()
+        }
+    }
+
     pub(crate) fn sample_bytes(&self) -> u64 {
         self.sample_bytes
     }

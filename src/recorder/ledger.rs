@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     contradiction::{Contradiction, Reason},
+    tiling::tiled,
     track::Track,
 };
 #[cfg(not(loom))]
@@ -286,24 +287,13 @@ impl LedgerState {
     /// Returns a segment whose blocks have no gaps: the live blocks, and inactive ones between them.
     fn inventory_of(&self, start: u64, segment: LedgerSegment) -> InventorySegment {
         let end = start + segment.bytes;
-        let mut blocks = Vec::new();
-        let mut at = start;
-        for (address, block) in self.blocks.range(start..end) {
-            push_gap(&mut blocks, at, *address);
-            blocks.push(InventoryBlock {
-                address: Address(*address),
-                size_bytes: block.bytes,
-                requested_bytes: block.bytes,
-                state: if block.is_pending {
-                    BlockState::ActivePendingFree
-                } else {
-                    BlockState::ActiveAllocated
-                },
-                stack: block.stack,
-            });
-            at = address + block.bytes;
-        }
-        push_gap(&mut blocks, at, end);
+        let active = self.blocks.range(start..end).map(|(address, block)| InventoryBlock {
+            address: Address(*address),
+            size_bytes: block.bytes,
+            requested_bytes: block.bytes,
+            state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
+            stack: block.stack,
+        });
         let kind = if segment.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
         InventorySegment {
             address: Address(start),
@@ -313,7 +303,7 @@ impl LedgerState {
             pool: PoolId::DEFAULT,
             is_expandable: false,
             stack: segment.stack,
-            blocks,
+            blocks: tiled(start, end, active),
         }
     }
 }
@@ -329,19 +319,6 @@ fn invalid(address: Address, bytes: u64) -> Option<Reason> {
         _ if bytes == 0 => Some(Reason::Empty),
         None => Some(Reason::BeyondAddresses),
         Some(_) => None,
-    }
-}
-
-/// Adds the inactive block between `from` and `to`, if there is a gap.
-fn push_gap(blocks: &mut Vec<InventoryBlock>, from: u64, to: u64) {
-    if to > from {
-        blocks.push(InventoryBlock {
-            address: Address(from),
-            size_bytes: to - from,
-            requested_bytes: 0,
-            state: BlockState::Inactive,
-            stack: StackId::NONE,
-        });
     }
 }
 

@@ -60,6 +60,13 @@ pub(crate) struct Count {
 }
 
 impl Cut {
+    /// Returns the events of chunks after an order word.
+    #[cfg(not(loom))]
+    pub(super) fn whole(chunks: &[Arc<Chunk>], after: u64) -> Cut {
+        let chunks = chunks.iter().map(|chunk| (chunk.len(), chunk.clone())).collect();
+        Cut { chunks, after, until: u64::MAX, capacity: usize::MAX, n_dropped: 0 }
+    }
+
     /// Returns whether no event was complete at the time of the cut.
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.iter().all(|(len, _)| *len == 0)

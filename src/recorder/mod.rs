@@ -36,7 +36,6 @@
 //! [`Track::record`] reads the mode (off: one load and one branch), encodes the event in 32 bytes and appends
 //! it to a chunk that only the calling thread fills. A full chunk goes to the device's tape, which drops the
 //! oldest ones. A snapshot cuts the tape at one time without stopping the threads and puts the events in order.
-#![forbid(unsafe_code)]
 
 mod clock;
 mod guard;
@@ -46,7 +45,13 @@ mod scope_names;
 mod shared;
 mod scope;
 mod context;
+mod lines;
 mod chunk;
+mod tiling;
+#[cfg(not(loom))]
+mod live;
+#[cfg(not(loom))]
+mod in_file;
 mod tape;
 mod writer;
 mod log;
@@ -56,7 +61,15 @@ pub(crate) mod track;
 mod own_work;
 mod contradiction;
 mod ledger;
+#[cfg(not(loom))]
+mod keeper;
+#[cfg(not(loom))]
+mod opening;
 mod handle;
+#[cfg(not(loom))]
+mod recovered;
+#[cfg(not(loom))]
+pub(crate) use recovered::{PastInventory, restore};
 
 pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};

@@ -99,6 +99,8 @@ impl Scope {
             return;
         }
         let _guard = Guard::enter();
+        #[cfg(not(loom))]
+        let file = self.shared.tape_file();
         let mut annotations = lock(&self.shared.annotations);
         // Checked again under the lock: switching off stores the mode before it erases, so no annotation is
         // added after the annotations were erased.
@@ -106,7 +108,12 @@ impl Scope {
             return;
         }
         let at = self.shared.clock.now();
-        annotations.push(Annotation { is_start, scope: self.open.scope, device: self.device, at });
+        let annotation = Annotation { is_start, scope: self.open.scope, device: self.device, at };
+        annotations.push(annotation);
+        #[cfg(not(loom))]
+        if let Some(file) = file {
+            file.annotate(&annotation.to_note());
+        }
     }
 }
 

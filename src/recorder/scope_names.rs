@@ -8,6 +8,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::clock::Ticks;
 use crate::event::DeviceId;
+#[cfg(not(loom))]
+use crate::tape::{Note, TapeFile};
 
 /// The number of a scope's path in its recorder; 0 is outside any scope.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -22,29 +24,74 @@ pub(crate) struct Annotation {
     pub(crate) at: Ticks,
 }
 
+#[cfg(not(loom))]
+impl Annotation {
+    /// Returns what a tape's file says of it.
+    pub(super) fn to_note(self) -> Note {
+        let Annotation { is_start, scope, device, at } = self;
+        Note::Annotation { is_start, scope: scope.0, device: device.0, ticks: at.0 }
+    }
+}
+
 /// A recorder's table of scope paths, by number.
 #[derive(Debug)]
-pub(super) struct ScopeNames(IndexSet<Arc<str>, FxBuildHasher>);
+pub(super) struct ScopeNames {
+    all: IndexSet<Arc<str>, FxBuildHasher>,
+    #[cfg(not(loom))]
+    file: Option<Arc<TapeFile>>,
+}
 
 impl Default for ScopeNames {
     fn default() -> Self {
-        ScopeNames(std::iter::once("".into()).collect())
+        ScopeNames {
+            all: std::iter::once("".into()).collect(),
+            #[cfg(not(loom))]
+            file: None,
+        }
     }
 }
 
 impl ScopeNames {
     /// Returns the number of the path of `name` inside `parent`, adding it if it is new.
     pub(super) fn intern(&mut self, parent: ScopeId, name: &str) -> ScopeId {
-        let path: Arc<str> = match self.0.get_index(parent.0 as usize) {
+        let path: Arc<str> = match self.all.get_index(parent.0 as usize) {
             Some(parent) if !parent.is_empty() => format!("{parent}/{name}").into(),
             _ => name.into(),
         };
-        let (index, _) = self.0.insert_full(path);
-        ScopeId(u32::try_from(index).unwrap_or_default())
+        self.add(path)
+    }
+
+    /// Returns the number of a whole path, adding it if it is new.
+    pub(super) fn add(&mut self, path: Arc<str>) -> ScopeId {
+        let (index, is_new) = self.all.insert_full(path);
+        let scope = ScopeId(u32::try_from(index).unwrap_or_default());
+        if is_new {
+            self.note(scope);
+        }
+        scope
+    }
+
+    #[cfg_attr(loom, allow(clippy::unused_self, reason = "there is no file"))]
+    fn note(&self, scope: ScopeId) {
+        #[cfg(not(loom))]
+        if let (Some(file), Some(path)) = (&self.file, self.all.get_index(scope.0 as usize)) {
+            file.note(&Note::Scope { number: scope.0, path: path.to_string() });
+        }
+        #[cfg(loom)]
+        let _ = scope;
+    }
+
+    /// Writes paths into a file from now on, first those that there are.
+    #[cfg(not(loom))]
+    pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
+        self.file = file;
+        (0..self.all.len())
+            .filter_map(|index| u32::try_from(index).ok())
+            .for_each(|index| self.note(ScopeId(index)));
     }
 
     /// Returns all paths by number.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
-        self.0.iter().cloned().collect()
+        self.all.iter().cloned().collect()
     }
 }

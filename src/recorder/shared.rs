@@ -5,6 +5,8 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+#[cfg(not(loom))]
+use std::{sync::PoisonError, thread::Thread};
 
 #[cfg(not(loom))]
 use super::guard::Guard;
@@ -26,6 +28,8 @@ use crate::{
 use crate::{
     fork::{self, Held},
     stack,
+    sync::lock,
+    tape::TapeFile,
 };
 
 /// What the clones of a recorder and its tracks share.
@@ -35,7 +39,7 @@ use crate::{
 /// A thread takes locks from left to right and may skip any:
 ///
 /// ```text
-/// allocator's lock → history → tapes → one tape's state
+/// allocator's lock → history → file → tapes → one tape's state
 ///                  → scopes | contexts | annotations     (one of them, and no other after it)
 /// ```
 ///
@@ -57,12 +61,18 @@ pub(super) struct Shared {
     pub(super) has_gaps: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<History>,
+    /// The file of the tape.
+    #[cfg(not(loom))]
+    pub(super) file: Mutex<Option<OpenFile>>,
     /// The tapes, not the tracks: a track keeps this struct alive, so a list of tracks would be a cycle.
     pub(super) tapes: Mutex<Vec<(DeviceId, Arc<Tape>)>>,
     pub(super) stacks: StackInterner,
     pub(super) scopes: Mutex<ScopeNames>,
     pub(super) contexts: Mutex<Contexts>,
     pub(super) annotations: Mutex<Ring<Annotation>>,
+    /// The modules of another process, whose tape was read.
+    #[cfg(not(loom))]
+    pub(super) past_modules: std::sync::OnceLock<Arc<stack::PastModules>>,
 }
 
 impl Shared {
@@ -76,11 +86,15 @@ impl Shared {
             has_gaps: AtomicBool::new(false),
             clock: Clock::start(),
             history: Mutex::new(History::off()),
+            #[cfg(not(loom))]
+            file: Mutex::new(None),
             tapes: Mutex::default(),
             stacks: StackInterner::default(),
             scopes: Mutex::default(),
             contexts: Mutex::default(),
             annotations: Mutex::new(Ring::new(1)),
+            #[cfg(not(loom))]
+            past_modules: std::sync::OnceLock::new(),
         }
     }
 
@@ -91,6 +105,12 @@ impl Shared {
         fork::register_static(fork::Level::Loader, Guard::hold);
         stack::survive_forks();
         fork::register(fork::Level::Recorder, self);
+    }
+
+    /// Returns the file of the tape, if there is one.
+    #[cfg(not(loom))]
+    pub(super) fn tape_file(&self) -> Option<Arc<TapeFile>> {
+        lock(&self.file).as_ref().map(|open| open.file.clone())
     }
 
     #[inline(always)]
@@ -112,11 +132,31 @@ impl Shared {
     }
 }
 
+/// The file of a tape, and the thread that keeps it.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: Arc<TapeFile>,
+    pub(super) keeper: Thread,
+}
+
+#[cfg(not(loom))]
+impl Drop for Shared {
+    /// The file keeps what it has; the chunks that are dropped next do not leave it.
+    fn drop(&mut self) {
+        if let Some(open) = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            open.file.close();
+            open.keeper.unpark();
+        }
+    }
+}
+
 #[cfg(not(loom))]
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut Held) {
         let mut tapes = Vec::new();
         held.lock(&self, |shared| &shared.history, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.file, |_| {}, |_, open| *open = None);
         held.lock(
             &self,
             |shared| &shared.tapes,

@@ -18,15 +18,17 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+#[cfg(not(loom))]
+use super::in_file::{InFile, Work};
 use super::{
-    chunk::Chunk,
-    clock::Ticks,
+    chunk::{Chunk, FullChunk},
+    clock::{Clock, Ticks},
     guard::Guard,
     log::{ACTION_BITS, Cut},
 };
-#[cfg(not(loom))]
-use crate::fork::Held;
 use crate::sync::{AtomicU64, Mutex, fence, lock};
+#[cfg(not(loom))]
+use crate::{fork::Held, inventory::InventorySegment};
 
 /// The events of one device.
 #[derive(Debug)]
@@ -56,14 +58,9 @@ struct TapeState {
     /// either, so that the history has no gaps.
     horizon: u64,
     n_dropped: u64,
-}
-
-/// A full chunk with the order words of its first and last event.
-#[derive(Debug)]
-struct FullChunk {
-    first: u64,
-    last: u64,
-    chunk: Arc<Chunk>,
+    /// The part of a file that new chunks are in.
+    #[cfg(not(loom))]
+    in_file: Option<Box<InFile>>,
 }
 
 /// A chunk for the calling thread to write to.
@@ -78,6 +75,11 @@ pub(super) struct OpenChunk {
 /// Returns the order word of an event in a chunk.
 fn order_word(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
+}
+
+/// Returns the highest order word of an event at these ticks.
+fn order_limit(at: Ticks) -> u64 {
+    (at.0 << ACTION_BITS) | ((1 << ACTION_BITS) - 1)
 }
 
 fn new_generation() -> u64 {
@@ -122,6 +124,7 @@ impl Tape {
     pub(super) fn next_chunk(
         &self,
         done: Option<&Arc<Chunk>>,
+        clock: &Clock,
         is_on: impl Fn() -> bool,
     ) -> Option<OpenChunk> {
         let mut state = lock(&self.state);
@@ -132,7 +135,7 @@ impl Tape {
             state.close(done);
         }
         let spare = state.drop_oldest();
-        let chunk = state.idle.pop().or(spare).unwrap_or_default();
+        let chunk = state.idle.pop().or(spare).unwrap_or_else(|| state.new_chunk(clock));
         state.open.push(chunk.clone());
         let len = chunk.len();
         let last = if len == 0 { Ticks(0) } else { Ticks(order_word(&chunk, len - 1) >> ACTION_BITS) };
@@ -162,7 +165,13 @@ impl Tape {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
         if erase {
-            *state = TapeState::new(capacity);
+            let erased = TapeState::new(capacity);
+            #[cfg(not(loom))]
+            let erased = TapeState {
+                in_file: state.in_file.as_ref().map(|in_file| Box::new(in_file.erased())),
+                ..erased
+            };
+            *state = erased;
             self.n_interrupted.store(0, Ordering::Relaxed);
             self.generation.store(new_generation(), Ordering::Relaxed);
         } else if state.capacity != capacity {
@@ -185,17 +194,79 @@ impl Tape {
                 for chunk in std::mem::take(&mut state.open) {
                     state.put(chunk);
                 }
+                state.leave_file();
                 tape.generation.store(new_generation(), Ordering::Relaxed);
             },
         );
     }
 
+    /// Returns the tape of these chunks, as they were read from a file.
+    #[cfg(not(loom))]
+    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64) -> Tape {
+        let state = TapeState { open: chunks, n_dropped, ..TapeState::new(capacity.max(1)) };
+        Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
+    }
+
+    /// Writes events into a file from now on. Chunks that threads have are finished in memory by nobody: every thread
+    /// takes another one for its next event.
+    #[cfg(not(loom))]
+    pub(super) fn begin_file(&self, in_file: InFile) {
+        let _guard = Guard::enter();
+        let mut state = lock(&self.state);
+        // They keep their events, and get no more.
+        let idle = std::mem::take(&mut state.idle);
+        state.open.extend(idle);
+        state.in_file = Some(Box::new(in_file));
+        self.generation.store(new_generation(), Ordering::Relaxed);
+    }
+
+    /// Writes events into memory from now on.
+    #[cfg(not(loom))]
+    pub(super) fn end_file(&self) {
+        let _guard = Guard::enter();
+        let mut state = lock(&self.state);
+        state.in_file = None;
+        self.generation.store(new_generation(), Ordering::Relaxed);
+    }
+
+    /// Writes a device's segments as they are now, under the lock of its allocator, into the tape's file.
+    #[cfg(not(loom))]
+    pub(super) fn begin_base(&self, segments: &[InventorySegment]) {
+        let _guard = Guard::enter();
+        let mut state = lock(&self.state);
+        let until = order_limit(Ticks(self.last.load(Ordering::Relaxed)));
+        if let Some(in_file) = &mut state.in_file {
+            in_file.begin(segments, until);
+        }
+    }
+
+    /// Returns the keeper's work, if there is any.
+    #[cfg(not(loom))]
+    pub(super) fn work(&self) -> Option<Work> {
+        let mut state = lock(&self.state);
+        let (until, horizon) = (state.horizon, state.horizon);
+        let mut all = state.cut(until, usize::MAX);
+        let in_file = state.in_file.as_mut()?;
+        let unsealed = in_file.take_unsealed();
+        all.chunks.extend(in_file.waiting.iter().map(|full| (full.chunk.len(), full.chunk.clone())));
+        all.after = in_file.folded;
+        let fold =
+            if in_file.waiting.is_empty() || horizon <= in_file.folded { None } else { in_file.begin_fold() };
+        Some(Work { file: in_file.file.clone(), device: in_file.device(), unsealed, fold, cut: all })
+    }
+
+    /// Returns the keeper's work when it is done, with a list of slots if one was written.
+    #[cfg(not(loom))]
+    pub(super) fn end_work(&self, change: impl FnOnce(&mut InFile)) {
+        if let Some(in_file) = &mut lock(&self.state).in_file {
+            change(in_file);
+        }
+    }
+
     /// Returns the number of events that were written since the last erasure and not dropped, whatever the capacity.
     pub(super) fn n_written(&self) -> usize {
         let _guard = Guard::enter();
-        let state = lock(&self.state);
-        let partly: usize = state.idle.iter().chain(&state.open).map(|chunk| chunk.len()).sum();
-        state.full.len() * Chunk::N_ENTRIES + partly
+        lock(&self.state).n_events()
     }
 
     /// Returns the events up to `now`. It copies only the list of chunks.
@@ -209,7 +280,7 @@ impl Tape {
         let state = lock(&self.state);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
         fence(Ordering::SeqCst);
-        let mut cut = state.cut((until << ACTION_BITS) | ((1 << ACTION_BITS) - 1), state.capacity);
+        let mut cut = state.cut(order_limit(Ticks(until)), state.capacity);
         cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);
         cut
     }
@@ -224,7 +295,37 @@ impl TapeState {
             idle: Vec::new(),
             horizon: 0,
             n_dropped: 0,
+            #[cfg(not(loom))]
+            in_file: None,
         }
+    }
+
+    /// Returns an empty chunk: in the file, if there is one and it has room.
+    #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
+    fn new_chunk(&self, clock: &Clock) -> Arc<Chunk> {
+        #[cfg(not(loom))]
+        if let Some(chunk) = self.in_file.as_ref().and_then(|in_file| in_file.chunk(clock, self.n_dropped)) {
+            return Arc::new(chunk);
+        }
+        Arc::default()
+    }
+
+    /// Forgets a file that belongs to the parent process, with the events in it.
+    #[cfg(not(loom))]
+    fn leave_file(&mut self) {
+        if self.in_file.take().is_none() {
+            return;
+        }
+        let n_before = self.n_events();
+        self.full.retain(|full| !full.chunk.lines().is_in_file());
+        self.open.retain(|chunk| !chunk.lines().is_in_file());
+        self.idle.retain(|chunk| !chunk.lines().is_in_file());
+        self.n_dropped += (n_before - self.n_events()) as u64;
+    }
+
+    fn n_events(&self) -> usize {
+        let partly: usize = self.idle.iter().chain(&self.open).map(|chunk| chunk.len()).sum();
+        self.full.len() * Chunk::N_ENTRIES + partly
     }
 
     /// Moves a chunk from the open ones to the full or idle ones. A chunk of an earlier generation is not
@@ -241,6 +342,10 @@ impl TapeState {
             0 => {}
             Chunk::N_ENTRIES => {
                 let (first, last) = (order_word(&chunk, 0), order_word(&chunk, Chunk::N_ENTRIES - 1));
+                #[cfg(not(loom))]
+                if let Some(in_file) = &mut self.in_file {
+                    in_file.fill(&chunk);
+                }
                 self.full.push_back(FullChunk { first, last, chunk });
             }
             _ => self.idle.push(chunk),
@@ -257,9 +362,15 @@ impl TapeState {
             if n_behind.saturating_mul(Chunk::N_ENTRIES) < self.capacity {
                 break;
             }
-            let Some(FullChunk { mut chunk, .. }) = self.full.pop_front() else { break };
+            let Some(full) = self.full.pop_front() else { break };
             self.horizon = self.horizon.max(last);
             self.n_dropped += Chunk::N_ENTRIES as u64;
+            #[cfg(not(loom))]
+            if let Some(in_file) = &mut self.in_file {
+                in_file.wait(full, self.capacity);
+                continue;
+            }
+            let FullChunk { mut chunk, .. } = full;
             if let Some(alone) = Arc::get_mut(&mut chunk) {
                 alone.clear();
                 spare = Some(chunk);

@@ -250,7 +250,8 @@ impl Writers {
         self.others.retain(|writer| {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
-        let OpenChunk { generation, chunk, last } = tape.next_chunk(None, || !shared.mode().is_off())?;
+        let OpenChunk { generation, chunk, last } =
+            tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
         let tape = Arc::downgrade(tape);
         self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
         Some(())
@@ -353,7 +354,9 @@ impl Writer {
     /// Replaces the full chunk. Returns `false` if recording was switched off meanwhile.
     fn open_next(&mut self, shared: &Shared, tape: &Tape) -> bool {
         let _guard = Guard::enter();
-        let Some(next) = tape.next_chunk(Some(&self.chunk), || !shared.mode().is_off()) else { return false };
+        let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
+            return false;
+        };
         (self.generation, self.chunk) = (next.generation, next.chunk);
         self.last = self.last.max(next.last);
         true

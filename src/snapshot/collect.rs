@@ -16,7 +16,7 @@ use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
-    stack::{SourceFrame, Symbol, stack_method, with_kept_names},
+    stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
     trigger,
 };
 
@@ -303,7 +303,7 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
     };
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
-    with_kept_names(|symbolizer| {
+    with_names(recorder, |symbolizer| {
         symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
         // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
         let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
@@ -320,6 +320,15 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         named.set(stack, snapshot.stacks.intern_stack(&members));
     }
     named
+}
+
+/// Calls `name` with the names of this process, or of the one whose tape was read.
+fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
+    #[cfg(not(loom))]
+    if let Some(past) = recorder.past_modules() {
+        return name(&mut Symbolizer::of_past(past));
+    }
+    with_kept_names(name);
 }
 
 /// The stacks of events and of what is held, rising.

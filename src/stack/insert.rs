@@ -6,7 +6,11 @@
 #![forbid(unsafe_code)]
 
 use std::{ptr, sync::atomic::Ordering};
+#[cfg(not(loom))]
+use std::{sync::Arc, thread::Thread};
 
+#[cfg(not(loom))]
+use super::noted::Noted;
 use super::{
     index::Index,
     key::Key,
@@ -14,6 +18,8 @@ use super::{
     modules::Generation,
     record::{Arena, Record},
 };
+#[cfg(not(loom))]
+use crate::tape::TapeFile;
 use crate::{
     event::StackId,
     sync::{AtomicPtr, Mutex, MutexGuard, lock},
@@ -42,6 +48,8 @@ pub(crate) struct Store {
     indexes: Vec<Box<Index>>,
     /// The record that represents all refused stacks, once there are any.
     full: Option<Record>,
+    #[cfg(not(loom))]
+    noted: Option<Arc<Noted>>,
 }
 
 /// The outcome of an insertion.
@@ -68,6 +76,8 @@ impl Inserter {
             records: Vec::new(),
             indexes: vec![Box::new(Index::new(FIRST_SLOTS))],
             full: None,
+            #[cfg(not(loom))]
+            noted: None,
         };
         let index = store.index();
         (Inserter { limit, store: Mutex::new(store) }, index)
@@ -101,6 +111,30 @@ impl Inserter {
         kept.or_else(|| full.map(|full| (full, Generation::default())))
     }
 
+    /// Writes stacks into a file from now on, first those that are known; `None` ends it.
+    #[cfg(not(loom))]
+    pub(super) fn set_file(&self, file: Option<(Arc<TapeFile>, Thread)>) {
+        let mut store = self.store();
+        store.arena.set_file(file.as_ref().map(|(file, _)| file.clone()));
+        store.noted = file.map(|(file, keeper)| Arc::new(Noted::new(file, keeper)));
+        if store.noted.is_none() {
+            return;
+        }
+        let Store { arena, records, full, .. } = &mut *store;
+        for (record, generation) in
+            records.iter().chain(full.map(|full| (full, Generation::default())).as_ref())
+        {
+            let (native, source) = record.parts();
+            arena.put(Key { hash: record.hash(), native, source }, record.stack(), *generation);
+        }
+    }
+
+    /// What a file knows to name stacks, if there is one.
+    #[cfg(not(loom))]
+    pub(super) fn noted(&self) -> Option<Arc<Noted>> {
+        self.store().noted.clone()
+    }
+
     /// The number of distinct stacks.
     pub(super) fn n_stacks(&self) -> usize {
         self.store().records.len()
@@ -120,7 +154,7 @@ impl Inserter {
 impl Store {
     fn add(&mut self, key: Key<'_>, generation: Generation) -> StackId {
         let stack = StackId(self.records.len() as u32);
-        let record = self.arena.put(key, stack);
+        let record = self.arena.put(key, stack, generation);
         self.records.push((record, generation));
         match self.indexes.last() {
             Some(index) if self.records.len() <= index.capacity() => index.add(record),
@@ -140,7 +174,8 @@ impl Store {
     /// Returns the number of the stack whose one frame marks a full table: the first beyond the limit.
     fn full(&mut self, limit: usize) -> StackId {
         let key = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
-        self.full.get_or_insert_with(|| self.arena.put(key, StackId(limit as u32))).stack()
+        let stack = StackId(limit as u32);
+        self.full.get_or_insert_with(|| self.arena.put(key, stack, Generation::default())).stack()
     }
 
     fn index(&self) -> *mut Index {

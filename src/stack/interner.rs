@@ -1,5 +1,7 @@
 //! Numbers for stacks: equal stacks get the same number.
 
+#[cfg(not(loom))]
+use std::thread::Thread;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
@@ -14,6 +16,8 @@ use super::{
     record::Record,
     source::{FrameSource, SourceSlot},
 };
+#[cfg(not(loom))]
+use crate::tape::TapeFile;
 use crate::{
     event::StackId,
     sync::{AtomicPtr, AtomicU32, AtomicU64},
@@ -154,6 +158,10 @@ impl StackInterner {
         // Not under the inserter's lock, because the loader's is taken; and now, because
         // the functions still run, so their libraries are still loaded.
         let generation = modules::note(key.native);
+        #[cfg(not(loom))]
+        if let Some(noted) = self.inserter.noted() {
+            noted.add(generation, key.source);
+        }
         let inserted = self.inserter.insert(key, generation, &self.index);
         if let Inserted::Refused(stack) = inserted {
             self.full.store(stack.0, Ordering::Release);
@@ -179,6 +187,38 @@ impl StackInterner {
     #[cfg(not(loom))]
     pub(crate) fn inserter(&self) -> &Inserter {
         &self.inserter
+    }
+
+    /// Writes stacks into the file of a tape from now on, with those that are known; `None` ends it. The thread
+    /// [`names the words`](StackInterner::name_words) of the frame source when it is woken.
+    #[cfg(not(loom))]
+    pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, Thread)>) {
+        self.inserter.set_file(file);
+        let Some(noted) = self.inserter.noted() else { return };
+        noted.add(modules::now(), &[]);
+        for stack in (0..self.n_stacks()).filter_map(|number| u32::try_from(number).ok()) {
+            let parts = self.parts(StackId(stack));
+            noted.add(parts.generation, &parts.source);
+        }
+    }
+
+    /// Writes the names of the frame source's new words into the file.
+    #[cfg(not(loom))]
+    pub(crate) fn name_words(&self) {
+        if let (Some(noted), Some(source)) = (self.inserter.noted(), self.source.get()) {
+            noted.name_words(&**source);
+        }
+    }
+
+    /// Adds the stack that a tape's file has under a number.
+    #[cfg(not(loom))]
+    pub(crate) fn restore(&self, native: &[usize], source: &[usize], generation: Generation) -> StackId {
+        let hash = hash_of(0, native);
+        let key = match source {
+            [] => Key::of_native(native, hash),
+            _ => Key::with_source(native, hash, source),
+        };
+        self.inserter.insert(key, generation, &self.index).stack()
     }
 
     /// The number of distinct stacks.

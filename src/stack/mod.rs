@@ -27,6 +27,8 @@ mod method;
 )]
 mod modules;
 mod names;
+#[cfg(not(loom))]
+mod noted;
 mod record;
 mod source;
 #[cfg_attr(
@@ -47,7 +49,11 @@ pub use source::{FrameSource, SourceFrame};
 
 pub(crate) use capture::capture;
 pub(crate) use interner::{StackInterner, StackParts};
-pub(crate) use names::{Symbol, with_kept_names};
+#[cfg(not(loom))]
+pub(crate) use modules::{Generation, PastModules};
+#[cfg(not(loom))]
+pub(crate) use names::for_each_missing;
+pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 
 /// Connects the parts of captures that are statics to forks of the process.
 #[cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! A stack in memory: two words of header, then the stack's words.
+//! A stack in memory: two words of header, then the stack's words, then the generation of the modules.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -6,15 +6,21 @@ use std::{
     slice,
 };
 
-use super::key::Key;
+use super::{key::Key, modules::Generation};
 use crate::event::StackId;
+#[cfg(not(loom))]
+use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 
 /// The header's two words; under loom a third one, for the mark of the write.
 const HEADER_BYTES: usize = if cfg!(loom) { 32 } else { 16 };
 const WORD_BYTES: usize = size_of::<usize>();
 const ALIGN: usize = 16;
+/// What comes behind the words.
+const GENERATION_BYTES: usize = 8;
 /// Room for about 400 stacks of 20 frames.
 const CHUNK_BYTES: usize = 1 << 16;
+/// The bytes of the smallest chunk, that in a file.
+const MIN_CHUNK_BYTES: usize = 32 << 10;
 
 /// A stack's record, which is never changed once it is made.
 ///
@@ -102,13 +108,43 @@ impl Record {
 /// The memory of records: chunks that never move.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    chunks: Vec<NonNull<u8>>,
+    chunks: Vec<Chunk>,
     /// How many bytes of the last chunk are taken.
     n_bytes: usize,
+    /// The file that new chunks are in.
+    #[cfg(not(loom))]
+    file: Option<std::sync::Arc<TapeFile>>,
     /// The marks of the records.
     #[cfg(loom)]
     #[expect(clippy::vec_box, reason = "records hold their addresses")]
     marks: Vec<Box<crate::sync::WrittenOnce>>,
+}
+
+/// A chunk of records.
+#[derive(Debug)]
+enum Chunk {
+    Heap(NonNull<u8>),
+    /// In the file of a tape, where a reader finds the records.
+    #[cfg(not(loom))]
+    File(Slot),
+}
+
+impl Chunk {
+    fn at(&self) -> NonNull<u8> {
+        match self {
+            Chunk::Heap(at) => *at,
+            #[cfg(not(loom))]
+            Chunk::File(slot) => slot.body(),
+        }
+    }
+
+    fn n_bytes(&self) -> usize {
+        match self {
+            Chunk::Heap(_) => CHUNK_BYTES,
+            #[cfg(not(loom))]
+            Chunk::File(_) => BODY_BYTES,
+        }
+    }
 }
 
 // SAFETY: the chunks belong to the arena alone; records in them are read only.
@@ -120,12 +156,20 @@ impl Arena {
         Layout::from_size_align(CHUNK_BYTES, ALIGN).expect("a power of two")
     }
 
+    /// Uses a file for records from now on.
+    #[cfg(not(loom))]
+    pub(super) fn set_file(&mut self, file: Option<std::sync::Arc<TapeFile>>) {
+        self.file = file;
+        // The next record begins a chunk.
+        self.n_bytes = CHUNK_BYTES;
+    }
+
     /// Copies a stack into a new record.
-    pub(super) fn put(&mut self, key: Key<'_>, stack: StackId) -> Record {
-        let n_bytes =
-            (HEADER_BYTES + (key.native.len() + key.source.len()) * WORD_BYTES).next_multiple_of(ALIGN);
+    pub(super) fn put(&mut self, key: Key<'_>, stack: StackId, generation: Generation) -> Record {
+        let n_words = key.native.len() + key.source.len();
+        let n_bytes = (HEADER_BYTES + n_words * WORD_BYTES + GENERATION_BYTES).next_multiple_of(ALIGN);
         // Both parts have at most `MAX_DEPTH` words.
-        assert!(n_bytes <= CHUNK_BYTES, "a stack fits a chunk");
+        assert!(n_bytes <= MIN_CHUNK_BYTES, "a stack fits a chunk");
         let at = self.room_for(n_bytes);
         // SAFETY: `room_for` returns `n_bytes` of a chunk that no other record uses,
         // aligned to 16: enough for the header and for both lists of words.
@@ -139,6 +183,11 @@ impl Arena {
             words
                 .add(key.native.len())
                 .copy_from_nonoverlapping(NonNull::from(key.source).cast(), key.source.len());
+            words.add(n_words).cast::<u64>().write_unaligned(generation.number().into());
+        }
+        #[cfg(not(loom))]
+        if let Some(Chunk::File(slot)) = self.chunks.last() {
+            slot.set_len(self.n_bytes);
         }
         #[cfg(loom)]
         {
@@ -152,9 +201,10 @@ impl Arena {
     }
 
     fn room_for(&mut self, n_bytes: usize) -> NonNull<u8> {
-        let chunk = match self.chunks.last() {
-            Some(chunk) if self.n_bytes + n_bytes <= CHUNK_BYTES => *chunk,
-            _ => self.grow(),
+        let has_room = |chunk: &&Chunk| self.n_bytes + n_bytes <= chunk.n_bytes() && self.may_write(chunk);
+        let chunk = match self.chunks.last().filter(has_room) {
+            Some(chunk) => chunk.at(),
+            None => self.grow(),
         };
         // SAFETY: within the chunk, by the check above or because it is new.
         let room = unsafe { chunk.add(self.n_bytes) };
@@ -162,21 +212,49 @@ impl Arena {
         room
     }
 
+    /// Returns whether a chunk is not in a file that was closed, as it is in a child of `fork`.
+    #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
+    fn may_write(&self, chunk: &Chunk) -> bool {
+        #[cfg(not(loom))]
+        if let Chunk::File(_) = chunk {
+            return self.file.as_ref().is_some_and(|file| file.is_open());
+        }
+        true
+    }
+
     fn grow(&mut self) -> NonNull<u8> {
-        // SAFETY: the layout has a size.
-        let chunk = unsafe { alloc(Arena::layout()) };
-        let chunk = NonNull::new(chunk).unwrap_or_else(|| handle_alloc_error(Arena::layout()));
+        let chunk = self.chunk_in_file().unwrap_or_else(|| {
+            // SAFETY: the layout has a size.
+            let chunk = unsafe { alloc(Arena::layout()) };
+            Chunk::Heap(NonNull::new(chunk).unwrap_or_else(|| handle_alloc_error(Arena::layout())))
+        });
+        let at = chunk.at();
         self.chunks.push(chunk);
         self.n_bytes = 0;
-        chunk
+        at
+    }
+
+    #[cfg(not(loom))]
+    fn chunk_in_file(&self) -> Option<Chunk> {
+        let slot = self.file.as_ref()?.slot()?;
+        slot.begin(Kind::Stacks, Owner::Recording, TakenAt::default(), 0);
+        Some(Chunk::File(slot))
+    }
+
+    #[cfg(loom)]
+    #[expect(clippy::unused_self, reason = "as above")]
+    fn chunk_in_file(&self) -> Option<Chunk> {
+        None
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in &self.chunks {
-            // SAFETY: from `grow`, with the same layout, and each once.
-            unsafe { dealloc(chunk.as_ptr(), Arena::layout()) };
+        for chunk in self.chunks.drain(..) {
+            if let Chunk::Heap(at) = chunk {
+                // SAFETY: from `grow`, with the same layout, and each once.
+                unsafe { dealloc(at.as_ptr(), Arena::layout()) };
+            }
         }
     }
 }

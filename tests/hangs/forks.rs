@@ -12,7 +12,7 @@ use std::{
 };
 
 use memreel::{
-    Action, Address, Allocation, BlockState, DeviceId, Reel, Snapshot, StreamId,
+    Action, Address, Allocation, BlockState, DeviceId, Recovered, Reel, Snapshot, StreamId,
     device::{Host, Simulated},
     integrate::name_addresses,
     recorder::{History, Ledger},
@@ -53,6 +53,70 @@ fn in_child(work: impl FnOnce()) -> End {
         thread::sleep(Duration::from_micros(200));
     }
     if status == 0 { End::Sound } else { End::Failed(status) }
+}
+
+/// The child records in memory, and the file remains the parent's.
+#[test]
+fn a_child_leaves_the_tape_to_its_parent() {
+    own_process::run(
+        module_path!(),
+        "a_child_leaves_the_tape_to_its_parent",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tape");
+            let history = History::all().max_entries(5000).tape(&path);
+            let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+            (0..200).for_each(|_| drop(reel.alloc(700).unwrap()));
+            let end = in_child(|| {
+                assert_eq!(reel.recorder().tape(), None);
+                (0..9000).for_each(|_| drop(reel.alloc(900).unwrap()));
+                let _scope = reel.scope("of the child");
+                let kept = reel.alloc(1000).unwrap();
+                assert_sound(&reel.snapshot());
+                drop(kept);
+            });
+            assert_eq!(end, End::Sound);
+            let kept = reel.alloc(800).unwrap();
+            let recovered = Recovered::read(&path).unwrap();
+            assert_eq!(recovered.problems(), [""; 0]);
+            let snapshot = recovered.snapshot();
+            let sizes: Vec<u64> = snapshot.device_traces[0].iter().map(|entry| entry.size).collect();
+            assert!(sizes.ends_with(&[700, 800]) && !sizes.contains(&900), "{sizes:?}");
+            assert_sound(&snapshot);
+            drop(kept);
+        },
+    );
+}
+
+/// A file that cannot grow: recording goes on in memory, and a crash loses that part alone.
+#[test]
+fn a_full_disk_ends_the_tape_and_not_the_recording() {
+    own_process::run(
+        module_path!(),
+        "a_full_disk_ends_the_tape_and_not_the_recording",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tape");
+            let limit = libc::rlimit { rlim_cur: 3 << 20, rlim_max: 3 << 20 };
+            // SAFETY: a limit of this process, which runs this test alone.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+            let reel = Reel::builder()
+                .device(Simulated::new(1 << 40))
+                .history(History::all().tape(&path))
+                .build()
+                .unwrap();
+            let n = 50_000;
+            (0..n).for_each(|_| drop(reel.alloc(700).unwrap()));
+            assert_eq!(reel.recorder().n_events(DeviceId(0)), 3 * n + 1);
+            let recovered = Recovered::read(&path).unwrap();
+            let problems = recovered.problems().concat();
+            assert!(problems.contains("could not grow"), "{problems}");
+            assert!(recovered.n_events() > 30_000, "{}", recovered.n_events());
+            assert_sound(&recovered.snapshot());
+        },
+    );
 }
 
 fn is_live(snapshot: &Snapshot, address: Address) -> bool {

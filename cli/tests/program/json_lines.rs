@@ -30,7 +30,7 @@ pub(crate) fn commands(schema: &Value) -> &Map<String, Value> {
 }
 
 /// Returns what checks a line of a command.
-fn validator(schema: &Value, command: &str) -> Validator {
+pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
     let mut of_command = schema.clone();
     of_command["$ref"] = json!(format!("#/$defs/commands/$defs/{command}"));
     jsonschema::draft202012::new(&of_command).unwrap()
@@ -68,6 +68,7 @@ const RUNS: &[&[&str]] = &[
     &["gate", "--baseline", "OUT/own.pickle", "FILE"],
     &["validate", "FILE"],
     &["validate", "OUT/refused.pickle"],
+    &["recover", "-o", "OUT/tape.pickle", "OUT/run.tape"],
     &["fix", "FILE"],
     &["fix", "-o", "OUT", "FILE"],
     &["slim", "--depth", "2", "FILE"],
@@ -113,6 +114,8 @@ fn folder() -> TempDir {
     fs::write(folder.path().join("refused.pickle"), &whole[..whole.len() / 2]).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
+    let history = History::all().tape(folder.path().join("run.tape"));
+    drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
     folder
 }
 
@@ -204,7 +207,7 @@ fn every_command_with_json_is_described() {
     let schema = schema();
     let described: BTreeSet<&str> = commands(&schema).keys().map(String::as_str).collect();
     let rows: BTreeSet<&str> =
-        ROWS.iter().filter(|row| matches!(row.json, Yes)).map(|row| row.name).collect();
+        ROWS.iter().filter(|row| matches!(row.json, Yes)).map(|row| row.name).chain(["recover"]).collect();
     assert_eq!(described, rows);
 }
 

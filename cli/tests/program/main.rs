@@ -5,6 +5,7 @@
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
+//! - `recover`: tapes, which this command and every other one reads.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
 //! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
@@ -24,6 +25,7 @@ mod json_page;
 mod layouts;
 mod pytorch;
 mod questions;
+mod recover;
 mod replay;
 mod rewrite;
 mod summary;

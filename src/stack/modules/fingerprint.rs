@@ -70,8 +70,8 @@ impl Fingerprint {
         self.0
     }
 
-    /// A fingerprint for tests.
-    #[cfg(test)]
+    /// The fingerprint with these bits.
+    #[cfg_attr(loom, allow(dead_code, reason = "no tape is read"))]
     pub(in crate::stack) fn of_number(number: u64) -> Fingerprint {
         Fingerprint(number)
     }

@@ -28,12 +28,24 @@ use super::{
     module::{self, Module},
 };
 use crate::sync::{ReentryGuard, thread_local};
+#[cfg(not(loom))]
+use crate::tape::ModuleNote;
 
 /// Counts the different lists of loaded modules that were seen in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Generation(u32);
 
 impl Generation {
+    /// Returns the number, which rises with each list.
+    pub(in crate::stack) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the generation of a number that was read from a tape.
+    pub(crate) fn of_number(number: u32) -> Generation {
+        Generation(number)
+    }
+
     /// Later than every generation.
     const NEVER: Generation = Generation(u32::MAX);
 }
@@ -68,6 +80,62 @@ pub(in crate::stack) fn owners(addresses: &[usize], generation: Generation) -> V
     let history = LIST.get();
     let owner = |address: &usize| history.as_ref()?.owner(*address, generation).cloned();
     addresses.iter().map(owner).collect()
+}
+
+/// The modules that were loaded in a generation.
+#[cfg(not(loom))]
+pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
+    let Some(history) = LIST.get() else { return Vec::new() };
+    let loaded = history.presences.iter().filter(|presence| presence.was_loaded_in(generation));
+    loaded.map(|presence| presence.life.module.to_note()).collect()
+}
+
+/// The modules of a process, as a tape's file has them.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct PastModules {
+    history: History,
+    /// The landmark's address, and a generation in which its module was loaded.
+    landmark: (usize, Generation),
+}
+
+#[cfg(not(loom))]
+impl PastModules {
+    /// Takes lists of modules, each from a generation on, by rising generation.
+    pub(crate) fn of<'a>(
+        lists: impl Iterator<Item = (u32, &'a [ModuleNote])>,
+        landmark: usize,
+    ) -> PastModules {
+        let mut history = History::new();
+        for (generation, modules) in lists {
+            let modules: Vec<Module> = modules.iter().map(Module::of_note).collect();
+            history.generation = Generation(generation.max(1) - 1);
+            let n_loaded = history.version.map_or(0, |version| version.n_loaded) + 1;
+            // Every module may be of a stack.
+            history.presences.iter().for_each(|presence| presence.is_noted.store(true, Ordering::Relaxed));
+            history.update(Version { n_loaded, n_unloaded: 0 }, &modules);
+        }
+        let landmark = (landmark, history.generation);
+        PastModules { history, landmark }
+    }
+
+    pub(in crate::stack) fn landmark(&self) -> (usize, Generation) {
+        self.landmark
+    }
+
+    /// The module that each address was in, in a generation.
+    pub(in crate::stack) fn owners(
+        &self,
+        addresses: &[usize],
+        generation: Generation,
+    ) -> Vec<Option<Arc<Life>>> {
+        addresses.iter().map(|address| self.history.owner(*address, generation).cloned()).collect()
+    }
+
+    /// Every module that the process had at any time.
+    pub(in crate::stack) fn modules(&self) -> impl Iterator<Item = &Module> {
+        self.history.presences.iter().map(|presence| &presence.life.module)
+    }
 }
 
 /// The history up to the loader's present list; `None` if there is none and none can be made now.

@@ -16,9 +16,12 @@ mod module;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 pub(super) use find::{find, prepare};
 pub(super) use fingerprint::Fingerprint;
+pub(crate) use history::Generation;
 #[cfg(not(loom))]
-pub(super) use history::survive_forks;
-pub(super) use history::{Generation, Life, note, now, owners};
+pub(crate) use history::PastModules;
+pub(super) use history::{Life, note, now, owners};
+#[cfg(not(loom))]
+pub(super) use history::{loaded_in, survive_forks};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 pub(super) use mapping::Mapping;
 pub(super) use module::Module;

@@ -4,6 +4,8 @@
 use std::{ops::Range, path::PathBuf};
 
 use super::fingerprint::Fingerprint;
+#[cfg(not(loom))]
+use crate::tape::ModuleNote;
 
 /// One build of a program or library at one place in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +18,31 @@ pub(in crate::stack) struct Module {
     /// The segments in memory, rising.
     pub(in crate::stack) ranges: Vec<Range<usize>>,
     pub(in crate::stack) fingerprint: Fingerprint,
+}
+
+#[cfg(not(loom))]
+impl Module {
+    /// Returns what a tape's file says of it.
+    pub(super) fn to_note(&self) -> ModuleNote {
+        ModuleNote {
+            path: self.path.as_os_str().as_encoded_bytes().to_vec(),
+            bias: self.bias as u64,
+            ranges: self.ranges.iter().map(|range| (range.start as u64, range.end as u64)).collect(),
+            build: self.fingerprint.bits(),
+        }
+    }
+
+    /// Returns the module of a note.
+    #[allow(clippy::cast_possible_truncation)] // A tape is read on the kind of machine that wrote it.
+    pub(super) fn of_note(note: &ModuleNote) -> Module {
+        let ModuleNote { path, bias, ranges, build } = note;
+        Module {
+            bias: *bias as usize,
+            path: String::from_utf8_lossy(path).into_owned().into(),
+            ranges: ranges.iter().map(|(from, to)| *from as usize..*to as usize).collect(),
+            fingerprint: Fingerprint::of_number(*build),
+        }
+    }
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

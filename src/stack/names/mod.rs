@@ -8,6 +8,8 @@ mod debug_file;
 mod demangle;
 mod image;
 mod kept;
+#[cfg(not(loom))]
+mod missing;
 mod symbol;
 mod symbol_table;
 mod symbolize;
@@ -21,4 +23,7 @@ mod tests;
 pub use symbolize::name_addresses;
 
 pub(crate) use kept::with_kept_names;
+#[cfg(not(loom))]
+pub(crate) use missing::for_each_missing;
 pub(crate) use symbol::Symbol;
+pub(crate) use symbolize::Symbolizer;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+#[cfg(not(loom))]
+use super::super::modules::PastModules;
 use super::{
     super::{
         landmark,
-        modules::{self, Generation},
+        modules::{self, Generation, Life},
         source::SourceFrame,
     },
     symbol::Symbol,
@@ -40,6 +42,9 @@ pub(crate) struct Symbolizer {
     texts: Texts,
     /// The source file of the landmark, once something was named.
     walker: Option<Arc<str>>,
+    /// The modules of another process, whose tape is read.
+    #[cfg(not(loom))]
+    past: Option<Arc<PastModules>>,
 }
 
 /// Returns the frames behind return addresses of this process, as a snapshot names them: one list for each
@@ -78,16 +83,41 @@ impl Symbolizer {
         for (addresses, generation) in stacks {
             by_generation.entry(generation).or_default().extend(addresses);
         }
-        by_generation.entry(modules::now()).or_default().push(landmark::address());
+        let (landmark, now) = self.landmark();
+        by_generation.entry(now).or_default().push(landmark);
         let mut unknown = Vec::new();
         for (generation, mut addresses) in by_generation {
             addresses.sort_unstable();
             addresses.dedup();
-            let owners = modules::owners(&addresses, generation);
+            let owners = self.owners(&addresses, generation);
             let targets = addresses.into_iter().zip(owners).map(Target::of_call);
             unknown.extend(targets.filter(|target| !self.known.contains_key(&target.key())));
         }
         self.learn(unknown);
+    }
+
+    /// Returns a symbolizer for the addresses of another process.
+    #[cfg(not(loom))]
+    pub(crate) fn of_past(past: Arc<PastModules>) -> Symbolizer {
+        Symbolizer { past: Some(past), ..Symbolizer::default() }
+    }
+
+    /// The module that each address was in, in a generation.
+    fn owners(&self, addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
+        #[cfg(not(loom))]
+        if let Some(past) = &self.past {
+            return past.owners(addresses, generation);
+        }
+        modules::owners(addresses, generation)
+    }
+
+    /// The address of the landmark, and the present generation.
+    fn landmark(&self) -> (usize, Generation) {
+        #[cfg(not(loom))]
+        if let Some(past) = &self.past {
+            return past.landmark();
+        }
+        (landmark::address(), modules::now())
     }
 
     /// Returns how many addresses are named.
@@ -127,7 +157,7 @@ impl Symbolizer {
     }
 
     fn named(&mut self, addresses: &[usize], generation: Generation) -> Vec<Known> {
-        let owners = modules::owners(addresses, generation);
+        let owners = self.owners(addresses, generation);
         let mut targets: Vec<Target> = addresses.iter().copied().zip(owners).map(Target::of_call).collect();
         let mut named = self.all(&targets);
         // A signal interrupts between any two instructions, so the address
@@ -155,7 +185,7 @@ impl Symbolizer {
 
     fn learn(&mut self, mut targets: Vec<Target>) {
         if self.walker.is_none() {
-            targets.extend(target_of_landmark());
+            targets.extend(self.target_of_landmark());
         }
         targets.retain(|target| !self.known.contains_key(&target.key()));
         targets.sort_unstable_by_key(Target::key);
@@ -163,7 +193,10 @@ impl Symbolizer {
         let named = target::name_all(&targets);
         let walker = match &self.walker {
             Some(walker) => walker.clone(),
-            None => self.walker.insert(file_of_landmark(&targets, &named)).clone(),
+            None => {
+                let landmark = self.target_of_landmark();
+                self.walker.insert(file_of_landmark(landmark, &targets, &named)).clone()
+            }
         };
         for (target, named) in targets.iter().zip(named) {
             let calls = named.symbols.iter().map(|symbol| Call {
@@ -178,16 +211,17 @@ impl Symbolizer {
             self.known.insert(target.key(), known);
         }
     }
-}
 
-fn target_of_landmark() -> Option<Target> {
-    let owners = modules::owners(&[landmark::address()], modules::now());
-    owners.into_iter().next().map(|owner| Target::of_call((landmark::address(), owner)))
+    fn target_of_landmark(&self) -> Option<Target> {
+        let (landmark, now) = self.landmark();
+        let owners = self.owners(&[landmark], now);
+        owners.into_iter().next().map(|owner| Target::of_call((landmark, owner)))
+    }
 }
 
 /// The path of the landmark's source file, as the line tables spell it.
-fn file_of_landmark(targets: &[Target], named: &[Named]) -> Arc<str> {
-    let landmark = target_of_landmark().map(|target| target.key());
+fn file_of_landmark(landmark: Option<Target>, targets: &[Target], named: &[Named]) -> Arc<str> {
+    let landmark = landmark.map(|target| target.key());
     let named = targets.iter().zip(named).find(|(target, _)| Some(target.key()) == landmark);
     let outermost = named.and_then(|(_, named)| named.symbols.last());
     outermost.map_or_else(|| "??".into(), |symbol| symbol.filename.clone())
@@ -229,7 +263,7 @@ mod tests {
         symbolizer.prepare([(&[b, 0x10][..], modules::now())].into_iter());
         let after: Vec<*const Call> = symbolizer.known.values().map(|known| known.calls.as_ptr()).collect();
         assert_eq!(before, after, "nothing was named again");
-        let neighbour = target_of_landmark as fn() -> Option<Target> as usize + 1;
+        let neighbour = name_addresses as fn(&[usize]) -> Vec<Vec<SourceFrame>> as usize + 1;
         let files = [a, neighbour].map(|address| symbolizer.whole(&[address]).pop().unwrap().filename);
         assert!(files[0].ends_with("symbolize.rs") && Arc::ptr_eq(&files[0], &files[1]), "{files:?}");
     }

@@ -29,8 +29,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("torch", &["inventory"]),
     ("seeded", &[]),
     ("device", &["fork", "error", "event"]),
-    ("stack", &["sync", "fork", "event"]),
-    ("recorder", &["sync", "fork", "error", "event", "inventory", "stack"]),
+    ("tape", &["fork", "error", "event", "inventory", "seeded"]),
+    ("stack", &["sync", "fork", "event", "tape"]),
+    ("recorder", &["sync", "fork", "error", "event", "inventory", "torch", "seeded", "tape", "stack"]),
     ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
     ("trigger", &["fork", "error", "recorder"]),
@@ -77,6 +78,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "rewrite",
         ],
     ),
+    ("recover", &["error", "inventory", "tape", "stack", "recorder", "snapshot", "pickle", "rewrite"]),
     ("process", &["error", "recorder", "trigger", "heap", "allocator", "snapshot", "reel"]),
 ];
 

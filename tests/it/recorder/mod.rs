@@ -1,7 +1,8 @@
 //! Tests of recording: options, ledgers and scopes (`recording`); names of blocks (`annotate`); several threads,
-//! filters and frame sources (`tape`); allocators that are wrapped (`wrapped`).
+//! filters and frame sources (`tape`); tapes in files (`tape_file`); allocators that are wrapped (`wrapped`).
 
 mod annotate;
 mod recording;
 mod tape;
+mod tape_file;
 mod wrapped;

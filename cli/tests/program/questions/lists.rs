@@ -80,15 +80,7 @@ fn deep(folder: &Path, n_calls: usize, name: &str) -> String {
     let stack = Some(snapshot.stacks.intern_stack(&vec![frame; n_calls]));
     let shape = snapshot.shapes.intern(Shape::block());
     let state = Some(BlockState::ActiveAllocated);
-    let block = Block {
-        address: Address(4096),
-        size: 512,
-        requested_size: 512,
-        stack,
-        shape,
-        state,
-        ..Block::default()
-    };
+    let block = Block { address: Address(4096), size: 512, requested_size: 512, stack, shape, state };
     let shape = snapshot.shapes.intern(Shape::segment(false));
     let segment =
         Segment { address: Address(4096), total_size: 512, blocks: vec![block], shape, ..Segment::default() };

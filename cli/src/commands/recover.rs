@@ -1,0 +1,119 @@
+//! `memreel recover`: makes a snapshot of a tape, whatever became of the process that recorded it.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use memreel::Recovered;
+use serde_json::json;
+
+use crate::{
+    each::each_path, exit::Exit, failure::Failure, fit::print_text, input::unreadable, output::needs_folder,
+    progress::Waiting,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A tape is the file of MEMREEL_TAPE=FILE, or of History::tape in the library. It
+has every event whose record call has returned, also after SIGKILL or abort.
+Names are looked up in the program and its libraries, which must be those that
+ran; what is missing is printed, and its frames stay addresses with the
+library and the offset. Every other command reads a tape too.
+
+The tape is not changed, and a process that still records is not disturbed.
+With --follow, the snapshot is written again and again until it has ended.
+
+Example:
+  memreel recover run.tape -o snapshot.pickle --follow 5
+
+Exit status: 0 done, 1 a part of the tape is missing, 2 wrong usage, 3 a file
+that cannot be read or written, or is not a tape.")]
+pub(crate) struct Options {
+    /// Write the snapshot to this file, or into this folder with `.pickle` as the end of its name
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Write it again every SECONDS until the process ends
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    follow: Option<u64>,
+
+    /// Print one JSON object a line, for each file
+    #[arg(long)]
+    json: bool,
+
+    /// Tapes
+    #[arg(required = true, value_name = "TAPE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    if options.files.len() > 1 && !options.output.is_dir() {
+        return Err(needs_folder());
+    }
+    if options.files.len() > 1 && options.follow.is_some() {
+        return Err(Failure::usage("--follow takes one tape"));
+    }
+    each_path(&options.files, |file| {
+        loop {
+            let tape = recover(file, options, out)?;
+            match options.follow {
+                Some(seconds) if tape.is_running() && !tape.is_closed() => {
+                    out.flush()?;
+                    thread::sleep(Duration::from_secs(seconds));
+                }
+                _ => return Ok(if tape.problems().is_empty() { Exit::Fine } else { Exit::Broken }),
+            }
+        }
+    })
+}
+
+fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recovered, Failure> {
+    let waiting = Waiting::new(format!("reading {}", file.display()));
+    let tape = Recovered::read(file).map_err(unreadable)?;
+    let path = output_path(file, &options.output);
+    tape.save(&path)?;
+    drop(waiting);
+    print(&tape, file, &path, options.json, out)?;
+    Ok(tape)
+}
+
+fn output_path(file: &Path, output: &Path) -> PathBuf {
+    match file.file_name() {
+        Some(name) if output.is_dir() => output.join(name).with_extension("pickle"),
+        _ => output.to_owned(),
+    }
+}
+
+fn print(tape: &Recovered, file: &Path, path: &Path, json: bool, out: &mut impl Write) -> io::Result<()> {
+    let (file, path) = (file.display(), path.display());
+    if json {
+        let line = json!({
+            "file": file.to_string(),
+            "written": path.to_string(),
+            "process": tape.process(),
+            "is_running": tape.is_running(),
+            "is_closed": tape.is_closed(),
+            "n_events": tape.n_events(),
+            "problems": tape.problems(),
+        });
+        return writeln!(out, "{line}");
+    }
+    for problem in tape.problems() {
+        print_text(format!("{file}: {problem}"), out)?;
+    }
+    let state = match (tape.is_closed(), tape.is_running()) {
+        (true, _) => "it ended its recording",
+        (false, true) => "it still records",
+        (false, false) => "it did not end its recording",
+    };
+    let n_events = tape.n_events();
+    print_text(
+        format!("{file}: {n_events} events of process {}, {state}; written to {path}", tape.process()),
+        out,
+    )
+}

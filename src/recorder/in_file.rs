@@ -1,0 +1,183 @@
+//! A device's part of a tape that is in a file: what waits until it is folded into the list of live blocks.
+//!
+//! A chunk that the ring drops stays in the file until the keeper has applied its events to the segments and blocks of
+//! the device, and has written these into the file. So a reader of the file always finds a list of live blocks and
+//! every event after it.
+#![forbid(unsafe_code)]
+
+use std::{collections::VecDeque, sync::Arc, thread::Thread};
+
+use super::{
+    chunk::{Chunk, FullChunk},
+    clock::Clock,
+    lines::Lines,
+    live::Live,
+    log::Cut,
+};
+use crate::{
+    event::DeviceId,
+    inventory::InventorySegment,
+    tape::{BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile},
+};
+
+/// The keeper is woken when so many chunks are full and have no checksum yet.
+const UNSEALED: usize = 64;
+
+/// The part of the ring that waits at least, and the multiple of it at most, for the keeper.
+const FOLDED_PART: usize = 8;
+const MOST_PARTS: usize = 8;
+
+/// A device's part of a file.
+#[derive(Debug)]
+pub(super) struct InFile {
+    pub(super) file: Arc<TapeFile>,
+    device: DeviceId,
+    keeper: Thread,
+    /// Chunks that were dropped and not yet folded, oldest first.
+    pub(super) waiting: VecDeque<FullChunk>,
+    /// Full chunks without a checksum.
+    unsealed: Vec<Arc<Chunk>>,
+    /// The order word of the last event that is folded.
+    pub(super) folded: u64,
+    /// How many events were dropped without being folded, because the keeper was behind.
+    n_missing: u64,
+    /// What is live after `folded`; the keeper takes it while it folds.
+    live: Option<Live>,
+    /// The slots of the last list in the file.
+    base: Vec<Slot>,
+    /// Changes with each list that does not follow from the one before.
+    n_begun: u32,
+}
+
+/// What the keeper folds.
+pub(super) struct Fold {
+    pub(super) live: Live,
+    pub(super) n_begun: u32,
+    pub(super) n_missing: u64,
+}
+
+/// What the keeper has to do for one tape.
+pub(super) struct Work {
+    pub(super) file: Arc<TapeFile>,
+    pub(super) device: DeviceId,
+    pub(super) unsealed: Vec<Arc<Chunk>>,
+    pub(super) fold: Option<Fold>,
+    /// The events to be folded.
+    pub(super) cut: Cut,
+}
+
+impl InFile {
+    pub(super) fn new(file: Arc<TapeFile>, device: DeviceId, keeper: Thread) -> InFile {
+        InFile {
+            file,
+            device,
+            keeper,
+            waiting: VecDeque::new(),
+            unsealed: Vec::new(),
+            folded: 0,
+            n_missing: 0,
+            live: Some(Live::default()),
+            base: Vec::new(),
+            n_begun: 0,
+        }
+    }
+
+    /// Forgets what was recorded.
+    pub(super) fn erased(&self) -> InFile {
+        let InFile { file, device, keeper, n_begun, .. } = self;
+        InFile { n_begun: n_begun + 1, ..InFile::new(file.clone(), *device, keeper.clone()) }
+    }
+
+    /// Returns an empty chunk in the file; `None` if it cannot grow.
+    pub(super) fn chunk(&self, clock: &Clock, n_dropped: u64) -> Option<Chunk> {
+        Lines::in_file(&self.file, self.device, clock, n_dropped).map(Chunk::of)
+    }
+
+    /// Notes that a chunk is full.
+    pub(super) fn fill(&mut self, chunk: &Arc<Chunk>) {
+        if chunk.lines().is_in_file() {
+            self.unsealed.push(chunk.clone());
+            if self.unsealed.len() == UNSEALED {
+                self.keeper.unpark();
+            }
+        }
+    }
+
+    /// Keeps a chunk that the ring dropped until it is folded. If the keeper is too far behind, the oldest is given up.
+    pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize) {
+        let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(1);
+        self.waiting.push_back(chunk);
+        if self.waiting.len().is_multiple_of(part) {
+            self.keeper.unpark();
+        }
+        if self.waiting.len() > part * MOST_PARTS + UNSEALED {
+            self.waiting.pop_front();
+            self.n_missing += Chunk::N_ENTRIES as u64;
+        }
+    }
+
+    /// Returns the full chunks that have no checksum yet.
+    pub(super) fn take_unsealed(&mut self) -> Vec<Arc<Chunk>> {
+        std::mem::take(&mut self.unsealed)
+    }
+
+    /// Begins to fold; `None` while another thread folds.
+    pub(super) fn begin_fold(&mut self) -> Option<Fold> {
+        let live = self.live.take()?;
+        Some(Fold { live, n_begun: self.n_begun, n_missing: self.n_missing })
+    }
+
+    /// Ends folding up to the event with the order word `until`. Nothing changes if another list began meanwhile.
+    pub(super) fn end_fold(&mut self, fold: Fold, until: u64, base: Option<Vec<Slot>>) {
+        if self.n_begun != fold.n_begun {
+            return;
+        }
+        self.live = Some(fold.live);
+        if let Some(base) = base {
+            self.base = base;
+            self.folded = until;
+            self.waiting.retain(|chunk| chunk.last > until);
+        }
+    }
+
+    /// Begins anew with these segments, which are those after the event with the order word `until`.
+    pub(super) fn begin(&mut self, segments: &[InventorySegment], until: u64) {
+        let live = Live::of(segments);
+        self.n_begun += 1;
+        self.n_missing = 0;
+        if let Some(base) = write(&self.file, self.device, segments, until, 0) {
+            self.base = base;
+            self.folded = until;
+        }
+        self.live = Some(live);
+    }
+
+    pub(super) fn device(&self) -> DeviceId {
+        self.device
+    }
+}
+
+/// Writes a list of segments and blocks into a file, and the note that makes it the last. Returns its slots; `None` if
+/// the file cannot grow.
+pub(super) fn write(
+    file: &Arc<TapeFile>,
+    device: DeviceId,
+    segments: &[InventorySegment],
+    until: u64,
+    n_missing: u64,
+) -> Option<Vec<Slot>> {
+    const { assert!(BODY_BYTES.is_multiple_of(ROW_BYTES)) };
+    let Rows(rows) = Rows::of(segments);
+    let mut slots = Vec::new();
+    for part in rows.chunks(BODY_BYTES) {
+        let slot = file.slot()?;
+        slot.begin(Kind::Rows, Owner::Device(device), TakenAt::default(), 0);
+        slot.fill(part);
+        slots.push(slot);
+    }
+    let sealed =
+        slots.iter().zip(rows.chunks(BODY_BYTES)).map(|(slot, part)| (slot.number(), slot.seal(part.len())));
+    let slots_of_note = sealed.collect();
+    file.note(&Note::Base { device: device.0, until, n_missing, slots: slots_of_note });
+    Some(slots)
+}

@@ -1,0 +1,269 @@
+//! What is live on a device: segments and blocks, changed by one event after the other.
+//!
+//! A tape's file has these from before its oldest event, and reading a file begins with them and applies its events.
+//! An event has the requested bytes of a block; its size is taken to be the next multiple of 512, as far as there is
+//! room (docs/caching-allocator.md 1.2).
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::tiling::tiled;
+use crate::{
+    event::{Action, Address, Event, PoolId, StackId, StreamId},
+    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
+    seeded::SeededMap,
+    torch::{BLOCK_BYTES, SMALL_SEGMENT_BYTES},
+};
+
+/// The segments and the blocks in use of a device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Live {
+    segments: BTreeMap<u64, LiveSegment>,
+    blocks: SeededMap<u64, LiveBlock>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LiveSegment {
+    bytes: u64,
+    stream: StreamId,
+    pool: PoolId,
+    kind: PoolKind,
+    is_expandable: bool,
+    stack: StackId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LiveBlock {
+    requested_bytes: u64,
+    /// The size after rounding, if it is known.
+    size_bytes: Option<u64>,
+    stream: StreamId,
+    pool: PoolId,
+    stack: StackId,
+    is_pending: bool,
+}
+
+impl LiveSegment {
+    /// Returns whether the other is a range of the same expandable segment.
+    fn is_like(&self, other: &LiveSegment) -> bool {
+        self.is_expandable && other.is_expandable && (self.stream, self.pool) == (other.stream, other.pool)
+    }
+}
+
+impl Live {
+    /// Takes over segments with their blocks.
+    pub(super) fn of(segments: &[InventorySegment]) -> Live {
+        let mut live = Live::default();
+        for segment in segments {
+            let InventorySegment {
+                address, size_bytes: bytes, stream, kind, pool, is_expandable, stack, ..
+            } = *segment;
+            live.segments.insert(address.0, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
+            for block in segment.blocks.iter().filter(|block| block.state.is_active()) {
+                let of_block = LiveBlock {
+                    requested_bytes: block.requested_bytes,
+                    size_bytes: Some(block.size_bytes),
+                    stream,
+                    pool,
+                    stack: block.stack,
+                    is_pending: block.state == BlockState::ActivePendingFree,
+                };
+                live.blocks.insert(block.address.0, of_block);
+            }
+        }
+        live
+    }
+
+    /// Applies an event.
+    pub(super) fn apply(&mut self, event: &Event) {
+        let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
+        match action {
+            Action::Alloc => {
+                let (requested_bytes, size_bytes) = (bytes, None);
+                let block = LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending: false };
+                self.blocks.insert(at, block);
+            }
+            Action::FreeRequested => {
+                if let Some(block) = self.blocks.get_mut(&at) {
+                    block.is_pending = true;
+                }
+            }
+            Action::FreeCompleted => drop(self.blocks.remove(&at)),
+            Action::SegmentAlloc | Action::SegmentMap => {
+                let is_expandable = action == Action::SegmentMap;
+                let is_small = if is_expandable {
+                    bytes < 10 * SMALL_SEGMENT_BYTES
+                } else {
+                    bytes == SMALL_SEGMENT_BYTES
+                };
+                let kind = if is_small { PoolKind::Small } else { PoolKind::Large };
+                self.cut_out(at, bytes);
+                self.add(at, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
+            }
+            Action::SegmentFree | Action::SegmentUnmap => self.cut_out(at, bytes),
+            _ => {}
+        }
+    }
+
+    /// Adds a segment, as a part of those beside it if it is a range of the same expandable segment.
+    fn add(&mut self, at: u64, segment: LiveSegment) {
+        let (mut start, mut whole) = (at, segment);
+        let before = self.segments.range(..at).next_back().map(|(at, segment)| (*at, *segment));
+        if let Some((before, earlier)) = before
+            && before.saturating_add(earlier.bytes) == at
+            && earlier.is_like(&segment)
+        {
+            (start, whole) = (before, LiveSegment { bytes: earlier.bytes + segment.bytes, ..earlier });
+        }
+        let end = at.saturating_add(segment.bytes);
+        if let Some(later) = self.segments.get(&end).copied().filter(|later| later.is_like(&segment)) {
+            self.segments.remove(&end);
+            whole.bytes += later.bytes;
+        }
+        self.segments.insert(start, whole);
+    }
+
+    /// Removes a range of addresses from all segments.
+    fn cut_out(&mut self, at: u64, bytes: u64) {
+        let end = at.saturating_add(bytes);
+        while let Some((&start, &segment)) = self.segments.range(..end).next_back() {
+            let segment_end = start.saturating_add(segment.bytes);
+            if segment_end <= at {
+                break;
+            }
+            self.segments.remove(&start);
+            if end < segment_end {
+                self.segments.insert(end, LiveSegment { bytes: segment_end - end, ..segment });
+            }
+            if start < at {
+                self.segments.insert(start, LiveSegment { bytes: at - start, ..segment });
+            }
+        }
+    }
+
+    /// Returns the segments with their blocks. A block outside all segments is a segment of its own.
+    pub(super) fn inventory(&self) -> Vec<InventorySegment> {
+        let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
+        blocks.sort_unstable_by_key(|(at, _)| *at);
+        let mut rest = &blocks[..];
+        let mut all = Vec::new();
+        for (&start, segment) in &self.segments {
+            let n_outside = rest.partition_point(|(at, _)| *at < start);
+            add_outside(&rest[..n_outside], start, &mut all);
+            rest = &rest[n_outside..];
+            let end = start.saturating_add(segment.bytes);
+            let (inside, behind) = rest.split_at(rest.partition_point(|(at, _)| *at < end));
+            all.push(segment.with_blocks(start, sized(inside, end)));
+            rest = behind;
+        }
+        add_outside(rest, u64::MAX, &mut all);
+        all
+    }
+}
+
+impl LiveSegment {
+    fn with_blocks(&self, start: u64, active: impl Iterator<Item = InventoryBlock>) -> InventorySegment {
+        let LiveSegment { bytes, stream, pool, kind, is_expandable, stack } = *self;
+        InventorySegment {
+            address: Address(start),
+            size_bytes: bytes,
+            stream,
+            kind,
+            pool,
+            is_expandable,
+            stack,
+            blocks: tiled(start, start.saturating_add(bytes), active),
+        }
+    }
+}
+
+/// Returns blocks with their sizes, each ending before the next and before `end`.
+fn sized(blocks: &[(u64, LiveBlock)], end: u64) -> impl Iterator<Item = InventoryBlock> {
+    let ends = blocks.iter().skip(1).map(|(at, _)| *at).chain([end]);
+    blocks.iter().zip(ends).map(|((at, block), end)| {
+        let rounded =
+            || block.requested_bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
+        let size_bytes = block.size_bytes.unwrap_or_else(rounded).min(end - at);
+        InventoryBlock {
+            address: Address(*at),
+            size_bytes,
+            requested_bytes: block.requested_bytes.min(size_bytes),
+            state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
+            stack: block.stack,
+        }
+    })
+}
+
+fn add_outside(blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySegment>) {
+    for (block, (at, live)) in sized(blocks, end).zip(blocks) {
+        let LiveBlock { stream, pool, stack, .. } = *live;
+        let kind = if block.size_bytes <= SMALL_SEGMENT_BYTES { PoolKind::Small } else { PoolKind::Large };
+        let segment =
+            LiveSegment { bytes: block.size_bytes, stream, pool, kind, is_expandable: false, stack };
+        all.push(segment.with_blocks(*at, [block].into_iter()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(action: Action, at: u64, size_bytes: u64) -> Event {
+        let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId(1));
+        Event { action, address: Address(at), size_bytes, stream, pool, stack }
+    }
+
+    fn blocks(live: &Live) -> Vec<Vec<(u64, u64, bool)>> {
+        let of = |segment: &InventorySegment| {
+            segment
+                .blocks
+                .iter()
+                .map(|block| (block.address.0, block.size_bytes, block.state.is_active()))
+                .collect()
+        };
+        live.inventory().iter().map(of).collect()
+    }
+
+    #[test]
+    fn blocks_are_rounded_as_far_as_there_is_room() {
+        let mut live = Live::default();
+        for (action, at, bytes) in [
+            (Action::SegmentAlloc, 0x10000, 4096),
+            (Action::Alloc, 0x10000, 100),
+            (Action::Alloc, 0x10200, 10),
+            (Action::Alloc, 0x10300, 4000),
+            (Action::FreeRequested, 0x10200, 10),
+            (Action::Alloc, 0x10000, 200),
+        ] {
+            live.apply(&event(action, at, bytes));
+        }
+        let expected = vec![vec![(0x10000, 512, true), (0x10200, 256, true), (0x10300, 3328, true)]];
+        assert_eq!(blocks(&live), expected);
+        assert_eq!(live.inventory()[0].blocks[1].state, BlockState::ActivePendingFree);
+        live.apply(&event(Action::FreeCompleted, 0x10200, 10));
+        live.apply(&event(Action::FreeCompleted, 0x10300, 4000));
+        assert_eq!(blocks(&live), [[(0x10000, 512, true), (0x10200, 3584, false)]]);
+        let again = Live::of(&live.inventory());
+        assert_eq!(again.inventory(), live.inventory());
+        live.apply(&event(Action::SegmentFree, 0x10000, 4096));
+        assert_eq!(
+            blocks(&live),
+            [[(0x10000, 512, true)]],
+            "a block that outlives its segment is shown alone"
+        );
+    }
+
+    #[test]
+    fn ranges_of_an_expandable_segment_join_and_part() {
+        const PAGE: u64 = 20 << 20;
+        let mut live = Live::default();
+        for at in [0, 2, 1] {
+            live.apply(&event(Action::SegmentMap, at * PAGE, PAGE));
+        }
+        assert_eq!(blocks(&live), [[(0, 3 * PAGE, false)]]);
+        live.apply(&event(Action::SegmentUnmap, PAGE, PAGE));
+        assert_eq!(blocks(&live), [[(0, PAGE, false)], [(2 * PAGE, PAGE, false)]]);
+        live.apply(&event(Action::SegmentUnmap, 0, 3 * PAGE));
+        assert!(live.inventory().is_empty());
+    }
+}

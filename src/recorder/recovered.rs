@@ -1,0 +1,259 @@
+//! A recorder as it was in a process whose tape is read.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::{
+    chunk::{Chunk, N_WORDS},
+    clock::{CALIBRATED_NS, Clock, Ticks},
+    context::{Contexts, EventContext},
+    handle::Recorder,
+    history::History,
+    live::Live,
+    log::{Cut, LogTables},
+    opening::settings_of,
+    ring::Ring,
+    scope_names::{Annotation, ScopeId, ScopeNames},
+    shared::Shared,
+    tape::Tape,
+};
+use crate::{
+    event::{DeviceId, PoolId, StreamId},
+    inventory::{Inventory, InventorySegment, SettingsReport},
+    seeded::SeededMap,
+    stack::{FrameSource, Generation, PastModules, SourceFrame},
+    sync::{Mutex, lock},
+    tape::{Base, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow},
+};
+
+/// The segments and blocks of a device as they were at the end of its tape.
+#[derive(Debug)]
+pub(crate) struct PastInventory {
+    device: DeviceId,
+    segments: Vec<InventorySegment>,
+    settings: SettingsReport,
+}
+
+impl Inventory for PastInventory {
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        look(&self.segments);
+    }
+
+    fn settings(&self) -> SettingsReport {
+        self.settings.clone()
+    }
+}
+
+/// The names of a frame source's words, as they were noted.
+struct NotedNames(SeededMap<usize, Vec<SourceFrame>>);
+
+impl FrameSource for NotedNames {
+    fn capture(&self, _: &mut [usize]) -> usize {
+        0
+    }
+
+    fn name(&self, word: usize) -> Vec<SourceFrame> {
+        let unnamed = || vec![SourceFrame { name: format!("{word:#x}"), filename: "??".into(), line: 0 }];
+        self.0.get(&word).cloned().unwrap_or_else(unnamed)
+    }
+}
+
+/// What the notes of a tape say, sorted.
+#[derive(Default)]
+struct Notes {
+    history: History,
+    has_gaps: bool,
+    contexts: BTreeMap<u32, EventContext>,
+    scopes: BTreeMap<u32, String>,
+    annotations: Vec<Annotation>,
+    modules: BTreeMap<u32, Vec<ModuleNote>>,
+    /// The address of the recorder's landmark.
+    landmark: usize,
+    names: SeededMap<usize, Vec<SourceFrame>>,
+    settings: SettingsReport,
+}
+
+/// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
+/// added to the problems of the contents.
+pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>) {
+    let notes = Notes::of(std::mem::take(&mut contents.notes));
+    let mut shared = Shared::new(0);
+    shared.clock = clock(contents);
+    restore_scopes(&notes, &mut lock(&shared.scopes), &mut contents.problems);
+    restore_contexts(&notes, &mut lock(&shared.contexts), &mut contents.problems);
+    restore_stacks(contents, &shared);
+    let modules = notes.modules.iter().map(|(generation, modules)| (*generation, &**modules));
+    let _ = shared.past_modules.set(Arc::new(PastModules::of(modules, notes.landmark)));
+    let mut annotations = Ring::new(notes.annotations.len());
+    notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
+    shared.annotations = Mutex::new(annotations);
+    shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
+    if !notes.names.is_empty() {
+        shared.stacks.set_source(Arc::new(NotedNames(notes.names)));
+    }
+    let inventories = restore_tapes(contents, &shared, &notes.history, &notes.settings);
+    shared.history = Mutex::new(notes.history);
+    (Recorder { shared: Arc::new(shared) }, inventories)
+}
+
+impl Notes {
+    fn of(notes: Vec<Note>) -> Notes {
+        let mut all = Notes::default();
+        for note in notes {
+            match note {
+                Note::History(history) => {
+                    (all.history, all.has_gaps) = (History::of_note(&history), history.has_gaps);
+                }
+                Note::Context { number, stream, graph, user, scope } => {
+                    let (stream, pool) = (StreamId(stream), PoolId { graph, user });
+                    all.contexts.insert(number, EventContext { stream, pool, scope: ScopeId(scope) });
+                }
+                Note::Scope { number, path } => drop(all.scopes.insert(number, path)),
+                Note::Annotation { is_start, scope, device, ticks } => all.annotations.push(Annotation {
+                    is_start,
+                    scope: ScopeId(scope),
+                    device: DeviceId(device),
+                    at: Ticks(ticks),
+                }),
+                Note::Modules { generation, landmark, modules } => {
+                    all.landmark = usize::try_from(landmark).unwrap_or(0);
+                    all.modules.insert(generation, modules);
+                }
+                Note::Source { word, frames } => {
+                    let frame = |NotedFrame { name, filename, line }: NotedFrame| SourceFrame {
+                        name,
+                        filename,
+                        line,
+                    };
+                    let frames = frames.into_iter().map(frame).collect();
+                    if let Ok(word) = usize::try_from(word) {
+                        all.names.insert(word, frames);
+                    }
+                }
+                Note::Settings(pairs) => all.settings = settings_of(&pairs),
+                Note::Base { .. } => {}
+            }
+        }
+        all
+    }
+}
+
+fn clock(contents: &Contents) -> Clock {
+    let (ticks, ns) = contents.latest;
+    match ns {
+        CALIBRATED_NS.. => Clock::of_past(contents.start_us, ns, ticks),
+        _ => Clock::of_past(contents.start_us, contents.ns_of_ticks, 1 << 30),
+    }
+}
+
+/// The numbers of scopes are consecutive; a lost one is named by its number.
+fn restore_scopes(notes: &Notes, scopes: &mut ScopeNames, problems: &mut Vec<String>) {
+    let n_lost = fill_gaps(&notes.scopes, 1, |number, path| {
+        let path = path.map_or_else(|| format!("scope {number}, whose name was lost"), String::clone);
+        scopes.add(path.into());
+    });
+    if n_lost > 0 {
+        problems.push(format!("the names of {n_lost} scopes were lost"));
+    }
+}
+
+fn restore_contexts(notes: &Notes, contexts: &mut Contexts, problems: &mut Vec<String>) {
+    let n_lost = fill_gaps(&notes.contexts, 1, |number, context| {
+        // A stream that no event can have keeps the numbers of the others.
+        let lost = EventContext { stream: StreamId(i64::MIN + i64::from(number)), ..EventContext::default() };
+        contexts.number(context.copied().unwrap_or(lost));
+    });
+    if n_lost > 0 {
+        problems.push(format!("stream, pool and scope of {n_lost} kinds of events were lost"));
+    }
+}
+
+/// Calls `add` for every number from `first` to the last, with its value if there is one; returns how many had none.
+fn fill_gaps<T>(all: &BTreeMap<u32, T>, first: u32, mut add: impl FnMut(u32, Option<&T>)) -> usize {
+    let mut n_lost = 0;
+    let Some((last, _)) = all.last_key_value() else { return 0 };
+    // A number that is wrong must not cost memory.
+    let last = (*last).min(u32::try_from(4 * all.len() + 1024).unwrap_or(u32::MAX));
+    for number in first..=last {
+        let value = all.get(&number);
+        n_lost += usize::from(value.is_none());
+        add(number, value);
+    }
+    n_lost
+}
+
+fn restore_stacks(contents: &mut Contents, shared: &Shared) {
+    let rows: BTreeMap<u32, &StackRow> = contents.stacks.iter().map(|row| (row.number, row)).collect();
+    let mut n_wrong = 0;
+    let n_lost = fill_gaps(&rows, 0, |number, row| {
+        let stack = match row {
+            Some(row) => {
+                shared.stacks.restore(&row.native, &row.source, Generation::of_number(row.generation))
+            }
+            None => shared.stacks.restore(&[number as usize, 0], &[], Generation::default()),
+        };
+        n_wrong += usize::from(stack.0 != number);
+    });
+    if n_lost + n_wrong > 0 {
+        contents.problems.push(format!("{} stacks were lost", n_lost + n_wrong));
+    }
+}
+
+/// Fills the tapes, and returns what is live at their ends.
+fn restore_tapes(
+    contents: &mut Contents,
+    shared: &Shared,
+    history: &History,
+    settings: &SettingsReport,
+) -> Vec<PastInventory> {
+    let mut by_device: BTreeMap<DeviceId, Vec<EventChunk>> = BTreeMap::new();
+    for chunk in std::mem::take(&mut contents.chunks) {
+        by_device.entry(chunk.device).or_default().push(chunk);
+    }
+    let mut bases: BTreeMap<DeviceId, Base> =
+        std::mem::take(&mut contents.bases).into_iter().map(|base| (base.device, base)).collect();
+    for device in bases.keys() {
+        by_device.entry(*device).or_default();
+    }
+    let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
+    let mut inventories = Vec::new();
+    for (device, slots) in by_device {
+        let base = bases.remove(&device);
+        let n_dropped = slots.iter().map(|slot| slot.n_dropped).max().unwrap_or(0);
+        let chunks: Vec<Arc<Chunk>> = slots.iter().map(|slot| Arc::new(chunk_of(&slot.events))).collect();
+        let mut live = base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments));
+        let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
+        if n_missing > 0 {
+            contents.problems.push(format!(
+                "device {device}: {n_missing} events before the oldest one are not in the list of live blocks"
+            ));
+        }
+        let after = base.map_or(0, |base| base.until);
+        let cut = Cut::whole(&chunks, after);
+        cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
+        let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped));
+        lock(&shared.tapes).push((device, tape));
+        inventories.push(PastInventory { device, segments: live.inventory(), settings: settings.clone() });
+    }
+    if inventories.is_empty() {
+        inventories.push(PastInventory {
+            device: DeviceId(0),
+            segments: Vec::new(),
+            settings: settings.clone(),
+        });
+    }
+    inventories
+}
+
+fn chunk_of(events: &[[u64; N_WORDS]]) -> Chunk {
+    let chunk = Chunk::default();
+    events.iter().for_each(|words| _ = chunk.push(*words));
+    chunk
+}

@@ -1,0 +1,356 @@
+//! What a tape's file has, of a process that lives or not, as far as it is whole.
+//!
+//! A writer may be at work: each slot is read twice. What was complete in the first reading is taken from the second,
+//! and a slot that was given to another use in between is read again.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use super::{
+    layout::{
+        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES,
+        SlotWord, VERSION, checksum, is_tape, start_of_process,
+    },
+    notes::{Note, for_each_note},
+    rows::Rows,
+};
+use crate::{
+    error::{Error, Result},
+    event::DeviceId,
+    inventory::InventorySegment,
+    seeded::SeededMap,
+};
+
+/// The words of an event.
+type Words = [u64; 4];
+
+/// The bytes of a stack's record before its words.
+const RECORD_BYTES: usize = 16;
+
+/// What comes behind a stack's words: the generation of the modules.
+const GENERATION_BYTES: usize = 8;
+
+/// How often a slot is read that changes meanwhile.
+const ATTEMPTS: usize = 4;
+
+/// What was read of a tape.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) process: u32,
+    pub(crate) start_us: u64,
+    pub(crate) ns_of_ticks: u64,
+    /// The latest known pair of ticks and nanoseconds since the beginning.
+    pub(crate) latest: (u64, u64),
+    /// Whether the recording ended as it should.
+    pub(crate) is_closed: bool,
+    /// Whether the process that recorded still runs on this machine.
+    pub(crate) is_running: bool,
+    /// The number of chunks that the file had no room for.
+    pub(crate) n_elsewhere: u64,
+    pub(crate) chunks: Vec<EventChunk>,
+    pub(crate) stacks: Vec<StackRow>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) bases: Vec<Base>,
+    /// What is missing or broken, each a sentence.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The events of one slot, in the order in which they were written.
+#[derive(Debug)]
+pub(crate) struct EventChunk {
+    pub(crate) device: DeviceId,
+    pub(crate) events: Vec<Words>,
+    /// How many events of the device were dropped before.
+    pub(crate) n_dropped: u64,
+}
+
+/// A stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StackRow {
+    pub(crate) number: u32,
+    pub(crate) generation: u32,
+    /// Return addresses, outermost first.
+    pub(crate) native: Vec<usize>,
+    /// The words of the frame source.
+    pub(crate) source: Vec<usize>,
+}
+
+/// A device's segments after the event with the order word `until`.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) device: DeviceId,
+    pub(crate) until: u64,
+    /// The number of events before that are missing in it.
+    pub(crate) n_missing: u64,
+    pub(crate) segments: Vec<InventorySegment>,
+}
+
+/// A slot with what was read of it.
+struct ReadSlot {
+    number: u32,
+    words: [u64; SLOT_HEADER_BYTES / 8],
+    kind: Kind,
+    body: Vec<u8>,
+}
+
+impl ReadSlot {
+    fn word(&self, word: SlotWord) -> u64 {
+        self.words[word as usize]
+    }
+
+    fn device(&self) -> DeviceId {
+        DeviceId(self.word(SlotWord::Device).cast_signed())
+    }
+
+    /// Returns whether the body is what was sealed, if it was.
+    fn is_sound(&self) -> bool {
+        matches!(self.word(SlotWord::Checksum), 0) || self.word(SlotWord::Checksum) == checksum(&self.body)
+    }
+}
+
+impl Contents {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
+    pub(crate) fn read(path: &Path) -> Result<Contents> {
+        let failed = |error| Error::io("read", path, error);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut start = [0; HEADER_BYTES];
+        let n_bytes = read_at(&mut file, 0, &mut start).map_err(failed)?;
+        let mut contents = Contents::of_header(&start[..n_bytes])?;
+        let slots = contents.slots(&mut file).map_err(failed)?;
+        contents.take(slots);
+        Ok(contents)
+    }
+
+    fn of_header(bytes: &[u8]) -> Result<Contents> {
+        if !is_tape(bytes) {
+            return Err(Error::foreign("not a tape: it does not begin as one"));
+        }
+        if bytes.len() < HEADER_BYTES {
+            let what = format!("the tape ends after {} bytes, within its header", bytes.len());
+            return Err(Error::malformed(bytes.len() as u64, what));
+        }
+        let at = |word: HeaderWord| word as usize * 8;
+        let word = |word: HeaderWord| {
+            u64::from_ne_bytes(bytes[at(word)..at(word) + 8].try_into().unwrap_or_default())
+        };
+        let (version, order) = halves(word(HeaderWord::Version));
+        let refused = |what: String| Err(Error::malformed(at(HeaderWord::Version) as u64, what));
+        if order != BYTE_ORDER {
+            return refused(
+                "the tape has another byte order; recover it on the kind of machine that wrote it".into(),
+            );
+        }
+        if version != VERSION {
+            return refused(format!(
+                "the tape has version {version} of the layout, this memreel reads version {VERSION}; use the \
+                 memreel that recorded it"
+            ));
+        }
+        if word(HeaderWord::Checksum) != checksum(&bytes[..at(HeaderWord::Checksum)]) {
+            return refused("the tape's header is damaged".into());
+        }
+        let (slot_bytes, process) = halves(word(HeaderWord::Slot));
+        if slot_bytes as usize != SLOT_BYTES {
+            return refused(format!("the tape has slots of {slot_bytes} bytes instead of {SLOT_BYTES}"));
+        }
+        let began = word(HeaderWord::ProcessStart);
+        Ok(Contents {
+            is_running: began != 0 && start_of_process(process) == Some(began),
+            process,
+            start_us: word(HeaderWord::StartUs),
+            ns_of_ticks: word(HeaderWord::NsOfTicks),
+            is_closed: word(HeaderWord::IsClosed) != 0,
+            n_elsewhere: word(HeaderWord::NElsewhere),
+            ..Contents::default()
+        })
+    }
+
+    /// Reads all slots in use, in the order in which they were taken.
+    fn slots(&mut self, file: &mut File) -> io::Result<Vec<ReadSlot>> {
+        let n_bytes = file.seek(SeekFrom::End(0))?.saturating_sub(HEADER_BYTES as u64);
+        let mut slots = Vec::new();
+        for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
+            slots.extend(self.slot(file, number)?);
+        }
+        slots.sort_by_key(|slot| slot.word(SlotWord::Use));
+        Ok(slots)
+    }
+
+    fn slot(&mut self, file: &mut File, number: u32) -> io::Result<Option<ReadSlot>> {
+        let at = HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64;
+        let mut bytes = vec![0; SLOT_BYTES];
+        for _ in 0..ATTEMPTS {
+            let n_bytes = read_at(file, at, &mut bytes)?;
+            let before = header_words(&bytes);
+            let Some(kind) = Kind::of(before[SlotWord::Kind as usize]) else {
+                self.problems.push(format!("slot {number} is of an unknown kind"));
+                return Ok(None);
+            };
+            if kind == Kind::Free {
+                return Ok(None);
+            }
+            if n_bytes < SLOT_BYTES {
+                self.problems.push(format!("the file ends within slot {number}"));
+            }
+            bytes[n_bytes..].fill(0);
+            let len = match kind {
+                Kind::Events => n_whole(&bytes[SLOT_HEADER_BYTES..]) * size_of::<Words>(),
+                _ => (before[SlotWord::Len as usize] as usize).min(BODY_BYTES),
+            };
+            let mut again = vec![0; SLOT_HEADER_BYTES + len];
+            let n_again = read_at(file, at, &mut again)?;
+            again.truncate(n_again.max(SLOT_HEADER_BYTES));
+            // The header is read once more, because the body is read after the header.
+            let mut after = vec![0; SLOT_HEADER_BYTES];
+            read_at(file, at, &mut after)?;
+            let after = header_words(&after);
+            let is_same = |word: SlotWord| before[word as usize] == after[word as usize];
+            if is_same(SlotWord::Kind) && is_same(SlotWord::Use) {
+                let body = again.split_off(SLOT_HEADER_BYTES);
+                return Ok(Some(ReadSlot { number, words: header_words(&again), kind, body }));
+            }
+        }
+        self.problems.push(format!("slot {number} changed again and again while it was read"));
+        Ok(None)
+    }
+
+    fn take(&mut self, slots: Vec<ReadSlot>) {
+        let (mut n_damaged, mut rows) = (0_usize, SeededMap::default());
+        for slot in &slots {
+            n_damaged += usize::from(!slot.is_sound());
+            match slot.kind {
+                Kind::Events => self.events(slot),
+                Kind::Stacks => self.stacks_of(&slot.body),
+                Kind::Rows => drop(rows.insert(slot.number, slot)),
+                Kind::Notes | Kind::Free => {}
+            }
+        }
+        if n_damaged > 0 {
+            self.problems.push(format!(
+                "{n_damaged} chunks are not what was written; their events are kept as they are"
+            ));
+        }
+        let (mut notes, mut n_broken) = (Vec::new(), 0);
+        for owner in [Owner::Recording, Owner::Annotations] {
+            let is_owners = |slot: &&ReadSlot| slot.kind == Kind::Notes && slot.device().0 == owner.number();
+            let bodies = slots.iter().filter(is_owners).map(|slot| &*slot.body);
+            let mut n_unknown = 0;
+            n_broken += for_each_note(bodies, |bytes| match Note::decode(bytes) {
+                Some(note) => notes.push(note),
+                None => n_unknown += 1,
+            });
+            n_broken += n_unknown;
+        }
+        if n_broken > 0 {
+            self.problems.push(format!("{n_broken} notes are damaged"));
+        }
+        self.bases(&notes, &rows);
+        self.notes = notes;
+    }
+
+    fn events(&mut self, slot: &ReadSlot) {
+        let ticks = slot.word(SlotWord::Ticks);
+        if ticks > self.latest.0 {
+            self.latest = (ticks, slot.word(SlotWord::ElapsedNs));
+        }
+        let word = |event: &[u8], at: usize| {
+            u64::from_ne_bytes(event[8 * at..8 * at + 8].try_into().unwrap_or_default())
+        };
+        let events = slot.body.chunks_exact(size_of::<Words>());
+        let events = events.map(|event| std::array::from_fn(|at| word(event, at))).collect();
+        self.chunks.push(EventChunk {
+            device: slot.device(),
+            events,
+            n_dropped: slot.word(SlotWord::NDropped),
+        });
+    }
+
+    fn stacks_of(&mut self, body: &[u8]) {
+        let mut rest = body;
+        while rest.len() > RECORD_BYTES {
+            let number = u32::from_ne_bytes(rest[8..12].try_into().unwrap_or_default());
+            let [native, source] = [12, 14].map(|at| u16::from_ne_bytes([rest[at], rest[at + 1]]) as usize);
+            let n_words = native + source;
+            let end = RECORD_BYTES + n_words * size_of::<usize>() + GENERATION_BYTES;
+            let Some(record) = rest.get(..end) else {
+                return self.problems.push("a list of stacks is damaged".into());
+            };
+            let word = |at: usize| {
+                let from = RECORD_BYTES + at * size_of::<usize>();
+                usize::from_ne_bytes(record[from..from + size_of::<usize>()].try_into().unwrap_or_default())
+            };
+            let generation = record[end - GENERATION_BYTES..]
+                .first_chunk::<4>()
+                .map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+            self.stacks.push(StackRow {
+                number,
+                generation,
+                native: (0..native).map(word).collect(),
+                source: (native..n_words).map(word).collect(),
+            });
+            rest = rest.get(end.next_multiple_of(16)..).unwrap_or_default();
+        }
+    }
+
+    /// Takes the latest base of each device that is whole.
+    fn bases(&mut self, notes: &[Note], rows: &SeededMap<u32, &ReadSlot>) {
+        let mut done = Vec::new();
+        for note in notes.iter().rev() {
+            let Note::Base { device, until, n_missing, slots } = note else { continue };
+            if done.contains(device) {
+                continue;
+            }
+            let part = |(slot, sum): &(u32, u64)| {
+                let slot = rows.get(slot)?;
+                (checksum(&slot.body) == *sum).then_some(&*slot.body)
+            };
+            // An older one, whose slots have another use now.
+            let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };
+            done.push(*device);
+            let segments = Rows(parts.concat()).segments();
+            let base = Base { device: DeviceId(*device), until: *until, n_missing: *n_missing, segments };
+            self.bases.push(base);
+        }
+        let has_base = |note: &Note| matches!(note, Note::Base { device, .. } if !done.contains(device));
+        if notes.iter().any(has_base) {
+            self.problems.push("the list of blocks before the oldest event is damaged".into());
+        }
+    }
+}
+
+/// Returns how many events are complete: the order word is the last that is written of an event, and is never 0.
+fn n_whole(body: &[u8]) -> usize {
+    let order = |event: &&[u8]| event[8..16] != [0; 8];
+    body.chunks_exact(size_of::<Words>()).take_while(order).count()
+}
+
+fn header_words(bytes: &[u8]) -> [u64; SLOT_HEADER_BYTES / 8] {
+    std::array::from_fn(|at| u64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap_or_default()))
+}
+
+#[allow(clippy::cast_possible_truncation)] // The halves have 32 bits.
+fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// Fills a buffer from a place of the file on; returns how many bytes there were.
+fn read_at(file: &mut File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut n_bytes = 0;
+    while n_bytes < buffer.len() {
+        match file.read(&mut buffer[n_bytes..]) {
+            Ok(0) => break,
+            Ok(n) => n_bytes += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n_bytes)
+}

@@ -1,0 +1,143 @@
+//! The file of a tape: slots to be taken, and the notes in some of them.
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    layout::{BODY_BYTES, Kind, Owner},
+    mapped::{Beginning, Mapped},
+    notes::{MAX_ANNOTATION_BYTES, MAX_PART_BYTES, Note, framed},
+    slot::{Slot, TakenAt},
+};
+use crate::{
+    error::Result,
+    fork::{Held, Part},
+};
+
+/// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
+#[derive(Debug)]
+pub(crate) struct TapeFile {
+    mapped: Arc<Mapped>,
+    notes: Mutex<Notes>,
+    annotations: Mutex<Notes>,
+}
+
+/// The slot that notes are added to, and those before it.
+#[derive(Debug)]
+struct Notes {
+    owner: Owner,
+    slot: Option<Slot>,
+    n_bytes: usize,
+    full: VecDeque<Slot>,
+    /// How many full slots are kept.
+    n_kept: usize,
+}
+
+impl TapeFile {
+    /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run
+    /// that crashed.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io).
+    pub(crate) fn create(path: &Path, beginning: Beginning) -> Result<TapeFile> {
+        Ok(TapeFile {
+            mapped: Arc::new(Mapped::create(path, beginning)?),
+            notes: Mutex::new(Notes::of(Owner::Recording)),
+            annotations: Mutex::new(Notes::of(Owner::Annotations)),
+        })
+    }
+
+    /// Returns where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        self.mapped.path()
+    }
+
+    /// Returns whether slots are taken and freed: not after [`TapeFile::close`], and not in a child of `fork`.
+    pub(crate) fn is_open(&self) -> bool {
+        self.mapped.is_open()
+    }
+
+    /// Ends the recording: the file keeps what it has, whatever is dropped from now on.
+    pub(crate) fn close(&self) {
+        self.mapped.close();
+    }
+
+    /// Takes a slot, which is free to readers until [`Slot::begin`]. `None` if the file cannot grow, which is reported
+    /// once, and if it is closed.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        Slot::take(&self.mapped)
+    }
+
+    /// Adds a note. It is in the file when this returns, unless the file cannot grow.
+    pub(crate) fn note(&self, note: &Note) {
+        self.add(&mut lock(&self.notes), &note.encode());
+    }
+
+    /// Adds the note of a scope's start or end. Of these, the newest are kept.
+    pub(crate) fn annotate(&self, note: &Note) {
+        self.add(&mut lock(&self.annotations), &note.encode());
+    }
+
+    /// Sets how many annotations are kept at least.
+    pub(crate) fn keep_annotations(&self, n: usize) {
+        lock(&self.annotations).n_kept = n.div_ceil(BODY_BYTES / MAX_ANNOTATION_BYTES);
+    }
+
+    fn add(&self, notes: &mut Notes, bytes: &[u8]) {
+        let mut parts = bytes.chunks(MAX_PART_BYTES).peekable();
+        while let Some(part) = parts.next() {
+            if self.add_part(notes, &framed(part, parts.peek().is_some())).is_none() {
+                return;
+            }
+        }
+    }
+
+    fn add_part(&self, notes: &mut Notes, bytes: &[u8]) -> Option<()> {
+        if notes.slot.is_none() || notes.n_bytes + bytes.len() > BODY_BYTES {
+            let slot = self.slot()?;
+            slot.begin(Kind::Notes, notes.owner, TakenAt::default(), 0);
+            notes.full.extend(notes.slot.replace(slot));
+            while notes.full.len() > notes.n_kept {
+                notes.full.pop_front();
+            }
+            notes.n_bytes = 0;
+        }
+        let from = notes.n_bytes;
+        let slot = notes.slot.as_ref()?;
+        // SAFETY: `from + bytes.len()` is within the body, by the check above, and the lock of `notes` protects it.
+        unsafe { slot.body().add(from).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        slot.set_len(from + bytes.len());
+        notes.n_bytes = from + bytes.len();
+        Some(())
+    }
+}
+
+impl Notes {
+    fn of(owner: Owner) -> Notes {
+        Notes { owner, slot: None, n_bytes: 0, full: VecDeque::new(), n_kept: usize::MAX }
+    }
+}
+
+impl Drop for TapeFile {
+    /// The slots of its notes are dropped next, and stay in the file.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A child of `fork` has the mapping, and must not write into its parent's tape.
+impl Part for TapeFile {
+    fn hold(self: Arc<Self>, held: &mut Held) {
+        held.lock(&self, |file| &file.notes, |_| {}, |file, _| file.mapped.leave());
+        held.lock(&self, |file| &file.annotations, |_| {}, |_, _| {});
+        held.lock(&self, |file| file.mapped.lock(), |_| {}, |_, _| {});
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,145 @@
+//! Where things are in the file: the header, and the header of each slot.
+#![forbid(unsafe_code)]
+
+use crate::event::DeviceId;
+
+/// The first bytes of a tape. The line ends and the byte after them show a transfer as text.
+pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";
+
+/// The version of the layout. A reader refuses others.
+pub(super) const VERSION: u32 = 1;
+
+/// A number whose bytes show the byte order of the machine.
+pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
+
+/// The header takes a page, of which the file's mapping begins with one.
+pub(super) const HEADER_BYTES: usize = 4096;
+
+/// The header of a slot: two cache lines, so that the body keeps the alignment of chunks.
+pub(super) const SLOT_HEADER_BYTES: usize = 128;
+
+/// The body of a slot: a chunk of 1024 events.
+pub(crate) const BODY_BYTES: usize = 32 << 10;
+
+/// A slot with its header.
+pub(super) const SLOT_BYTES: usize = SLOT_HEADER_BYTES + BODY_BYTES;
+
+/// The slots by which a file grows: 2 MiB, and a multiple of a page.
+pub(super) const STEP_SLOTS: usize = 64;
+
+/// The bytes by which a file grows.
+pub(super) const STEP_BYTES: usize = STEP_SLOTS * SLOT_BYTES;
+
+/// What a slot is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Free = 0,
+    Events = 1,
+    Stacks = 2,
+    Notes = 3,
+    Rows = 4,
+}
+
+impl Kind {
+    pub(super) fn of(number: u64) -> Option<Kind> {
+        [Kind::Free, Kind::Events, Kind::Stacks, Kind::Notes, Kind::Rows]
+            .into_iter()
+            .find(|kind| *kind as u64 == number)
+    }
+}
+
+/// The words of the file's header, each 8 bytes, by their number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HeaderWord {
+    /// The version, and the byte order in the upper half.
+    Version = 2,
+    /// The bytes of a slot, and the process in the upper half.
+    Slot = 3,
+    /// The time of tick 0, in microseconds since the Unix epoch.
+    StartUs = 4,
+    /// The nanoseconds of 2^30 ticks, as far as they were known at the beginning.
+    NsOfTicks = 5,
+    /// When the process began, as the kernel counts: with its number, it tells it from later ones.
+    ProcessStart = 6,
+    /// The checksum of the words before.
+    Checksum = 7,
+    /// 1 once the recording has ended as it should.
+    IsClosed = 8,
+    /// The number of chunks that are not in the file, because it could not grow.
+    NElsewhere = 9,
+    /// The number of the slot's use that is given out next.
+    NextUse = 10,
+}
+
+/// The words of a slot's header, by their number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SlotWord {
+    /// [`Kind`]; written last when a slot is taken, and first when it is freed.
+    Kind = 0,
+    /// The number of this use of the slot, rising over the file.
+    Use = 1,
+    /// [`Owner`], as a signed number.
+    Device = 2,
+    /// Of stacks, notes and rows: the complete bytes of the body.
+    Len = 3,
+    /// The checksum of the body, once it is complete; 0 before.
+    Checksum = 4,
+    /// Of events: the ticks when the slot was taken.
+    Ticks = 5,
+    /// Of events: the nanoseconds from the beginning to these ticks.
+    ElapsedNs = 6,
+    /// Of events: how many of the device were dropped before.
+    NDropped = 7,
+}
+
+/// To what a slot belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Device(DeviceId),
+    /// The whole recording.
+    Recording,
+    /// The scopes' starts and ends, of which the newest are kept.
+    Annotations,
+}
+
+impl Owner {
+    pub(super) fn number(self) -> i64 {
+        match self {
+            Owner::Device(device) => device.0,
+            Owner::Recording => i64::MIN,
+            Owner::Annotations => i64::MIN + 1,
+        }
+    }
+}
+
+/// Returns the checksum of bytes, as a word that is never 0.
+pub(super) fn checksum(bytes: &[u8]) -> u64 {
+    u64::from(crc32fast::hash(bytes)) | 1 << 32
+}
+
+/// Returns when a process began, in ticks of the kernel since the machine did; `None` if there is no such process.
+pub(super) fn start_of_process(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program is in brackets and may have spaces. The state is the first word after it, the beginning
+    // the twentieth. A zombie has ended, although nothing has asked for its exit status.
+    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let is_running = !matches!(words.next()?, "Z" | "X");
+    words.nth(18).filter(|_| is_running)?.parse().ok()
+}
+
+/// Returns whether bytes are the beginning of a tape.
+pub(crate) fn is_tape(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_whole_pages_and_bodies_keep_their_alignment() {
+        assert!(STEP_BYTES.is_multiple_of(4096) && HEADER_BYTES.is_multiple_of(128));
+        assert!(SLOT_BYTES.is_multiple_of(128) && SLOT_HEADER_BYTES.is_multiple_of(128));
+    }
+}

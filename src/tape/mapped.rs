@@ -1,0 +1,254 @@
+//! A file in memory: mapped, and grown in steps of slots.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    ptr::{self, NonNull},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+    process::{Resource, getrlimit},
+};
+
+use super::layout::{
+    BYTE_ORDER, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, STEP_SLOTS, VERSION, checksum,
+    start_of_process,
+};
+use crate::error::{Error, Result};
+
+/// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    file: File,
+    path: PathBuf,
+    header: NonNull<u8>,
+    /// Whether slots may be taken and freed.
+    is_open: AtomicBool,
+    /// Whether it was reported that the file cannot grow.
+    is_reported: AtomicBool,
+    slots: Mutex<Slots>,
+}
+
+// SAFETY: `header` is a mapping that lives as long as the value, and all accesses to it are atomic.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+/// The slots of a file.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    steps: Vec<Step>,
+    free: Vec<u32>,
+    /// The slots below were used; those above are zeros.
+    n_used: u32,
+}
+
+/// The memory of a step of slots.
+#[derive(Debug)]
+struct Step(NonNull<u8>);
+
+// SAFETY: a mapping belongs to no thread.
+unsafe impl Send for Step {}
+
+/// What a file says about its beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) start_us: u64,
+    /// The nanoseconds of 2^30 ticks.
+    pub(crate) ns_of_ticks: u64,
+}
+
+impl Mapped {
+    /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run
+    /// that crashed.
+    ///
+    /// # Errors
+    /// [`Error::is_io`].
+    pub(super) fn create(path: &Path, beginning: Beginning) -> Result<Mapped> {
+        let failed = |error: io::Error| Error::io("create", path, error);
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        if path.exists() {
+            let mut old = path.as_os_str().to_owned();
+            old.push(".old");
+            std::fs::rename(path, old).map_err(failed)?;
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+        reserve(&file, 0, HEADER_BYTES).map_err(failed)?;
+        let header = map(&file, 0, HEADER_BYTES).map_err(failed)?;
+        let tape = Mapped {
+            file,
+            path: path.to_owned(),
+            header,
+            is_open: AtomicBool::new(true),
+            is_reported: AtomicBool::new(false),
+            slots: Mutex::default(),
+        };
+        tape.write_header(beginning);
+        Ok(tape)
+    }
+
+    fn write_header(&self, Beginning { start_us, ns_of_ticks }: Beginning) {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let words = [
+            (HeaderWord::Version, pair(VERSION, BYTE_ORDER)),
+            (HeaderWord::Slot, pair(SLOT_BYTES as u32, std::process::id())),
+            (HeaderWord::StartUs, start_us),
+            (HeaderWord::NsOfTicks, ns_of_ticks),
+            (HeaderWord::ProcessStart, start_of_process(std::process::id()).unwrap_or(0)),
+        ];
+        let mut bytes = MAGIC.to_vec();
+        for (word, value) in words {
+            self.word(word).store(value, Ordering::Relaxed);
+            bytes.extend(value.to_ne_bytes());
+        }
+        self.word(HeaderWord::Checksum).store(checksum(&bytes), Ordering::Relaxed);
+        for (at, part) in MAGIC.chunks_exact(8).enumerate() {
+            let word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
+            // SAFETY: as in `word`.
+            unsafe { self.header.cast::<AtomicU64>().add(at).as_ref() }.store(word, Ordering::Release);
+        }
+    }
+
+    fn word(&self, word: HeaderWord) -> &AtomicU64 {
+        // SAFETY: the header is a mapped page, which lives as long as `self`; all accesses are atomic.
+        unsafe { self.header.cast::<AtomicU64>().add(word as usize).as_ref() }
+    }
+
+    /// Returns where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether slots are taken and freed: not after [`Mapped::close`], and not in a child of `fork`.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Ends the recording: the file keeps what it has, whatever is dropped from now on.
+    pub(super) fn close(&self) {
+        if self.is_open.swap(false, Ordering::AcqRel) {
+            self.word(HeaderWord::IsClosed).store(1, Ordering::Release);
+        }
+    }
+
+    /// Leaves the file to the parent process.
+    pub(super) fn leave(&self) {
+        self.is_open.store(false, Ordering::Release);
+    }
+
+    /// Returns the lock of the slots, which a fork holds.
+    pub(super) fn lock(&self) -> &Mutex<Slots> {
+        &self.slots
+    }
+
+    pub(super) fn next_use(&self) -> u64 {
+        self.word(HeaderWord::NextUse).fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes a slot: its number, its memory, and whether that has been zeros since the file grew. `None` if the file
+    /// cannot grow, which is reported once, and if it is closed.
+    pub(super) fn take(&self) -> Option<(u32, NonNull<u8>, bool)> {
+        if !self.is_open() {
+            return None;
+        }
+        let mut slots = lock(&self.slots);
+        if let Some(number) = slots.free.pop() {
+            return Some((number, slots.place(number), false));
+        }
+        if slots.n_used as usize == slots.steps.len() * STEP_SLOTS {
+            match self.grow(slots.steps.len()) {
+                Ok(step) => slots.steps.push(step),
+                Err(error) => {
+                    drop(slots);
+                    self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
+                    self.report(&error);
+                    return None;
+                }
+            }
+        }
+        let number = slots.n_used;
+        slots.n_used += 1;
+        Some((number, slots.place(number), true))
+    }
+
+    /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail.
+    fn grow(&self, n_steps: usize) -> io::Result<Step> {
+        let at = HEADER_BYTES + n_steps * STEP_BYTES;
+        reserve(&self.file, at as u64, STEP_BYTES)?;
+        Ok(Step(map(&self.file, at as u64, STEP_BYTES)?))
+    }
+
+    #[cold]
+    fn report(&self, error: &io::Error) {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
+            eprintln!(
+                "memreel: the tape {} cannot grow ({error}); recording goes on in memory, where a crash loses it",
+                self.path.display()
+            );
+        }
+    }
+
+    pub(super) fn take_back(&self, number: u32) {
+        lock(&self.slots).free.push(number);
+    }
+}
+
+impl Slots {
+    fn place(&self, number: u32) -> NonNull<u8> {
+        let (step, at) = (number as usize / STEP_SLOTS, number as usize % STEP_SLOTS);
+        // SAFETY: slot `at` of a step of `STEP_SLOTS`.
+        unsafe { self.steps[step].0.add(at * SLOT_BYTES) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.close();
+        let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for Step(at) in slots.steps.drain(..) {
+            // SAFETY: mapped by `grow`; every slot keeps the file alive, so none is left.
+            let _ = unsafe { munmap(at.as_ptr().cast(), STEP_BYTES) };
+        }
+        // SAFETY: mapped by `create`, and used through `self` alone.
+        let _ = unsafe { munmap(self.header.as_ptr().cast(), HEADER_BYTES) };
+    }
+}
+
+/// Makes the file longer, with bytes that exist.
+fn reserve(file: &File, at: u64, n_bytes: usize) -> io::Result<()> {
+    let end = at + n_bytes as u64;
+    // Beyond this limit the kernel sends a signal that ends the process.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| end > most) {
+        return Err(io::Error::other("the limit of file sizes, ulimit -f, is reached"));
+    }
+    match fallocate(file, FallocateFlags::empty(), at, n_bytes as u64) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let zeros = vec![0; n_bytes];
+            file.write_all_at(&zeros, at)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn map(file: &File, at: u64, n_bytes: usize) -> io::Result<NonNull<u8>> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address that the kernel chooses.
+    let at = unsafe { mmap(ptr::null_mut(), n_bytes, access, MapFlags::SHARED, file, at) }?;
+    NonNull::new(at.cast()).ok_or_else(|| io::Error::other("the kernel mapped address 0"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,31 @@
+//! A tape in a file: what a recorder has recorded, readable after the process was killed.
+//!
+//! The file is mapped, so an event is in the kernel's page cache as soon as it is written, and the end of the process,
+//! however it comes, cannot lose it. A file is a header and *slots* of equal size, each with a kind:
+//!
+//! | kind | what its body has | who writes it |
+//! | --- | --- | --- |
+//! | events | a chunk of one device's events, 32 bytes each | the thread that owns the chunk |
+//! | stacks | records of stacks: number, modules, words | whoever adds a stack |
+//! | notes | what events refer to: contexts, scopes, modules, settings | whoever adds one |
+//! | rows | segments and blocks of one device before its oldest event | the keeper |
+//!
+//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file, `slot` is one
+//! slot in use, `file` gives them out and writes notes, and `contents` reads a file, of a process that lives or not, as
+//! far as it is whole.
+
+mod layout;
+mod notes;
+mod rows;
+mod mapped;
+mod slot;
+mod file;
+mod contents;
+
+pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
+pub(crate) use file::TapeFile;
+pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
+pub(crate) use mapped::Beginning;
+pub(crate) use notes::{HistoryNote, ModuleNote, Note, NotedFrame};
+pub(crate) use rows::{ROW_BYTES, Rows};
+pub(crate) use slot::{Slot, TakenAt};

@@ -1,0 +1,328 @@
+//! Notes: what the numbers in events refer to, each encoded by itself with its checksum.
+//!
+//! Numbers are little-endian. A text is its length in 4 bytes and its bytes, a list its length and its elements.
+#![forbid(unsafe_code)]
+
+use super::layout::BODY_BYTES;
+
+/// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
+const FRAME_BYTES: usize = 8;
+
+/// The note continues in the next frame.
+const HAS_MORE: u32 = 1 << 31;
+
+/// The bytes of a note that fit into a slot.
+pub(super) const MAX_PART_BYTES: usize = BODY_BYTES - FRAME_BYTES;
+
+/// The bytes of a scope's start or end, with what comes before them.
+pub(super) const MAX_ANNOTATION_BYTES: usize = FRAME_BYTES + 28;
+
+/// A note.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Note {
+    /// The options of the recording.
+    History(HistoryNote),
+    /// A context: stream, pool and scope of events.
+    Context { number: u32, stream: i64, graph: u64, user: u64, scope: u32 },
+    /// The path of a scope, or the name of a block.
+    Scope { number: u32, path: String },
+    /// The start or the end of a scope.
+    Annotation { is_start: bool, scope: u32, device: i64, ticks: u64 },
+    /// The modules that are loaded from a generation on, and the address of the recorder's landmark.
+    Modules { generation: u32, landmark: u64, modules: Vec<ModuleNote> },
+    /// The frames of a word of the frame source.
+    Source { word: u64, frames: Vec<NotedFrame> },
+    /// The settings of the allocators, as keys and values.
+    Settings(Vec<(String, String)>),
+    /// A device's segments and blocks as they were after the event with the order word `until`.
+    Base { device: i64, until: u64, n_missing: u64, slots: Vec<(u32, u64)> },
+}
+
+/// The options of a recording, as far as a snapshot shows them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct HistoryNote {
+    pub(crate) capacity: u64,
+    pub(crate) min_size_bytes: u64,
+    pub(crate) sample_bytes: u64,
+    pub(crate) has_gaps: bool,
+}
+
+/// A module as it was loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ModuleNote {
+    pub(crate) path: Vec<u8>,
+    pub(crate) bias: u64,
+    pub(crate) ranges: Vec<(u64, u64)>,
+    pub(crate) build: u64,
+}
+
+/// A frame that a frame source named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NotedFrame {
+    pub(crate) name: String,
+    pub(crate) filename: String,
+    pub(crate) line: u32,
+}
+
+impl Note {
+    /// Returns the bytes of the note.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Out::default();
+        match self {
+            Note::History(HistoryNote { capacity, min_size_bytes, sample_bytes, has_gaps }) => {
+                out.kind(1).u64(*capacity).u64(*min_size_bytes).u64(*sample_bytes).u32((*has_gaps).into());
+            }
+            Note::Context { number, stream, graph, user, scope } => {
+                out.kind(2).u32(*number).i64(*stream).u64(*graph).u64(*user).u32(*scope);
+            }
+            Note::Scope { number, path } => {
+                out.kind(3).u32(*number).text(path.as_bytes());
+            }
+            Note::Annotation { is_start, scope, device, ticks } => {
+                out.kind(4).u32((*is_start).into()).u32(*scope).i64(*device).u64(*ticks);
+            }
+            Note::Modules { generation, landmark, modules } => {
+                out.kind(5).u32(*generation).u64(*landmark).u32(modules.len() as u32);
+                for ModuleNote { path, bias, ranges, build } in modules {
+                    out.text(path).u64(*bias).u64(*build).u32(ranges.len() as u32);
+                    ranges.iter().for_each(|(from, to)| _ = out.u64(*from).u64(*to));
+                }
+            }
+            Note::Source { word, frames } => {
+                out.kind(6).u64(*word).u32(frames.len() as u32);
+                for NotedFrame { name, filename, line } in frames {
+                    out.text(name.as_bytes()).text(filename.as_bytes()).u32(*line);
+                }
+            }
+            Note::Settings(pairs) => {
+                out.kind(7).u32(pairs.len() as u32);
+                pairs.iter().for_each(|(key, value)| _ = out.text(key.as_bytes()).text(value.as_bytes()));
+            }
+            Note::Base { device, until, n_missing, slots } => {
+                out.kind(8).i64(*device).u64(*until).u64(*n_missing).u32(slots.len() as u32);
+                slots.iter().for_each(|(slot, checksum)| _ = out.u32(*slot).u64(*checksum));
+            }
+        }
+        out.0
+    }
+
+    /// Returns the note of these bytes, if they are one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Note> {
+        let mut of = In(bytes);
+        let note = match of.u32()? {
+            1 => Note::History(HistoryNote {
+                capacity: of.u64()?,
+                min_size_bytes: of.u64()?,
+                sample_bytes: of.u64()?,
+                has_gaps: of.u32()? != 0,
+            }),
+            2 => Note::Context {
+                number: of.u32()?,
+                stream: of.i64()?,
+                graph: of.u64()?,
+                user: of.u64()?,
+                scope: of.u32()?,
+            },
+            3 => Note::Scope { number: of.u32()?, path: of.string()? },
+            4 => Note::Annotation {
+                is_start: of.u32()? != 0,
+                scope: of.u32()?,
+                device: of.i64()?,
+                ticks: of.u64()?,
+            },
+            5 => {
+                let (generation, landmark) = (of.u32()?, of.u64()?);
+                let modules = of.list(|of| {
+                    let (path, bias, build) = (of.text()?.to_vec(), of.u64()?, of.u64()?);
+                    Some(ModuleNote {
+                        path,
+                        bias,
+                        build,
+                        ranges: of.list(|of| Some((of.u64()?, of.u64()?)))?,
+                    })
+                })?;
+                Note::Modules { generation, landmark, modules }
+            }
+            6 => {
+                let word = of.u64()?;
+                let frame = |of: &mut In<'_>| {
+                    Some(NotedFrame { name: of.string()?, filename: of.string()?, line: of.u32()? })
+                };
+                Note::Source { word, frames: of.list(frame)? }
+            }
+            7 => Note::Settings(of.list(|of| Some((of.string()?, of.string()?)))?),
+            8 => Note::Base {
+                device: of.i64()?,
+                until: of.u64()?,
+                n_missing: of.u64()?,
+                slots: of.list(|of| Some((of.u32()?, of.u64()?)))?,
+            },
+            _ => return None,
+        };
+        of.0.is_empty().then_some(note)
+    }
+}
+
+/// Returns a part of a note with its length and its checksum.
+pub(super) fn framed(part: &[u8], has_more: bool) -> Vec<u8> {
+    let len = part.len() as u32 | if has_more { HAS_MORE } else { 0 };
+    [&len.to_le_bytes(), &crc32fast::hash(part).to_le_bytes(), part].concat()
+}
+
+/// Calls `look` with the bytes of each note in the bodies of slots, in their order; returns how many were not whole.
+pub(super) fn for_each_note<'a>(
+    bodies: impl Iterator<Item = &'a [u8]>,
+    mut look: impl FnMut(&[u8]),
+) -> usize {
+    let (mut n_broken, mut whole, mut is_broken) = (0, Vec::new(), false);
+    for body in bodies {
+        let mut rest = body;
+        while let Some((len, after)) = rest.split_first_chunk::<4>() {
+            let len = u32::from_le_bytes(*len);
+            let n_bytes = (len & !HAS_MORE) as usize;
+            let part =
+                after.split_first_chunk::<4>().and_then(|(sum, after)| Some((sum, after.get(..n_bytes)?)));
+            let Some((sum, part)) = part else {
+                // Its length is wrong, so what follows cannot be found.
+                n_broken += 1;
+                is_broken = true;
+                break;
+            };
+            is_broken |= crc32fast::hash(part) != u32::from_le_bytes(*sum);
+            whole.extend_from_slice(part);
+            rest = &after[4 + n_bytes..];
+            if len & HAS_MORE == 0 {
+                if is_broken {
+                    n_broken += 1
+                } else {
+                    look(&whole)
+                }
+                whole.clear();
+                is_broken = false;
+            }
+        }
+    }
+    n_broken + usize::from(!whole.is_empty())
+}
+
+#[derive(Default)]
+struct Out(Vec<u8>);
+
+impl Out {
+    fn kind(&mut self, kind: u32) -> &mut Out {
+        self.u32(kind)
+    }
+
+    fn u32(&mut self, number: u32) -> &mut Out {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, number: u64) -> &mut Out {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn i64(&mut self, number: i64) -> &mut Out {
+        self.u64(number.cast_unsigned())
+    }
+
+    fn text(&mut self, text: &[u8]) -> &mut Out {
+        self.u32(text.len() as u32);
+        self.0.extend(text);
+        self
+    }
+}
+
+struct In<'a>(&'a [u8]);
+
+impl<'a> In<'a> {
+    fn u32(&mut self) -> Option<u32> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.u64().map(u64::cast_signed)
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let n_bytes = self.u32()? as usize;
+        let (text, rest) = self.0.split_at_checked(n_bytes)?;
+        self.0 = rest;
+        Some(text)
+    }
+
+    fn string(&mut self) -> Option<String> {
+        Some(String::from_utf8_lossy(self.text()?).into_owned())
+    }
+
+    fn list<T>(&mut self, mut element: impl FnMut(&mut In<'a>) -> Option<T>) -> Option<Vec<T>> {
+        let n = self.u32()? as usize;
+        // An element takes a byte at least, so a length that is wrong reserves no memory.
+        if n > self.0.len() {
+            return None;
+        }
+        let mut all = Vec::new();
+        for _ in 0..n {
+            all.push(element(self)?);
+        }
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notes() -> Vec<Note> {
+        let module =
+            ModuleNote { path: b"/bin/a".to_vec(), bias: 5, ranges: vec![(1, 2), (3, u64::MAX)], build: 9 };
+        let frame = NotedFrame { name: "f".into(), filename: "a.py".into(), line: 7 };
+        vec![
+            Note::History(HistoryNote { capacity: 5, min_size_bytes: 6, sample_bytes: 7, has_gaps: true }),
+            Note::Context { number: 1, stream: -2, graph: 3, user: 4, scope: 5 },
+            Note::Scope { number: 1, path: "a/b".into() },
+            Note::Annotation { is_start: true, scope: 1, device: -1, ticks: 8 },
+            Note::Modules { generation: 2, landmark: 77, modules: vec![module.clone(), module] },
+            Note::Source { word: 9, frames: vec![frame; 2] },
+            Note::Settings(vec![("conf".into(), "x:1".into()), (String::new(), String::new())]),
+            Note::Base { device: 3, until: 4, n_missing: 1, slots: vec![(1, 2), (u32::MAX, 3)] },
+        ]
+    }
+
+    #[test]
+    fn notes_come_back_equal_and_half_ones_do_not() {
+        for note in notes() {
+            let bytes = note.encode();
+            assert_eq!(Note::decode(&bytes), Some(note.clone()));
+            for len in 0..bytes.len() {
+                assert_eq!(Note::decode(&bytes[..len]), None, "{note:?} of {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_broken_is_counted_and_the_rest_is_read() {
+        let parts: Vec<Vec<u8>> = notes().iter().map(|note| framed(&note.encode(), false)).collect();
+        let whole = parts.concat();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x40;
+            let mut n = 0;
+            let n_broken = for_each_note([&bytes[..]].into_iter(), |_| n += 1);
+            assert!(n_broken >= 1 && n < parts.len(), "byte {at}");
+        }
+        let long = [framed(b"ab", true), framed(b"c", false)];
+        let mut seen = Vec::new();
+        for_each_note(long.iter().map(|part| &part[..]), |note| seen.push(note.to_vec()));
+        assert_eq!(seen, [b"abc"]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Rows: segments and blocks of one device, 64 bytes each.
+#![forbid(unsafe_code)]
+
+use crate::{
+    event::{Address, PoolId, StackId, StreamId},
+    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
+};
+
+/// The bytes of a row.
+pub(crate) const ROW_BYTES: usize = 64;
+
+/// What a row is: in the lowest byte of its first word.
+const SEGMENT: u64 = 1;
+const BLOCK: u64 = 2;
+/// A segment of small blocks, and one that is expandable.
+const IS_SMALL: u64 = 1 << 8;
+const IS_EXPANDABLE: u64 = 1 << 9;
+/// The place of a block's state.
+const STATE_SHIFT: u32 = 8;
+
+/// The rows of a device's segments, each followed by its blocks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rows(pub(crate) Vec<u8>);
+
+impl Rows {
+    /// Encodes segments.
+    pub(crate) fn of(segments: &[InventorySegment]) -> Rows {
+        let mut rows = Rows::default();
+        for segment in segments {
+            let small = if segment.kind == PoolKind::Small { IS_SMALL } else { 0 };
+            let expandable = if segment.is_expandable { IS_EXPANDABLE } else { 0 };
+            rows.push([
+                SEGMENT | small | expandable,
+                segment.address.0,
+                segment.size_bytes,
+                segment.stream.0.cast_unsigned(),
+                segment.pool.graph,
+                segment.pool.user,
+                segment.stack.0.into(),
+                0,
+            ]);
+            for block in &segment.blocks {
+                let state =
+                    BlockState::ALL.iter().position(|state| *state == block.state).unwrap_or(0) as u64;
+                rows.push([
+                    BLOCK | state << STATE_SHIFT,
+                    block.address.0,
+                    block.size_bytes,
+                    block.requested_bytes,
+                    block.stack.0.into(),
+                    0,
+                    0,
+                    0,
+                ]);
+            }
+        }
+        rows
+    }
+
+    fn push(&mut self, words: [u64; ROW_BYTES / 8]) {
+        words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
+    }
+
+    /// Decodes segments; what is not a row is left out.
+    #[allow(clippy::cast_possible_truncation)] // The number of a stack has 32 bits.
+    pub(crate) fn segments(&self) -> Vec<InventorySegment> {
+        let mut segments: Vec<InventorySegment> = Vec::new();
+        for row in self.0.chunks_exact(ROW_BYTES) {
+            let word = |at: usize| u64::from_le_bytes(row[8 * at..8 * at + 8].try_into().unwrap_or_default());
+            match word(0) & 0xff {
+                SEGMENT => segments.push(InventorySegment {
+                    address: Address(word(1)),
+                    size_bytes: word(2),
+                    stream: StreamId(word(3).cast_signed()),
+                    kind: if word(0) & IS_SMALL != 0 { PoolKind::Small } else { PoolKind::Large },
+                    pool: PoolId { graph: word(4), user: word(5) },
+                    is_expandable: word(0) & IS_EXPANDABLE != 0,
+                    stack: StackId(word(6) as u32),
+                    blocks: Vec::new(),
+                }),
+                BLOCK => {
+                    let state = BlockState::ALL.get((word(0) >> STATE_SHIFT) as usize & 0xff);
+                    if let (Some(segment), Some(state)) = (segments.last_mut(), state) {
+                        segment.blocks.push(InventoryBlock {
+                            address: Address(word(1)),
+                            size_bytes: word(2),
+                            requested_bytes: word(3),
+                            state: *state,
+                            stack: StackId(word(4) as u32),
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        segments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_come_back_equal() {
+        let block = |address, state| InventoryBlock {
+            address: Address(address),
+            size_bytes: 512,
+            requested_bytes: 500,
+            state,
+            stack: StackId(7),
+        };
+        let segment = InventorySegment {
+            address: Address(0x7f00_0000_0000),
+            size_bytes: 2 << 20,
+            stream: StreamId(-5),
+            kind: PoolKind::Small,
+            pool: PoolId { graph: 1, user: 2 },
+            is_expandable: true,
+            stack: StackId::NONE,
+            blocks: (0..).zip(BlockState::ALL).map(|(at, state)| block(at * 512, *state)).collect(),
+        };
+        let large = InventorySegment {
+            kind: PoolKind::Large,
+            is_expandable: false,
+            blocks: vec![],
+            ..segment.clone()
+        };
+        let all = [segment, large];
+        assert_eq!(Rows::of(&all).segments(), all);
+    }
+}

@@ -1,0 +1,92 @@
+//! A tape has every event that was acknowledged before its process was killed.
+//!
+//! The child is `examples/crash.rs`, which is started by starting this program again with an argument.
+#![forbid(unsafe_code)]
+
+#[path = "../../examples/crash.rs"]
+mod crash;
+#[path = "../it/random.rs"]
+mod random;
+mod oracle;
+mod run;
+
+use std::time::Duration;
+
+use memreel::validate::{Severity, validate};
+
+use random::Random;
+use run::Run;
+
+/// Few events are kept in every other run, so that the list of live blocks before them is needed.
+const RINGS: [u64; 2] = [1_000_000, 6_000];
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if args.iter().any(|arg| arg == "--tape") {
+        crash::main().expect("the tape can be written");
+        return;
+    }
+    if args.iter().any(|arg| arg == "--list") {
+        println!("killed_at_random_moments: test\naborted: test\nout_of_memory: test");
+        return;
+    }
+    let n_kills = std::env::var("MEMREEL_KILLS").map_or(200, |n| n.parse().expect("a number of kills"));
+    killed_at_random_moments(n_kills);
+    aborted();
+    out_of_memory();
+}
+
+fn killed_at_random_moments(n: u64) {
+    let (mut random, mut n_events, mut n_acknowledged) = (Random::new(14), 0, 0);
+    for number in 0..n {
+        let mut run = Run::start(&["--ring", &RINGS[number as usize % 2].to_string()]);
+        let n_lines = random.below(120);
+        run.read_lines(n_lines);
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        run.kill();
+        let (events, acknowledged) = check(&run, &format!("kill {number} after {n_lines} lines"));
+        n_events += events;
+        n_acknowledged += acknowledged;
+    }
+    println!(
+        "{n} kills: {n_acknowledged} allocations were acknowledged, {n_events} events recovered, none is missing"
+    );
+}
+
+fn aborted() {
+    for (number, ring) in (0..4).zip(RINGS.iter().cycle()) {
+        let mut run =
+            Run::start(&["--ring", &ring.to_string(), "--abort", &(3000 + 1777 * number).to_string()]);
+        run.wait();
+        check(&run, "abort");
+    }
+    println!("4 aborts: no acknowledged allocation is missing");
+}
+
+/// An allocation that fails under a limit of the address space ends the program by `abort`.
+fn out_of_memory() {
+    let mut run = Run::start_limited(&["--fill"], 1 << 20);
+    let status = run.wait();
+    assert!(!status.success(), "{status}");
+    check(&run, "out of memory");
+    println!("out of memory under a limit: no acknowledged allocation is missing");
+}
+
+/// Checks the tape of a run that has ended; returns how many events it has, and how many allocations of them were
+/// acknowledged.
+fn check(run: &Run, what: &str) -> (u64, u64) {
+    let recovered = run.recovered();
+    assert!(recovered.problems().is_empty(), "{what}: {:?}", recovered.problems());
+    assert!(!recovered.is_running() && !recovered.is_closed(), "{what}");
+    let snapshot = recovered.snapshot();
+    let errors: Vec<_> =
+        validate(&snapshot).into_iter().filter(|finding| finding.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{what}: {errors:?}");
+    let acknowledged = run.acknowledged();
+    oracle::check(&snapshot, &acknowledged, what);
+    if let Some(folder) = std::env::var_os("MEMREEL_SNAPSHOTS") {
+        let path = std::path::Path::new(&folder).join(format!("{}.pickle", what.replace(' ', "-")));
+        recovered.save(path).expect("the folder can be written");
+    }
+    (snapshot.device_traces[0].len() as u64, acknowledged.iter().sum())
+}

@@ -1,0 +1,239 @@
+//! Tapes in files: what a damaged, cut or foreign one gives, and where the file cannot be had.
+#![forbid(unsafe_code)]
+
+use std::{fs, path::Path, thread};
+
+use memreel::{
+    Address, DeviceId, Recovered, Reel, StreamId,
+    device::Simulated,
+    recorder::{Context, History, Recorder},
+    snapshot::Snapshot,
+    validate::{Severity, validate},
+};
+
+use crate::random::Random;
+
+const SLOT_BYTES: usize = 128 + (32 << 10);
+const HEADER_BYTES: usize = 4096;
+
+/// Records some hundred events into a file, whose process still runs.
+fn recorded(path: &Path, n: u64) -> Reel {
+    let history = History::all().max_entries(1500).tape(path);
+    let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+    let mut live = Vec::new();
+    for number in 0..n {
+        let _scope = reel.scope(if number % 2 == 0 { "even" } else { "odd" });
+        live.push(reel.alloc(512 * (number + 1)).unwrap());
+        if live.len() > 20 {
+            live.remove((number % 20) as usize);
+        }
+    }
+    reel.recorder().record_history(&History::all().max_entries(1500).tape(path));
+    std::mem::forget(live);
+    reel
+}
+
+fn has_errors(snapshot: &Snapshot) -> bool {
+    validate(snapshot).iter().any(|finding| finding.severity == Severity::Error)
+}
+
+/// Equal, but for the event that a snapshot of the living process records of itself.
+fn traces(snapshot: &Snapshot) -> Vec<(Option<memreel::Action>, u64, u64, usize)> {
+    let trace = &snapshot.device_traces[0];
+    let of = |entry: &memreel::snapshot::TraceEntry| {
+        (entry.action, entry.address.0, entry.size, snapshot.frames(entry.stack).count())
+    };
+    trace.iter().map(of).collect()
+}
+
+#[test]
+fn a_file_has_what_the_process_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let reel = recorded(&path, 300);
+    assert_eq!(reel.recorder().tape().as_deref(), Some(&*path));
+    let recovered = Recovered::read(&path).unwrap();
+    assert_eq!(recovered.problems(), [""; 0]);
+    assert!(recovered.is_running() && !recovered.is_closed());
+    assert_eq!(recovered.process(), std::process::id());
+    let (past, live) = (recovered.snapshot(), reel.snapshot());
+    assert_eq!(traces(&past), traces(&live));
+    assert_eq!(past.external_annotations.len(), live.external_annotations.len());
+    let blocks = |snapshot: &Snapshot| -> Vec<_> {
+        let all = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+        all.map(|block| (block.address, block.size, block.state, snapshot.frames(block.stack).count()))
+            .collect()
+    };
+    assert_eq!(blocks(&past), blocks(&live));
+    let name =
+        |snapshot: &Snapshot| snapshot.frames(snapshot.device_traces[0][0].stack).next().unwrap().clone();
+    assert_eq!((&name(&past).name, name(&past).line), (&name(&live).name, name(&live).line));
+    reel.record_history(&History::off());
+    let closed = Recovered::read(&path).unwrap();
+    assert!(closed.is_closed());
+    let closed = traces(&closed.snapshot());
+    assert_eq!(
+        closed[..closed.len() - 1],
+        traces(&past),
+        "the file keeps what it has, and the event of `snapshot`"
+    );
+}
+
+/// A file begins with the blocks that there are, and a small ring folds its events into them.
+#[test]
+fn blocks_from_before_the_oldest_event_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let reel = Reel::builder().device(Simulated::new(1 << 40)).build().unwrap();
+    let before = reel.alloc(5000).unwrap();
+    reel.record_history(&History::all().max_entries(2000).tape(&path));
+    let kept = reel.alloc(7000).unwrap();
+    (0..20_000).for_each(|_| drop(reel.alloc(600).unwrap()));
+    let recovered = Recovered::read(&path).unwrap();
+    assert_eq!(recovered.problems(), [""; 0]);
+    let snapshot = recovered.snapshot();
+    assert!(snapshot.device_traces[0].len() <= 2000);
+    let requested: Vec<u64> = snapshot
+        .segments
+        .iter()
+        .flat_map(|segment| &segment.blocks)
+        .filter(|block| block.state != Some(memreel::BlockState::Inactive))
+        .map(|block| block.requested_size)
+        .collect();
+    assert_eq!(requested, [5000, 7000]);
+    assert!(!has_errors(&snapshot));
+    drop((before, kept));
+}
+
+#[test]
+fn a_cut_file_is_recovered_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let reel = recorded(&path, 900);
+    drop(reel);
+    let whole = fs::read(&path).unwrap();
+    let used = HEADER_BYTES + 8 * SLOT_BYTES;
+    let (mut random, cut, mut n_whole) = (Random::new(5), folder.path().join("cut.tape"), 0);
+    let all = Recovered::read(&path).unwrap().n_events();
+    for number in 0..1000 {
+        let len = random.below(used as u64 + 1000) as usize;
+        fs::write(&cut, &whole[..len]).unwrap();
+        match Recovered::read(&cut) {
+            Err(error) => assert!(error.is_malformed() && len < HEADER_BYTES, "{len} bytes: {error}"),
+            Ok(recovered) => {
+                assert!(recovered.n_events() <= all);
+                n_whole += usize::from(recovered.n_events() == all);
+                // A name for each address is looked up; a few of the files are enough.
+                if number % 200 == 0 {
+                    let _ = validate(&recovered.snapshot());
+                }
+            }
+        }
+    }
+    assert!(n_whole > 5 && n_whole < 1000, "{n_whole}");
+}
+
+#[test]
+fn a_changed_file_is_a_snapshot_or_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    drop(recorded(&path, 900));
+    let mut whole = fs::read(&path).unwrap();
+    whole.truncate(HEADER_BYTES + 8 * SLOT_BYTES);
+    let (mut random, changed, mut n_reported) = (Random::new(6), folder.path().join("changed.tape"), 0);
+    for number in 0..500 {
+        let mut bytes = whole.clone();
+        // Where bytes are, mostly: the headers, and the beginnings of bodies.
+        for _ in 0..=random.below(8) {
+            let slot = HEADER_BYTES + random.below(8) as usize * SLOT_BYTES;
+            let at = match random.below(4) {
+                0 => random.below(HEADER_BYTES as u64) as usize,
+                1 => slot + random.below(64) as usize,
+                _ => slot + 128 + random.below(4000) as usize,
+            };
+            bytes[at] = random.below(256) as u8;
+        }
+        fs::write(&changed, &bytes).unwrap();
+        if let Ok(recovered) = Recovered::read(&changed) {
+            n_reported += usize::from(!recovered.problems().is_empty());
+            if number % 100 == 0 {
+                let _ = validate(&recovered.snapshot());
+            }
+        }
+    }
+    assert!(n_reported > 20, "{n_reported} reports");
+}
+
+#[test]
+fn other_files_and_versions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    drop(recorded(&path, 5));
+    let whole = fs::read(&path).unwrap();
+    let other = folder.path().join("other.tape");
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = whole.clone();
+        change(&mut bytes);
+        fs::write(&other, bytes).unwrap();
+        Recovered::read(&other).unwrap_err().to_string()
+    };
+    assert!(refused(&|bytes| bytes[16] = 9).contains("version 9"));
+    assert!(refused(&|bytes| bytes[20..24].reverse()).contains("byte order"));
+    assert!(refused(&|bytes| bytes[33] ^= 1).contains("damaged"));
+    assert!(refused(&|bytes| bytes[3] = b'x').contains("not a tape"));
+    assert!(refused(&|bytes| bytes.truncate(100)).contains("100 bytes"));
+    assert!(Recovered::is_tape(&path) && !Recovered::is_tape("Cargo.toml"));
+    assert!(Recovered::read(folder.path().join("missing")).unwrap_err().is_io());
+}
+
+/// The tape of the run before may be that of a crash.
+#[test]
+fn a_file_that_exists_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("run.tape");
+    drop(recorded(&path, 30));
+    let n_events = Recovered::read(&path).unwrap().n_events();
+    drop(recorded(&path, 5));
+    let old = Recovered::read(folder.path().join("new").join("run.tape.old")).unwrap();
+    assert_eq!(old.n_events(), n_events);
+    assert!(Recovered::read(&path).unwrap().n_events() < n_events);
+}
+
+#[test]
+fn without_a_file_recording_goes_on_in_memory() {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().tape("/proc/none/run.tape"));
+    assert_eq!(recorder.tape(), None);
+    let ledger = recorder.ledger(DeviceId(0));
+    assert!(ledger.alloc(Address(4096), 512, StreamId::DEFAULT));
+    assert_eq!(recorder.n_events(DeviceId(0)), 2);
+}
+
+/// Reading takes nothing away from a process that records with several threads.
+#[test]
+fn a_tape_is_read_while_threads_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    // Without stacks, so that the time goes into reading and not into names.
+    let history = History::all().context(Context::None).max_entries(3000).tape(&path);
+    let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            let (reel, is_done) = (&reel, &is_done);
+            scope.spawn(move || {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    drop(reel.alloc(600 + thread * 1024).unwrap());
+                }
+            });
+        }
+        for _ in 0..20 {
+            let recovered = Recovered::read(&path).unwrap();
+            let snapshot = recovered.snapshot();
+            assert!(!has_errors(&snapshot), "{:?}", validate(&snapshot));
+            let problems = recovered.problems().iter().filter(|problem| !problem.contains("changed again"));
+            assert_eq!(problems.count(), 0, "{:?}", recovered.problems());
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
