@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     // Allocators: PyTorch's and its plugins', CuPy's, RMM's, the driver's, and those of languages.
     Rule(Allocator, Name, &["CachingAllocator", "PluggableAllocator", "CachingHostAllocator", "4cupy_4cuda_6memory_"]),
     Rule(Allocator, Begin, &["at::detail::empty_", "memreel::", "memreel_", "rmm::", "cudaMalloc", "cuMemAlloc",
-        "__rust_alloc", "__rustc::__rust_", "__rdl_"]),
+        "__rust_alloc", "__rust_realloc", "__rust_dealloc", "__rustc::__rust_", "__rdl_"]),
     Rule(Allocator, Whole, &["operator new", "operator new[]"]),
     Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
     // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
