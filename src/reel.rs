@@ -68,6 +68,8 @@ struct Shared {
     dialect: Dialect,
     /// The options of recording that the environment names.
     overlay: Option<&'static Overlay>,
+    /// The path of the tape that the environment asks for.
+    tape: Option<PathBuf>,
     dump_with: Option<Box<DumpWith>>,
     triggers: Sets,
 }
@@ -158,7 +160,10 @@ impl Reel {
     pub fn record_history(&self, history: &History) {
         trigger::revive();
         match self.shared.overlay {
-            Some(overlay) => self.shared.record_history(&overlay.over(history)),
+            Some(overlay) => {
+                let history = overlay.over(history, self.shared.tape.as_deref());
+                self.shared.record_history(&history);
+            }
             None => self.shared.record_history(history),
         }
     }
@@ -404,9 +409,10 @@ impl Builder {
         let recorder = Recorder::new();
         let asked = trigger::environment();
         let overlay = asked.map(|asked| &asked.overlay);
+        let tape = overlay.and_then(Overlay::tape_of_reel);
         let history = match (&self.history, overlay) {
-            (Some(history), Some(overlay)) => Some(overlay.over(history)),
-            (None, Some(overlay)) => overlay.alone(),
+            (Some(history), Some(overlay)) => Some(overlay.over(history, tape.as_deref())),
+            (None, Some(overlay)) => overlay.alone(tape.as_deref()),
             (history, None) => history.clone(),
         };
         let mut allocators = Vec::with_capacity(self.devices.len());
@@ -416,7 +422,7 @@ impl Builder {
             allocators.push(make(&recorder, id.into(), self.settings.clone()));
         }
         let (dialect, dump_with, triggers) = (self.dialect, self.dump_with, Sets::new());
-        let shared = Shared { recorder, allocators, dialect, overlay, dump_with, triggers };
+        let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, triggers };
         let reel = Reel { shared: Arc::new(shared) };
         if let Some(history) = &history {
             reel.shared.record_history(history);

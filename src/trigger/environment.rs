@@ -60,9 +60,13 @@ fn from_variables(variable: impl Fn(&str) -> Result<Option<String>>) -> Result<O
                 "{tape:?} contradicts off or state in MEMREEL; a tape has all events"
             )));
         }
+        // In the same grammar, but a path may have commas here.
         let template = Template::parse(&tape).map_err(|found| {
             wrong(format!("unknown placeholder {:?} at character {} of {tape:?}", found.text, found.at))
         })?;
+        if !template.is_of_process() {
+            return Err(wrong(format!("{tape:?} may have {{host}}, {{rank}}, {{pid}} and {{time}} only")));
+        }
         (parsed.overlay.tape, parsed.overlay.enabled) = (Some(template), Some(Enabled::All));
     }
     Ok((parsed != Parsed::default()).then_some(parsed))
@@ -97,5 +101,7 @@ mod tests {
         }
         let error = of(&[("MEMREEL_TAPE", "{x}.tape")]).unwrap_err().to_string();
         assert!(error.contains("unknown placeholder \"{x}\" at character 0"), "{error}");
+        let error = of(&[("MEMREEL_TAPE", "{n}.tape")]).unwrap_err().to_string();
+        assert!(error.contains("\"{n}.tape\" may have {host}"), "{error}");
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
             "ring" => self.parsed.overlay.max_entries = Some(self.count(key, value)?),
             "min_size" => self.parsed.overlay.min_size_bytes = Some(self.size(key, value)?),
             "sample" => self.parsed.overlay.sample_bytes = Some(self.size(key, value)?),
-            "tape" => self.parsed.overlay.tape = Some(self.template(value)?),
+            "tape" => self.parsed.overlay.tape = Some(self.tape(key, value)?),
             "dump" => {
                 for trigger in value.split('+') {
                     self.trigger(trigger)?;
@@ -239,6 +239,15 @@ impl<'a> Reader<'a> {
 
     fn size(&self, key: Word<'a>, value: Word<'a>) -> Result<u64> {
         units::size(value.text).ok_or_else(|| self.wrong(key, value, "a size such as 512KiB or 10GiB"))
+    }
+
+    /// A tape is one file of the whole run.
+    fn tape(&self, key: Word<'a>, value: Word<'a>) -> Result<Template> {
+        let template = self.template(value)?;
+        if template.is_of_process() {
+            return Ok(template);
+        }
+        Err(self.wrong(key, value, "{host}, {rank}, {pid} and {time}"))
     }
 
     fn template(&self, value: Word<'a>) -> Result<Template> {
@@ -370,6 +379,10 @@ mod tests {
             ),
             ("dump=signal:KILL", "real-time signal instead of \"KILL\" at character 12"),
             ("dump=oom,file=a-{pidd}.pickle", "unknown placeholder \"{pidd}\" at character 16"),
+            (
+                "all,tape={n}.tape",
+                "tape takes {host}, {rank}, {pid} and {time} instead of \"{n}.tape\" at character 9",
+            ),
             ("dump=oom,file=", "expected the name of a file instead of \"the end\" at character 14"),
             ("dump=oom,file=folder/", "expected the name of a file instead of \"folder/\" at character 14"),
         ] {

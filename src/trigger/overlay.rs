@@ -1,7 +1,13 @@
 //! The options of recording that the environment sets over those of the program.
 #![forbid(unsafe_code)]
 
-use super::template::Template;
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::{pattern, template::Template};
 use crate::recorder::{Context, Enabled, History, StackKind};
 
 /// The options of recording that are named; those that are not stay as the program wants them.
@@ -17,14 +23,28 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Returns the options for a program that did not switch recording on; `None` if it stays off.
-    pub(crate) fn alone(&self) -> Option<History> {
-        self.enabled.map(|enabled| self.over(&History::all().enabled(enabled)))
+    /// Returns the path of the tape of a reel, if one is named: for the first reel of the process the one that is named,
+    /// for later ones with a number.
+    pub(crate) fn tape_of_reel(&self) -> Option<PathBuf> {
+        static N_REELS: AtomicU64 = AtomicU64::new(0);
+        let path = self.tape.as_ref()?.clone().absolute().of_process();
+        Some(match N_REELS.fetch_add(1, Ordering::Relaxed) {
+            0 => path,
+            n => {
+                let name = path.file_name().unwrap_or(OsStr::new("memreel.tape")).to_string_lossy();
+                path.with_file_name(pattern::numbered(&name, n))
+            }
+        })
     }
 
-    /// Returns the program's options with the named ones in their place. A program that switches recording off
-    /// switches it off.
-    pub(crate) fn over(&self, program: &History) -> History {
+    /// Returns the options for a program that did not switch recording on; `None` if it stays off.
+    pub(crate) fn alone(&self, tape: Option<&Path>) -> Option<History> {
+        self.enabled.map(|enabled| self.over(&History::all().enabled(enabled), tape))
+    }
+
+    /// Returns the program's options with the named ones in their place, and the tape of its reel. A program that
+    /// switches recording off switches it off.
+    pub(crate) fn over(&self, program: &History, tape: Option<&Path>) -> History {
         let mut history = program.clone();
         if *program == program.clone().enabled(Enabled::Off) {
             return history;
@@ -47,6 +67,9 @@ impl Overlay {
         if let Some(bytes) = self.sample_bytes {
             history = history.sample_every(bytes);
         }
+        if let Some(tape) = tape {
+            history = history.tape(tape);
+        }
         history
     }
 }
@@ -59,12 +82,15 @@ mod tests {
     fn named_options_win_and_a_program_can_switch_off() {
         let overlay = Overlay { max_entries: Some(7), stacks: Some(StackKind::None), ..Overlay::default() };
         let program = History::state().min_size(100);
-        assert_eq!(overlay.over(&program), program.clone().max_entries(7).stacks(StackKind::None));
-        assert_eq!((overlay.alone(), overlay.over(&History::off())), (None, History::off()));
+        assert_eq!(overlay.over(&program, None), program.clone().max_entries(7).stacks(StackKind::None));
+        assert_eq!((overlay.alone(None), overlay.over(&History::off(), None)), (None, History::off()));
         let on = Overlay { enabled: Some(Enabled::All), ..overlay };
-        assert_eq!(on.alone(), Some(History::all().max_entries(7).stacks(StackKind::None)));
-        assert_eq!(on.over(&program).enabled(Enabled::State), program.max_entries(7).stacks(StackKind::None));
+        assert_eq!(on.alone(None), Some(History::all().max_entries(7).stacks(StackKind::None)));
+        assert_eq!(
+            on.over(&program, None).enabled(Enabled::State),
+            program.max_entries(7).stacks(StackKind::None)
+        );
         let off = Overlay { enabled: Some(Enabled::Off), ..Overlay::default() };
-        assert_eq!(off.over(&History::all()), History::off());
+        assert_eq!(off.over(&History::all(), None), History::off());
     }
 }

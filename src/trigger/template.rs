@@ -171,6 +171,16 @@ impl Template {
         path.into()
     }
 
+    /// Returns whether the path is the same for all snapshots of one moment.
+    pub(super) fn is_of_process(&self) -> bool {
+        !self.has(Placeholder::Number) && !self.has(Placeholder::Cause)
+    }
+
+    /// Returns the path of a file that a process has once.
+    pub(super) fn of_process(&self) -> PathBuf {
+        self.failure(0)
+    }
+
     /// Returns the path of the snapshot of a failed request.
     pub(crate) fn failure(&self, number: u64) -> PathBuf {
         self.path(&Facts { time: SystemTime::now(), number, cause: Cause::Oom })

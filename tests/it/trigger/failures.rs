@@ -1,5 +1,7 @@
 //! Snapshots that cannot be written: one line each, a number in later snapshots, and no other effect.
 
+use std::time::Duration;
+
 use memreel::{Reel, device::Simulated, recorder::History, trigger::Triggers};
 
 use super::program::{n_failed, run, wait_until};
@@ -36,17 +38,19 @@ fn a_folder_that_cannot_be_had_is_one_line_and_counted() {
 #[test]
 fn a_full_disk_leaves_nothing_and_does_not_end_the_program() {
     let name = "a_full_disk_leaves_nothing_and_does_not_end_the_program";
-    let Some(ran) = run(module_path!(), name, "all,dump=every:10ms,file=snap.pickle", || {
-        let limit = libc::rlimit { rlim_cur: 1000, rlim_max: libc::RLIM_INFINITY };
+    let Some(ran) = run(module_path!(), name, "all", || {
+        let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: the limit is read by the call.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
-        let _block = memreel::alloc(1 << 20).unwrap();
+        (0..5000).for_each(|n| drop(memreel::alloc(1000 + n).unwrap()));
+        let often = Triggers::to("snap.pickle").every(Duration::from_millis(100));
+        memreel::dump_on(&often).unwrap();
         wait_until("a failure", || n_failed(&memreel::snapshot().unwrap()) > 1);
         drop(memreel::alloc(1 << 20).unwrap());
     }) else {
         return;
     };
-    // What the program prints goes to a file of limited size too, so its lines may be cut.
+    // The limit holds for what the program prints too, and is far above it.
     let ran = ran.well();
     assert!(ran.files().is_empty(), "{:?}", ran.files());
     let first = "memreel: no snapshot on interval: cannot save the snapshot";
@@ -62,7 +66,7 @@ fn triggers_that_can_never_fire_are_refused() {
         (Triggers::to("folder/").oom(), "the path has no name of a file"),
         (Triggers::to("").oom(), "the path has no name of a file"),
         (Triggers::to("snap.pickle").oom().keep(0), "no file would be kept"),
-        (Triggers::to("snap.pickle").every(std::time::Duration::ZERO), "would never end"),
+        (Triggers::to("snap.pickle").every(Duration::ZERO), "would never end"),
         (Triggers::to("snap.pickle").every_bytes(0), "would never end"),
     ] {
         let error = reel.dump_on(&triggers).unwrap_err();

@@ -9,4 +9,5 @@ mod oom;
 mod panic;
 mod program;
 mod signal;
+mod tape;
 mod time;

@@ -51,6 +51,11 @@ impl Ran {
         files(self.folder.path())
     }
 
+    /// The path of a file that the program left.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Reads a file, which must be valid.
     pub(super) fn snapshot(&self, name: &str) -> Snapshot {
         sound(&self.folder.path().join(name))
