@@ -48,7 +48,7 @@ impl Recovered {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`Error::is_io`], and [`Error::is_malformed`] for a file that is not a tape, has another byte order or is of
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) for a file that is not a tape, has another byte order or is of
     /// another version. A tape that is damaged or cut is read as far as it goes: see [`Recovered::problems`].
     pub fn read(path: impl AsRef<Path>) -> Result<Recovered> {
         let mut contents = Contents::read(path.as_ref())?;
@@ -117,7 +117,7 @@ impl Recovered {
     /// Writes the snapshot to a file, completely or not at all.
     ///
     /// # Errors
-    /// [`Error::is_io`].
+    /// [`Error::is_io`](crate::Error::is_io).
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         crate::pickle::save(&Completed::new(self.recorded()), path.as_ref())
     }
