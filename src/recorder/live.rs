@@ -58,7 +58,10 @@ impl Live {
             let InventorySegment {
                 address, size_bytes: bytes, stream, kind, pool, is_expandable, stack, ..
             } = *segment;
-            live.segments.insert(address.0, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
+            if bytes > 0 {
+                live.segments
+                    .insert(address.0, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
+            }
             for block in segment.blocks.iter().filter(|block| block.state.is_active()) {
                 let of_block = LiveBlock {
                     requested_bytes: block.requested_bytes,
@@ -141,10 +144,19 @@ impl Live {
         }
     }
 
-    /// Returns the segments with their blocks. A block outside all segments is a segment of its own.
+    /// Returns whether these are the blocks of an allocator that does not know its segments, as a heap is.
+    pub(super) fn has_segments(&self) -> bool {
+        !self.segments.is_empty() || self.blocks.is_empty()
+    }
+
+    /// Returns the segments with their blocks. A block outside all segments is a segment of its own; without any segment,
+    /// all blocks are in one without a size.
     pub(super) fn inventory(&self) -> Vec<InventorySegment> {
         let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
         blocks.sort_unstable_by_key(|(at, _)| *at);
+        if !self.has_segments() {
+            return vec![loose(&blocks)];
+        }
         let mut rest = &blocks[..];
         let mut all = Vec::new();
         for (&start, segment) in &self.segments {
@@ -192,6 +204,27 @@ fn sized(blocks: &[(u64, LiveBlock)], end: u64) -> impl Iterator<Item = Inventor
             stack: block.stack,
         }
     })
+}
+
+/// Returns blocks with the sizes that were requested, in a segment without a size.
+fn loose(blocks: &[(u64, LiveBlock)]) -> InventorySegment {
+    let block = |(at, block): &(u64, LiveBlock)| InventoryBlock {
+        address: Address(*at),
+        size_bytes: block.size_bytes.unwrap_or(block.requested_bytes),
+        requested_bytes: block.requested_bytes,
+        state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
+        stack: block.stack,
+    };
+    InventorySegment {
+        address: Address(0),
+        size_bytes: 0,
+        stream: StreamId::DEFAULT,
+        kind: PoolKind::Small,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack: StackId::NONE,
+        blocks: blocks.iter().map(block).collect(),
+    }
 }
 
 fn add_outside(blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySegment>) {
@@ -245,12 +278,24 @@ mod tests {
         assert_eq!(blocks(&live), [[(0x10000, 512, true), (0x10200, 3584, false)]]);
         let again = Live::of(&live.inventory());
         assert_eq!(again.inventory(), live.inventory());
+        live.apply(&event(Action::SegmentAlloc, 0x20000, 4096));
         live.apply(&event(Action::SegmentFree, 0x10000, 4096));
+        let found = blocks(&live);
+        assert_eq!(found.iter().flatten().count(), 2, "{found:?}");
+        for alone in [(0x10000, 512, true), (0x20000, 4096, false)] {
+            assert!(
+                found.contains(&vec![alone]),
+                "a block that outlives its segment is shown alone: {found:?}"
+            );
+        }
+        live.apply(&event(Action::SegmentFree, 0x20000, 4096));
+        assert!(!live.has_segments());
         assert_eq!(
             blocks(&live),
-            [[(0x10000, 512, true)]],
-            "a block that outlives its segment is shown alone"
+            [[(0x10000, 200, true)]],
+            "without segments, sizes are those that were requested"
         );
+        assert!(!Live::of(&live.inventory()).has_segments());
     }
 
     #[test]

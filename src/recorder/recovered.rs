@@ -34,12 +34,18 @@ use crate::{
 pub(crate) struct PastInventory {
     device: DeviceId,
     segments: Vec<InventorySegment>,
+    /// Whether the allocator knows its segments.
+    has_segments: bool,
     settings: SettingsReport,
 }
 
 impl Inventory for PastInventory {
     fn device(&self) -> DeviceId {
         self.device
+    }
+
+    fn has_segments(&self) -> bool {
+        self.has_segments
     }
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
@@ -240,14 +246,12 @@ fn restore_tapes(
         cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
         let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped));
         lock(&shared.tapes).push((device, tape));
-        inventories.push(PastInventory { device, segments: live.inventory(), settings: settings.clone() });
+        let (segments, has_segments) = (live.inventory(), live.has_segments());
+        inventories.push(PastInventory { device, segments, has_segments, settings: settings.clone() });
     }
     if inventories.is_empty() {
-        inventories.push(PastInventory {
-            device: DeviceId(0),
-            segments: Vec::new(),
-            settings: settings.clone(),
-        });
+        let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
+        inventories.push(PastInventory { device, segments, has_segments: true, settings });
     }
     inventories
 }

@@ -1,7 +1,8 @@
 //! What a tape's file has, of a process that lives or not, as far as it is whole.
 //!
 //! A writer may be at work: each slot is read twice. What was complete in the first reading is taken from the second,
-//! and a slot that was given to another use in between is read again.
+//! and a slot that was given to another use in between is read again. The whole file is read twice too, and the events
+//! up to the newest of the first time are taken from the second.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -22,7 +23,7 @@ use crate::{
     error::{Error, Result},
     event::DeviceId,
     inventory::InventorySegment,
-    seeded::SeededMap,
+    seeded::{SeededMap, SeededSet},
 };
 
 /// The words of an event.
@@ -33,6 +34,9 @@ const RECORD_BYTES: usize = 16;
 
 /// What comes behind a stack's words: the generation of the modules.
 const GENERATION_BYTES: usize = 8;
+
+/// How often a file is read whose process drops events meanwhile.
+const READINGS: usize = 8;
 
 /// How often a slot is read that changes meanwhile.
 const ATTEMPTS: usize = 4;
@@ -63,6 +67,7 @@ pub(crate) struct Contents {
 #[derive(Debug)]
 pub(crate) struct EventChunk {
     pub(crate) device: DeviceId,
+    number_of_use: u64,
     pub(crate) events: Vec<Words>,
     /// How many events of the device were dropped before.
     pub(crate) n_dropped: u64,
@@ -118,14 +123,65 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
+        let mut file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        let mut first = Contents::pass(&mut file, path)?;
+        for _ in 0..READINGS {
+            if !first.is_running || first.is_closed {
+                return Ok(first);
+            }
+            let mut second = Contents::pass(&mut file, path)?;
+            if first.is_before(&second) {
+                second.cut(&first);
+                return Ok(second);
+            }
+            first = second;
+        }
+        first.problems.push(
+            "the process dropped events faster than they could be read; some of the oldest are missing, and the \
+             blocks in use may be wrong"
+                .into(),
+        );
+        Ok(first)
+    }
+
+    /// Reads the file once. Its slots are read one after the other, so while a process records, an event may be missing
+    /// that is older than another.
+    fn pass(file: &mut File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("read", path, error);
-        let mut file = File::open(path).map_err(failed)?;
         let mut start = [0; HEADER_BYTES];
-        let n_bytes = read_at(&mut file, 0, &mut start).map_err(failed)?;
+        let n_bytes = read_at(file, 0, &mut start).map_err(failed)?;
         let mut contents = Contents::of_header(&start[..n_bytes])?;
-        let slots = contents.slots(&mut file).map_err(failed)?;
+        let slots = contents.slots(file).map_err(failed)?;
         contents.take(slots);
         Ok(contents)
+    }
+
+    /// Returns whether nothing that this pass has was dropped before the next pass: each chunk is there, and no list of
+    /// live blocks is newer.
+    fn is_before(&self, next: &Contents) -> bool {
+        let uses = |contents: &Contents| -> SeededSet<u64> {
+            contents.chunks.iter().map(|chunk| chunk.number_of_use).collect()
+        };
+        let untils = |contents: &Contents| -> Vec<(DeviceId, u64)> {
+            let mut all: Vec<_> = contents.bases.iter().map(|base| (base.device, base.until)).collect();
+            all.sort_unstable();
+            all
+        };
+        uses(self).is_subset(&uses(next)) && untils(self) == untils(next)
+    }
+
+    /// Removes the events that are newer than the newest of an earlier pass. What is left is whole: an event is recorded
+    /// after those that are older, so these were in the file when the earlier pass ended.
+    fn cut(&mut self, earlier: &Contents) {
+        let mut newest: SeededMap<DeviceId, u64> = SeededMap::default();
+        for chunk in &earlier.chunks {
+            let of_device = newest.entry(chunk.device).or_default();
+            *of_device = chunk.events.iter().map(|words| words[1]).fold(*of_device, u64::max);
+        }
+        for chunk in &mut self.chunks {
+            let limit = newest.get(&chunk.device).copied().unwrap_or(0);
+            chunk.events.retain(|words| words[1] <= limit);
+        }
     }
 
     fn of_header(bytes: &[u8]) -> Result<Contents> {
@@ -265,8 +321,10 @@ impl Contents {
         };
         let events = slot.body.chunks_exact(size_of::<Words>());
         let events = events.map(|event| std::array::from_fn(|at| word(event, at))).collect();
+        let (device, number_of_use) = (slot.device(), slot.word(SlotWord::Use));
         self.chunks.push(EventChunk {
-            device: slot.device(),
+            device,
+            number_of_use,
             events,
             n_dropped: slot.word(SlotWord::NDropped),
         });

@@ -1,11 +1,18 @@
 //! Tapes in files: what a damaged, cut or foreign one gives, and where the file cannot be had.
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path, thread};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use memreel::{
-    Address, DeviceId, Recovered, Reel, StreamId,
+    Action, Address, BlockState, DeviceId, PoolId, Recovered, Reel, StreamId,
     device::Simulated,
+    integrate::{Event, StackId},
     recorder::{Context, History, Recorder},
     snapshot::Snapshot,
     validate::{Severity, validate},
@@ -38,7 +45,7 @@ fn has_errors(snapshot: &Snapshot) -> bool {
 }
 
 /// Equal, but for the event that a snapshot of the living process records of itself.
-fn traces(snapshot: &Snapshot) -> Vec<(Option<memreel::Action>, u64, u64, usize)> {
+fn traces(snapshot: &Snapshot) -> Vec<(Option<Action>, u64, u64, usize)> {
     let trace = &snapshot.device_traces[0];
     let of = |entry: &memreel::snapshot::TraceEntry| {
         (entry.action, entry.address.0, entry.size, snapshot.frames(entry.stack).count())
@@ -97,7 +104,7 @@ fn blocks_from_before_the_oldest_event_are_there() {
         .segments
         .iter()
         .flat_map(|segment| &segment.blocks)
-        .filter(|block| block.state != Some(memreel::BlockState::Inactive))
+        .filter(|block| block.state != Some(BlockState::Inactive))
         .map(|block| block.requested_size)
         .collect();
     assert_eq!(requested, [5000, 7000]);
@@ -186,6 +193,36 @@ fn other_files_and_versions_are_refused() {
     assert!(Recovered::read(folder.path().join("missing")).unwrap_err().is_io());
 }
 
+/// A heap does not know the segments of its memory: they are runs of adjacent pages, as in its own snapshots.
+#[test]
+fn blocks_without_segments_are_in_runs_of_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all().context(Context::None).max_entries(1500).tape(&path));
+    let track = recorder.track(DeviceId(0));
+    let record = |action, address, size_bytes| {
+        let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId::NONE);
+        track.record(Event { action, address: Address(address), size_bytes, stream, pool, stack });
+    };
+    for number in 0..3000 {
+        record(Action::Alloc, 0x10_0000 + number % 100 * 64, 60);
+        if number != 2999 {
+            record(Action::FreeRequested, 0x10_0000 + number % 100 * 64, 60);
+            record(Action::FreeCompleted, 0x10_0000 + number % 100 * 64, 60);
+        }
+    }
+    record(Action::Alloc, 0x80_0000, 5000);
+    let snapshot = Recovered::read(&path).unwrap().snapshot();
+    assert!(!has_errors(&snapshot), "{:?}", validate(&snapshot));
+    let sizes: Vec<u64> = snapshot.segments.iter().map(|segment| segment.total_size).collect();
+    assert_eq!(sizes, [2 * 4096, 2 * 4096]);
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let live: Vec<u64> =
+        blocks.filter(|block| block.state != Some(BlockState::Inactive)).map(|block| block.size).collect();
+    assert_eq!(live, [60, 5000]);
+}
+
 /// The tape of the run before may be that of a crash.
 #[test]
 fn a_file_that_exists_is_kept() {
@@ -209,31 +246,46 @@ fn without_a_file_recording_goes_on_in_memory() {
     assert_eq!(recorder.n_events(DeviceId(0)), 2);
 }
 
-/// Reading takes nothing away from a process that records with several threads.
+/// Ends threads, also where the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reading takes nothing away from a process that records with several threads, and gives a moment of it.
 #[test]
 fn a_tape_is_read_while_threads_record() {
+    const N_READINGS: usize = 20;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
     // Without stacks, so that the time goes into reading and not into names.
-    let history = History::all().context(Context::None).max_entries(3000).tape(&path);
+    let history = History::all().context(Context::None).max_entries(20_000).tape(&path);
     let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
-    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (is_done, mut n_whole) = (AtomicBool::new(false), 0);
     thread::scope(|scope| {
+        let _ends = Ends(&is_done);
         for thread in 0..2 {
             let (reel, is_done) = (&reel, &is_done);
             scope.spawn(move || {
-                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                    drop(reel.alloc(600 + thread * 1024).unwrap());
+                while !is_done.load(Ordering::Relaxed) {
+                    (0..50).for_each(|_| drop(reel.alloc(600 + thread * 1024).unwrap()));
+                    thread::sleep(Duration::from_millis(2));
                 }
             });
         }
-        for _ in 0..20 {
+        for _ in 0..N_READINGS {
             let recovered = Recovered::read(&path).unwrap();
+            if recovered.problems().iter().any(|problem| problem.contains("faster than they could be read")) {
+                continue;
+            }
+            assert_eq!(recovered.problems(), [""; 0]);
             let snapshot = recovered.snapshot();
             assert!(!has_errors(&snapshot), "{:?}", validate(&snapshot));
-            let problems = recovered.problems().iter().filter(|problem| !problem.contains("changed again"));
-            assert_eq!(problems.count(), 0, "{:?}", recovered.problems());
+            n_whole += 1;
         }
-        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+    assert!(n_whole > N_READINGS / 2, "{n_whole} of {N_READINGS} readings are whole");
 }
