@@ -37,6 +37,9 @@ mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
+#[cfg(target_os = "linux")]
+#[path = "../../../tests/it/own_process.rs"]
+mod own_process;
 #[path = "../../../tests/it/random.rs"]
 mod random;
 #[path = "../../../tests/it/recorded.rs"]

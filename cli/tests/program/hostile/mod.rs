@@ -36,8 +36,11 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+use crate::own_process;
 use cases::{CASES, Case};
 use commands::{COMMANDS, FILE, JSON_TOO, OUT, takes_one};
 use limited::{Limits, Used, run};
@@ -92,6 +95,13 @@ struct Written {
 #[cfg(target_os = "linux")]
 #[test]
 fn every_command_takes_every_hostile_file_in_proportion() {
+    // A process begins with the peak of memory of the one that starts it, so other tests must not be in it.
+    let name = "every_command_takes_every_hostile_file_in_proportion";
+    own_process::run(module_path!(), name, LONGEST, every_command_on_every_file);
+}
+
+#[cfg(target_os = "linux")]
+fn every_command_on_every_file() {
     let n_bytes = variable("BYTES", N_BYTES);
     let kept = env::var_os("MEMREEL_HOSTILE_KEEP").map(PathBuf::from);
     let temporary = tempfile::tempdir().unwrap();
@@ -133,6 +143,10 @@ fn every_command_takes_every_hostile_file_in_proportion() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// The time after which a test of this file hangs.
+#[cfg(target_os = "linux")]
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// The length of the larger files, in bytes, and of the files that they are compared with.
 const LARGER: [usize; 2] = [200_000, 50_000];
 
@@ -146,6 +160,13 @@ const MOST_TIMES: f64 = 10.0;
 #[cfg(target_os = "linux")]
 #[test]
 fn larger_files_take_time_and_memory_in_proportion() {
+    // A process begins with the peak of memory of the one that starts it, so other tests must not be in it.
+    let name = "larger_files_take_time_and_memory_in_proportion";
+    own_process::run(module_path!(), name, LONGEST, every_larger_file);
+}
+
+#[cfg(target_os = "linux")]
+fn every_larger_file() {
     let folder = tempfile::tempdir().unwrap();
     let all: Vec<_> = files().collect();
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
