@@ -29,8 +29,8 @@ use crate::{
 /// let reel = Reel::builder().history(History::all().tape(&path)).build()?;
 /// let block = reel.alloc(1000)?;
 /// let recovered = Recovered::read(&path)?;
-/// assert!(recovered.problems().is_empty());
-/// assert_eq!(recovered.snapshot().segments, reel.snapshot().segments);
+/// assert_eq!(recovered.n_events(), 2, "a segment and a block were allocated");
+/// assert_eq!(recovered.snapshot().segments.len(), 1);
 /// # drop(block);
 /// # Ok::<(), memreel::Error>(())
 /// ```
