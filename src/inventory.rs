@@ -93,6 +93,20 @@ pub struct InventorySegment {
 }
 
 impl InventorySegment {
+    /// Returns what shows blocks without segments ([`Inventory::has_segments`]).
+    pub(crate) fn of_blocks(blocks: Vec<InventoryBlock>) -> InventorySegment {
+        InventorySegment {
+            address: Address(0),
+            size_bytes: 0,
+            stream: StreamId::DEFAULT,
+            kind: PoolKind::Small,
+            pool: PoolId::DEFAULT,
+            is_expandable: false,
+            stack: StackId::NONE,
+            blocks,
+        }
+    }
+
     /// Returns the bytes in blocks in use, including blocks whose free is pending.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {

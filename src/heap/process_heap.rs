@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
+    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment},
     recorder::{OwnWork, Recorder, Track},
     sync::settle_loads,
 };
@@ -170,16 +170,7 @@ impl Inventory for ProcessHeap {
             state: BlockState::ActiveAllocated,
             stack: block.stack,
         }));
-        let all = InventorySegment {
-            address: Address(0),
-            size_bytes: 0,
-            stream: StreamId::DEFAULT,
-            kind: PoolKind::Small,
-            pool: PoolId::DEFAULT,
-            is_expandable: false,
-            stack: StackId::NONE,
-            blocks,
-        };
+        let all = InventorySegment::of_blocks(blocks);
         // `look` may record events itself; what it allocates finds all shards locked.
         drop(work);
         // The clock that `look` reads is after the events of all shards.

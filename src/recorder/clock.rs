@@ -82,12 +82,14 @@ impl Clock {
     }
 
     /// Returns the present ticks, and the nanoseconds from tick 0 to now.
+    #[cfg(not(loom))]
     pub(super) fn pair(&self) -> (u64, u64) {
         (self.now().0, u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns the time of tick 0 in microseconds, and how many nanoseconds 2^30 ticks take by the counter's own
     /// calibration.
+    #[cfg(not(loom))]
     pub(super) fn beginning(&self) -> (u64, u64) {
         let shift = if self.is_inline { 0 } else { self.shift };
         let ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw.saturating_add(1 << 30 >> shift));

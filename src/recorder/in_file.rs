@@ -61,9 +61,8 @@ pub(super) struct Work {
     pub(super) file: Arc<TapeFile>,
     pub(super) device: DeviceId,
     pub(super) unsealed: Vec<Arc<Chunk>>,
-    pub(super) fold: Option<Fold>,
-    /// The events to be folded.
-    pub(super) cut: Cut,
+    /// What is live, and the events to apply to it.
+    pub(super) fold: Option<(Fold, Cut)>,
 }
 
 impl InFile {
@@ -121,8 +120,11 @@ impl InFile {
         std::mem::take(&mut self.unsealed)
     }
 
-    /// Begins to fold; `None` while another thread folds.
-    pub(super) fn begin_fold(&mut self) -> Option<Fold> {
+    /// Begins to fold the events up to the order word `until`; `None` if there are none, and while another thread folds.
+    pub(super) fn begin_fold(&mut self, until: u64) -> Option<Fold> {
+        if self.waiting.is_empty() || until <= self.folded {
+            return None;
+        }
         let live = self.live.take()?;
         Some(Fold { live, n_begun: self.n_begun, n_missing: self.n_missing })
     }

@@ -47,10 +47,10 @@ fn keep(shared: &Weak<Shared>) -> bool {
 }
 
 fn do_work(shared: &Shared, tape: &Tape) {
-    let Some(Work { file, device, unsealed, fold, cut }) = tape.work() else { return };
+    let Some(Work { file, device, unsealed, fold }) = tape.work() else { return };
     unsealed.iter().for_each(|chunk| chunk.lines().seal());
     drop(unsealed);
-    let Some(mut fold) = fold else { return };
+    let Some((mut fold, cut)) = fold else { return };
     let until = cut.until;
     // Contexts are numbered before an event has them, so those of the cut are in this copy.
     let contexts = lock(&shared.contexts).all();

@@ -106,6 +106,7 @@ impl Deref for Lines {
 }
 
 impl Drop for Lines {
+    #[cfg_attr(loom, allow(irrefutable_let_patterns, reason = "without files there is no other kind"))]
     fn drop(&mut self) {
         if let Home::Heap = self.home {
             // SAFETY: from the box that `default` leaked, and freed once.

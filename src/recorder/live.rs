@@ -215,16 +215,7 @@ fn loose(blocks: &[(u64, LiveBlock)]) -> InventorySegment {
         state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
         stack: block.stack,
     };
-    InventorySegment {
-        address: Address(0),
-        size_bytes: 0,
-        stream: StreamId::DEFAULT,
-        kind: PoolKind::Small,
-        pool: PoolId::DEFAULT,
-        is_expandable: false,
-        stack: StackId::NONE,
-        blocks: blocks.iter().map(block).collect(),
-    }
+    InventorySegment::of_blocks(blocks.iter().map(block).collect())
 }
 
 fn add_outside(blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySegment>) {

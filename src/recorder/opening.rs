@@ -11,7 +11,7 @@ use super::{
     tape::Tape,
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     event::DeviceId,
     fork,
     inventory::SettingsReport,
@@ -48,7 +48,7 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &History, has_gaps: bool) {
 /// Lets a device's tape write into the file, if one is open.
 pub(super) fn begin(open: Option<&OpenFile>, device: DeviceId, tape: &Tape) {
     if let Some(OpenFile { file, keeper }) = open {
-        tape.begin_file(InFile::new(file.clone(), device, keeper.clone()));
+        tape.set_file(Some(InFile::new(file.clone(), device, keeper.clone())));
     }
 }
 
@@ -97,7 +97,8 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
     fork::register(fork::Level::Recorder, &file);
-    let keeper = keeper::start(shared).map_err(|error| crate::error::Error::io("keep", path, error))?;
+    let keeper = keeper::start(shared)
+        .map_err(|error| Error::io("cannot write a tape, whose thread did not start, to", path, error))?;
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
     shared.stacks.set_file(Some((file.clone(), keeper.clone())));
@@ -116,7 +117,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
 fn close(shared: &Shared, file: &TapeFile) {
     file.close();
     for (_, tape) in lock(&shared.tapes).iter() {
-        tape.end_file();
+        tape.set_file(None);
     }
     lock(&shared.scopes).set_file(None);
     lock(&shared.contexts).set_file(None);

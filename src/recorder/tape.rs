@@ -207,25 +207,15 @@ impl Tape {
         Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
 
-    /// Writes events into a file from now on. Chunks that threads have are finished in memory by nobody: every thread
-    /// takes another one for its next event.
+    /// Writes events into a file from now on, or into memory. Every thread takes another chunk for its next event; the
+    /// chunks that exist keep their events and get no more.
     #[cfg(not(loom))]
-    pub(super) fn begin_file(&self, in_file: InFile) {
+    pub(super) fn set_file(&self, in_file: Option<InFile>) {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
-        // They keep their events, and get no more.
         let idle = std::mem::take(&mut state.idle);
         state.open.extend(idle);
-        state.in_file = Some(Box::new(in_file));
-        self.generation.store(new_generation(), Ordering::Relaxed);
-    }
-
-    /// Writes events into memory from now on.
-    #[cfg(not(loom))]
-    pub(super) fn end_file(&self) {
-        let _guard = Guard::enter();
-        let mut state = lock(&self.state);
-        state.in_file = None;
+        state.in_file = in_file.map(Box::new);
         self.generation.store(new_generation(), Ordering::Relaxed);
     }
 
@@ -244,18 +234,14 @@ impl Tape {
     #[cfg(not(loom))]
     pub(super) fn work(&self) -> Option<Work> {
         let mut state = lock(&self.state);
-        let (until, horizon) = (state.horizon, state.horizon);
-        let mut all = state.cut(until, usize::MAX);
+        let horizon = state.horizon;
         let in_file = state.in_file.as_mut()?;
-        let unsealed = in_file.take_unsealed();
-        all.chunks.extend(in_file.waiting.iter().map(|full| (full.chunk.len(), full.chunk.clone())));
-        all.after = in_file.folded;
-        let fold =
-            if in_file.waiting.is_empty() || horizon <= in_file.folded { None } else { in_file.begin_fold() };
-        Some(Work { file: in_file.file.clone(), device: in_file.device(), unsealed, fold, cut: all })
+        let (file, device, unsealed) = (in_file.file.clone(), in_file.device(), in_file.take_unsealed());
+        let fold = in_file.begin_fold(horizon);
+        Some(Work { file, device, unsealed, fold: fold.map(|fold| (fold, state.cut_to_fold())) })
     }
 
-    /// Returns the keeper's work when it is done, with a list of slots if one was written.
+    /// Gives a device's part of the file what the keeper has made of its work.
     #[cfg(not(loom))]
     pub(super) fn end_work(&self, change: impl FnOnce(&mut InFile)) {
         if let Some(in_file) = &mut lock(&self.state).in_file {
@@ -377,6 +363,17 @@ impl TapeState {
             }
         }
         spare
+    }
+
+    /// Returns the events that were dropped and are not folded yet.
+    #[cfg(not(loom))]
+    fn cut_to_fold(&self) -> Cut {
+        let mut cut = self.cut(self.horizon, usize::MAX);
+        if let Some(in_file) = &self.in_file {
+            cut.chunks.extend(in_file.waiting.iter().map(|full| (full.chunk.len(), full.chunk.clone())));
+            cut.after = in_file.folded;
+        }
+        cut
     }
 
     /// Returns all chunks with their present lengths and the order words between which their events count.

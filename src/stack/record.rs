@@ -249,6 +249,7 @@ impl Arena {
 }
 
 impl Drop for Arena {
+    #[cfg_attr(loom, allow(irrefutable_let_patterns, reason = "without files there is no other kind"))]
     fn drop(&mut self) {
         for chunk in self.chunks.drain(..) {
             if let Chunk::Heap(at) = chunk {

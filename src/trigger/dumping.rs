@@ -49,6 +49,7 @@ pub(super) fn wait_for_all(until: Instant) {
 }
 
 /// In a child of `fork`: only its own thread can be writing.
+#[cfg(not(loom))]
 pub(super) fn forget_other_threads() {
     N_THREADS.store(u32::from(is_here()), Ordering::Relaxed);
 }

@@ -42,6 +42,7 @@ impl Generation {
     }
 
     /// Returns the generation of a number that was read from a tape.
+    #[cfg(not(loom))]
     pub(crate) fn of_number(number: u32) -> Generation {
         Generation(number)
     }
