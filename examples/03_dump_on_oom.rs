@@ -23,7 +23,7 @@ fn main() -> memreel::Result<()> {
             Err(error) => break error,
         }
     };
-    println!("{error}");
+    println!("{error}"); // why, what would have helped, and which stacks hold the memory
     let figures = error.out_of_memory().expect("the limit was reached");
     println!("{} bytes are in {} batches", figures.allocated_bytes, batches.len());
     if let Some(path) = &figures.snapshot {

@@ -9,7 +9,7 @@ use std::{
 
 mod out_of_memory;
 
-pub use out_of_memory::OutOfMemory;
+pub use out_of_memory::{OomVerdict, OutOfMemory};
 
 use crate::event::DeviceId;
 

@@ -186,6 +186,7 @@
 //! | [`rewrite`] | derives snapshots: smaller, repaired, merged |
 //! | [`export`] | writes the formats of other tools |
 //! | [`whatif`] | replays a recorded history under other allocator settings |
+//! | [`oom`](mod@oom) | explains a failed request: why, what would have helped, what holds the memory |
 //!
 //! # Cargo features
 //!
@@ -204,6 +205,7 @@ mod sync;
 #[cfg(not(loom))]
 #[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
 mod fork;
+mod bytes;
 mod event;
 mod error;
 mod inventory;
@@ -229,6 +231,7 @@ pub mod analysis;
 pub mod rewrite;
 pub mod export;
 pub mod whatif;
+pub mod oom;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod reel;
@@ -249,7 +252,7 @@ pub use crate::recover::Recovered;
 pub use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
     buffer::{Buffer, Element},
-    error::{Error, OutOfMemory, Result},
+    error::{Error, OomVerdict, OutOfMemory, Result},
     event::{Action, Address, DeviceId, PoolId, StreamId},
     heap::Heap,
     inventory::{BlockState, PoolKind},

@@ -1,7 +1,9 @@
 //! A reel: a recorder connected to a caching allocator for each device.
+//!
+//! The file is long because it is what programs meet first: half of it is documentation.
 #![forbid(unsafe_code)]
 
-mod oom_files;
+mod verdict;
 
 use std::{
     fmt,
@@ -12,7 +14,7 @@ use std::{
 use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
     device::{Device, Host},
-    error::{Error, Result},
+    error::{Error, OutOfMemory, Result},
     event::{DeviceId, StreamId},
     heap,
     inventory::Inventory,
@@ -20,9 +22,8 @@ use crate::{
     recorder::{History, Recorder, Scope},
     rewrite::Completed,
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
-    trigger::{self, Armed, Levels, Overlay, Sets, Source, Triggers},
+    trigger::{self, Levels, OnFailure, OomFiles, Overlay, Sets, Source, Triggers},
 };
-use oom_files::OomFiles;
 
 /// A recorder and one caching allocator for each device. Clones share one reel.
 ///
@@ -199,8 +200,9 @@ impl Reel {
     /// file; `{rank}` and `{host}` are those of [`Triggers`]. A file of an earlier run is replaced;
     /// [`Triggers::oom`] never replaces one.
     ///
-    /// The error names the file, or the reason why it could not be written; failing to write it causes no
-    /// other error, and the next failure tries again. Called with two paths, it writes both files. While
+    /// Beside each file the reason is written, as text and as JSON (`oom.verdict.txt`, `oom.verdict.json`). The error
+    /// names the file, or the reason why it could not be written; failing to write it causes no other error, and the
+    /// next failure tries again. Called with two paths, it writes both files. While
     /// recording is off the file shows blocks without their stacks.
     ///
     /// ```
@@ -217,16 +219,7 @@ impl Reel {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
-        let files = OomFiles::of(path.into());
-        for allocator in &self.shared.allocators {
-            // Weak, because the allocator belongs to the reel and must not keep it alive.
-            let reel = Arc::downgrade(&self.shared);
-            let files = files.clone();
-            allocator.on_oom(move |figures| {
-                let Some(reel) = reel.upgrade() else { return };
-                files.save(figures, |path| reel.dump(path));
-            });
-        }
+        self.shared.triggers.add_oom_files(OomFiles::of(path.into()));
     }
 
     /// Writes snapshots without being asked each time: at a failed request, a signal, the exit, a panic, a time or a
@@ -254,11 +247,7 @@ impl Reel {
     /// [`Error::is_io`] if a signal handler cannot be installed or a thread cannot be started.
     pub fn dump_on(&self, triggers: &Triggers) -> Result<()> {
         let _own = self.shared.recorder.own_work();
-        let armed = trigger::arm(triggers, source(&self.shared))?;
-        if armed.is_on_oom() {
-            self.shared.allocators.iter().for_each(|allocator| dump_on_oom(allocator, &armed));
-        }
-        self.shared.triggers.add(armed);
+        self.shared.triggers.add(trigger::arm(triggers, source(&self.shared))?);
         Ok(())
     }
 
@@ -280,14 +269,16 @@ fn source(reel: &Arc<Shared>) -> Source {
     }
 }
 
-/// Writes a snapshot when a request of an allocator fails, as long as the triggers are in force.
-fn dump_on_oom(allocator: &CachingAllocator, armed: &Arc<Armed>) {
-    let armed = Arc::downgrade(armed);
-    allocator.on_oom(move |figures| {
-        if let Some(armed) = armed.upgrade() {
-            armed.dump_oom(figures);
-        }
-    });
+/// Tells the reel of the failed requests of its allocators, which must not keep it alive.
+fn watch(reel: &Arc<Shared>) {
+    for (at, allocator) in reel.allocators.iter().enumerate() {
+        let reel = Arc::downgrade(reel);
+        allocator.on_oom(move |figures| {
+            if let Some(reel) = reel.upgrade() {
+                reel.failed(&reel.allocators[at], figures);
+            }
+        });
+    }
 }
 
 impl Shared {
@@ -303,6 +294,17 @@ impl Shared {
             Some(dump) => dump(path),
             None => pickle::save(&Completed::new(self.recorded()), path),
         }
+    }
+
+    /// Adds to the figures of a failed request its verdict and the snapshots that it writes.
+    fn failed(&self, allocator: &CachingAllocator, figures: &mut OutOfMemory) {
+        self.triggers.failed(
+            figures,
+            &OnFailure {
+                save: &|path| self.dump(path),
+                explain: &|figures| verdict::verdict(&self.recorder, allocator, figures),
+            },
+        );
     }
 
     /// Returns the bytes that triggers watch.
@@ -424,6 +426,7 @@ impl Builder {
         let (dialect, dump_with, triggers) = (self.dialect, self.dump_with, Sets::new());
         let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, triggers };
         let reel = Reel { shared: Arc::new(shared) };
+        watch(&reel.shared);
         if let Some(history) = &history {
             reel.shared.record_history(history);
         }

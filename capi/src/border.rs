@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     ffi::{CStr, CString, c_char, c_int, c_void},
+    io::{self, Write},
     panic::{self, AssertUnwindSafe},
     ptr,
 };
@@ -38,6 +39,12 @@ pub(super) fn note(text: &str) {
     // A nul inside would end the text early. Only a path in the text could contain one.
     let text = CString::new(text.replace('\0', "?")).ok();
     let _ = FAILURE.try_with(|failure| failure.replace(text));
+}
+
+/// Prints the first line of a failure's text to stderr, for callers that do not look. [`memreel_error`] returns all.
+pub(super) fn print(text: &str) {
+    // Not `eprintln!`, which panics where stderr is a closed pipe.
+    let _ = writeln!(io::stderr(), "memreel: {}", text.lines().next().unwrap_or_default());
 }
 
 /// Reads a text argument; `what` names it in errors.

@@ -2,12 +2,11 @@
 
 use std::{
     ffi::{c_int, c_void},
-    io::{self, Write},
     ptr,
 };
 
 use super::{
-    border::{cross, note, pointer},
+    border::{cross, note, pointer, print},
     pools,
     state::state,
     torch,
@@ -29,9 +28,9 @@ pub extern "C-unwind" fn memreel_cupy_malloc(
     let _chosen = pools::choose(device, StreamId::DEFAULT);
     cross(|| state()?.alloc(size as u64, device, StreamId::DEFAULT)).map_or_else(
         |error| {
-            note(&error.to_string());
-            // Not `eprintln!`, which panics where stderr is a closed pipe.
-            let _ = writeln!(io::stderr(), "memreel: {error}");
+            let text = error.to_string();
+            note(&text);
+            print(&text);
             ptr::null_mut()
         },
         pointer,

@@ -8,13 +8,12 @@
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
-    io::{self, Write},
     mem, ptr,
 };
 
 use once_cell::race::OnceBox;
 
-use super::state::state;
+use super::{border::print, state::state};
 use memreel::{DeviceId, Error, allocator::CachingAllocator};
 
 /// Throws the failure, or writes its text to stderr and returns.
@@ -34,21 +33,22 @@ pub(super) unsafe fn throw(error: Error) {
         // SAFETY: the function throws a copy of the texts; the caller can be unwound.
         unsafe { check_fail(c"memreel_malloc".as_ptr(), FILE.as_ptr(), line!(), text.as_ptr()) };
     }
-    // Not `eprintln!`, which panics where stderr is a closed pipe.
-    let _ = writeln!(io::stderr(), "memreel: {}", text.to_string_lossy());
+    print(&text.to_string_lossy());
 }
 
-/// Returns the text of a failure. A GPU that is out of memory has PyTorch's text, which programs search for.
+/// Returns the text of a failure. A GPU that is out of memory has PyTorch's text, which programs search for; memreel's
+/// verdict follows on lines of its own.
 fn text(error: &Error) -> String {
     let Some(figures) = error.out_of_memory().filter(|figures| !is_host(figures.device)) else {
         return error.to_string();
     };
     let saved = match (&figures.snapshot, &figures.kept_snapshot) {
         (Some(path), _) => format!(" memreel's snapshot: {}.", path.display()),
-        (None, Some(path)) => format!(" memreel's snapshot of the first failure: {}.", path.display()),
+        (None, Some(path)) => format!(" memreel's snapshot of an earlier failure: {}.", path.display()),
         (None, None) => String::new(),
     };
-    figures.torch_message() + &saved
+    let verdict = figures.verdict.as_ref().map_or_else(String::new, |verdict| format!("\n{}", verdict.text));
+    figures.torch_message() + &saved + &verdict
 }
 
 /// Returns whether a device is the host's memory.

@@ -186,6 +186,7 @@ fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
         "{printed}"
     );
     assert!(!printed.contains("CUDA out of memory"), "{printed}");
+    assert!(printed.contains("\n  with expandable segments  "), "the verdict follows: {printed}");
     assert!(printed.contains("no device: Error") && printed.contains("there is no device 5"), "{printed}");
     assert!(printed.contains("unwound: 4") && printed.contains("afterwards: memory"), "{printed}");
 

@@ -5,10 +5,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
+pub(crate) use memreel::analysis::Bytes;
 
-const UNITS: [(&str, u64); 5] =
-    [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
 /// The accepted units, in lower case.
 const SPELLINGS: [(&str, u64); 14] = [
@@ -43,26 +42,9 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     bytes.ok().filter(|bytes| (1..u64::MAX).contains(bytes)).ok_or_else(refuse)
 }
 
-/// Prints a size with two decimals, in the largest unit of which it is one or more after rounding.
-pub(crate) struct Bytes(pub(crate) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[allow(clippy::cast_precision_loss)]
-        let of = |unit: u64| self.0 as f64 / unit as f64;
-        // In the unit below it would be printed as 1024.00.
-        let rounds_up = |unit: u64| unit > 1024 && of(unit / 1024) >= 1023.995;
-        let scaled = UNITS[1..].iter().rev().find(|(_, unit)| self.0 >= *unit || rounds_up(*unit));
-        match scaled {
-            Some((name, unit)) => write!(f, "{:.2} {name}", of(*unit)),
-            None => write!(f, "{} B", self.0),
-        }
-    }
-}
-
 /// Returns a size as [`parse`] reads it, without rounding.
 pub(crate) fn exact(bytes: u64) -> String {
-    let whole = UNITS[1..].iter().rev().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    let whole = UNITS.iter().rev().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
@@ -93,16 +75,6 @@ mod tests {
         for (text, bytes) in cases {
             assert_eq!(parse(text).ok(), bytes, "{text}");
         }
-    }
-
-    #[test]
-    fn sizes_are_printed() {
-        let printed = [0, 1023, 1024, 3 << 29].map(|bytes| Bytes(bytes).to_string());
-        assert_eq!(printed, ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]);
-        // What rounds to 1024.00 is one of the next unit.
-        let mib = 1 << 20;
-        let printed = [mib - 6, mib - 5, mib, 1024 * mib - 1, u64::MAX].map(|bytes| Bytes(bytes).to_string());
-        assert_eq!(printed, ["1023.99 KiB", "1.00 MiB", "1.00 MiB", "1.00 GiB", "16777216.00 TiB"]);
     }
 
     #[test]

@@ -8,7 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use memreel::{analysis::Site, snapshot::Frame};
+use memreel::{
+    analysis::{Call, Site},
+    snapshot::Frame,
+};
 
 use crate::{
     bytes::Bytes,
@@ -247,12 +250,7 @@ fn name_columns(room: usize) -> usize {
 
 /// Returns a call as pieces of at most `room` columns: function, file and line. The name is shortened before the file.
 pub(crate) fn call(frame: &Frame, room: usize) -> Vec<String> {
-    let file = clean_base_name(&frame.filename);
-    let place = match (&*frame.filename, frame.line) {
-        ("??" | "", _) => None,
-        (_, 0) => Some(format!("({file})")),
-        (_, line) => Some(format!("({file}:{line})")),
-    };
+    let place = Call(frame).place().map(|place| clean(&place).into_owned());
     named(&frame.name, place.as_deref(), room)
 }
 

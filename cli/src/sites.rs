@@ -4,10 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::{
-    analysis::{AtSite, DeviceHistory, Group, MarkedFrame, ShownFrames, Site, SiteFrames, WithFrames},
-    snapshot::StackIndex,
-};
+use memreel::analysis::{AtSite, DeviceHistory, Group, ShownFrames, Site, SiteFrames, WithFrames};
 
 pub(crate) use crate::site_text::call;
 use crate::{
@@ -79,11 +76,6 @@ impl<'a> Sites<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Returns every frame of a stack, innermost first, for JSON.
-    pub(crate) fn all_frames(&self, stack: StackIndex) -> Vec<MarkedFrame<'a>> {
-        self.shown.marked(stack).collect()
     }
 
     /// Returns a site with every frame, innermost first, for JSON.

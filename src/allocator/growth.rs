@@ -229,6 +229,7 @@ impl<'a> Growth<'a> {
             snapshot: None,
             snapshot_failure: None,
             kept_snapshot: None,
+            verdict: None,
         };
         self.track.record(Event {
             action: Action::Oom,

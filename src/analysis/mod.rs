@@ -49,6 +49,8 @@ mod churn;
 mod fragmentation;
 mod timeline;
 mod oom;
+mod oom_words;
+mod call;
 mod diff;
 mod gate;
 mod stats;
@@ -57,6 +59,8 @@ mod folded;
 mod compare;
 mod with_frames;
 
+pub use crate::bytes::Bytes;
+pub use call::Call;
 pub use call_tree::{Branch, MAX_CALLS};
 pub use churn::ChurnSite;
 pub use compare::{Comparison, compare};

@@ -37,13 +37,16 @@ pub enum Verdict {
     /// The device had enough free bytes and still refused: the process reached a limit
     /// (`set_per_process_memory_fraction`), or the device could not provide them in one piece.
     Limited,
+    /// The device is large enough for the request and the blocks in use, but others hold too much of it: other
+    /// processes, or this one outside of the allocator.
+    Occupied,
     /// All free memory together was less than the request.
     Full,
 }
 
 impl Verdict {
-    /// Returns `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `limited` or
-    /// `full`.
+    /// Returns `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `limited`, `occupied`
+    /// or `full`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,6 +56,7 @@ impl Verdict {
             Verdict::Elsewhere => "free elsewhere",
             Verdict::Pending => "pending",
             Verdict::Limited => "limited",
+            Verdict::Occupied => "occupied",
             Verdict::Full => "full",
         }
     }
@@ -88,6 +92,8 @@ pub struct OomReport {
     pub pool: Option<PoolId>,
     /// The bytes that the device had free.
     pub device_free_bytes: u64,
+    /// All bytes of the device, if they are known ([`OomReport::of_device`]); a file does not have them.
+    pub device_total_bytes: Option<u64>,
     /// The stream of the request.
     pub stream: StreamId,
     /// The stack of the request; `None` if it was not recorded.
@@ -117,6 +123,30 @@ impl OomReport {
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.device_free_bytes >= self.segment_bytes
+    }
+
+    /// Returns the report with the size of the device, which shows what others hold of it.
+    #[must_use]
+    pub fn of_device(mut self, total_bytes: u64) -> OomReport {
+        self.device_total_bytes = Some(total_bytes);
+        self.verdict = verdict(&self);
+        self
+    }
+
+    /// Returns the bytes of the device that are neither free nor held by this allocator, if its size is known: those of
+    /// other processes, and of this one outside of the allocator, such as CUDA's context and libraries.
+    #[must_use]
+    pub fn outside_bytes(&self) -> Option<u64> {
+        let inside_bytes = self.device_free_bytes.saturating_add(self.totals.reserved_bytes);
+        self.device_total_bytes.map(|total_bytes| total_bytes.saturating_sub(inside_bytes))
+    }
+
+    /// Returns whether others hold a good part of the device, without which the request would have been served. A
+    /// context and its libraries take less than a tenth of most devices.
+    fn is_occupied(&self) -> bool {
+        let outside_bytes = self.outside_bytes().unwrap_or(0);
+        outside_bytes > self.device_total_bytes.unwrap_or(0) / 10
+            && self.all_free_bytes().saturating_add(outside_bytes) >= self.requested_bytes
     }
 
     /// Returns the free bytes of the device that the process could have used.
@@ -174,10 +204,14 @@ impl DeviceHistory<'_> {
     /// Returns a report on the last request that failed; `None` if none did.
     #[must_use]
     pub fn oom(&self) -> Option<OomReport> {
+        self.oom_at(self.entries().iter().rposition(is_oom)?)
+    }
+
+    /// Returns a report on the request that failed at an entry of the trace; `None` if that is no such entry.
+    #[must_use]
+    pub fn oom_at(&self, at: usize) -> Option<OomReport> {
         let entries = self.entries();
-        let is_oom = |entry: &TraceEntry| entry.action == Some(Action::Oom);
-        let at = entries.iter().rposition(is_oom)?;
-        let (entry, moment) = (&entries[at], Moment::after(at));
+        let (entry, moment) = (entries.get(at).filter(|entry| is_oom(entry))?, Moment::after(at));
         let segments = self.layout(moment);
         let (kind, pool) = (pool_kind(entry.size), self.pool_of_request(entry));
         let serves = |segment: &&SegmentLayout<'_>| {
@@ -211,6 +245,7 @@ impl DeviceHistory<'_> {
             has_max_split: setting("max_split_size").and_then(Value::as_int).map(|bytes| bytes >= 0),
             pool,
             device_free_bytes: entry.device_free_bytes(),
+            device_total_bytes: None,
             stream: entry.stream,
             stack: entry.stack,
             totals,
@@ -234,6 +269,10 @@ impl DeviceHistory<'_> {
     }
 }
 
+fn is_oom(entry: &TraceEntry) -> bool {
+    entry.action == Some(Action::Oom)
+}
+
 fn verdict(report: &OomReport) -> Verdict {
     let requested_bytes = report.requested_bytes;
     let with_device = report.free_here_bytes.saturating_add(report.usable_device_bytes());
@@ -249,6 +288,8 @@ fn verdict(report: &OomReport) -> Verdict {
         Verdict::Pending
     } else if report.is_limited() {
         Verdict::Limited
+    } else if report.is_occupied() {
+        Verdict::Occupied
     } else {
         Verdict::Full
     }

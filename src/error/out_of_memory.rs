@@ -2,7 +2,10 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::event::{DeviceId, StreamId};
+use crate::{
+    bytes::Bytes,
+    event::{DeviceId, StreamId},
+};
 
 /// The memory figures at the time when a request failed, as in PyTorch's out-of-memory message
 /// (docs/caching-allocator.md 3.5).
@@ -37,9 +40,52 @@ pub struct OutOfMemory {
     pub snapshot_failure: Option<String>,
     /// The snapshot of an earlier failure, which is kept in place of one of this failure.
     pub kept_snapshot: Option<PathBuf>,
+    /// Why the request failed. `None` if a verdict was made less than a second before, or could not be made.
+    pub verdict: Option<OomVerdict>,
+}
+
+/// Why a request failed, as the program's command `memreel oom` tells it.
+///
+/// It is made before the error is returned, of the blocks and the events of that moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OomVerdict {
+    /// Lines of text: the reason first, then the figures, the stack of the request and the five stacks that hold the
+    /// most memory.
+    pub text: String,
+    /// The same as an object of JSON, with the pairs of `memreel oom --json`.
+    pub json: String,
+}
+
+impl OomVerdict {
+    pub(crate) fn new(text: String, json: String) -> OomVerdict {
+        OomVerdict { text, json }
+    }
 }
 
 impl OutOfMemory {
+    /// Returns the figures of a device without memory.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> OutOfMemory {
+        OutOfMemory {
+            device: DeviceId(0),
+            requested_bytes: 1,
+            rounded_bytes: 512,
+            segment_bytes: 2 << 20,
+            stream: StreamId::DEFAULT,
+            device_total_bytes: 0,
+            device_free_bytes: 0,
+            allowed_bytes: None,
+            allocated_bytes: 0,
+            reserved_bytes: 0,
+            private_pool_bytes: 0,
+            snapshot: None,
+            snapshot_failure: None,
+            kept_snapshot: None,
+            verdict: None,
+        }
+    }
+
     /// Returns the bytes in segments of the allocator that are not in blocks of the program.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
@@ -105,11 +151,15 @@ impl fmt::Display for OutOfMemory {
             (Some(path), ..) => write!(f, "; see {} for what holds them", path.display()),
             (None, Some(why), _) => write!(f, "; no snapshot could be saved: {why}"),
             (None, None, Some(path)) => {
-                write!(f, "; see {} for the first failure, whose snapshot is kept", path.display())
+                write!(f, "; see {} for an earlier failure, whose snapshot is kept", path.display())
             }
             (None, None, None) => {
                 write!(f, "; call save_on_oom to get a snapshot that shows what holds them")
             }
+        }?;
+        match &self.verdict {
+            Some(verdict) => write!(f, "\n{}", verdict.text),
+            None => Ok(()),
         }
     }
 }
@@ -128,22 +178,6 @@ impl fmt::Display for TorchBytes {
     }
 }
 
-/// Formats bytes in the largest unit of which they are one or more after rounding.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[allow(clippy::cast_precision_loss)]
-        let of = |unit: u64| self.0 as f64 / unit as f64;
-        // In the unit below it would be printed as 1024.00.
-        let rounds_up = |unit: u64| unit > 1024 && of(unit / 1024) >= 1023.995;
-        match UNITS.into_iter().rev().find(|(_, unit)| self.0 >= *unit || rounds_up(*unit)) {
-            Some((name, unit)) => write!(f, "{:.2} {name}", of(unit)),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
 const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 #[cfg(test)]
@@ -151,10 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_in_messages() {
+    fn sizes_in_pytorchs_message() {
         let mib = 1 << 20;
         let sizes = [1000, 1024, mib - 6, mib - 1, mib, 1024 * mib - 1, 1024 * mib];
-        let own = ["1000 bytes", "1.00 KiB", "1023.99 KiB", "1.00 MiB", "1.00 MiB", "1.00 GiB", "1.00 GiB"];
         let torch = [
             "1000 bytes",
             "1024 bytes",
@@ -164,7 +197,6 @@ mod tests {
             "1024.00 MiB",
             "1024.00 MiB",
         ];
-        assert_eq!(sizes.map(|bytes| Bytes(bytes).to_string()), own);
         assert_eq!(sizes.map(|bytes| TorchBytes(bytes).to_string()), torch);
     }
 }

@@ -1,8 +1,8 @@
 //! Writes PyTorch's dictionaries as JSON, with the text that serde makes of a snapshot.
 //!
 //! A million entries have a few thousand stacks, of some kilobytes each, and a handful of shapes. The text
-//! of each is made once; an entry is then five numbers between texts. serde_json has a type for such texts
-//! (`RawValue`), but the library does not depend on serde_json.
+//! of each is made once; an entry is then five numbers between texts. serde_json's type for such texts (`RawValue`)
+//! would read each of them again.
 
 use std::{
     fmt::Write as _,

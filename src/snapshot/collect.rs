@@ -1,21 +1,19 @@
 //! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 
-use std::{
-    collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHashMap;
 
 use super::{
     Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Slot, Snapshot,
-    StackIndex, StackTable, Text, TopLevel, Value, page_runs,
+    StackIndex, StackTable, Text, TopLevel, Value,
+    take::{Take, Taking, open_empty, recorded},
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
 };
 use crate::{
-    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
+    event::{PoolId, StackId},
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, SettingsReport},
-    recorder::{ContextId, Cut, Log, LogTables, Recorder, Tally},
+    recorder::{ContextId, Log, LogTables, Recorder, Tally},
     stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
     trigger,
 };
@@ -28,23 +26,6 @@ pub enum Dialect {
     Torch2_11,
     /// Those of PyTorch 2.15: `pool_id` in entries, `host_segments` and `host_traces`.
     Torch2_15,
-}
-
-/// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
-/// device up to the last.
-const MAX_DEVICES: usize = 1 << 16;
-
-/// What one device had at the moment it was looked at.
-struct Take {
-    device: usize,
-    segments: Vec<InventorySegment>,
-    log: Log,
-    /// The mean sampling interval in bytes, if the inventory has one of its own.
-    sample_bytes: Option<u64>,
-    /// Whether only sampled blocks are in the segments.
-    is_sample: bool,
-    /// Without segments and events: the event of this snapshot.
-    with_snapshot: Option<Cut>,
 }
 
 /// Reads each inventory together with its device's events.
@@ -64,8 +45,27 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
 /// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
+    collected(recorder, inventories, dialect, Taking::Recorded)
+}
+
+/// Like [`collect_lazily`], for memreel's own use: no `snapshot` event is recorded.
+#[must_use]
+pub(crate) fn collect_quietly(
+    recorder: &Recorder,
+    inventories: &[&dyn Inventory],
+    dialect: Dialect,
+) -> TapeSnapshot {
+    collected(recorder, inventories, dialect, Taking::Quiet)
+}
+
+fn collected(
+    recorder: &Recorder,
+    inventories: &[&dyn Inventory],
+    dialect: Dialect,
+    taking: Taking,
+) -> TapeSnapshot {
     let mut takes: Vec<Take> =
-        inventories.iter().filter_map(|inventory| take(recorder, *inventory)).collect();
+        inventories.iter().filter_map(|inventory| Take::new(recorder, *inventory, taking)).collect();
     open_empty(&mut takes);
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let key = recorder.log_tables();
@@ -92,78 +92,6 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     }
     let has_gaps = recorder.has_gaps();
     TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, has_gaps)
-}
-
-/// `None` for a device that has no trace in a snapshot.
-fn take(recorder: &Recorder, inventory: &dyn Inventory) -> Option<Take> {
-    let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
-    let track = recorder.track(inventory.device());
-    let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
-    let mut with_snapshot = None;
-    inventory.inspect(&mut |segments| {
-        let cut = track.cut();
-        let is_empty = segments.is_empty() && cut.is_empty();
-        seen = Some((segments.to_vec(), cut));
-        track.record_own(Event {
-            action: Action::Snapshot,
-            address: Address(0),
-            size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
-            stream: StreamId::DEFAULT,
-            pool: PoolId::DEFAULT,
-            stack: StackId::NONE,
-        });
-        with_snapshot = is_empty.then(|| track.cut());
-    });
-    let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
-    // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
-    let mut log = cut.read();
-    let segments = match inventory.has_segments() {
-        true => segments,
-        false => page_runs::segments(segments, &mut log),
-    };
-    let (sample_bytes, is_sample) = (inventory.sample_bytes(), !inventory.has_segments());
-    Some(Take { device, segments, log, sample_bytes, is_sample, with_snapshot })
-}
-
-/// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
-/// open a file without either (`docs/snapshot-format.md` 3.5).
-fn open_empty(takes: &mut [Take]) {
-    let is_empty = |take: &Take| take.segments.is_empty() && take.log.len() == 0;
-    if takes.iter().all(is_empty)
-        && let Some(first) = takes.first_mut()
-        && let Some(cut) = first.with_snapshot.take()
-    {
-        first.log = cut.read();
-    }
-}
-
-/// The facts about the recording of each device, by its number.
-fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
-    let history = recorder.history();
-    // Inventories may share a device.
-    let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
-    for take in takes {
-        let sample_bytes = take.sample_bytes.unwrap_or(history.sample_bytes());
-        let (n_lost, most_bytes, is_sample) = devices.entry(take.device).or_insert((0, 0, true));
-        *n_lost += take.log.n_lost;
-        *most_bytes = sample_bytes.max(*most_bytes);
-        *is_sample &= take.is_sample;
-    }
-    let n_stacks_refused = recorder.stack_counts().n_refused;
-    let facts = |(device, (n_lost, sample_bytes, is_sample)): (usize, (u64, u64, bool))| {
-        let recorded = Recorded {
-            has_lost: n_lost > 0,
-            n_lost,
-            min_size_bytes: history.min_size_bytes(),
-            sample_bytes,
-            n_fixed: 0,
-            n_cut: 0,
-            n_stacks_refused,
-            weight_bytes: if is_sample { sample_bytes } else { 0 },
-        };
-        (device.into(), recorded)
-    };
-    devices.into_iter().map(facts).collect()
 }
 
 /// A snapshot being put together.
@@ -323,6 +251,7 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
 }
 
 /// Calls `name` with the names of this process, or of the one whose tape was read.
+#[cfg_attr(loom, allow(unused_variables, reason = "no tape is read"))]
 fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
     #[cfg(not(loom))]
     if let Some(past) = recorder.past_modules() {

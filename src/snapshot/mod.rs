@@ -10,6 +10,7 @@ mod build;
 mod field;
 mod field_ref;
 mod fields;
+mod take;
 mod collect;
 mod source;
 mod foreign;
@@ -31,6 +32,7 @@ mod value;
 mod value_reader;
 
 pub(crate) use build::{Builder, MAX_RECORD_KEYS, last_of_each, stack as stack_from_value};
+pub(crate) use collect::collect_quietly;
 pub use collect::{Dialect, collect, collect_lazily};
 pub(crate) use field::Field;
 pub(crate) use field_ref::{FieldRef, Word};

@@ -14,12 +14,14 @@ use super::{
     dumping::Dumping,
     failures,
     files::Files,
+    on_failure::{OnFailure, Told},
     oom_turn::{OomTurn, Turn},
     signal_number::Signal,
     template::Template,
     triggers::Triggers,
+    verdict_files::{self, Existing},
 };
-use crate::error::{Error, OutOfMemory, Result};
+use crate::error::{Error, OomVerdict, OutOfMemory, Result};
 
 /// What snapshots are written of. Both functions return `None` once it is gone.
 pub(crate) struct Source {
@@ -99,8 +101,13 @@ impl Armed {
 
     /// Writes a snapshot. A failure is counted and printed; it is not one that the source is gone.
     pub(super) fn dump(&self, cause: Cause) -> Option<Result<PathBuf>> {
+        self.dump_with(cause, None)
+    }
+
+    /// Like [`Armed::dump`], with a verdict beside the snapshot.
+    fn dump_with(&self, cause: Cause, verdict: Option<&OomVerdict>) -> Option<Result<PathBuf>> {
         let mut is_gone = false;
-        let written = self.write(cause, &mut |path| {
+        let written = self.write(cause, verdict, &mut |path| {
             (self.source.save)(path).unwrap_or_else(|| {
                 is_gone = true;
                 Err(Error::misuse("it is gone"))
@@ -119,22 +126,23 @@ impl Armed {
     /// Writes the snapshot of the exit while the source is dropped, which writes it itself.
     pub(super) fn dump_at_drop(&self, save: &dyn Fn(&Path) -> Result<()>) {
         if !self.has_exited.swap(true, Ordering::Relaxed) {
-            counted(Cause::Exit, self.write(Cause::Exit, &mut |path| save(path)));
+            counted(Cause::Exit, self.write(Cause::Exit, None, &mut |path| save(path)));
         }
     }
 
-    /// Writes the snapshot of a failed request, and adds its path, or the reason why it could not be written, to the
-    /// figures.
-    pub(crate) fn dump_oom(&self, figures: &mut OutOfMemory) {
+    /// Writes the snapshot and the verdict of a failed request, and adds the path, or the reason why it could not be
+    /// written, to the figures.
+    pub(super) fn dump_oom(&self, figures: &mut OutOfMemory, on_failure: &OnFailure<'_>) -> Told {
         match self.oom.begin() {
             Turn::Write => {}
             Turn::Kept(path) => {
                 figures.kept_snapshot = figures.kept_snapshot.take().or(path);
-                return;
+                return Told::Elsewhere;
             }
-            Turn::Elsewhere => return,
+            Turn::Elsewhere => return Told::Elsewhere,
         }
-        let written = self.dump(Cause::Oom);
+        on_failure.explain(figures);
+        let written = self.dump_with(Cause::Oom, figures.verdict.as_ref());
         self.oom.end(written.as_ref().and_then(|written| written.as_ref().ok()).cloned());
         match written {
             Some(Ok(path)) => {
@@ -146,12 +154,22 @@ impl Armed {
             }
             _ => {}
         }
+        Told::Here
     }
 
     /// Returns `None` if this thread is in the middle of another snapshot.
-    fn write(&self, cause: Cause, save: &mut dyn FnMut(&Path) -> Result<()>) -> Option<Result<PathBuf>> {
+    fn write(
+        &self,
+        cause: Cause,
+        verdict: Option<&OomVerdict>,
+        save: &mut dyn FnMut(&Path) -> Result<()>,
+    ) -> Option<Result<PathBuf>> {
         let _dumping = Dumping::begin()?;
-        let written = catch_unwind(AssertUnwindSafe(|| self.files.write(cause, save)));
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            let path = self.files.write(cause, save)?;
+            verdict.iter().for_each(|verdict| verdict_files::write(&path, verdict, Existing::Stays));
+            Ok(path)
+        }));
         Some(written.unwrap_or_else(|_| Err(Error::misuse("memreel has a bug: it panicked"))))
     }
 

@@ -2,11 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    ffi::OsStr,
     fs::{self, File},
-    io,
     path::{Path, PathBuf},
-    process,
     sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
@@ -15,13 +12,14 @@ use tempfile::TempPath;
 
 use super::{
     cause::Cause,
-    pattern::{self, Pattern},
+    pattern::Pattern,
     template::{Facts, Template},
+    verdict_files,
+    whole_file::{CANNOT_NAME, named, temporary},
 };
 use crate::error::{Error, Result};
 
 const CANNOT_CREATE: &str = "cannot create the folder of the snapshot:";
-const CANNOT_NAME: &str = "cannot give the snapshot its name:";
 
 /// The files of a set of triggers.
 #[derive(Debug)]
@@ -58,7 +56,8 @@ impl Files {
         Ok(path)
     }
 
-    /// Removes all but the newest `keep` files of the template's pattern. What cannot be removed stays.
+    /// Removes all but the newest `keep` files of the template's pattern, with their verdicts. What cannot be removed
+    /// stays.
     fn remove_old(&self, folder: &Path, newest: &Path, keep: usize) {
         let Some(pattern) = Pattern::new(&self.template) else { return };
         let Ok(entries) = fs::read_dir(folder) else { return };
@@ -75,30 +74,9 @@ impl Files {
         let n_old = (others.len() + 1).saturating_sub(keep);
         for (_, path) in others.iter().take(n_old) {
             let _ = fs::remove_file(path);
+            verdict_files::beside(path).iter().for_each(|verdict| drop(fs::remove_file(verdict)));
         }
     }
-}
-
-/// Returns a path for a file that is being written: one that no other thread or process has.
-fn temporary(folder: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    folder.join(format!(".memreel-{}-{next}.dump.tmp", process::id()))
-}
-
-/// Gives a file its name, with a number if other files have the name.
-fn named(mut temporary: TempPath, path: &Path) -> Result<PathBuf> {
-    let mut wanted = path.to_path_buf();
-    for number in 1.. {
-        match temporary.persist_noclobber(&wanted) {
-            Ok(()) => return Ok(wanted),
-            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => temporary = failed.path,
-            Err(failed) => return Err(Error::io(CANNOT_NAME, &wanted, failed.error.kind().into())),
-        }
-        let name = path.file_name().unwrap_or(OsStr::new("memreel.pickle")).to_string_lossy();
-        wanted = path.with_file_name(pattern::numbered(&name, number));
-    }
-    Err(Error::io(CANNOT_NAME, path, io::ErrorKind::AlreadyExists.into()))
 }
 
 #[cfg(test)]
@@ -147,13 +125,22 @@ mod tests {
         foreign.iter().for_each(|name| fs::write(folder.path().join(name), "foreign").unwrap());
         fs::create_dir(folder.path().join("snap-77.pickle")).unwrap();
         let files = files(folder.path(), "snap-{n}.pickle", Some(2));
-        for _ in 0..5 {
+        for number in 0..5 {
             files.write(Cause::Exit, text).unwrap();
+            fs::write(folder.path().join(format!("snap-{number}.verdict.txt")), "full").unwrap();
             // File systems have times of a few milliseconds.
             thread::sleep(Duration::from_millis(20));
         }
-        let kept =
-            ["notes.txt", "snap-1.json", "snap-3.pickle", "snap-4.pickle", "snap-77.pickle", "snap-x.pickle"];
+        let kept = [
+            "notes.txt",
+            "snap-1.json",
+            "snap-3.pickle",
+            "snap-3.verdict.txt",
+            "snap-4.pickle",
+            "snap-4.verdict.txt",
+            "snap-77.pickle",
+            "snap-x.pickle",
+        ];
         assert_eq!(names(folder.path()), kept);
     }
 

@@ -1,4 +1,5 @@
 //! The files that `save_on_oom` writes: one for the first failed request, or one for each.
+#![forbid(unsafe_code)]
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +11,12 @@ use std::{
     },
 };
 
-use crate::{
-    error::{OutOfMemory, Result},
-    trigger::{Placeholder, Template},
+use super::{
+    on_failure::{OnFailure, Told},
+    template::{Placeholder, Template},
+    verdict_files::{self, Existing},
 };
+use crate::error::OutOfMemory;
 
 /// The placeholders whose text does not differ from one request for a path to the next.
 const PLACEHOLDERS: [Placeholder; 4] =
@@ -21,7 +24,7 @@ const PLACEHOLDERS: [Placeholder; 4] =
 
 /// The paths for the snapshots of failed requests.
 #[derive(Debug)]
-pub(super) struct OomFiles {
+pub(crate) struct OomFiles {
     template: Template,
     /// The number of failures so far. Of a template without a number, the state of its file: a multiple of 4 that
     /// depends on the process if the path does, and one of the numbers below.
@@ -34,13 +37,13 @@ const BEGUN: u64 = 1;
 const WRITTEN: u64 = 2;
 
 impl OomFiles {
-    pub(super) fn new(template: PathBuf) -> OomFiles {
+    fn new(template: PathBuf) -> OomFiles {
         OomFiles { template: Template::lenient(&template, &PLACEHOLDERS), n: AtomicU64::new(0) }
     }
 
     /// Returns the files of a template: those that this process uses already, so that two observers of one path do
     /// not overwrite each other's files.
-    pub(super) fn of(template: PathBuf) -> Arc<OomFiles> {
+    pub(crate) fn of(template: PathBuf) -> Arc<OomFiles> {
         static ALL: Mutex<BTreeMap<PathBuf, Weak<OomFiles>>> = Mutex::new(BTreeMap::new());
         let place = path::absolute(&template).unwrap_or_else(|_| template.clone());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,12 +56,13 @@ impl OomFiles {
         files
     }
 
-    /// Writes the file of a failure with `save`, and adds its path, or the reason why it could not be written,
+    /// Writes the snapshot and the verdict of a failure, and adds the path, or the reason why it could not be written,
     /// to the figures. Without a number in the template, a file that was written is kept.
-    pub(super) fn save(&self, figures: &mut OutOfMemory, save: impl FnOnce(&Path) -> Result<()>) {
+    pub(super) fn save(&self, figures: &mut OutOfMemory, on_failure: &OnFailure<'_>) -> Told {
         if self.is_numbered() {
             let path = self.path(self.n.fetch_add(1, Ordering::Relaxed));
-            return written(figures, &path, save(&path));
+            write(figures, &path, on_failure);
+            return Told::Here;
         }
         let (path, process) = (self.path(0), self.process());
         let before = self.n.load(Ordering::Acquire);
@@ -67,18 +71,18 @@ impl OomFiles {
             Some(WRITTEN) if figures.snapshot.as_ref() == Some(&path) => {}
             Some(WRITTEN) => figures.kept_snapshot = Some(path),
             // Another thread writes the file of an earlier failure.
-            Some(BEGUN) => {}
+            Some(BEGUN) => return Told::Elsewhere,
             _ => {
                 let begun = process + BEGUN;
                 if self.n.compare_exchange(before, begun, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                    return;
+                    return Told::Elsewhere;
                 }
-                let result = save(&path);
+                let is_written = write(figures, &path, on_failure);
                 // If it failed, the next failure tries again.
-                self.n.store(if result.is_ok() { process + WRITTEN } else { 0 }, Ordering::Release);
-                written(figures, &path, result);
+                self.n.store(if is_written { process + WRITTEN } else { 0 }, Ordering::Release);
             }
         }
+        Told::Here
     }
 
     /// Returns a number of this process, a multiple of 4, if the path depends on the process: after a fork, the
@@ -97,62 +101,57 @@ impl OomFiles {
     }
 }
 
-/// Adds the path of a file, or the reason why it could not be written, to the figures.
-fn written(figures: &mut OutOfMemory, path: &Path, result: Result<()>) {
-    match result {
-        Ok(()) => (figures.snapshot, figures.snapshot_failure) = (Some(path.to_owned()), None),
-        Err(error) => figures.snapshot_failure = Some(error.to_string()),
+/// Writes a snapshot and its verdict, adds its path or the reason why it could not be written to the figures, and
+/// returns whether it is written.
+fn write(figures: &mut OutOfMemory, path: &Path, on_failure: &OnFailure<'_>) -> bool {
+    on_failure.explain(figures);
+    match (on_failure.save)(path) {
+        Ok(()) => {
+            (figures.snapshot, figures.snapshot_failure) = (Some(path.to_owned()), None);
+            if let Some(verdict) = &figures.verdict {
+                verdict_files::write(path, verdict, Existing::IsReplaced);
+            }
+            true
+        }
+        Err(error) => {
+            figures.snapshot_failure = Some(error.to_string());
+            false
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        error::Error,
-        event::{DeviceId, StreamId},
-    };
+    use std::cell::{Cell, RefCell};
 
-    fn figures() -> OutOfMemory {
-        OutOfMemory {
-            device: DeviceId(0),
-            requested_bytes: 1,
-            rounded_bytes: 512,
-            segment_bytes: 2 << 20,
-            stream: StreamId::DEFAULT,
-            device_total_bytes: 0,
-            device_free_bytes: 0,
-            allowed_bytes: None,
-            allocated_bytes: 0,
-            reserved_bytes: 0,
-            private_pool_bytes: 0,
-            snapshot: None,
-            snapshot_failure: None,
-            kept_snapshot: None,
-        }
+    use super::*;
+    use crate::error::{Error, Result};
+
+    fn save(files: &OomFiles, figures: &mut OutOfMemory, save: &dyn Fn(&Path) -> Result<()>) -> Told {
+        files.save(figures, &OnFailure { save, explain: &|_| None })
     }
 
     #[test]
     fn observers_of_one_path_share_its_files() {
         let [first, second] =
             ["shared-oom.pickle", "./shared-oom.pickle"].map(|path| OomFiles::of(path.into()));
-        let (mut one, mut next) = (figures(), figures());
-        first.save(&mut one, |_| Ok(()));
-        second.save(&mut one, |_| panic!("the first observer wrote the file of this failure"));
-        second.save(&mut next, |_| panic!("it is kept"));
+        let (mut one, mut next) = (OutOfMemory::of_nothing(), OutOfMemory::of_nothing());
+        save(&first, &mut one, &|_| Ok(()));
+        save(&second, &mut one, &|_| panic!("the first observer wrote the file of this failure"));
+        save(&second, &mut next, &|_| panic!("it is kept"));
         assert_eq!((one.kept_snapshot.is_none(), one.snapshot), (true, next.kept_snapshot));
         let numbered = [(); 2].map(|()| OomFiles::of("shared-oom-{n}.pickle".into()));
-        let mut paths = Vec::new();
+        let paths = RefCell::new(Vec::new());
         for files in &numbered {
-            files.save(&mut figures(), |path| {
-                paths.push(path.to_owned());
+            save(files, &mut OutOfMemory::of_nothing(), &|path| {
+                paths.borrow_mut().push(path.to_owned());
                 Ok(())
             });
         }
-        assert_eq!(paths, ["shared-oom-0.pickle", "shared-oom-1.pickle"].map(PathBuf::from));
+        assert_eq!(paths.into_inner(), ["shared-oom-0.pickle", "shared-oom-1.pickle"].map(PathBuf::from));
         drop((first, second));
-        let mut later = figures();
-        OomFiles::of("shared-oom.pickle".into()).save(&mut later, |_| Ok(()));
+        let mut later = OutOfMemory::of_nothing();
+        save(&OomFiles::of("shared-oom.pickle".into()), &mut later, &|_| Ok(()));
         assert!(later.snapshot.is_some(), "without observers a path is forgotten");
     }
 
@@ -160,15 +159,17 @@ mod tests {
     #[test]
     fn a_kept_file_is_written() {
         let files = OomFiles::new("oom.pickle".into());
-        let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| figures());
-        files.save(&mut first, |_| {
-            files.save(&mut meanwhile, |_| panic!("one file at a time"));
+        let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| OutOfMemory::of_nothing());
+        let (meanwhile_in, told) = (RefCell::new(&mut meanwhile), Cell::new(Told::Here));
+        save(&files, &mut first, &|_| {
+            told.set(save(&files, &mut meanwhile_in.borrow_mut(), &|_| panic!("one file at a time")));
             Err(Error::misuse("the disk is full"))
         });
+        assert_eq!(told.get(), Told::Elsewhere);
         assert_eq!((&first.snapshot, meanwhile.kept_snapshot), (&None, None));
         assert!(first.snapshot_failure.is_some());
-        files.save(&mut next, |_| Ok(()));
-        files.save(&mut last, |_| panic!("it is kept"));
+        save(&files, &mut next, &|_| Ok(()));
+        save(&files, &mut last, &|_| panic!("it is kept"));
         let path = Some(PathBuf::from("oom.pickle"));
         assert_eq!((next.snapshot, last.kept_snapshot), (path.clone(), path));
     }

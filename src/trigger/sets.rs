@@ -1,4 +1,4 @@
-//! The triggers of one reel.
+//! The snapshots that one reel is asked for.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -6,15 +6,28 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::armed::Armed;
-use crate::error::Result;
+use super::{
+    armed::Armed,
+    on_failure::{OnFailure, Told},
+    oom_files::OomFiles,
+    oom_turn::{OomTurn, Turn},
+};
+use crate::error::{OutOfMemory, Result};
 #[cfg(not(loom))]
 use crate::fork;
 
-/// The triggers of one reel, in force until it is dropped.
+/// The snapshots that one reel is asked for, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    all: Arc<Mutex<Vec<Arc<Armed>>>>,
+    all: Arc<Mutex<Vec<Set>>>,
+    /// Of failed requests that write no snapshot.
+    verdicts: OomTurn,
+}
+
+#[derive(Clone, Debug)]
+enum Set {
+    Triggers(Arc<Armed>),
+    OnOom(Arc<OomFiles>),
 }
 
 impl Sets {
@@ -22,24 +35,60 @@ impl Sets {
         let all = Arc::default();
         #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &all);
-        Sets { all }
+        Sets { all, verdicts: OomTurn::new() }
     }
 
     pub(crate) fn add(&self, armed: Arc<Armed>) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(armed);
+        self.push(Set::Triggers(armed));
+    }
+
+    pub(crate) fn add_oom_files(&self, files: Arc<OomFiles>) {
+        self.push(Set::OnOom(files));
+    }
+
+    fn push(&self, set: Set) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(set);
     }
 
     /// Returns whether a snapshot is to be written when the reel is dropped.
     pub(crate) fn is_on_exit(&self) -> bool {
-        self.all().iter().any(|armed| armed.is_on_exit())
+        self.armed().iter().any(|armed| armed.is_on_exit())
     }
 
     /// Writes the snapshots of the exit, of a reel that is dropped before it.
     pub(crate) fn dump_at_drop(&self, save: &dyn Fn(&Path) -> Result<()>) {
-        self.all().iter().filter(|armed| armed.is_on_exit()).for_each(|armed| armed.dump_at_drop(save));
+        self.armed().iter().filter(|armed| armed.is_on_exit()).for_each(|armed| armed.dump_at_drop(save));
     }
 
-    fn all(&self) -> Vec<Arc<Armed>> {
+    /// Adds to the figures of a failed request its verdict and its snapshots.
+    ///
+    /// A request that writes a snapshot has a verdict. Of the others one in a second has: a program that tries again and
+    /// again must not become slow. What another thread tells at this moment is not told twice.
+    pub(crate) fn failed(&self, figures: &mut OutOfMemory, on_failure: &OnFailure<'_>) {
+        let mut is_told_elsewhere = false;
+        for set in self.all() {
+            let told = match set {
+                Set::Triggers(armed) if armed.is_on_oom() => armed.dump_oom(figures, on_failure),
+                Set::Triggers(_) => continue,
+                Set::OnOom(files) => files.save(figures, on_failure),
+            };
+            is_told_elsewhere |= told == Told::Elsewhere;
+        }
+        if figures.verdict.is_none() && !is_told_elsewhere && self.verdicts.begin() == Turn::Write {
+            on_failure.explain(figures);
+            self.verdicts.end(None);
+        }
+    }
+
+    fn armed(&self) -> Vec<Arc<Armed>> {
+        let of = |set| match set {
+            Set::Triggers(armed) => Some(armed),
+            Set::OnOom(_) => None,
+        };
+        self.all().into_iter().filter_map(of).collect()
+    }
+
+    fn all(&self) -> Vec<Set> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

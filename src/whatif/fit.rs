@@ -95,9 +95,14 @@ impl Requests {
                 self.is_served(entry, &Conditions { settings, limit_bytes, device_bytes, order })
             };
             let (rising, falling) = thread::scope(|scope| {
-                let rising = scope.spawn(|| run_in(Order::Rising));
+                // A process without memory may have no thread left.
+                let rising = thread::Builder::new().spawn_scoped(scope, || run_in(Order::Rising));
                 let falling = run_in(Order::Falling);
-                (rising.join().unwrap_or_else(|panic| resume_unwind(panic)), falling)
+                let rising = match rising {
+                    Ok(rising) => rising.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    Err(_) => run_in(Order::Rising),
+                };
+                (rising, falling)
             });
             Ok([rising?, falling?])
         };
@@ -120,7 +125,10 @@ impl Requests {
     /// Returns whether a run serves the request of an entry, and the requests before it that were served when
     /// they were recorded.
     fn is_served(&self, entry: usize, conditions: &Conditions) -> Result<bool> {
-        let mut run = Run::start(self, conditions, &Recorder::new())?;
+        let recorder = Recorder::new();
+        // On any thread: where the process's heap is recorded, a replay is not part of the program.
+        let _own = recorder.own_work();
+        let mut run = Run::start(self, conditions, &recorder)?;
         for step in &self.steps {
             let n_failed = run.n_failed();
             run.step(step)?;

@@ -33,6 +33,11 @@ def out_of_memory_raises_torch_out_of_memory_error_and_the_program_continues():
     except torch.OutOfMemoryError as error:
         print(f"  {type(error).__name__}: {error}")
         assert "Tried to allocate 1024.00 GiB" in str(error), error
+        assert str(error).startswith("CUDA out of memory. "), "PyTorch's sentences come first"
+        verdict = str(error).split("\n", 1)[1]
+        assert verdict.startswith("full: "), "memreel's verdict follows"
+    with open(os.path.join(folder, "behaviour.oom.verdict.txt")) as file:
+        assert file.read().strip() in verdict
     assert torch.ones(10, device="cuda").sum().item() == 10
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(0.01)

@@ -13,6 +13,7 @@
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`.
 //! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
+//! - `oom`: what is said of a failed request, by its error and beside its snapshot.
 //! - `oracle`: random histories with known truth, against every question, window and gate.
 //! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
 //! - `recorded`: recordings of random programs, for every room.
@@ -39,6 +40,7 @@ mod export;
 mod fixtures;
 mod history;
 mod layers;
+mod oom;
 mod oracle;
 mod own_process;
 mod pickle;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use memreel::analysis::{By, DeviceHistory, Group, Histories, LeakSite, OomReport, Totals};
 use serde_json::json;
 
-use super::oom::{explained, print_why};
+use super::oom::print_why;
 use crate::{
     bytes::Bytes,
     colour::bold,
@@ -147,7 +147,7 @@ impl<'a> Summary<'a> {
                 "event": report.entry,
                 "requested_bytes": report.requested_bytes,
                 "verdict": report.verdict,
-                "why": explained(report),
+                "why": report.why(),
                 "n_ooms": report.n_ooms,
             })
         });

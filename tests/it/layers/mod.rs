@@ -22,8 +22,9 @@ use tree::Tree;
 const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("fork", &["sync"]),
+    ("bytes", &[]),
     ("event", &[]),
-    ("error", &["event"]),
+    ("error", &["bytes", "event"]),
     ("inventory", &["event"]),
     ("finding", &[]),
     ("torch", &["inventory"]),
@@ -43,7 +44,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("history", &["seeded", "event", "inventory", "snapshot"]),
     ("pickle", &["seeded", "error", "event", "inventory", "finding", "snapshot"]),
     ("validate", &["seeded", "error", "event", "inventory", "finding", "snapshot", "history", "pickle"]),
-    ("analysis", &["seeded", "event", "inventory", "torch", "snapshot", "history"]),
+    ("analysis", &["seeded", "bytes", "event", "inventory", "torch", "snapshot", "history"]),
     ("rewrite", &["seeded", "error", "event", "inventory", "torch", "snapshot", "history", "analysis"]),
     ("export", &["seeded", "event", "snapshot", "history", "analysis"]),
     (
@@ -61,6 +62,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "history",
         ],
     ),
+    ("oom", &["snapshot", "analysis", "whatif"]),
     (
         "reel",
         &[
@@ -75,7 +77,9 @@ const ROOMS: &[(&str, &[&str])] = &[
             "inventory",
             "snapshot",
             "pickle",
+            "analysis",
             "rewrite",
+            "oom",
         ],
     ),
     ("recover", &["error", "inventory", "tape", "stack", "recorder", "snapshot", "pickle", "rewrite"]),

@@ -136,5 +136,5 @@ fn an_exit_waits_for_a_snapshot_in_progress() {
     }) else {
         return;
     };
-    assert_eq!(ran.well().files(), ["snap.txt"]);
+    assert_eq!(ran.well().files(), ["snap.txt", "snap.txt.verdict.json", "snap.txt.verdict.txt"]);
 }

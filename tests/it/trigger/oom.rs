@@ -6,6 +6,12 @@ use memreel::{Reel, device::Simulated};
 
 use super::program::{n_files, run};
 
+/// The names of snapshots of failed requests, with those of their verdicts.
+fn with_verdicts<const N: usize>(stems: [&str; N]) -> Vec<String> {
+    let endings = ["pickle", "verdict.json", "verdict.txt"];
+    stems.iter().flat_map(|stem| endings.map(|ending| format!("{stem}.{ending}"))).collect()
+}
+
 #[test]
 fn a_failed_request_names_its_snapshot() {
     let memreel = "all,dump=oom,file=oom/{cause}-{n}.pickle";
@@ -25,7 +31,7 @@ fn a_failed_request_names_its_snapshot() {
         return;
     };
     let ran = ran.well();
-    assert_eq!(ran.files(), ["oom/oom-0.pickle", "oom/oom-1.pickle"]);
+    assert_eq!(ran.files(), with_verdicts(["oom/oom-0", "oom/oom-1"]));
     assert_eq!(ran.all_sound(), 2);
 }
 
@@ -48,6 +54,6 @@ fn threads_that_fail_at_once_do_not_wait_for_each_other() {
         return;
     };
     let ran = ran.well();
-    assert_eq!(ran.files(), ["first.pickle", "oom.pickle"]);
+    assert_eq!(ran.files(), with_verdicts(["first", "oom"]));
     assert_eq!(ran.all_sound(), 2);
 }

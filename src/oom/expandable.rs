@@ -1,0 +1,33 @@
+//! Whether a failed request would have been served with expandable segments: a replay of the history up to it.
+
+use crate::{
+    analysis::{DeviceHistory, OomReport},
+    whatif::{Fit, Requests, Room},
+};
+
+/// Returns whether a request that failed would have been served with expandable segments.
+pub(super) fn with_expandable(history: &DeviceHistory<'_>, report: &OomReport) -> Fit {
+    if report.is_expandable || report.never_fits() {
+        return Fit::No;
+    }
+    if !history.trust().is_whole() || report.pool.is_none() {
+        return Fit::Perhaps;
+    }
+    let asked = Requests::new(history.snapshot(), history.device()).and_then(|requests| {
+        let recorded = requests.recorded().usable_conf();
+        let comma = if recorded.is_empty() { "" } else { "," };
+        let conf = format!("{recorded}{comma}expandable_segments:True");
+        requests.fit(report.entry, &conf, &room(report))
+    });
+    // A history that cannot be replayed shows nothing.
+    asked.unwrap_or(Fit::Perhaps)
+}
+
+/// Returns the bytes that the process could hold when the request failed.
+fn room(report: &OomReport) -> Room {
+    if report.is_limited() {
+        Room::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes())
+    } else {
+        Room::Device(report.could_hold_bytes())
+    }
+}

@@ -1,0 +1,91 @@
+//! The verdict on a failed request: what `memreel oom` would say of a snapshot of this moment.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::Serialize;
+
+use crate::{
+    allocator::CachingAllocator,
+    analysis::DeviceHistory,
+    error::{OomVerdict, OutOfMemory},
+    event::{Action, Address, DeviceId},
+    oom::Explanation,
+    recorder::Recorder,
+    rewrite::Completed,
+    snapshot::{self, Dialect, Shape, Snapshot, SnapshotSource, TraceEntry},
+};
+
+/// How many of the stacks that hold the most memory are told.
+const N_STACKS: usize = 5;
+
+/// The most events of which a history is replayed: that takes about a second. Of a longer one only the blocks are
+/// looked at.
+const MAX_EVENTS: usize = 1 << 20;
+
+/// What a verdict takes at most, for each event and besides.
+const EVENT_BYTES: usize = 256;
+const BASE_BYTES: usize = 8 << 20;
+
+/// An explanation with the device that it is about, as an object of JSON.
+#[derive(Serialize)]
+struct OfDevice<T> {
+    device: DeviceId,
+    #[serde(flatten)]
+    answer: T,
+}
+
+/// Finds out why a request of an allocator failed. `None` if the process has not enough memory to find out.
+pub(super) fn verdict(
+    recorder: &Recorder,
+    allocator: &CachingAllocator,
+    figures: &OutOfMemory,
+) -> Option<OomVerdict> {
+    let _own = recorder.own_work();
+    // A failed request is an error that programs handle; nothing that happens here may end them.
+    catch_unwind(AssertUnwindSafe(|| explain(recorder, allocator, figures))).ok().flatten()
+}
+
+fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMemory) -> Option<OomVerdict> {
+    let n_events = recorder.n_events(figures.device);
+    let is_short = n_events <= MAX_EVENTS;
+    if !can_allocate(BASE_BYTES + if is_short { n_events * EVENT_BYTES } else { 0 }) {
+        return None;
+    }
+    let recorded = snapshot::collect_quietly(recorder, &[allocator], Dialect::default());
+    let mut snapshot =
+        if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
+    let at = entry_of(&mut snapshot, figures)?;
+    let history = DeviceHistory::new(&snapshot, figures.device);
+    let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
+    let explanation = Explanation::new(&history, report);
+    let of_device = OfDevice { device: figures.device, answer: explanation.answer(N_STACKS) };
+    let json = serde_json::to_string(&of_device).ok()?;
+    Some(OomVerdict::new(explanation.text(N_STACKS), json))
+}
+
+/// Returns whether the process could allocate so many bytes now. An allocation that fails later would abort it.
+fn can_allocate(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Returns the entry of a failed request. If it was not recorded it is added at the end.
+fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory) -> Option<usize> {
+    let trace = snapshot.device_traces.get_mut(figures.device.index()?)?;
+    let is_it = |entry: &TraceEntry| {
+        entry.action == Some(Action::Oom)
+            && (entry.size, entry.stream) == (figures.rounded_bytes, figures.stream)
+    };
+    if let Some(at) = trace.iter().rposition(is_it) {
+        return Some(at);
+    }
+    trace.push(TraceEntry {
+        address: Address(figures.device_free_bytes),
+        size: figures.rounded_bytes,
+        stream: figures.stream,
+        action: Some(Action::Oom),
+        shape: snapshot.shapes.intern(Shape::default()),
+        ..TraceEntry::default()
+    });
+    Some(trace.len() - 1)
+}

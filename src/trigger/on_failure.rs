@@ -1,0 +1,32 @@
+//! What is done for a failed request.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use crate::error::{OomVerdict, OutOfMemory, Result};
+
+/// What a reel does for a failed request.
+pub(crate) struct OnFailure<'a> {
+    /// Writes a snapshot to a path.
+    pub(crate) save: &'a dyn Fn(&Path) -> Result<()>,
+    /// Finds out why the request failed.
+    pub(crate) explain: &'a dyn Fn(&OutOfMemory) -> Option<OomVerdict>,
+}
+
+/// Where a failure is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    /// In a snapshot of its own, or nowhere yet.
+    Here,
+    /// In the snapshot of another failure of the same moment.
+    Elsewhere,
+}
+
+impl OnFailure<'_> {
+    /// Adds the verdict to the figures, unless it is there.
+    pub(super) fn explain(&self, figures: &mut OutOfMemory) {
+        if figures.verdict.is_none() {
+            figures.verdict = (self.explain)(figures);
+        }
+    }
+}
