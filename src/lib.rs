@@ -206,6 +206,7 @@ mod sync;
 #[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
 mod fork;
 mod bytes;
+mod notice;
 mod event;
 mod error;
 mod inventory;

@@ -55,8 +55,8 @@ impl Recovered {
         let (recorder, inventories) = restore(&mut contents);
         if contents.n_elsewhere > 0 {
             contents.problems.push(format!(
-                "the file could not grow {} times; the events of these chunks were recorded in the memory of the \
-                 process alone",
+                "the file could not grow ({} times): the tape ends there, and later events were recorded in the \
+                 memory of the process alone",
                 contents.n_elsewhere
             ));
         }

@@ -18,7 +18,7 @@ use crate::{
     event::{DeviceId, StreamId},
     heap,
     inventory::Inventory,
-    pickle,
+    notice, pickle,
     recorder::{History, Recorder, Scope},
     rewrite::Completed,
     snapshot::{self, Dialect, Snapshot, TapeSnapshot},
@@ -436,7 +436,7 @@ impl Builder {
         self.dump_on.iter().try_for_each(|triggers| reel.dump_on(triggers))?;
         if let Some(Err(error)) = asked.and_then(|asked| asked.triggers.as_ref()).map(|all| reel.dump_on(all))
         {
-            trigger::print_failure(&format!("MEMREEL: {error}"));
+            notice::print(&format!("MEMREEL: {error}"));
         }
         Ok(reel)
     }

@@ -71,7 +71,8 @@ impl<'h, 'a> Explanation<'h, 'a> {
         ];
         if let Some(outside_bytes) = report.outside_bytes() {
             let total = Bytes(report.device_total_bytes.unwrap_or(0));
-            rows.push(("outside", format!("{} of {total}, held by others", Bytes(outside_bytes))));
+            let text = format!("{} of {total}: other processes, contexts, libraries", Bytes(outside_bytes));
+            rows.push(("held outside", text));
         }
         rows.extend([
             ("reserved", Bytes(report.totals.reserved_bytes).to_string()),

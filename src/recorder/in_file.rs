@@ -3,6 +3,9 @@
 //! A chunk that the ring drops stays in the file until the keeper has applied its events to the segments and blocks of
 //! the device, and has written these into the file. So a reader of the file always finds a list of live blocks and
 //! every event after it.
+//!
+//! When the file has no room for a chunk, the device's part ends at that moment: it stays as it is, and later events are in
+//! memory. Otherwise it would have events that follow from events which it lacks.
 #![forbid(unsafe_code)]
 
 use std::{collections::VecDeque, sync::Arc, thread::Thread};
@@ -47,6 +50,8 @@ pub(super) struct InFile {
     base: Vec<Slot>,
     /// Changes with each list that does not follow from the one before.
     n_begun: u32,
+    /// Whether later events are in memory, because the file could not grow.
+    has_ended: bool,
 }
 
 /// What the keeper folds.
@@ -78,6 +83,7 @@ impl InFile {
             live: Some(Live::default()),
             base: Vec::new(),
             n_begun: 0,
+            has_ended: false,
         }
     }
 
@@ -87,9 +93,21 @@ impl InFile {
         InFile { n_begun: n_begun + 1, ..InFile::new(file.clone(), *device, keeper.clone()) }
     }
 
-    /// Returns an empty chunk in the file; `None` if it cannot grow.
+    /// Returns an empty chunk in the file; `None` if it cannot grow, or could not before.
     pub(super) fn chunk(&self, clock: &Clock, n_dropped: u64) -> Option<Chunk> {
+        if self.has_ended {
+            return None;
+        }
         Lines::in_file(&self.file, self.device, clock, n_dropped).map(Chunk::of)
+    }
+
+    /// Ends this part at the order word `until`; `chunks` are those that the tape has. Nothing happens if it has ended.
+    pub(super) fn end<'c>(&mut self, until: u64, chunks: impl Iterator<Item = &'c Arc<Chunk>>) {
+        if !self.has_ended {
+            self.has_ended = true;
+            self.waiting.iter().for_each(|full| full.chunk.lines().end_at(until));
+            chunks.for_each(|chunk| chunk.lines().end_at(until));
+        }
     }
 
     /// Notes that a chunk is full.
@@ -105,6 +123,12 @@ impl InFile {
     /// Keeps a chunk that the ring dropped until it is folded. If the keeper is too far behind, the oldest is given up.
     pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize) {
         let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(1);
+        if self.has_ended {
+            // What is in the file stays there.
+            return if chunk.chunk.lines().is_in_file() {
+                self.waiting.push_back(chunk)
+            };
+        }
         self.waiting.push_back(chunk);
         if self.waiting.len().is_multiple_of(part) {
             self.keeper.unpark();
@@ -122,7 +146,7 @@ impl InFile {
 
     /// Begins to fold the events up to the order word `until`; `None` if there are none, and while another thread folds.
     pub(super) fn begin_fold(&mut self, until: u64) -> Option<Fold> {
-        if self.waiting.is_empty() || until <= self.folded {
+        if self.waiting.is_empty() || until <= self.folded || self.has_ended {
             return None;
         }
         let live = self.live.take()?;
@@ -135,7 +159,7 @@ impl InFile {
             return;
         }
         self.live = Some(fold.live);
-        if let Some(base) = base {
+        if let Some(base) = base.filter(|_| !self.has_ended) {
             self.base = base;
             self.folded = until;
             self.waiting.retain(|chunk| chunk.last > until);

@@ -86,6 +86,13 @@ impl Lines {
         matches!(self.home, Home::File(_))
     }
 
+    /// Says in the file that later events of the device are elsewhere.
+    pub(super) fn end_at(&self, until: u64) {
+        if let Home::File(slot) = &self.home {
+            slot.end_at(until);
+        }
+    }
+
     /// Writes the checksum of full lines into their file.
     pub(super) fn seal(&self) {
         if let Home::File(slot) = &self.home {

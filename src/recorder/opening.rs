@@ -15,6 +15,7 @@ use crate::{
     event::DeviceId,
     fork,
     inventory::SettingsReport,
+    notice,
     sync::lock,
     tape::{Beginning, Note, TapeFile},
 };
@@ -32,9 +33,9 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &History, has_gaps: bool) {
         *open = path.and_then(|path| match create(shared, path) {
             Ok(opened) => Some(opened),
             Err(error) => {
-                eprintln!(
-                    "memreel: there is no tape: {error}; recording goes on in memory, where a crash loses it"
-                );
+                notice::print(&format!(
+                    "there is no tape: {error}; recording goes on in memory, where a crash loses it"
+                ));
                 None
             }
         });

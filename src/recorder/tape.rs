@@ -288,10 +288,16 @@ impl TapeState {
 
     /// Returns an empty chunk: in the file, if there is one and it has room.
     #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
-    fn new_chunk(&self, clock: &Clock) -> Arc<Chunk> {
+    fn new_chunk(&mut self, clock: &Clock) -> Arc<Chunk> {
         #[cfg(not(loom))]
-        if let Some(chunk) = self.in_file.as_ref().and_then(|in_file| in_file.chunk(clock, self.n_dropped)) {
-            return Arc::new(chunk);
+        if let Some(in_file) = &mut self.in_file {
+            if let Some(chunk) = in_file.chunk(clock, self.n_dropped) {
+                return Arc::new(chunk);
+            }
+            // The ticks of an event are read once it has a chunk, so all events elsewhere are later.
+            let until = order_limit(Ticks(clock.now().0.saturating_sub(1)));
+            let full = self.full.iter().map(|full| &full.chunk);
+            in_file.end(until, full.chain(&self.idle).chain(&self.open));
         }
         Arc::default()
     }

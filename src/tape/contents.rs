@@ -14,7 +14,7 @@ use std::{
 use super::{
     layout::{
         BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES,
-        SlotWord, VERSION, checksum, is_tape, start_of_process,
+        SlotWord, VERSION, is_intact, is_tape, start_of_process,
     },
     notes::{Note, for_each_note},
     rows::Rows,
@@ -113,7 +113,8 @@ impl ReadSlot {
 
     /// Returns whether the body is what was sealed, if it was.
     fn is_sound(&self) -> bool {
-        matches!(self.word(SlotWord::Checksum), 0) || self.word(SlotWord::Checksum) == checksum(&self.body)
+        let sum = self.word(SlotWord::Checksum);
+        sum == 0 || is_intact(&self.body, sum)
     }
 }
 
@@ -209,7 +210,7 @@ impl Contents {
                  memreel that recorded it"
             ));
         }
-        if word(HeaderWord::Checksum) != checksum(&bytes[..at(HeaderWord::Checksum)]) {
+        if !is_intact(&bytes[..at(HeaderWord::Checksum)], word(HeaderWord::Checksum)) {
             return refused("the tape's header is damaged".into());
         }
         let (slot_bytes, process) = halves(word(HeaderWord::Slot));
@@ -268,7 +269,8 @@ impl Contents {
             read_at(file, at, &mut after)?;
             let after = header_words(&after);
             let is_same = |word: SlotWord| before[word as usize] == after[word as usize];
-            if is_same(SlotWord::Kind) && is_same(SlotWord::Use) {
+            // A chunk that was sealed meanwhile has more events than were counted.
+            if [SlotWord::Kind, SlotWord::Use, SlotWord::Checksum].into_iter().all(is_same) {
                 let body = again.split_off(SLOT_HEADER_BYTES);
                 return Ok(Some(ReadSlot { number, words: header_words(&again), kind, body }));
             }
@@ -309,6 +311,21 @@ impl Contents {
         }
         self.bases(&notes, &rows);
         self.notes = notes;
+        self.end_where_others_are_missing(&slots);
+    }
+
+    /// Removes the events after the moment from which a device's events are not all in the file.
+    fn end_where_others_are_missing(&mut self, slots: &[ReadSlot]) {
+        let mut ends: SeededMap<DeviceId, u64> = SeededMap::default();
+        for slot in slots.iter().filter(|slot| slot.kind == Kind::Events && slot.word(SlotWord::Until) > 0) {
+            let until = slot.word(SlotWord::Until);
+            ends.entry(slot.device()).and_modify(|end| *end = until.min(*end)).or_insert(until);
+        }
+        for chunk in &mut self.chunks {
+            if let Some(end) = ends.get(&chunk.device) {
+                chunk.events.retain(|words| words[1] <= *end);
+            }
+        }
     }
 
     fn events(&mut self, slot: &ReadSlot) {
@@ -367,7 +384,7 @@ impl Contents {
             }
             let part = |(slot, sum): &(u32, u64)| {
                 let slot = rows.get(slot)?;
-                (checksum(&slot.body) == *sum).then_some(&*slot.body)
+                is_intact(&slot.body, *sum).then_some(&*slot.body)
             };
             // An older one, whose slots have another use now.
             let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };

@@ -91,6 +91,9 @@ pub(super) enum SlotWord {
     ElapsedNs = 6,
     /// Of events: how many of the device were dropped before.
     NDropped = 7,
+    /// Of events: the highest order word of the device whose older events are all in the file; 0 if there is no such
+    /// limit.
+    Until = 8,
 }
 
 /// To what a slot belongs.
@@ -115,7 +118,17 @@ impl Owner {
 
 /// Returns the checksum of bytes, as a word that is never 0.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    u64::from(crc32fast::hash(bytes)) | 1 << 32
+    sum_of_word(crc32fast::hash(bytes).to_le_bytes())
+}
+
+/// Returns the checksum whose lower half is written before a note.
+pub(super) fn sum_of_word(word: [u8; 4]) -> u64 {
+    u64::from(u32::from_le_bytes(word)) | 1 << 32
+}
+
+/// Returns whether bytes are those of a checksum. A fuzzer finds no checksums, so for it all bytes are.
+pub(super) fn is_intact(bytes: &[u8], sum: u64) -> bool {
+    cfg!(fuzzing) || checksum(bytes) == sum
 }
 
 /// Returns when a process began, in ticks of the kernel since the machine did; `None` if there is no such process.

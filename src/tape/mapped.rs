@@ -23,7 +23,10 @@ use super::layout::{
     BYTE_ORDER, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, STEP_SLOTS, VERSION, checksum,
     start_of_process,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    notice,
+};
 
 /// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]
@@ -192,10 +195,10 @@ impl Mapped {
     #[cold]
     fn report(&self, error: &io::Error) {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
-            eprintln!(
-                "memreel: the tape {} cannot grow ({error}); recording goes on in memory, where a crash loses it",
+            notice::print(&format!(
+                "the tape {} cannot grow ({error}); recording goes on in memory, where a crash loses it",
                 self.path.display()
-            );
+            ));
         }
     }
 

@@ -3,7 +3,7 @@
 //! Numbers are little-endian. A text is its length in 4 bytes and its bytes, a list its length and its elements.
 #![forbid(unsafe_code)]
 
-use super::layout::BODY_BYTES;
+use super::layout::{BODY_BYTES, checksum, is_intact, sum_of_word};
 
 /// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
 const FRAME_BYTES: usize = 8;
@@ -166,7 +166,7 @@ impl Note {
 /// Returns a part of a note with its length and its checksum.
 pub(super) fn framed(part: &[u8], has_more: bool) -> Vec<u8> {
     let len = part.len() as u32 | if has_more { HAS_MORE } else { 0 };
-    [&len.to_le_bytes(), &crc32fast::hash(part).to_le_bytes(), part].concat()
+    [&len.to_le_bytes(), &(checksum(part) as u32).to_le_bytes(), part].concat()
 }
 
 /// Calls `look` with the bytes of each note in the bodies of slots, in their order; returns how many were not whole.
@@ -188,7 +188,7 @@ pub(super) fn for_each_note<'a>(
                 is_broken = true;
                 break;
             };
-            is_broken |= crc32fast::hash(part) != u32::from_le_bytes(*sum);
+            is_broken |= !is_intact(part, sum_of_word(*sum));
             whole.extend_from_slice(part);
             rest = &after[4 + n_bytes..];
             if len & HAS_MORE == 0 {

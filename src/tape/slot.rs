@@ -76,6 +76,7 @@ impl Slot {
             (SlotWord::Ticks, at.ticks),
             (SlotWord::ElapsedNs, at.elapsed_ns),
             (SlotWord::NDropped, n_dropped),
+            (SlotWord::Until, 0),
         ];
         words.into_iter().for_each(|(word, value)| self.word(word).store(value, Ordering::Relaxed));
         self.word(SlotWord::Kind).store(kind as u64, Ordering::Release);
@@ -84,6 +85,11 @@ impl Slot {
     /// Makes the first `n_bytes` of the body visible to readers.
     pub(crate) fn set_len(&self, n_bytes: usize) {
         self.word(SlotWord::Len).store(n_bytes as u64, Ordering::Release);
+    }
+
+    /// Says that events of the device after the order word `until` are elsewhere.
+    pub(crate) fn end_at(&self, until: u64) {
+        self.word(SlotWord::Until).store(until, Ordering::Release);
     }
 
     /// Copies bytes into the body, which nothing else writes, and makes them visible.

@@ -9,12 +9,12 @@ use std::{
 use once_cell::race::OnceBox;
 
 use super::{
-    failures,
     grammar::{self, Parsed},
     template::Template,
 };
 use crate::{
     error::{Error, Result},
+    notice,
     recorder::Enabled,
 };
 
@@ -32,7 +32,7 @@ fn refuse(error: Error) -> Option<Parsed> {
     // Two threads at once may read it; one line is enough.
     static IS_PRINTED: AtomicBool = AtomicBool::new(false);
     if !IS_PRINTED.swap(true, Ordering::Relaxed) {
-        failures::print(&format!("{error}; recording as without it"));
+        notice::print(&format!("{error}; recording as without it"));
     }
     None
 }

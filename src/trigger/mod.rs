@@ -43,7 +43,7 @@ pub use triggers::Triggers;
 
 pub(crate) use armed::{Levels, Source};
 pub(crate) use environment::environment;
-pub(crate) use failures::{n_failed, print as print_failure};
+pub(crate) use failures::n_failed;
 pub(crate) use install::{arm, revive};
 pub(crate) use on_failure::OnFailure;
 pub(crate) use oom_files::OomFiles;

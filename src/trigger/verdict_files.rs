@@ -8,11 +8,11 @@ use std::{
 
 use tempfile::TempPath;
 
-use super::{
-    failures,
-    whole_file::{CANNOT_NAME, named, temporary},
+use super::whole_file::{CANNOT_NAME, named, temporary};
+use crate::{
+    error::{Error, OomVerdict, Result},
+    notice,
 };
-use crate::error::{Error, OomVerdict, Result};
 
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub(super) fn beside(snapshot: &Path) -> [PathBuf; 2] {
 pub(super) fn write(snapshot: &Path, verdict: &OomVerdict, existing: Existing) {
     for (path, text) in beside(snapshot).iter().zip([&verdict.text, &verdict.json]) {
         if let Err(error) = write_whole(path, text, existing) {
-            failures::print(&format!("no verdict beside {}: {error}", snapshot.display()));
+            notice::print(&format!("no verdict beside {}: {error}", snapshot.display()));
         }
     }
 }

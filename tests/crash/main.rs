@@ -7,13 +7,15 @@
 mod crash;
 #[path = "../it/random.rs"]
 mod random;
+mod cgroup;
 mod oracle;
 mod run;
 
-use std::time::Duration;
+use std::{os::unix::process::ExitStatusExt, time::Duration};
 
 use memreel::validate::{Severity, validate};
 
+use cgroup::Cgroup;
 use random::Random;
 use run::Run;
 
@@ -28,12 +30,15 @@ fn main() {
     }
     if args.iter().any(|arg| arg == "--list") {
         println!("killed_at_random_moments: test\naborted: test\nout_of_memory: test");
+        println!("killed_for_memory: test\nfull_disk: test");
         return;
     }
     let n_kills = std::env::var("MEMREEL_KILLS").map_or(200, |n| n.parse().expect("a number of kills"));
     killed_at_random_moments(n_kills);
     aborted();
     out_of_memory();
+    killed_for_memory();
+    full_disk();
 }
 
 fn killed_at_random_moments(n: u64) {
@@ -70,6 +75,36 @@ fn out_of_memory() {
     assert!(!status.success(), "{status}");
     check(&run, "out of memory");
     println!("out of memory under a limit: no acknowledged allocation is missing");
+}
+
+/// The kernel kills a process whose cgroup has no memory left.
+fn killed_for_memory() {
+    let Some(group) = Cgroup::make(256 << 20) else {
+        return println!("killed for memory: skipped, no cgroup can be made here");
+    };
+    for ring in RINGS {
+        let mut run = Run::start_in(&group, &["--fill", "--ring", &ring.to_string()]);
+        let status = run.wait();
+        assert_eq!(status.signal(), Some(9), "{status}");
+        check(&run, "killed for memory");
+    }
+    println!("killed for memory in a cgroup: no acknowledged allocation is missing");
+}
+
+/// A file system that is full is said once, and the tape has what there was room for.
+fn full_disk() {
+    let Some(run) = Run::on_small_disk(&["--abort", "300000"], 6) else {
+        return println!("full disk: skipped, no file system can be mounted here");
+    };
+    let (errors, recovered) = (run.errors(), run.recovered());
+    let said: Vec<&str> = errors.lines().filter(|line| line.starts_with("memreel: ")).collect();
+    assert!(said.len() == 1 && said[0].contains("run.tape"), "{errors}");
+    assert!(recovered.problems().iter().any(|problem| problem.contains("could not grow")), "{recovered:?}");
+    assert!(recovered.n_events() > 50_000, "{} events", recovered.n_events());
+    let snapshot = recovered.snapshot();
+    let n_errors = validate(&snapshot).iter().filter(|finding| finding.severity == Severity::Error).count();
+    assert_eq!(n_errors, 0);
+    println!("full disk: {} events are in a file of 6 MiB", recovered.n_events());
 }
 
 /// Checks the tape of a run that has ended; returns how many events it has, and how many allocations of them were

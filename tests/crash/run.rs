@@ -10,7 +10,7 @@ use std::{
 
 use memreel::Recovered;
 
-use crate::crash::N_THREADS;
+use crate::{cgroup::Cgroup, crash::N_THREADS};
 
 /// A process that records.
 pub(crate) struct Run {
@@ -32,6 +32,39 @@ impl Run {
         command.args(["-c", &format!("ulimit -v {limit_kib}; exec \"$0\" \"$@\"")]);
         command.arg(std::env::current_exe().unwrap());
         Run::of(command, args)
+    }
+
+    /// Starts it in a cgroup.
+    pub(crate) fn start_in(group: &Cgroup, args: &[&str]) -> Run {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ > \"$GROUP\"; exec \"$0\" \"$@\""]).env("GROUP", group.processes());
+        command.arg(std::env::current_exe().unwrap());
+        Run::of(command, args)
+    }
+
+    /// Runs it to its end with its tape on a file system of `mib` MiB, and copies the tape from there. `None` where a
+    /// process may not mount one.
+    pub(crate) fn on_small_disk(args: &[&str], mib: u64) -> Option<Run> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = format!("mount -t tmpfs -o size={mib}m memreel '{}'", folder.path().display());
+        let alone = |script: &str| {
+            let mut command = Command::new("unshare");
+            command.args(["-Urm", "sh", "-c", script]);
+            command
+        };
+        if !alone(&mount).status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        // `$0` is the program, `$2` the path of its tape.
+        let disk = folder.path().display();
+        let script = format!(
+            "{mount}; to=$2; shift 2; \"$0\" --tape '{disk}/run.tape' \"$@\"; cp '{disk}/run.tape' \"$to\""
+        );
+        let mut command = alone(&script);
+        command.arg(std::env::current_exe().unwrap());
+        let mut run = Run::of(command, args);
+        run.wait();
+        Some(run)
     }
 
     fn of(mut command: Command, args: &[&str]) -> Run {
@@ -81,6 +114,11 @@ impl Run {
             acknowledged[thread.parse::<usize>().unwrap()] = n.parse().unwrap();
         }
         acknowledged
+    }
+
+    /// Returns what it printed on standard error.
+    pub(crate) fn errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("errors")).unwrap()
     }
 
     /// Reads its tape.

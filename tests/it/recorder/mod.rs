@@ -4,5 +4,6 @@
 mod annotate;
 mod recording;
 mod tape;
+mod tape_damage;
 mod tape_file;
 mod wrapped;

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -18,27 +17,8 @@ use memreel::{
     validate::{Severity, validate},
 };
 
+use super::tape_damage::{HEADER_BYTES, SLOT_BYTES, damage, recorded, recover, tape};
 use crate::random::Random;
-
-const SLOT_BYTES: usize = 128 + (32 << 10);
-const HEADER_BYTES: usize = 4096;
-
-/// Records some hundred events into a file, whose process still runs.
-fn recorded(path: &Path, n: u64) -> Reel {
-    let history = History::all().max_entries(1500).tape(path);
-    let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
-    let mut live = Vec::new();
-    for number in 0..n {
-        let _scope = reel.scope(if number % 2 == 0 { "even" } else { "odd" });
-        live.push(reel.alloc(512 * (number + 1)).unwrap());
-        if live.len() > 20 {
-            live.remove((number % 20) as usize);
-        }
-    }
-    reel.recorder().record_history(&History::all().max_entries(1500).tape(path));
-    std::mem::forget(live);
-    reel
-}
 
 fn has_errors(snapshot: &Snapshot) -> bool {
     validate(snapshot).iter().any(|finding| finding.severity == Severity::Error)
@@ -144,28 +124,14 @@ fn a_cut_file_is_recovered_as_far_as_it_goes() {
 fn a_changed_file_is_a_snapshot_or_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    drop(recorded(&path, 900));
-    let mut whole = fs::read(&path).unwrap();
-    whole.truncate(HEADER_BYTES + 8 * SLOT_BYTES);
+    let whole = tape(&path);
     let (mut random, changed, mut n_reported) = (Random::new(6), folder.path().join("changed.tape"), 0);
     for number in 0..500 {
         let mut bytes = whole.clone();
-        // Where bytes are, mostly: the headers, and the beginnings of bodies.
-        for _ in 0..=random.below(8) {
-            let slot = HEADER_BYTES + random.below(8) as usize * SLOT_BYTES;
-            let at = match random.below(4) {
-                0 => random.below(HEADER_BYTES as u64) as usize,
-                1 => slot + random.below(64) as usize,
-                _ => slot + 128 + random.below(4000) as usize,
-            };
-            bytes[at] = random.below(256) as u8;
-        }
-        fs::write(&changed, &bytes).unwrap();
-        if let Ok(recovered) = Recovered::read(&changed) {
+        damage(&mut bytes, &mut random);
+        // Names are looked up for a snapshot; a few are enough.
+        if let Ok(recovered) = recover(&bytes, &changed, number % 100 == 0) {
             n_reported += usize::from(!recovered.problems().is_empty());
-            if number % 100 == 0 {
-                let _ = validate(&recovered.snapshot());
-            }
         }
     }
     assert!(n_reported > 20, "{n_reported} reports");
