@@ -285,7 +285,11 @@ impl Shared {
     fn record_history(&self, history: &History) {
         self.recorder.record_history(history);
         #[cfg(not(loom))]
-        self.allocators.iter().for_each(|allocator| self.recorder.begin_tape(allocator));
+        {
+            let of_heap = heap::inventory_of(&self.recorder);
+            let allocators = self.allocators.iter().map(|allocator| allocator as &dyn Inventory);
+            allocators.chain(of_heap).for_each(|inventory| self.recorder.begin_tape(inventory));
+        }
     }
 
     /// Writes a snapshot that a trigger asks for.

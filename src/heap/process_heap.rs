@@ -103,6 +103,10 @@ impl ProcessHeap {
         if !self.is_used.load(Ordering::Relaxed) {
             self.sample_bytes.store(sample_bytes, Ordering::Relaxed);
             self.is_used.store(true, Ordering::Relaxed);
+            #[cfg(not(loom))]
+            if sample_bytes > 0 {
+                self.track.note_sampling(&work, sample_bytes);
+            }
         }
         self.add(&work, LiveBlock { address, bytes, stack });
     }

@@ -25,7 +25,7 @@ use crate::{
     sync::lock,
 };
 #[cfg(not(loom))]
-use crate::{inventory::Inventory, stack::PastModules};
+use crate::{inventory::Inventory, stack::PastModules, tape::Note};
 
 /// Records what allocators report. Clones share one recorder.
 ///
@@ -158,7 +158,13 @@ impl Recorder {
         let Some(file) = self.shared.tape_file() else { return };
         let tape = tape_of(&lock(&self.shared.tapes), inventory.device());
         let Some(tape) = tape else { return };
-        file.note(&opening::settings_note(&inventory.settings()));
+        // A heap has no settings; what the file says of them is that of an allocator.
+        if inventory.has_segments() {
+            file.note(&opening::settings_note(&inventory.settings()));
+        }
+        if let Some(bytes) = inventory.sample_bytes() {
+            file.note(&Note::Sampling { device: inventory.device().0, bytes });
+        }
         inventory.inspect(&mut |segments| tape.begin_base(segments));
     }
 

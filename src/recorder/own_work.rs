@@ -11,6 +11,8 @@ use super::{
     track::Track,
     writer::{self, ByTime},
 };
+#[cfg(not(loom))]
+use crate::tape::Note;
 use crate::{
     event::{Action, Event, StackId},
     stack,
@@ -87,6 +89,15 @@ impl Track {
         self.push_unguarded::<ByTime>(mode, &mut event);
         event.action = Action::FreeCompleted;
         self.push_unguarded::<ByTime>(mode, &mut event);
+    }
+
+    /// Says in the tape's file, if there is one, that this device samples by itself.
+    #[cfg(not(loom))]
+    #[cold]
+    pub(crate) fn note_sampling(&self, _: &OwnWork, bytes: u64) {
+        if let Some(file) = self.shared.tape_file() {
+            file.note(&Note::Sampling { device: self.device().0, bytes });
+        }
     }
 
     /// Counts an event that could not be recorded.

@@ -37,6 +37,8 @@ pub(crate) struct PastInventory {
     /// Whether the allocator knows its segments.
     has_segments: bool,
     settings: SettingsReport,
+    /// The device's own sampling interval.
+    sample_bytes: Option<u64>,
 }
 
 impl Inventory for PastInventory {
@@ -50,6 +52,10 @@ impl Inventory for PastInventory {
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
         look(&self.segments);
+    }
+
+    fn sample_bytes(&self) -> Option<u64> {
+        self.sample_bytes
     }
 
     fn settings(&self) -> SettingsReport {
@@ -84,6 +90,7 @@ struct Notes {
     landmark: usize,
     names: SeededMap<usize, Vec<SourceFrame>>,
     settings: SettingsReport,
+    sampling: BTreeMap<DeviceId, u64>,
 }
 
 /// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
@@ -104,7 +111,7 @@ pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>)
     if !notes.names.is_empty() {
         shared.stacks.set_source(Arc::new(NotedNames(notes.names)));
     }
-    let inventories = restore_tapes(contents, &shared, &notes.history, &notes.settings);
+    let inventories = restore_tapes(contents, &shared, &notes.history, &notes.settings, &notes.sampling);
     shared.history = Mutex::new(notes.history);
     (Recorder { shared: Arc::new(shared) }, inventories)
 }
@@ -144,6 +151,7 @@ impl Notes {
                     }
                 }
                 Note::Settings(pairs) => all.settings = settings_of(&pairs),
+                Note::Sampling { device, bytes } => drop(all.sampling.insert(DeviceId(device), bytes)),
                 Note::Base { .. } => {}
             }
         }
@@ -218,6 +226,7 @@ fn restore_tapes(
     shared: &Shared,
     history: &History,
     settings: &SettingsReport,
+    sampling: &BTreeMap<DeviceId, u64>,
 ) -> Vec<PastInventory> {
     let mut by_device: BTreeMap<DeviceId, Vec<EventChunk>> = BTreeMap::new();
     for chunk in std::mem::take(&mut contents.chunks) {
@@ -247,11 +256,18 @@ fn restore_tapes(
         let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped));
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
-        inventories.push(PastInventory { device, segments, has_segments, settings: settings.clone() });
+        let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
+        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes });
     }
     if inventories.is_empty() {
         let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
-        inventories.push(PastInventory { device, segments, has_segments: true, settings });
+        inventories.push(PastInventory {
+            device,
+            segments,
+            has_segments: true,
+            settings,
+            sample_bytes: None,
+        });
     }
     inventories
 }

@@ -36,6 +36,8 @@ pub(crate) enum Note {
     Settings(Vec<(String, String)>),
     /// A device's segments and blocks as they were after the event with the order word `until`.
     Base { device: i64, until: u64, n_missing: u64, slots: Vec<(u32, u64)> },
+    /// The sampling interval of a device that has one of its own, in bytes.
+    Sampling { device: i64, bytes: u64 },
 }
 
 /// The options of a recording, as far as a snapshot shows them.
@@ -102,6 +104,9 @@ impl Note {
                 out.kind(8).i64(*device).u64(*until).u64(*n_missing).u32(slots.len() as u32);
                 slots.iter().for_each(|(slot, checksum)| _ = out.u32(*slot).u64(*checksum));
             }
+            Note::Sampling { device, bytes } => {
+                out.kind(9).i64(*device).u64(*bytes);
+            }
         }
         out.0
     }
@@ -157,6 +162,7 @@ impl Note {
                 n_missing: of.u64()?,
                 slots: of.list(|of| Some((of.u32()?, of.u64()?)))?,
             },
+            9 => Note::Sampling { device: of.i64()?, bytes: of.u64()? },
             _ => return None,
         };
         of.0.is_empty().then_some(note)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use memreel::{
-    Action, DeviceId, Heap,
+    Action, DeviceId, Heap, Recovered, Snapshot,
     analysis::{By, DeviceHistory, Limits, Site},
     recorder::{Context, History, sample_weight},
     snapshot::Value,
@@ -90,12 +90,46 @@ fn answers_estimate_the_whole() {
         assert!(leaks >= group.bytes && answers.peak().active_bytes >= group.bytes);
         let least = Limits::new().live_bytes(group.bytes / 2).allow_partial(true);
         assert!(least.broken_by(&snapshot).is_some());
-        let settings = snapshot.allocator_settings().unwrap();
-        let of_heap = settings.get("memreel_devices").and_then(|devices| devices.get("1")).unwrap();
-        assert_eq!(of_heap.get("memreel_weight_bytes"), Some(&Value::Int(50_000)));
+        assert_eq!(weight_bytes(&snapshot), Some(50_000));
         assert!(!answers.trust().lacks_segment_events);
         assert!(answers.trust().warnings().iter().any(|text| text.contains("estimates")));
         drop(kept);
+    });
+}
+
+/// The bytes for which a sampled block of the heap stands, by the file's settings.
+fn weight_bytes(snapshot: &Snapshot) -> Option<i64> {
+    let of_heap = snapshot.allocator_settings()?.get("memreel_devices")?.get("1")?;
+    match of_heap.get("memreel_weight_bytes") {
+        Some(Value::Int(bytes)) => Some(*bytes),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_tape_has_the_interval_of_a_heap() {
+    static SAMPLED: Heap<Marked> = Heap::with(Marked).sample_every(50_000);
+    own_process::run(module_path!(), "a_tape_has_the_interval_of_a_heap", LIMIT, || {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first.tape", "second.tape"].map(|name| folder.path().join(name));
+        let history = History::all().context(Context::None).min_size(70_000);
+        memreel::record_history(&history.clone().tape(&first)).unwrap();
+        let layout = Layout::from_size_align(80_000, 1).unwrap();
+        // SAFETY: the layout has a size.
+        let kept: Vec<_> = (0..20).map(|_| unsafe { SAMPLED.alloc(layout) }).collect();
+        assert_eq!(weight_bytes(&Recovered::read(&first).unwrap().snapshot()), Some(50_000));
+        // A file that begins later has what is live, and the interval.
+        memreel::record_history(&history.tape(&second)).unwrap();
+        let snapshot = Recovered::read(&second).unwrap().snapshot();
+        assert_eq!(weight_bytes(&snapshot), Some(50_000));
+        let of_heap = snapshot.segments.iter().filter(|segment| segment.device == DeviceId(1));
+        let n_blocks = of_heap
+            .flat_map(|segment| &segment.blocks)
+            .filter(|block| block.requested_size == 80_000)
+            .count();
+        assert!((5..=20).contains(&n_blocks), "{n_blocks} of 20 blocks");
+        // SAFETY: allocated above with this layout, and freed once.
+        kept.into_iter().for_each(|block| unsafe { SAMPLED.dealloc(block, layout) });
     });
 }
 
