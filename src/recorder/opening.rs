@@ -98,7 +98,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
     fork::register(fork::Level::Recorder, &file);
-    let keeper = keeper::start(shared)
+    let keeper = keeper::start(shared, &file)
         .map_err(|error| Error::io("cannot write a tape, whose thread did not start, to", path, error))?;
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
