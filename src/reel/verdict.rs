@@ -25,6 +25,8 @@ const MAX_EVENTS: usize = 1 << 20;
 
 /// What a verdict takes at most, for each event and besides.
 const EVENT_BYTES: usize = 256;
+/// And for each block.
+const BLOCK_BYTES: usize = 1024;
 const BASE_BYTES: usize = 8 << 20;
 
 /// An explanation with the device that it is about, as an object of JSON.
@@ -49,7 +51,11 @@ pub(super) fn verdict(
 fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMemory) -> Option<OomVerdict> {
     let n_events = recorder.n_events(figures.device);
     let is_short = n_events <= MAX_EVENTS;
-    if !can_allocate(BASE_BYTES + if is_short { n_events * EVENT_BYTES } else { 0 }) {
+    let stats = allocator.stats();
+    let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
+    let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum::<usize>();
+    let of_events = if is_short { n_events * EVENT_BYTES } else { 0 };
+    if !can_allocate(BASE_BYTES + of_events + n_blocks.saturating_mul(BLOCK_BYTES)) {
         return None;
     }
     let recorded = snapshot::collect_quietly(recorder, &[allocator], Dialect::default());

@@ -14,4 +14,4 @@ mod signals;
 mod sound;
 mod sources;
 mod tapes;
-
+mod verdicts;
