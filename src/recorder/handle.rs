@@ -137,7 +137,7 @@ impl Recorder {
         let tape = tape_of(&tapes, device).unwrap_or_else(|| {
             let tape = Arc::new(Tape::new(history.capacity()));
             #[cfg(not(loom))]
-            opening::begin(file.as_ref(), device, &tape);
+            opening::begin(&self.shared, file.as_ref(), device, &tape);
             tapes.push((device, tape.clone()));
             tape
         });

@@ -214,12 +214,17 @@ impl Tape {
     /// Writes events into a file from now on, or into memory. Every thread takes another chunk for its next event; the
     /// chunks that exist keep their events and get no more.
     #[cfg(not(loom))]
-    pub(super) fn set_file(&self, in_file: Option<InFile>) {
+    pub(super) fn set_file(&self, in_file: Option<InFile>, now: Ticks) {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
+        // The file lacks what was recorded before, and so do its lists of live blocks.
+        let before = order_limit(Ticks(now.0.max(self.last.load(Ordering::Relaxed))));
         let idle = std::mem::take(&mut state.idle);
         state.open.extend(idle);
-        state.in_file = in_file.map(Box::new);
+        state.in_file = in_file.map(|mut in_file| {
+            in_file.folded = before;
+            Box::new(in_file)
+        });
         self.generation.store(new_generation(), Ordering::Relaxed);
     }
 
