@@ -61,7 +61,7 @@ fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMem
     let recorded = snapshot::collect_quietly(recorder, &[allocator], Dialect::default());
     let mut snapshot =
         if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
-    let at = entry_of(&mut snapshot, figures)?;
+    let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;
     let history = DeviceHistory::new(&snapshot, figures.device);
     let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
     let explanation = Explanation::new(&history, report);
@@ -75,14 +75,15 @@ fn can_allocate(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns the entry of a failed request. If it was not recorded it is added at the end.
-fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory) -> Option<usize> {
+/// Returns the entry of a failed request. If it was not recorded it is added at the end: those of the trace are of earlier
+/// requests.
+fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory, is_recorded: bool) -> Option<usize> {
     let trace = snapshot.device_traces.get_mut(figures.device.index()?)?;
     let is_it = |entry: &TraceEntry| {
         entry.action == Some(Action::Oom)
             && (entry.size, entry.stream) == (figures.rounded_bytes, figures.stream)
     };
-    if let Some(at) = trace.iter().rposition(is_it) {
+    if let Some(at) = trace.iter().rposition(is_it).filter(|_| is_recorded) {
         return Some(at);
     }
     trace.push(TraceEntry {
