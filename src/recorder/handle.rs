@@ -20,7 +20,7 @@ use super::{
     track::Track,
 };
 use crate::{
-    event::{DeviceId, StackId},
+    event::{Action, DeviceId, StackId},
     stack::{FrameSource, StackParts, stack_method},
     sync::lock,
 };
@@ -137,7 +137,7 @@ impl Recorder {
         let tape = tape_of(&tapes, device).unwrap_or_else(|| {
             let tape = Arc::new(Tape::new(history.capacity()));
             #[cfg(not(loom))]
-            opening::begin(file.as_ref(), device, &tape);
+            opening::begin(&self.shared, file.as_ref(), device, &tape);
             tapes.push((device, tape.clone()));
             tape
         });
@@ -248,6 +248,12 @@ impl Recorder {
     /// Returns whether a track is one of this recorder's.
     pub(crate) fn has(&self, track: &Track) -> bool {
         Arc::ptr_eq(&self.shared, &track.shared)
+    }
+
+    /// Returns whether events of this kind are recorded now.
+    pub(crate) fn keeps(&self, action: Action) -> bool {
+        let mode = self.shared.mode();
+        !mode.is_off() && mode.keeps(action)
     }
 
     /// Returns whether options may have left out events that viewers need since the events were last erased.

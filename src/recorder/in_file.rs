@@ -167,11 +167,12 @@ impl InFile {
     }
 
     /// Begins anew with these segments, which are those after the event with the order word `until`.
-    pub(super) fn begin(&mut self, segments: &[InventorySegment], until: u64) {
+    /// Events up to `horizon` were dropped.
+    pub(super) fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
         let live = Live::of(segments);
         self.n_begun += 1;
         self.n_missing = 0;
-        if let Some(base) = write(&self.file, self.device, segments, until, 0) {
+        if let Some(base) = write(&self.file, self.device, segments, (until, horizon), 0) {
             self.base = base;
             self.folded = until;
         }
@@ -189,7 +190,7 @@ pub(super) fn write(
     file: &Arc<TapeFile>,
     device: DeviceId,
     segments: &[InventorySegment],
-    until: u64,
+    (until, horizon): (u64, u64),
     n_missing: u64,
 ) -> Option<Vec<Slot>> {
     const { assert!(BODY_BYTES.is_multiple_of(ROW_BYTES)) };
@@ -204,6 +205,6 @@ pub(super) fn write(
     let sealed =
         slots.iter().zip(rows.chunks(BODY_BYTES)).map(|(slot, part)| (slot.number(), slot.seal(part.len())));
     let slots_of_note = sealed.collect();
-    file.note(&Note::Base { device: device.0, until, n_missing, slots: slots_of_note });
+    file.note(&Note::Base { device: device.0, until, horizon, n_missing, slots: slots_of_note });
     Some(slots)
 }

@@ -17,33 +17,33 @@ use super::{
     shared::Shared,
     tape::Tape,
 };
-use crate::sync::lock;
+use crate::{sync::lock, tape::TapeFile};
 
-/// Starts the keeper of a recorder. It ends with the recorder.
+/// Starts the keeper of a recorder's file. It ends when the file is closed, and with the recorder.
 ///
 /// # Errors
 /// If no thread can be started.
-pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Thread> {
-    let shared = Arc::downgrade(shared);
+pub(super) fn start(shared: &Arc<Shared>, file: &Arc<TapeFile>) -> io::Result<Thread> {
+    let (shared, file) = (Arc::downgrade(shared), file.clone());
     let keeper = thread::Builder::new().name("memreel-tape".into()).spawn(move || {
         // What it allocates is the recorder's own.
         let _guard = Guard::enter();
-        while keep(&shared) {
+        while keep(&shared, &file) {
             thread::park();
         }
     })?;
     Ok(keeper.thread().clone())
 }
 
-/// Does what there is to do; returns whether the recorder still has a file.
-fn keep(shared: &Weak<Shared>) -> bool {
+/// Does what there is to do; returns whether the recorder still has the file.
+fn keep(shared: &Weak<Shared>, file: &TapeFile) -> bool {
     let Some(shared) = shared.upgrade() else { return false };
     shared.stacks.name_words();
     let tapes: Vec<Arc<Tape>> = lock(&shared.tapes).iter().map(|(_, tape)| tape.clone()).collect();
     for tape in &tapes {
         do_work(&shared, tape);
     }
-    shared.tape_file().is_some()
+    file.is_open()
 }
 
 fn do_work(shared: &Shared, tape: &Tape) {
@@ -58,6 +58,6 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let log = cut.read();
     log.entries(&tables).for_each(|entry| fold.live.apply(&entry.event));
     drop(log);
-    let base = in_file::write(&file, device, &fold.live.inventory(), until, fold.n_missing);
+    let base = in_file::write(&file, device, &fold.live.inventory(), (until, until), fold.n_missing);
     tape.end_work(|in_file| in_file.end_fold(fold, until, base));
 }

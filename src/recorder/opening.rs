@@ -47,9 +47,9 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &History, has_gaps: bool) {
 }
 
 /// Lets a device's tape write into the file, if one is open.
-pub(super) fn begin(open: Option<&OpenFile>, device: DeviceId, tape: &Tape) {
+pub(super) fn begin(shared: &Shared, open: Option<&OpenFile>, device: DeviceId, tape: &Tape) {
     if let Some(OpenFile { file, keeper }) = open {
-        tape.set_file(Some(InFile::new(file.clone(), device, keeper.clone())));
+        tape.set_file(Some(InFile::new(file.clone(), device, keeper.clone())), shared.clock.now());
     }
 }
 
@@ -98,7 +98,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
     fork::register(fork::Level::Recorder, &file);
-    let keeper = keeper::start(shared)
+    let keeper = keeper::start(shared, &file)
         .map_err(|error| Error::io("cannot write a tape, whose thread did not start, to", path, error))?;
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
@@ -109,7 +109,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
     let opened = OpenFile { file, keeper };
     // The last, because what events refer to comes before them.
     for (device, tape) in lock(&shared.tapes).iter() {
-        begin(Some(&opened), *device, tape);
+        begin(shared, Some(&opened), *device, tape);
     }
     Ok(opened)
 }
@@ -118,7 +118,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
 fn close(shared: &Shared, file: &TapeFile) {
     file.close();
     for (_, tape) in lock(&shared.tapes).iter() {
-        tape.set_file(None);
+        tape.set_file(None, shared.clock.now());
     }
     lock(&shared.scopes).set_file(None);
     lock(&shared.contexts).set_file(None);

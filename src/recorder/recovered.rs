@@ -250,10 +250,10 @@ fn restore_tapes(
                 "device {device}: {n_missing} events before the oldest one are not in the list of live blocks"
             ));
         }
-        let after = base.map_or(0, |base| base.until);
+        let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
         let cut = Cut::whole(&chunks, after);
         cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
-        let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped));
+        let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped, horizon));
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());

@@ -156,7 +156,11 @@ impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut Held) {
         let mut tapes = Vec::new();
         held.lock(&self, |shared| &shared.history, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.file, |_| {}, |_, open| *open = None);
+        // Before the tapes drop what they have of it.
+        let leave = |_: &Shared, open: &mut Option<OpenFile>| {
+            open.take().into_iter().for_each(|open| open.file.leave());
+        };
+        held.lock(&self, |shared| &shared.file, |_| {}, leave);
         held.lock(
             &self,
             |shared| &shared.tapes,

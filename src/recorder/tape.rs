@@ -142,10 +142,14 @@ impl Tape {
         Some(OpenChunk { generation: self.generation(), chunk, last })
     }
 
-    /// Takes back the chunk of a thread that ends; the next thread continues it.
-    pub(super) fn take_back(&self, chunk: &Arc<Chunk>) {
+    /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets no
+    /// more events: it is not where those of today are kept.
+    pub(super) fn take_back(&self, chunk: &Arc<Chunk>, generation: u64) {
         let _guard = Guard::enter();
-        lock(&self.state).close(chunk);
+        let mut state = lock(&self.state);
+        if generation == self.generation() {
+            state.close(chunk);
+        }
     }
 
     /// Counts an event that could not be recorded.
@@ -202,20 +206,25 @@ impl Tape {
 
     /// Returns the tape of these chunks, as they were read from a file.
     #[cfg(not(loom))]
-    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64) -> Tape {
-        let state = TapeState { open: chunks, n_dropped, ..TapeState::new(capacity.max(1)) };
+    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64, horizon: u64) -> Tape {
+        let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
         Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
 
     /// Writes events into a file from now on, or into memory. Every thread takes another chunk for its next event; the
     /// chunks that exist keep their events and get no more.
     #[cfg(not(loom))]
-    pub(super) fn set_file(&self, in_file: Option<InFile>) {
+    pub(super) fn set_file(&self, in_file: Option<InFile>, now: Ticks) {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
+        // The file lacks what was recorded before, and so do its lists of live blocks.
+        let before = order_limit(Ticks(now.0.max(self.last.load(Ordering::Relaxed))));
         let idle = std::mem::take(&mut state.idle);
         state.open.extend(idle);
-        state.in_file = in_file.map(Box::new);
+        state.in_file = in_file.map(|mut in_file| {
+            in_file.folded = before;
+            Box::new(in_file)
+        });
         self.generation.store(new_generation(), Ordering::Relaxed);
     }
 
@@ -225,8 +234,9 @@ impl Tape {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
         let until = order_limit(Ticks(self.last.load(Ordering::Relaxed)));
+        let horizon = state.horizon;
         if let Some(in_file) = &mut state.in_file {
-            in_file.begin(segments, until);
+            in_file.begin(segments, until, horizon);
         }
     }
 

@@ -366,7 +366,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(tape) = self.tape.upgrade() {
-            tape.take_back(&self.chunk);
+            tape.take_back(&self.chunk, self.generation);
         }
     }
 }

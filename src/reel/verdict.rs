@@ -25,6 +25,8 @@ const MAX_EVENTS: usize = 1 << 20;
 
 /// What a verdict takes at most, for each event and besides.
 const EVENT_BYTES: usize = 256;
+/// And for each block.
+const BLOCK_BYTES: usize = 1024;
 const BASE_BYTES: usize = 8 << 20;
 
 /// An explanation with the device that it is about, as an object of JSON.
@@ -49,13 +51,17 @@ pub(super) fn verdict(
 fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMemory) -> Option<OomVerdict> {
     let n_events = recorder.n_events(figures.device);
     let is_short = n_events <= MAX_EVENTS;
-    if !can_allocate(BASE_BYTES + if is_short { n_events * EVENT_BYTES } else { 0 }) {
+    let stats = allocator.stats();
+    let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
+    let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum::<usize>();
+    let of_events = if is_short { n_events * EVENT_BYTES } else { 0 };
+    if !can_allocate(BASE_BYTES + of_events + n_blocks.saturating_mul(BLOCK_BYTES)) {
         return None;
     }
     let recorded = snapshot::collect_quietly(recorder, &[allocator], Dialect::default());
     let mut snapshot =
         if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
-    let at = entry_of(&mut snapshot, figures)?;
+    let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;
     let history = DeviceHistory::new(&snapshot, figures.device);
     let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
     let explanation = Explanation::new(&history, report);
@@ -69,14 +75,15 @@ fn can_allocate(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns the entry of a failed request. If it was not recorded it is added at the end.
-fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory) -> Option<usize> {
+/// Returns the entry of a failed request. If it was not recorded it is added at the end: those of the trace are of earlier
+/// requests.
+fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory, is_recorded: bool) -> Option<usize> {
     let trace = snapshot.device_traces.get_mut(figures.device.index()?)?;
     let is_it = |entry: &TraceEntry| {
         entry.action == Some(Action::Oom)
             && (entry.size, entry.stream) == (figures.rounded_bytes, figures.stream)
     };
-    if let Some(at) = trace.iter().rposition(is_it) {
+    if let Some(at) = trace.iter().rposition(is_it).filter(|_| is_recorded) {
         return Some(at);
     }
     trace.push(TraceEntry {

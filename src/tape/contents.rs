@@ -89,6 +89,8 @@ pub(crate) struct StackRow {
 pub(crate) struct Base {
     pub(crate) device: DeviceId,
     pub(crate) until: u64,
+    /// The order word up to which events were dropped.
+    pub(crate) horizon: u64,
     /// The number of events before that are missing in it.
     pub(crate) n_missing: u64,
     pub(crate) segments: Vec<InventorySegment>,
@@ -378,7 +380,7 @@ impl Contents {
     fn bases(&mut self, notes: &[Note], rows: &SeededMap<u32, &ReadSlot>) {
         let mut done = Vec::new();
         for note in notes.iter().rev() {
-            let Note::Base { device, until, n_missing, slots } = note else { continue };
+            let Note::Base { device, until, horizon, n_missing, slots } = note else { continue };
             if done.contains(device) {
                 continue;
             }
@@ -390,7 +392,8 @@ impl Contents {
             let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };
             done.push(*device);
             let segments = Rows(parts.concat()).segments();
-            let base = Base { device: DeviceId(*device), until: *until, n_missing: *n_missing, segments };
+            let (device, horizon) = (DeviceId(*device), *horizon);
+            let base = Base { device, until: *until, horizon, n_missing: *n_missing, segments };
             self.bases.push(base);
         }
         let has_base = |note: &Note| matches!(note, Note::Base { device, .. } if !done.contains(device));

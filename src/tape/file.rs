@@ -66,6 +66,11 @@ impl TapeFile {
         self.mapped.close();
     }
 
+    /// Leaves the file to the parent process. In a child of `fork` it comes before any slot is dropped.
+    pub(crate) fn leave(&self) {
+        self.mapped.leave();
+    }
+
     /// Takes a slot, which is free to readers until [`Slot::begin`]. `None` if the file cannot grow, which is reported
     /// once, and if it is closed.
     pub(crate) fn slot(&self) -> Option<Slot> {
@@ -88,6 +93,10 @@ impl TapeFile {
     }
 
     fn add(&self, notes: &mut Notes, bytes: &[u8]) {
+        // The slot that notes are added to is mapped still, and in a child of `fork` it is the parent's.
+        if !self.is_open() {
+            return;
+        }
         let mut parts = bytes.chunks(MAX_PART_BYTES).peekable();
         while let Some(part) = parts.next() {
             if self.add_part(notes, &framed(part, parts.peek().is_some())).is_none() {

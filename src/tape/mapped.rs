@@ -87,8 +87,9 @@ impl Mapped {
             std::fs::rename(path, old).map_err(failed)?;
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
-        reserve(&file, 0, HEADER_BYTES).map_err(failed)?;
-        let header = map(&file, 0, HEADER_BYTES).map_err(failed)?;
+        let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
+        // An empty file would take the name of the tape that was here, and its place with the next try.
+        let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
         let tape = Mapped {
             file,
             path: path.to_owned(),

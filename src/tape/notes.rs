@@ -34,8 +34,9 @@ pub(crate) enum Note {
     Source { word: u64, frames: Vec<NotedFrame> },
     /// The settings of the allocators, as keys and values.
     Settings(Vec<(String, String)>),
-    /// A device's segments and blocks as they were after the event with the order word `until`.
-    Base { device: i64, until: u64, n_missing: u64, slots: Vec<(u32, u64)> },
+    /// A device's segments and blocks as they were after the event with the order word `until`. The ring had dropped
+    /// events up to `horizon`; those up to it that are still in chunks do not count.
+    Base { device: i64, until: u64, horizon: u64, n_missing: u64, slots: Vec<(u32, u64)> },
     /// The sampling interval of a device that has one of its own, in bytes.
     Sampling { device: i64, bytes: u64 },
 }
@@ -100,8 +101,8 @@ impl Note {
                 out.kind(7).u32(pairs.len() as u32);
                 pairs.iter().for_each(|(key, value)| _ = out.text(key.as_bytes()).text(value.as_bytes()));
             }
-            Note::Base { device, until, n_missing, slots } => {
-                out.kind(8).i64(*device).u64(*until).u64(*n_missing).u32(slots.len() as u32);
+            Note::Base { device, until, horizon, n_missing, slots } => {
+                out.kind(8).i64(*device).u64(*until).u64(*horizon).u64(*n_missing).u32(slots.len() as u32);
                 slots.iter().for_each(|(slot, checksum)| _ = out.u32(*slot).u64(*checksum));
             }
             Note::Sampling { device, bytes } => {
@@ -159,6 +160,7 @@ impl Note {
             8 => Note::Base {
                 device: of.i64()?,
                 until: of.u64()?,
+                horizon: of.u64()?,
                 n_missing: of.u64()?,
                 slots: of.list(|of| Some((of.u32()?, of.u64()?)))?,
             },
@@ -300,7 +302,7 @@ mod tests {
             Note::Modules { generation: 2, landmark: 77, modules: vec![module.clone(), module] },
             Note::Source { word: 9, frames: vec![frame; 2] },
             Note::Settings(vec![("conf".into(), "x:1".into()), (String::new(), String::new())]),
-            Note::Base { device: 3, until: 4, n_missing: 1, slots: vec![(1, 2), (u32::MAX, 3)] },
+            Note::Base { device: 3, until: 4, horizon: 2, n_missing: 1, slots: vec![(1, 2), (u32::MAX, 3)] },
         ]
     }
 

@@ -16,7 +16,7 @@ use memreel::{
     device::{Host, Simulated},
     integrate::name_addresses,
     recorder::{History, Ledger},
-    snapshot::{Dialect, collect},
+    snapshot::{Dialect, TraceEntry, collect},
 };
 
 use crate::{own_process, sound::assert_sound};
@@ -85,6 +85,76 @@ fn a_child_leaves_the_tape_to_its_parent() {
             assert!(sizes.ends_with(&[700, 800]) && !sizes.contains(&900), "{sizes:?}");
             assert_sound(&snapshot);
             drop(kept);
+        },
+    );
+}
+
+/// The tape has lists of live blocks and dropped chunks at the fork, which are the parent's.
+#[test]
+fn a_child_frees_nothing_in_its_parents_tape() {
+    own_process::run(
+        module_path!(),
+        "a_child_frees_nothing_in_its_parents_tape",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tape");
+            let reel = Reel::builder().device(Simulated::new(1 << 40)).build().unwrap();
+            let early = reel.alloc(5000).unwrap();
+            reel.record_history(&History::all().max_entries(2000).tape(&path));
+            (0..5000).for_each(|_| drop(reel.alloc(700).unwrap()));
+            let end = in_child(|| {
+                (0..9000).for_each(|_| drop(reel.alloc(900).unwrap()));
+                assert_sound(&reel.snapshot());
+            });
+            assert_eq!(end, End::Sound);
+            let recovered = Recovered::read(&path).unwrap();
+            assert_eq!(recovered.problems(), [""; 0]);
+            let snapshot = recovered.snapshot();
+            assert!(snapshot.device_traces[0].iter().filter(|entry| entry.size == 700).count() >= 2000);
+            let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+            let live = blocks.filter(|block| block.state == Some(BlockState::ActiveAllocated)).count();
+            assert_eq!(live, 1, "the block from before the tape");
+            assert_sound(&snapshot);
+            drop(early);
+        },
+    );
+}
+
+/// What the child's events refer to is not written over what the parent's do.
+#[test]
+fn a_child_writes_no_notes_into_its_parents_tape() {
+    own_process::run(
+        module_path!(),
+        "a_child_writes_no_notes_into_its_parents_tape",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tape");
+            let history = History::all().tape(&path);
+            let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+            let _first = reel.alloc(700).unwrap();
+            let end = thread::scope(|scope| {
+                let child = scope.spawn(|| {
+                    in_child(|| {
+                        thread::sleep(Duration::from_millis(500));
+                        for n in 0..20 {
+                            let _scope = reel.scope(&format!("scope {n} of the child"));
+                            drop(reel.alloc(900).unwrap());
+                        }
+                    })
+                });
+                thread::sleep(Duration::from_millis(200));
+                let _scope = reel.scope("parent");
+                drop(reel.alloc(800).unwrap());
+                child.join().unwrap()
+            });
+            assert_eq!(end, End::Sound);
+            let recovered = Recovered::read(&path).unwrap();
+            assert_eq!(recovered.problems(), [""; 0]);
+            let snapshot = recovered.snapshot();
+            let is_parents = |entry: &&TraceEntry| snapshot.user_metadata(entry) == "parent";
+            assert!(snapshot.device_traces[0].iter().filter(is_parents).count() >= 2);
         },
     );
 }

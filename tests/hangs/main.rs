@@ -13,3 +13,5 @@ mod own_process;
 mod signals;
 mod sound;
 mod sources;
+mod tapes;
+mod verdicts;

@@ -1,0 +1,154 @@
+//! Tapes in files, where a mistake costs the process or the file.
+
+use std::{fs, thread, time::Duration};
+
+use memreel::{
+    Action, Address, BlockState, DeviceId, PoolId, Recovered, Reel, StreamId,
+    device::Simulated,
+    integrate::{Event, StackId},
+    recorder::{History, Recorder},
+};
+
+use crate::own_process;
+
+/// Sets the size that a file of this process may have.
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a limit of this process, which runs one test alone.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+}
+
+fn reel(history: History) -> Reel {
+    Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap()
+}
+
+/// A chunk of memory that a thread began before is not continued: a crash would lose what is in it.
+#[test]
+fn a_tape_that_begins_later_has_every_event_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, other] = ["run.tape", "other.tape"].map(|name| folder.path().join(name));
+    let reel = reel(History::all());
+    let _before = reel.alloc(700).unwrap();
+    let sizes = |path: &std::path::Path| -> Vec<u64> {
+        let snapshot = Recovered::read(path).unwrap().snapshot();
+        snapshot.device_traces[0].iter().map(|entry| entry.size).collect()
+    };
+    reel.record_history(&History::all().tape(&path));
+    let _kept = reel.alloc(800).unwrap();
+    assert!(sizes(&path).contains(&800), "{:?}", sizes(&path));
+    reel.record_history(&History::all().tape(&other));
+    let _later = reel.alloc(900).unwrap();
+    assert!(sizes(&other).contains(&900), "{:?}", sizes(&other));
+    assert!(!sizes(&path).contains(&900), "{:?}", sizes(&path));
+}
+
+/// The events from before a tape are not in it, so they are not in its lists of live blocks: a list with the allocation of
+/// a block but not its free would have that block for good.
+#[test]
+fn a_block_that_was_freed_before_a_tape_began_is_not_live_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    let history = History::all().max_entries(2048);
+    recorder.record_history(&history);
+    let track = recorder.track(DeviceId(0));
+    let record = |action, address| {
+        let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId::NONE);
+        track.record_unlocked(Event {
+            action,
+            address: Address(address),
+            size_bytes: 512,
+            stream,
+            pool,
+            stack,
+        });
+    };
+    let others = |n: usize| {
+        for _ in 0..n {
+            record(Action::Alloc, 0x1000);
+            record(Action::FreeRequested, 0x1000);
+            record(Action::FreeCompleted, 0x1000);
+        }
+    };
+    record(Action::Alloc, 0x10_0000);
+    others(400);
+    record(Action::FreeRequested, 0x10_0000);
+    record(Action::FreeCompleted, 0x10_0000);
+    others(300);
+    recorder.record_history(&history.tape(&path));
+    others(360);
+    thread::sleep(Duration::from_millis(200));
+    let snapshot = Recovered::read(&path).unwrap().snapshot();
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let live = blocks.filter(|block| block.state == Some(BlockState::ActiveAllocated)).count();
+    assert_eq!(live, 0);
+}
+
+#[test]
+fn a_keeper_ends_with_its_file() {
+    own_process::run(module_path!(), "a_keeper_ends_with_its_file", Duration::from_secs(60), || {
+        let folder = tempfile::tempdir().unwrap();
+        let reel = reel(History::all());
+        for n in 0..20 {
+            reel.record_history(&History::all().tape(folder.path().join(format!("{n}.tape"))));
+            drop(reel.alloc(700).unwrap());
+        }
+        thread::sleep(Duration::from_millis(300));
+        let names = fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        assert_eq!(names.filter(|name| name.starts_with("memreel-tape")).count(), 1);
+    });
+}
+
+/// The tape of a crashed run survives runs that cannot have one.
+#[test]
+fn a_tape_that_cannot_begin_leaves_no_file() {
+    own_process::run(
+        module_path!(),
+        "a_tape_that_cannot_begin_leaves_no_file",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tape");
+            drop(reel(History::all().tape(&path)).alloc(700).unwrap());
+            limit_files(1000);
+            for _ in 0..2 {
+                assert_eq!(reel(History::all().tape(&path)).recorder().tape(), None);
+            }
+            limit_files(libc::RLIM_INFINITY);
+            let names: Vec<_> =
+                fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(names.len(), 1, "{names:?}");
+            assert!(Recovered::read(folder.path().join(&names[0])).unwrap().n_events() > 0);
+        },
+    );
+}
+
+/// Events that a ring has dropped do not reappear when it becomes larger.
+#[test]
+fn dropped_events_do_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let reel = reel(History::all().max_entries(1).tape(&path));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            drop(reel.alloc(12_345).unwrap());
+            thread::park();
+        });
+        thread::sleep(Duration::from_millis(50));
+        for _ in 0..20 {
+            (0..2000).for_each(|_| drop(reel.alloc(700).unwrap()));
+            thread::sleep(Duration::from_millis(10));
+        }
+        reel.record_history(&History::all().max_entries(1_000_000).tape(&path));
+        let sizes = |snapshot: &memreel::Snapshot| -> Vec<u64> {
+            snapshot.device_traces[0].iter().map(|entry| entry.size).collect()
+        };
+        let recovered = sizes(&Recovered::read(&path).unwrap().snapshot());
+        let live = sizes(&reel.snapshot());
+        other.thread().unpark();
+        assert!(!live.contains(&12_345));
+        assert!(!recovered.contains(&12_345), "{} events", recovered.len());
+    });
+}
