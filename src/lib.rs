@@ -288,6 +288,11 @@ struct OfHeap;
 #[doc = include_str!("../docs/triggers.md")]
 struct TriggersPage;
 
+/// Compiles the Rust code of the page on tapes.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/tape.md")]
+struct TapePage;
+
 /// Compiles the Rust code of the page on GPUs.
 #[cfg(all(doctest, feature = "cuda"))]
 #[doc = include_str!("../docs/gpu.md")]

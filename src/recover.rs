@@ -54,10 +54,13 @@ impl Recovered {
         let mut contents = Contents::read(path.as_ref())?;
         let (recorder, inventories) = restore(&mut contents);
         if contents.n_elsewhere > 0 {
+            let often = match contents.n_elsewhere {
+                1 => "once".to_owned(),
+                n => format!("{n} times"),
+            };
             contents.problems.push(format!(
-                "the file could not grow ({} times): the tape ends there, and later events were recorded in the \
-                 memory of the process alone",
-                contents.n_elsewhere
+                "the file could not grow ({often}): the tape ends there, and later events were recorded in the \
+                 memory of the process alone"
             ));
         }
         if let Some(modules) = recorder.past_modules() {
@@ -69,9 +72,13 @@ impl Recovered {
         Ok(Recovered { recorder, inventories, problems, process, is_closed, is_running })
     }
 
-    /// Returns whether a file begins as a tape does; `false` if it cannot be read.
+    /// Returns whether a file begins as a tape does; `false` if it cannot be read. A pipe is no tape: a look into it
+    /// would take its first bytes.
     #[must_use]
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
+        if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            return false;
+        }
         let mut start = Vec::new();
         let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
         read.is_ok() && is_tape(&start)

@@ -14,7 +14,8 @@ use crate::commands;
     override_usage = "memreel FILE...\n       memreel COMMAND [OPTIONS] FILE...",
     after_help = "\
 A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
-memreel::save wrote. GPUs of AMD are the devices of torch.cuda too.
+memreel::save wrote. GPUs of AMD are the devices of torch.cuda too. Commands
+read tapes of memreel (MEMREEL_TAPE=run.tape) as they read snapshots.
 
 Example:
   memreel snapshot.pickle         what it is, and what to ask next

@@ -187,6 +187,9 @@ fn is_pipe(found: &Metadata) -> bool {
     false
 }
 
+/// How a tape begins.
+const TAPE: &[u8] = b"memreel tape\r\n";
+
 /// Text files from Windows may begin with this mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -197,6 +200,10 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 
 /// Reads a snapshot from the bytes of a pickle or of JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
+    if bytes.starts_with(TAPE) {
+        let why = "a tape is read from a file only; give its path instead of a pipe";
+        return Err(Failure::Message(Exit::Unreadable, why.to_owned()));
+    }
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
     }

@@ -136,7 +136,7 @@ impl fmt::Display for OutOfMemory {
             Bytes(self.device_free_bytes),
         )?;
         if let Some(allowed) = self.allowed_bytes {
-            write!(f, ", of which this allocator may hold {}", Bytes(allowed))?;
+            write!(f, "; this allocator may hold {}", Bytes(allowed))?;
         }
         write!(
             f,

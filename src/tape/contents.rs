@@ -126,7 +126,7 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
-        let mut file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+        let mut file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut first = Contents::pass(&mut file, path)?;
         for _ in 0..READINGS {
             if !first.is_running || first.is_closed {
@@ -150,7 +150,7 @@ impl Contents {
     /// Reads the file once. Its slots are read one after the other, so while a process records, an event may be missing
     /// that is older than another.
     fn pass(file: &mut File, path: &Path) -> Result<Contents> {
-        let failed = |error| Error::io("read", path, error);
+        let failed = |error| Error::io("cannot read the tape", path, error);
         let mut start = [0; HEADER_BYTES];
         let n_bytes = read_at(file, 0, &mut start).map_err(failed)?;
         let mut contents = Contents::of_header(&start[..n_bytes])?;
@@ -249,7 +249,8 @@ impl Contents {
             let n_bytes = read_at(file, at, &mut bytes)?;
             let before = header_words(&bytes);
             let Some(kind) = Kind::of(before[SlotWord::Kind as usize]) else {
-                self.problems.push(format!("slot {number} is of an unknown kind"));
+                self.problems
+                    .push(format!("a part of the file is damaged: slot {number} is of an unknown kind"));
                 return Ok(None);
             };
             if kind == Kind::Free {

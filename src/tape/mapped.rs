@@ -77,11 +77,12 @@ impl Mapped {
     /// # Errors
     /// [`Error::is_io`].
     pub(super) fn create(path: &Path, beginning: Beginning) -> Result<Mapped> {
-        let failed = |error: io::Error| Error::io("create", path, error);
+        let failed = |error: io::Error| Error::io("cannot create", path, error);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        if path.exists() {
+        // A folder stays: what is in it is not memreel's.
+        if path.exists() && !path.is_dir() {
             let mut old = path.as_os_str().to_owned();
             old.push(".old");
             std::fs::rename(path, old).map_err(failed)?;

@@ -32,7 +32,7 @@ fn refuse(error: Error) -> Option<Parsed> {
     // Two threads at once may read it; one line is enough.
     static IS_PRINTED: AtomicBool = AtomicBool::new(false);
     if !IS_PRINTED.swap(true, Ordering::Relaxed) {
-        notice::print(&format!("{error}; recording as without it"));
+        notice::print(&format!("{error}; MEMREEL and MEMREEL_TAPE have no effect"));
     }
     None
 }

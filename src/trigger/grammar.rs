@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
         if template.is_of_process() {
             return Ok(template);
         }
-        Err(self.wrong(key, value, "{host}, {rank}, {pid} and {time}"))
+        Err(self.wrong(key, value, "a path with {host}, {rank}, {pid} and {time} only"))
     }
 
     fn template(&self, value: Word<'a>) -> Result<Template> {
@@ -291,8 +291,9 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn unknown(&self, found: Word<'_>) -> Error {
+        let what = if found.text.is_empty() { "expected an option instead of" } else { "unknown option" };
         let found = self.or_end(found);
-        self.error("unknown option", found, &format!("; the options are {KNOWN}"))
+        self.error(what, found, &format!("; the options are {KNOWN}"))
     }
 
     #[cold]
@@ -347,8 +348,8 @@ mod tests {
     fn errors_have_positions() {
         for (text, wanted) in [
             ("everything", "unknown option \"everything\" at character 0"),
-            ("all,,ring=1", "unknown option \"\" at character 4"),
-            ("all,", "unknown option \"the end\" at character 4"),
+            ("all,,ring=1", "expected an option instead of \"\" at character 4"),
+            ("all,", "expected an option instead of \"the end\" at character 4"),
             ("all, rong=5", "unknown option \"rong\" at character 5"),
             ("ring", "expected = and a value after \"ring\" at character 0"),
             ("all=1", "expected a comma after \"all\" at character 0"),
@@ -381,7 +382,7 @@ mod tests {
             ("dump=oom,file=a-{pidd}.pickle", "unknown placeholder \"{pidd}\" at character 16"),
             (
                 "all,tape={n}.tape",
-                "tape takes {host}, {rank}, {pid} and {time} instead of \"{n}.tape\" at character 9",
+                "tape takes a path with {host}, {rank}, {pid} and {time} only instead of \"{n}.tape\" at character 9",
             ),
             ("dump=oom,file=", "expected the name of a file instead of \"the end\" at character 14"),
             ("dump=oom,file=folder/", "expected the name of a file instead of \"folder/\" at character 14"),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     thread,
@@ -26,7 +27,8 @@ ran; what is missing is printed, and its frames stay addresses with the
 library and the offset. Every other command reads a tape too.
 
 The tape is not changed, and a process that still records is not disturbed.
-With --follow, the snapshot is written again and again until it has ended.
+With --follow, the snapshot is written again and again until the process has
+ended. A tape must be a file, not standard input or a pipe.
 
 Example:
   memreel recover run.tape -o snapshot.pickle --follow 5
@@ -76,6 +78,11 @@ fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recov
     let waiting = Waiting::new(format!("reading {}", file.display()));
     let tape = Recovered::read(file).map_err(unreadable)?;
     let path = output_path(file, &options.output);
+    if let (Ok(from), Ok(to)) = (fs::canonicalize(file), fs::canonicalize(&path))
+        && from == to
+    {
+        return Err(Failure::usage("-o names the tape itself, which must stay; name another file"));
+    }
     tape.save(&path)?;
     drop(waiting);
     print(&tape, file, &path, options.json, out)?;
@@ -107,9 +114,10 @@ fn print(tape: &Recovered, file: &Path, path: &Path, json: bool, out: &mut impl 
         print_text(format!("{file}: {problem}"), out)?;
     }
     let state = match (tape.is_closed(), tape.is_running()) {
-        (true, _) => "it ended its recording",
-        (false, true) => "it still records",
-        (false, false) => "it did not end its recording",
+        (true, _) => "which ended its recording",
+        (false, true) => "which still records",
+        // Killed, or at its end: the reel of a process is never dropped.
+        (false, false) => "which no longer runs",
     };
     let n_events = tape.n_events();
     print_text(

@@ -4,18 +4,19 @@
 
 use std::{
     fs,
+    io::Write,
     path::Path,
     process::{Command, Stdio},
 };
 
-use memreel::{Allocation, Reel, device::Simulated, pickle, recorder::History};
+use memreel::{Allocation, Recovered, Reel, device::Simulated, pickle, recorder::History};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
     every_command::{ROWS, Row},
     json_lines::{schema, validator},
-    support::{memreel, run, stderr, stdout},
+    support::{fixture, memreel, run, stderr, stdout},
 };
 
 /// A folder with `run.tape` of this process, which still records.
@@ -45,7 +46,7 @@ fn a_tape_becomes_a_snapshot() {
     assert_eq!(snapshot.device_traces[0].len() as u64, line["n_events"].as_u64().unwrap());
     drop(reel);
     let output = run(&["recover", &tape, "-o", &written]);
-    assert!(stdout(&output).contains("it ended its recording"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("which ended its recording"), "{}", stdout(&output));
     assert!(pickle::load(&written).unwrap().device_traces[0].len() > snapshot.device_traces[0].len());
 }
 
@@ -109,6 +110,11 @@ fn wrong_usage_and_other_files_are_refused() {
     assert_eq!(run(&["recover", "missing.tape"]).status.code(), Some(2));
     let output = run(&["recover", "a.tape", "b.tape", "-o", &written]);
     assert_eq!((output.status.code(), stderr(&output).contains("folder")), (Some(2), true));
+    let (recorded, _reel) = recorded();
+    let tape = path(&recorded, "run.tape");
+    let output = run(&["recover", &tape, "-o", &tape]);
+    assert_eq!((output.status.code(), stderr(&output).contains("the tape itself")), (Some(2), true));
+    assert!(Recovered::is_tape(&tape), "the tape is not replaced by a snapshot");
     let help = run(&["recover", "--help"]);
     assert!(
         stdout(&help).contains("Example:\n  memreel recover") && stdout(&help).contains("Exit status: 0 ")
@@ -133,4 +139,26 @@ fn a_tape_is_followed_to_its_end() {
     drop((blocks, reel));
     assert_eq!(follower.wait().unwrap().code(), Some(0));
     assert!(pickle::load(&written).unwrap().device_traces[0].len() > 300);
+}
+
+/// A pipe under a name is a snapshot as a file is; a tape in it is refused with a reason.
+#[test]
+fn a_pipe_is_read_once() {
+    let (folder, _reel) = recorded();
+    let of_pipe = |path: &Path| {
+        let mut command = memreel(&["top", "/dev/stdin"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let bytes = fs::read(path).unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || pipe.write_all(&bytes));
+        let output = child.wait_with_output().unwrap();
+        drop(writer.join());
+        output
+    };
+    let output = of_pipe(&fixture("synthetic/valid.pickle"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = of_pipe(&folder.path().join("run.tape"));
+    assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
+    assert!(stderr(&output).contains("a tape is read from a file only"), "{}", stderr(&output));
 }

@@ -85,7 +85,7 @@ fn a_mistake_is_one_line_and_changes_nothing() {
     };
     let ran = ran.well();
     let wanted = "memreel: MEMREEL: unknown trigger \"exot\" at character 20 of \"all,ring=5,dump=oom+exot\"; the \
-                  triggers are oom, exit, panic, signal, every:30s, every:10GiB and peak:10GiB; recording as without \
-                  it";
+                  triggers are oom, exit, panic, signal, every:30s, every:10GiB and peak:10GiB; MEMREEL and \
+                  MEMREEL_TAPE have no effect";
     assert_eq!((ran.lines(), ran.files()), (vec![wanted], Vec::new()));
 }
