@@ -46,7 +46,7 @@ pub(super) struct InFile {
     n_missing: u64,
     /// What is live after `folded`; the keeper takes it while it folds.
     live: Option<Live>,
-    /// The slots of the last list in the file.
+    /// The slots of the last list in the file, with its note.
     base: Vec<Slot>,
     /// Changes with each list that does not follow from the one before.
     n_begun: u32,
@@ -204,7 +204,8 @@ pub(super) fn write(
     }
     let sealed =
         slots.iter().zip(rows.chunks(BODY_BYTES)).map(|(slot, part)| (slot.number(), slot.seal(part.len())));
-    let slots_of_note = sealed.collect();
-    file.note(&Note::Base { device: device.0, until, horizon, n_missing, slots: slots_of_note });
+    let note = Note::Base { device: device.0, until, horizon, n_missing, slots: sealed.collect() };
+    // With its rows it is freed by the next list: in the notes that are kept, it would fill the file in time.
+    slots.extend(file.note_apart(device, &note)?);
     Some(slots)
 }

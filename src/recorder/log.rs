@@ -52,6 +52,18 @@ pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
     ]
 }
 
+/// Returns an event without the numbers that its tables lack: those of a damaged file would cost memory up to them.
+#[cfg(not(loom))]
+pub(super) fn known(mut words: Words, n_contexts: usize, n_stacks: usize) -> Words {
+    if stack_of(&words).0 as usize >= n_stacks {
+        words[2] |= u64::from(StackId::NONE.0);
+    }
+    if context_of(&words).0 as usize >= n_contexts {
+        words[2] &= u64::from(u32::MAX);
+    }
+    words
+}
+
 /// The number of recorded events and of lost ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Count {

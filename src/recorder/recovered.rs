@@ -13,7 +13,7 @@ use super::{
     handle::Recorder,
     history::History,
     live::Live,
-    log::{Cut, LogTables},
+    log::{self, Cut, LogTables},
     opening::settings_of,
     ring::Ring,
     scope_names::{Annotation, ScopeId, ScopeNames},
@@ -21,7 +21,7 @@ use super::{
     tape::Tape,
 };
 use crate::{
-    event::{DeviceId, PoolId, StreamId},
+    event::{DeviceId, PoolId, StackId, StreamId},
     inventory::{Inventory, InventorySegment, SettingsReport},
     seeded::SeededMap,
     stack::{FrameSource, Generation, PastModules, SourceFrame},
@@ -238,11 +238,15 @@ fn restore_tapes(
         by_device.entry(*device).or_default();
     }
     let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
+    let n_stacks = shared.stacks.n_stacks();
     let mut inventories = Vec::new();
     for (device, slots) in by_device {
-        let base = bases.remove(&device);
+        let mut base = bases.remove(&device);
+        base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
         let n_dropped = slots.iter().map(|slot| slot.n_dropped).max().unwrap_or(0);
-        let chunks: Vec<Arc<Chunk>> = slots.iter().map(|slot| Arc::new(chunk_of(&slot.events))).collect();
+        let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
+        let chunks: Vec<Arc<Chunk>> =
+            slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
         let mut live = base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments));
         let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
         if n_missing > 0 {
@@ -272,8 +276,18 @@ fn restore_tapes(
     inventories
 }
 
-fn chunk_of(events: &[[u64; N_WORDS]]) -> Chunk {
+fn chunk_of(events: impl Iterator<Item = [u64; N_WORDS]>) -> Chunk {
     let chunk = Chunk::default();
-    events.iter().for_each(|words| _ = chunk.push(*words));
+    events.for_each(|words| _ = chunk.push(words));
     chunk
+}
+
+/// Takes the numbers of stacks that the recording lacks out of segments and blocks.
+fn forget_unknown_stacks(segments: &mut [InventorySegment], n_stacks: usize) {
+    let of_blocks = |segment: &mut InventorySegment| {
+        let InventorySegment { stack, blocks, .. } = segment;
+        let stacks = blocks.iter_mut().map(|block| &mut block.stack).chain([stack]);
+        stacks.filter(|stack| stack.0 as usize >= n_stacks).for_each(|stack| *stack = StackId::NONE);
+    };
+    segments.iter_mut().for_each(of_blocks);
 }

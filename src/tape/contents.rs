@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::Path,
@@ -13,7 +14,7 @@ use std::{
 
 use super::{
     layout::{
-        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES,
+        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, STEP_BYTES,
         SlotWord, VERSION, is_intact, is_tape, start_of_process,
     },
     notes::{Note, for_each_note},
@@ -235,6 +236,10 @@ impl Contents {
     fn slots(&mut self, file: &mut File) -> io::Result<Vec<ReadSlot>> {
         let n_bytes = file.seek(SeekFrom::End(0))?.saturating_sub(HEADER_BYTES as u64);
         let mut slots = Vec::new();
+        if n_bytes % STEP_BYTES as u64 > 0 {
+            self.problems
+                .push(format!("the file is cut: it ends after {} bytes", n_bytes + HEADER_BYTES as u64));
+        }
         for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
             slots.extend(self.slot(file, number)?);
         }
@@ -284,13 +289,15 @@ impl Contents {
 
     fn take(&mut self, slots: Vec<ReadSlot>) {
         let (mut n_damaged, mut rows) = (0_usize, SeededMap::default());
+        let mut bodies: BTreeMap<DeviceId, Vec<&[u8]>> = BTreeMap::new();
         for slot in &slots {
             n_damaged += usize::from(!slot.is_sound());
             match slot.kind {
                 Kind::Events => self.events(slot),
                 Kind::Stacks => self.stacks_of(&slot.body),
                 Kind::Rows => drop(rows.insert(slot.number, slot)),
-                Kind::Notes | Kind::Free => {}
+                Kind::Notes => bodies.entry(slot.device()).or_default().push(&slot.body),
+                Kind::Free => {}
             }
         }
         if n_damaged > 0 {
@@ -299,11 +306,10 @@ impl Contents {
             ));
         }
         let (mut notes, mut n_broken) = (Vec::new(), 0);
-        for owner in [Owner::Recording, Owner::Annotations] {
-            let is_owners = |slot: &&ReadSlot| slot.kind == Kind::Notes && slot.device().0 == owner.number();
-            let bodies = slots.iter().filter(is_owners).map(|slot| &*slot.body);
+        // Parts of a note are in slots of one owner.
+        for bodies in bodies.into_values() {
             let mut n_unknown = 0;
-            n_broken += for_each_note(bodies, |bytes| match Note::decode(bytes) {
+            n_broken += for_each_note(bodies.into_iter(), |bytes| match Note::decode(bytes) {
                 Some(note) => notes.push(note),
                 None => n_unknown += 1,
             });

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    event::DeviceId,
     fork::{Held, Part},
 };
 
@@ -80,6 +81,22 @@ impl TapeFile {
     /// Adds a note. It is in the file when this returns, unless the file cannot grow.
     pub(crate) fn note(&self, note: &Note) {
         self.add(&mut lock(&self.notes), &note.encode());
+    }
+
+    /// Writes a note of a device into slots of its own, in which it stays as long as they are kept. `None` if the file cannot
+    /// grow.
+    pub(crate) fn note_apart(&self, device: DeviceId, note: &Note) -> Option<Vec<Slot>> {
+        let bytes = note.encode();
+        let n_parts = bytes.len().div_ceil(MAX_PART_BYTES);
+        let parts = bytes.chunks(MAX_PART_BYTES).zip(1..);
+        parts
+            .map(|(part, number)| {
+                let slot = self.slot()?;
+                slot.begin(Kind::Notes, Owner::Device(device), TakenAt::default(), 0);
+                slot.fill(&framed(part, number < n_parts));
+                Some(slot)
+            })
+            .collect()
     }
 
     /// Adds the note of a scope's start or end. Of these, the newest are kept.

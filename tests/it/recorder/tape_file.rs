@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -13,12 +14,12 @@ use memreel::{
     device::Simulated,
     integrate::{Event, StackId},
     recorder::{Context, History, Recorder},
-    snapshot::Snapshot,
+    snapshot::{Snapshot, TraceEntry},
     validate::{Severity, validate},
 };
 
 use super::tape_damage::{HEADER_BYTES, SLOT_BYTES, damage, recorded, recover, tape};
-use crate::random::Random;
+use crate::{own_process, random::Random};
 
 fn has_errors(snapshot: &Snapshot) -> bool {
     validate(snapshot).iter().any(|finding| finding.severity == Severity::Error)
@@ -254,4 +255,59 @@ fn a_tape_is_read_while_threads_record() {
         }
     });
     assert!(n_whole > N_READINGS / 2, "{n_whole} of {N_READINGS} readings are whole");
+}
+
+/// The bytes of all notes in a file.
+fn n_bytes_of_notes(path: &Path) -> u64 {
+    const NOTES: u64 = 3;
+    let bytes = fs::read(path).unwrap();
+    let word = |slot: &[u8], at: usize| u64::from_ne_bytes(slot[8 * at..8 * at + 8].try_into().unwrap());
+    let slots = bytes[HEADER_BYTES..].chunks_exact(SLOT_BYTES);
+    slots.filter(|slot| word(slot, 0) == NOTES).map(|slot| word(slot, 3)).sum()
+}
+
+/// The list of live blocks is written again and again, and takes its place in the file from the one before.
+#[test]
+fn lists_of_live_blocks_do_not_fill_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let history = History::all().context(Context::None).max_entries(1).tape(&path);
+    let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+    let run = |n_rounds: usize| {
+        for _ in 0..n_rounds {
+            (0..700).for_each(|_| drop(reel.alloc(600).unwrap()));
+            thread::sleep(Duration::from_millis(2));
+        }
+        n_bytes_of_notes(&path)
+    };
+    let (first, later) = (run(20), run(200));
+    assert!(later < first + 300, "{first} bytes of notes, and later {later}");
+}
+
+/// A damaged event may name any stack and any context; those that the tape lacks cost no memory.
+#[test]
+fn numbers_that_a_tape_lacks_cost_no_memory() {
+    const EVENTS: u64 = 1;
+    let limit = Duration::from_secs(60);
+    own_process::run(module_path!(), "numbers_that_a_tape_lacks_cost_no_memory", limit, || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.tape");
+        let mut bytes = tape(&path);
+        let slots = (HEADER_BYTES..bytes.len()).step_by(SLOT_BYTES);
+        let of_events: Vec<usize> = slots.filter(|at| bytes[*at..*at + 8] == EVENTS.to_ne_bytes()).collect();
+        let numbers = of_events.last().unwrap() + 128 + 2 * 8;
+        bytes[numbers..numbers + 8].copy_from_slice(&(1_u64 << 26 | 1 << (32 + 25)).to_ne_bytes());
+        let snapshot = recover(&bytes, &path, true).unwrap().snapshot();
+        let has_frames = |entry: &&TraceEntry| snapshot.frames(entry.stack).next().is_some();
+        let trace = &snapshot.device_traces[0];
+        assert_eq!(
+            trace.len() - trace.iter().filter(has_frames).count(),
+            1,
+            "the damaged event has no stack"
+        );
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(peak_kib < 300 << 10, "{peak_kib} KiB");
+    });
 }
