@@ -19,7 +19,7 @@ use crate::{
 /// How many of the stacks that hold the most memory are told.
 const N_STACKS: usize = 5;
 
-/// The most events of which a history is replayed: that takes about a second. Of a longer one only the blocks are
+/// The most events of which a history is replayed: that takes about half a second. Of a longer one only the blocks are
 /// looked at.
 const MAX_EVENTS: usize = 1 << 20;
 
