@@ -1,6 +1,7 @@
 //! A tape has every event that was acknowledged before its process was killed.
 //!
-//! The child is `examples/crash.rs`, which is started by starting this program again with an argument.
+//! The child is `examples/crash.rs`, which is started by starting this program again with an argument. `MEMREEL_KILLS` says
+//! how often it is killed, and `MEMREEL_RECOVERED` names a folder for the recovered snapshots.
 #![forbid(unsafe_code)]
 
 #[path = "../../examples/crash.rs"]
@@ -119,7 +120,7 @@ fn check(run: &Run, what: &str) -> (u64, u64) {
     assert!(errors.is_empty(), "{what}: {errors:?}");
     let acknowledged = run.acknowledged();
     oracle::check(&snapshot, &acknowledged, what);
-    if let Some(folder) = std::env::var_os("MEMREEL_SNAPSHOTS") {
+    if let Some(folder) = std::env::var_os("MEMREEL_RECOVERED") {
         let path = std::path::Path::new(&folder).join(format!("{}.pickle", what.replace(' ', "-")));
         recovered.save(path).expect("the folder can be written");
     }
