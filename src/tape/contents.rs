@@ -3,6 +3,8 @@
 //! A writer may be at work: each slot is read twice. What was complete in the first reading is taken from the second,
 //! and a slot that was given to another use in between is read again. The whole file is read twice too, and the events
 //! up to the newest of the first time are taken from the second.
+//!
+//! The file is long because these readings are one protocol with `slot.rs`, which writes.
 #![forbid(unsafe_code)]
 
 use std::{

@@ -7,6 +7,8 @@
 //! modules that were loaded then. A library that no noted stack ran through is forgotten when
 //! it is unloaded.
 //!
+//! The file is long because generations, lives and the list keep one invariant.
+//!
 //! The list is never changed: a newer one takes its place. So the lock protects one pointer, and nothing is allocated
 //! or freed under it, which may be the work of the very allocator that is recorded.
 //!
