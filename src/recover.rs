@@ -72,8 +72,8 @@ impl Recovered {
         Ok(Recovered { recorder, inventories, problems, process, is_closed, is_running })
     }
 
-    /// Returns whether a file begins as a tape does; `false` if it cannot be read. A pipe is no tape: a look into it
-    /// would take its first bytes.
+    /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
+    /// take its first bytes.
     #[must_use]
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
         if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
@@ -82,6 +82,12 @@ impl Recovered {
         let mut start = Vec::new();
         let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
         read.is_ok() && is_tape(&start)
+    }
+
+    /// Returns whether bytes are the beginning of a tape.
+    #[must_use]
+    pub fn is_beginning(bytes: &[u8]) -> bool {
+        is_tape(bytes)
     }
 
     /// Returns what is missing, each a sentence: damaged parts, lost numbers, events that the file had no room for,

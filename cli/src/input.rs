@@ -187,9 +187,6 @@ fn is_pipe(found: &Metadata) -> bool {
     false
 }
 
-/// How a tape begins.
-const TAPE: &[u8] = b"memreel tape\r\n";
-
 /// Text files from Windows may begin with this mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -200,7 +197,7 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 
 /// Reads a snapshot from the bytes of a pickle or of JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
-    if bytes.starts_with(TAPE) {
+    if Recovered::is_beginning(bytes) {
         let why = "a tape is read from a file only; give its path instead of a pipe";
         return Err(Failure::Message(Exit::Unreadable, why.to_owned()));
     }

@@ -207,7 +207,7 @@ impl DeviceHistory<'_> {
         self.oom_at(self.entries().iter().rposition(is_oom)?)
     }
 
-    /// Returns a report on the request that failed at an entry of the trace; `None` if that is no such entry.
+    /// Returns a report on the failed request of an entry; `None` if the entry is not an `oom`.
     #[must_use]
     pub fn oom_at(&self, at: usize) -> Option<OomReport> {
         let entries = self.entries();

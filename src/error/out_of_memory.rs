@@ -44,7 +44,7 @@ pub struct OutOfMemory {
     pub verdict: Option<OomVerdict>,
 }
 
-/// Why a request failed, as the program's command `memreel oom` tells it.
+/// Why a request failed: what the command `memreel oom` prints.
 ///
 /// It is made before the error is returned, of the blocks and the events of that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -113,7 +113,10 @@ impl Deref for Lines {
 }
 
 impl Drop for Lines {
-    #[cfg_attr(loom, allow(irrefutable_let_patterns, reason = "without files there is no other kind"))]
+    #[cfg_attr(
+        loom,
+        allow(irrefutable_let_patterns, reason = "loom has no files, so all memory is on the heap")
+    )]
     fn drop(&mut self) {
         if let Home::Heap = self.home {
             // SAFETY: from the box that `default` leaked, and freed once.

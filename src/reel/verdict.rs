@@ -16,16 +16,15 @@ use crate::{
     snapshot::{self, Dialect, Shape, Snapshot, SnapshotSource, TraceEntry},
 };
 
-/// How many of the stacks that hold the most memory are told.
+/// How many stacks a verdict lists: those that hold the most memory.
 const N_STACKS: usize = 5;
 
 /// The most events of which a history is replayed: that takes about half a second. Of a longer one only the blocks are
 /// looked at.
 const MAX_EVENTS: usize = 1 << 20;
 
-/// What a verdict takes at most, for each event and besides.
+/// The most memory that a verdict takes for each event, for each block or segment, and besides.
 const EVENT_BYTES: usize = 256;
-/// And for each block.
 const BLOCK_BYTES: usize = 1024;
 const BASE_BYTES: usize = 8 << 20;
 
@@ -70,7 +69,8 @@ fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMem
     Some(OomVerdict::new(explanation.text(N_STACKS), json))
 }
 
-/// Returns whether the process could allocate so many bytes now. An allocation that fails later would abort it.
+/// Returns whether the process can allocate so many bytes now. It is asked first, because an allocation that fails
+/// aborts the process.
 fn can_allocate(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }

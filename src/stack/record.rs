@@ -249,7 +249,10 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    #[cfg_attr(loom, allow(irrefutable_let_patterns, reason = "without files there is no other kind"))]
+    #[cfg_attr(
+        loom,
+        allow(irrefutable_let_patterns, reason = "loom has no files, so all memory is on the heap")
+    )]
     fn drop(&mut self) {
         for chunk in self.chunks.drain(..) {
             if let Chunk::Heap(at) = chunk {

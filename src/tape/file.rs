@@ -10,7 +10,7 @@ use std::{
 use super::{
     layout::{BODY_BYTES, Kind, Owner},
     mapped::{Beginning, Mapped},
-    notes::{MAX_ANNOTATION_BYTES, MAX_PART_BYTES, Note, framed},
+    notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
     slot::{Slot, TakenAt},
 };
 use crate::{
@@ -86,17 +86,13 @@ impl TapeFile {
     /// Writes a note of a device into slots of its own, in which it stays as long as they are kept. `None` if the file cannot
     /// grow.
     pub(crate) fn note_apart(&self, device: DeviceId, note: &Note) -> Option<Vec<Slot>> {
-        let bytes = note.encode();
-        let n_parts = bytes.len().div_ceil(MAX_PART_BYTES);
-        let parts = bytes.chunks(MAX_PART_BYTES).zip(1..);
-        parts
-            .map(|(part, number)| {
-                let slot = self.slot()?;
-                slot.begin(Kind::Notes, Owner::Device(device), TakenAt::default(), 0);
-                slot.fill(&framed(part, number < n_parts));
-                Some(slot)
-            })
-            .collect()
+        let in_slot = |part: Vec<u8>| {
+            let slot = self.slot()?;
+            slot.begin(Kind::Notes, Owner::Device(device), TakenAt::default(), 0);
+            slot.fill(&part);
+            Some(slot)
+        };
+        framed_parts(&note.encode()).map(in_slot).collect()
     }
 
     /// Adds the note of a scope's start or end. Of these, the newest are kept.
@@ -114,12 +110,8 @@ impl TapeFile {
         if !self.is_open() {
             return;
         }
-        let mut parts = bytes.chunks(MAX_PART_BYTES).peekable();
-        while let Some(part) = parts.next() {
-            if self.add_part(notes, &framed(part, parts.peek().is_some())).is_none() {
-                return;
-            }
-        }
+        // Without room for one part, those behind it are left out.
+        let _ = framed_parts(bytes).try_for_each(|part| self.add_part(notes, &part));
     }
 
     fn add_part(&self, notes: &mut Notes, bytes: &[u8]) -> Option<()> {

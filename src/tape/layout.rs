@@ -91,8 +91,7 @@ pub(super) enum SlotWord {
     ElapsedNs = 6,
     /// Of events: how many of the device were dropped before.
     NDropped = 7,
-    /// Of events: the highest order word of the device whose older events are all in the file; 0 if there is no such
-    /// limit.
+    /// Of events: the order word up to which all events of the device are in the file; 0 if all are.
     Until = 8,
 }
 

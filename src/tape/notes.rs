@@ -171,8 +171,14 @@ impl Note {
     }
 }
 
+/// Returns the parts of a note, each of which fits into a slot, with their lengths and checksums.
+pub(super) fn framed_parts(note: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let n_parts = note.len().div_ceil(MAX_PART_BYTES);
+    note.chunks(MAX_PART_BYTES).zip(1..).map(move |(part, number)| framed(part, number < n_parts))
+}
+
 /// Returns a part of a note with its length and its checksum.
-pub(super) fn framed(part: &[u8], has_more: bool) -> Vec<u8> {
+fn framed(part: &[u8], has_more: bool) -> Vec<u8> {
     let len = part.len() as u32 | if has_more { HAS_MORE } else { 0 };
     [&len.to_le_bytes(), &(checksum(part) as u32).to_le_bytes(), part].concat()
 }

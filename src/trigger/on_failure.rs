@@ -13,7 +13,7 @@ pub(crate) struct OnFailure<'a> {
     pub(crate) explain: &'a dyn Fn(&OutOfMemory) -> Option<OomVerdict>,
 }
 
-/// Where a failure is told.
+/// Whether the snapshot of another failure stands for this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     /// In a snapshot of its own, or nowhere yet.
