@@ -10,6 +10,7 @@
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
 //! | memory of a kind that memreel does not know | [`Device`] |
+//! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
 //!
 //! # Duties of an allocator
 //!
@@ -113,6 +114,7 @@ pub use crate::{
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::track::Track,
     stack::{FrameSource, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method},
+    usage::UsageReport,
 };
 
 #[cfg(loom)]

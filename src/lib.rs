@@ -210,6 +210,7 @@ mod notice;
 mod event;
 mod error;
 mod inventory;
+mod usage;
 mod finding;
 mod torch;
 mod seeded;

@@ -23,6 +23,7 @@ use crate::{
     event::{Action, DeviceId, StackId},
     stack::{FrameSource, StackParts, stack_method},
     sync::lock,
+    usage::{DeviceUsage, UsageReport},
 };
 #[cfg(not(loom))]
 use crate::{inventory::Inventory, stack::PastModules, tape::Note};
@@ -114,6 +115,8 @@ impl Recorder {
         annotations.set_capacity(capacity);
         if erase {
             annotations.clear();
+            drop(annotations);
+            lock(&self.shared.usage).erase();
         }
     }
 
@@ -236,6 +239,47 @@ impl Recorder {
     /// Returns `false`, and changes nothing, if the recorder already has a source.
     pub fn set_frame_source(&self, source: Arc<dyn FrameSource>) -> bool {
         self.shared.stacks.set_source(source)
+    }
+
+    /// Records which device a number is: its name, and what distinguishes it from all others in every process, such as
+    /// the UUID of a GPU.
+    pub fn describe_device(&self, device: DeviceId, name: &str, uuid: &str) {
+        let _guard = Guard::enter();
+        lock(&self.shared.usage).describe(device, name, uuid);
+    }
+
+    /// Records what a device reports of its memory now, while recording is on.
+    ///
+    /// Of a device, about 4,000 reports are kept: of a long series every second, fourth, and so on, always with the highest
+    /// and the last. They are in [`Snapshot::usage`](crate::Snapshot::usage).
+    /// No device is called and no allocator's lock is taken.
+    ///
+    /// ```
+    /// use memreel::{DeviceId, integrate::UsageReport, recorder::{History, Recorder}, snapshot};
+    ///
+    /// let recorder = Recorder::new();
+    /// recorder.record_history(&History::all());
+    /// recorder.describe_device(DeviceId(0), "NVIDIA H200", "GPU-8f5c");
+    /// let report = UsageReport { used_bytes: 3 << 30, total_bytes: 141 << 30, ..UsageReport::default() };
+    /// recorder.report_usage(DeviceId(0), report);
+    /// let seen = snapshot::collect(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+    /// assert_eq!(seen.usage()[0].reports[0].report, report);
+    /// ```
+    pub fn report_usage(&self, device: DeviceId, report: UsageReport) {
+        let _guard = Guard::enter();
+        if self.shared.mode().is_off() {
+            return;
+        }
+        let mut usage = lock(&self.shared.usage);
+        // Read under the lock, so that the reports are in the order of their times.
+        usage.push(device, (self.shared.clock.now(), report));
+    }
+
+    /// Returns what devices reported, by device.
+    pub(crate) fn usage(&self) -> Vec<DeviceUsage> {
+        let _guard = Guard::enter();
+        let scale = self.shared.clock.scale();
+        lock(&self.shared.usage).all(scale)
     }
 
     /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.

@@ -57,6 +57,7 @@ mod writer;
 mod log;
 mod tally;
 mod ring;
+mod usage;
 pub(crate) mod track;
 mod own_work;
 mod contradiction;

@@ -103,6 +103,7 @@ fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
     shared.stacks.set_file(Some((file.clone(), keeper.clone())));
+    lock(&shared.usage).set_file(Some(file.clone()));
     for annotation in lock(&shared.annotations).iter() {
         file.annotate(&annotation.to_note());
     }
@@ -123,6 +124,7 @@ fn close(shared: &Shared, file: &TapeFile) {
     lock(&shared.scopes).set_file(None);
     lock(&shared.contexts).set_file(None);
     shared.stacks.set_file(None);
+    lock(&shared.usage).set_file(None);
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::{
     scope_names::{Annotation, ScopeId, ScopeNames},
     shared::Shared,
     tape::Tape,
+    usage::Usage,
 };
 use crate::{
     event::{DeviceId, PoolId, StackId, StreamId},
@@ -26,7 +27,7 @@ use crate::{
     seeded::SeededMap,
     stack::{FrameSource, Generation, PastModules, SourceFrame},
     sync::{Mutex, lock},
-    tape::{Base, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow},
+    tape::{Base, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -91,6 +92,8 @@ struct Notes {
     names: SeededMap<usize, Vec<SourceFrame>>,
     settings: SettingsReport,
     sampling: BTreeMap<DeviceId, u64>,
+    device_names: Vec<(DeviceId, String, String)>,
+    reports: Vec<(DeviceId, UsageNote)>,
 }
 
 /// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
@@ -107,6 +110,7 @@ pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>)
     let mut annotations = Ring::new(notes.annotations.len());
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);
+    shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports));
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
         shared.stacks.set_source(Arc::new(NotedNames(notes.names)));
@@ -152,6 +156,10 @@ impl Notes {
                 }
                 Note::Settings(pairs) => all.settings = settings_of(&pairs),
                 Note::Sampling { device, bytes } => drop(all.sampling.insert(DeviceId(device), bytes)),
+                Note::Usage { device, reports } => {
+                    all.reports.extend(reports.into_iter().map(|report| (DeviceId(device), report)));
+                }
+                Note::Device { device, name, uuid } => all.device_names.push((DeviceId(device), name, uuid)),
                 Note::Base { .. } => {}
             }
         }

@@ -18,6 +18,7 @@ use super::{
     sample,
     scope_names::{Annotation, ScopeNames},
     tape::Tape,
+    usage::Usage,
 };
 use crate::{
     event::DeviceId,
@@ -40,7 +41,7 @@ use crate::{
 ///
 /// ```text
 /// allocator's lock → history → file → tapes → one tape's state
-///                  → scopes | contexts | annotations     (one of them, and no other after it)
+///                  → scopes | contexts | annotations | usage     (one of them, and no other after it)
 /// ```
 ///
 /// An allocator records events while it has its own lock. So the recorder never calls an allocator or an
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     pub(super) scopes: Mutex<ScopeNames>,
     pub(super) contexts: Mutex<Contexts>,
     pub(super) annotations: Mutex<Ring<Annotation>>,
+    /// What devices report.
+    pub(super) usage: Mutex<Usage>,
     /// The modules of another process, whose tape was read.
     #[cfg(not(loom))]
     pub(super) past_modules: std::sync::OnceLock<Arc<stack::PastModules>>,
@@ -93,6 +96,7 @@ impl Shared {
             scopes: Mutex::default(),
             contexts: Mutex::default(),
             annotations: Mutex::new(Ring::new(1)),
+            usage: Mutex::default(),
             #[cfg(not(loom))]
             past_modules: std::sync::OnceLock::new(),
         }
@@ -171,6 +175,7 @@ impl fork::Part for Shared {
         held.lock(&self, |shared| &shared.scopes, |_| {}, |_, _| {});
         held.lock(&self, |shared| &shared.contexts, |_| {}, |_, _| {});
         held.lock(&self, |shared| &shared.annotations, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.usage, |_| {}, |_, _| {});
         held.lock(&self, |shared| shared.stacks.inserter().lock(), |_| {}, |_, _| {});
     }
 }

@@ -9,6 +9,7 @@ use super::{
     StackIndex, StackTable, Text, TopLevel, Value,
     take::{Take, Taking, open_empty, recorded},
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
+    usage,
 };
 use crate::{
     event::{PoolId, StackId},
@@ -334,7 +335,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
             (key, Value::Int(i64::from(settings.roundup_power2_divisions[power])))
         })
         .collect();
-    Value::dict([
+    let pairs = [
         ("PYTORCH_CUDA_ALLOC_CONF", Value::text(&settings.conf)),
         ("max_split_size", max_split_bytes),
         ("garbage_collection_threshold", Value::Float(settings.garbage_collection_threshold)),
@@ -352,6 +353,8 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("memreel_dumps_failed", Value::unsigned(trigger::n_failed())),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
-        ("roundup_power2_divisions", Value::Dict(divisions.into())),
-    ])
+    ];
+    let usage = usage::value(&recorder.usage()).map(|usage| (usage::KEY, usage));
+    let last = ("roundup_power2_divisions", Value::Dict(divisions.into()));
+    Value::dict(pairs.into_iter().chain(usage).chain([last]))
 }

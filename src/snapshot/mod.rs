@@ -27,6 +27,7 @@ mod records;
 pub(crate) mod schema;
 mod shape;
 mod stack_table;
+mod usage;
 mod use_counts;
 mod value;
 mod value_reader;
@@ -48,6 +49,9 @@ pub use tape_snapshot::TapeSnapshot;
 pub(crate) use use_counts::UseCounts;
 pub(crate) use value::Hex;
 pub use value::{Text, Value};
+
+#[doc(inline)]
+pub use crate::usage::{DeviceUsage, TimedUsage};
 
 use crate::event::DeviceId;
 
@@ -113,6 +117,13 @@ impl Snapshot {
     #[must_use]
     pub fn allocator_settings(&self) -> Option<&Value> {
         self.shape.value("allocator_settings")
+    }
+
+    /// Returns what each device reported of its memory while this was recorded; nothing if the file does not say. A report
+    /// that is not one, such as a text in place of a number, is left out.
+    #[must_use]
+    pub fn usage(&self) -> Vec<DeviceUsage> {
+        usage::of_settings(self.allocator_settings())
     }
 
     /// Returns the text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and

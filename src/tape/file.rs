@@ -25,6 +25,7 @@ pub(crate) struct TapeFile {
     mapped: Arc<Mapped>,
     notes: Mutex<Notes>,
     annotations: Mutex<Notes>,
+    reports: Mutex<Notes>,
 }
 
 /// The slot that notes are added to, and those before it.
@@ -49,6 +50,7 @@ impl TapeFile {
             mapped: Arc::new(Mapped::create(path, beginning)?),
             notes: Mutex::new(Notes::of(Owner::Recording)),
             annotations: Mutex::new(Notes::of(Owner::Annotations)),
+            reports: Mutex::new(Notes::of(Owner::Reports)),
         })
     }
 
@@ -105,13 +107,33 @@ impl TapeFile {
         lock(&self.annotations).n_kept = n.div_ceil(BODY_BYTES / MAX_ANNOTATION_BYTES);
     }
 
+    /// Adds the note of a device's report.
+    pub(crate) fn report(&self, note: &Note) {
+        self.add(&mut lock(&self.reports), &note.encode());
+    }
+
+    /// Writes notes in place of all those of reports. If the file cannot grow, these stay.
+    pub(crate) fn replace_reports(&self, notes: impl Iterator<Item = Note>) {
+        let mut reports = lock(&self.reports);
+        let mut new = Notes::of(Owner::Reports);
+        let is_written =
+            notes.map(|note| self.try_add(&mut new, &note.encode())).all(|added| added.is_some());
+        if is_written && self.is_open() {
+            *reports = new;
+        }
+    }
+
     fn add(&self, notes: &mut Notes, bytes: &[u8]) {
+        let _ = self.try_add(notes, bytes);
+    }
+
+    /// Adds the bytes of a note. `None` if the file is closed, or has no room: then the parts behind are left out.
+    fn try_add(&self, notes: &mut Notes, bytes: &[u8]) -> Option<()> {
         // The slot that notes are added to is mapped still, and in a child of `fork` it is the parent's.
         if !self.is_open() {
-            return;
+            return None;
         }
-        // Without room for one part, those behind it are left out.
-        let _ = framed_parts(bytes).try_for_each(|part| self.add_part(notes, &part));
+        framed_parts(bytes).try_for_each(|part| self.add_part(notes, &part))
     }
 
     fn add_part(&self, notes: &mut Notes, bytes: &[u8]) -> Option<()> {
@@ -152,6 +174,7 @@ impl Part for TapeFile {
     fn hold(self: Arc<Self>, held: &mut Held) {
         held.lock(&self, |file| &file.notes, |_| {}, |file, _| file.mapped.leave());
         held.lock(&self, |file| &file.annotations, |_| {}, |_, _| {});
+        held.lock(&self, |file| &file.reports, |_| {}, |_, _| {});
         held.lock(&self, |file| file.mapped.lock(), |_| {}, |_, _| {});
     }
 }

@@ -103,6 +103,8 @@ pub(crate) enum Owner {
     Recording,
     /// The scopes' starts and ends, of which the newest are kept.
     Annotations,
+    /// What devices report, of which a bounded series is kept.
+    Reports,
 }
 
 impl Owner {
@@ -111,6 +113,7 @@ impl Owner {
             Owner::Device(device) => device.0,
             Owner::Recording => i64::MIN,
             Owner::Annotations => i64::MIN + 1,
+            Owner::Reports => i64::MIN + 2,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | events | a chunk of one device's events, 32 bytes each | the thread that owns the chunk |
 //! | stacks | records of stacks: number, modules, words | whoever adds a stack |
-//! | notes | what events refer to: contexts, scopes, modules, settings | whoever adds one |
+//! | notes | what events refer to: contexts, scopes, modules, settings; what devices report | whoever adds one |
 //! | rows | segments and blocks of one device before its oldest event | the keeper |
 //!
 //! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file, `slot` is one
@@ -26,6 +26,6 @@ pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
 pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
-pub(crate) use notes::{HistoryNote, ModuleNote, Note, NotedFrame};
+pub(crate) use notes::{HistoryNote, ModuleNote, Note, NotedFrame, UsageNote};
 pub(crate) use rows::{ROW_BYTES, Rows};
 pub(crate) use slot::{Slot, TakenAt};

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::layout::{BODY_BYTES, checksum, is_intact, sum_of_word};
+use crate::usage::UsageReport;
 
 /// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
 const FRAME_BYTES: usize = 8;
@@ -39,6 +40,17 @@ pub(crate) enum Note {
     Base { device: i64, until: u64, horizon: u64, n_missing: u64, slots: Vec<(u32, u64)> },
     /// The sampling interval of a device that has one of its own, in bytes.
     Sampling { device: i64, bytes: u64 },
+    /// What a device reported of its memory.
+    Usage { device: i64, reports: Vec<UsageNote> },
+    /// Which device a number is.
+    Device { device: i64, name: String, uuid: String },
+}
+
+/// A report of a device with its ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct UsageNote {
+    pub(crate) ticks: u64,
+    pub(crate) report: UsageReport,
 }
 
 /// The options of a recording, as far as a snapshot shows them.
@@ -108,6 +120,13 @@ impl Note {
             Note::Sampling { device, bytes } => {
                 out.kind(9).i64(*device).u64(*bytes);
             }
+            Note::Usage { device, reports } => {
+                out.kind(10).i64(*device).u32(reports.len() as u32);
+                reports.iter().for_each(|note| out.usage(note));
+            }
+            Note::Device { device, name, uuid } => {
+                out.kind(11).i64(*device).text(name.as_bytes()).text(uuid.as_bytes());
+            }
         }
         out.0
     }
@@ -165,6 +184,8 @@ impl Note {
                 slots: of.list(|of| Some((of.u32()?, of.u64()?)))?,
             },
             9 => Note::Sampling { device: of.i64()?, bytes: of.u64()? },
+            10 => Note::Usage { device: of.i64()?, reports: of.list(In::usage)? },
+            11 => Note::Device { device: of.i64()?, name: of.string()?, uuid: of.string()? },
             _ => return None,
         };
         of.0.is_empty().then_some(note)
@@ -246,6 +267,13 @@ impl Out {
         self.0.extend(text);
         self
     }
+
+    fn usage(&mut self, UsageNote { ticks, report }: &UsageNote) {
+        let others = report.other_processes_bytes;
+        self.u64(*ticks).u64(report.used_bytes).u64(report.total_bytes);
+        self.u32(others.is_some().into()).u64(others.unwrap_or(0));
+        self.u64(report.pool_slack_bytes).u64(report.page_rounding_bytes);
+    }
 }
 
 struct In<'a>(&'a [u8]);
@@ -278,6 +306,19 @@ impl<'a> In<'a> {
         Some(String::from_utf8_lossy(self.text()?).into_owned())
     }
 
+    fn usage(&mut self) -> Option<UsageNote> {
+        let (ticks, used_bytes, total_bytes) = (self.u64()?, self.u64()?, self.u64()?);
+        let (is_visible, others) = (self.u32()? != 0, self.u64()?);
+        let report = UsageReport {
+            used_bytes,
+            total_bytes,
+            other_processes_bytes: is_visible.then_some(others),
+            pool_slack_bytes: self.u64()?,
+            page_rounding_bytes: self.u64()?,
+        };
+        Some(UsageNote { ticks, report })
+    }
+
     fn list<T>(&mut self, mut element: impl FnMut(&mut In<'a>) -> Option<T>) -> Option<Vec<T>> {
         let n = self.u32()? as usize;
         // An element takes a byte at least, so a length that is wrong reserves no memory.
@@ -296,6 +337,17 @@ impl<'a> In<'a> {
 mod tests {
     use super::*;
 
+    fn usage(other_processes_bytes: Option<u64>) -> UsageNote {
+        let report = UsageReport {
+            used_bytes: 2,
+            total_bytes: u64::MAX,
+            other_processes_bytes,
+            pool_slack_bytes: 3,
+            page_rounding_bytes: 4,
+        };
+        UsageNote { ticks: 1, report }
+    }
+
     fn notes() -> Vec<Note> {
         let module =
             ModuleNote { path: b"/bin/a".to_vec(), bias: 5, ranges: vec![(1, 2), (3, u64::MAX)], build: 9 };
@@ -309,6 +361,9 @@ mod tests {
             Note::Source { word: 9, frames: vec![frame; 2] },
             Note::Settings(vec![("conf".into(), "x:1".into()), (String::new(), String::new())]),
             Note::Base { device: 3, until: 4, horizon: 2, n_missing: 1, slots: vec![(1, 2), (u32::MAX, 3)] },
+            Note::Sampling { device: 4, bytes: 5 },
+            Note::Usage { device: -1, reports: vec![usage(None), usage(Some(0)), usage(Some(u64::MAX))] },
+            Note::Device { device: 1, name: "NVIDIA H200".into(), uuid: "GPU-1".into() },
         ]
     }
 

@@ -4,7 +4,8 @@
 use std::{fs, path::Path};
 
 use memreel::{
-    Recovered, Reel, Result, Snapshot, device::Simulated, pickle, recorder::History, validate::validate,
+    DeviceId, Recovered, Reel, Result, Snapshot, device::Simulated, integrate::UsageReport, pickle,
+    recorder::History, validate::validate,
 };
 
 use crate::random::Random;
@@ -12,14 +13,19 @@ use crate::random::Random;
 pub(crate) const SLOT_BYTES: usize = 128 + (32 << 10);
 pub(crate) const HEADER_BYTES: usize = 4096;
 
-/// Records some hundred events into a file, whose process still runs.
+/// Records some hundred events into a file, whose process still runs, and a report of the device with each tenth.
 pub(crate) fn recorded(path: &Path, n: u64) -> Reel {
     let history = History::all().max_entries(1500).tape(path);
     let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+    reel.recorder().describe_device(DeviceId(0), "simulated", "no. 1");
     let mut live = Vec::new();
     for number in 0..n {
         let _scope = reel.scope(if number % 2 == 0 { "even" } else { "odd" });
         live.push(reel.alloc(512 * (number + 1)).unwrap());
+        if number % 10 == 0 {
+            let report = UsageReport { used_bytes: number << 30, ..UsageReport::default() };
+            reel.recorder().report_usage(DeviceId(0), report);
+        }
         if live.len() > 20 {
             live.remove((number % 20) as usize);
         }
@@ -82,6 +88,7 @@ pub(crate) fn recover(bytes: &[u8], path: &Path, asks: bool) -> Result<Recovered
         for (read, written) in read.iter().zip(&written) {
             assert_eq!(read, written);
         }
+        assert_eq!(again.usage(), snapshot.usage());
         let _ = validate(&again);
     }
     Ok(recovered)
