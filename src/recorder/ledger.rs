@@ -1,18 +1,18 @@
 //! Records for an allocator that does not keep an inventory of its blocks.
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use super::{
     contradiction::{Contradiction, Reason},
-    tiling::tiled,
+    ledger_state::{LedgerSegment, LedgerState, LiveBlock, Origin, invalid},
     track::Track,
 };
 #[cfg(not(loom))]
 use crate::fork;
 use crate::{
     event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind},
+    inventory::{Inventory, InventorySegment},
     sync::{Mutex, MutexGuard, lock},
 };
 
@@ -55,33 +55,6 @@ pub struct Ledger {
     state: Arc<Mutex<LedgerState>>,
 }
 
-/// The segments and live blocks by address.
-#[derive(Debug, Default)]
-struct LedgerState {
-    segments: BTreeMap<u64, LedgerSegment>,
-    blocks: BTreeMap<u64, LiveBlock>,
-    n_contradictions: u64,
-    latest_contradiction: Option<Contradiction>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LedgerSegment {
-    bytes: u64,
-    stream: StreamId,
-    stack: StackId,
-    /// Created for one allocation outside all segments, and removed with it.
-    is_implied: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LiveBlock {
-    bytes: u64,
-    stream: StreamId,
-    stack: StackId,
-    /// Whether its free was requested and has not completed.
-    is_pending: bool,
-}
-
 impl Ledger {
     pub(super) fn new(track: Track) -> Ledger {
         let state = Arc::new(Mutex::default());
@@ -95,13 +68,45 @@ impl Ledger {
     /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, or
     /// overlaps a known segment.
     pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
-        let stack = self.track.stack_of_segment();
+        self.new_segment(address, bytes, stream, Origin::Reported)
+    }
+
+    /// Reports that memory was mapped into a range of addresses, which may have been mapped before.
+    ///
+    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, or
+    /// overlaps a known segment.
+    ///
+    /// ```
+    /// use memreel::{Action, Address, DeviceId, StreamId};
+    /// use memreel::recorder::{History, Recorder};
+    /// use memreel::snapshot::{Dialect, collect};
+    ///
+    /// let recorder = Recorder::new();
+    /// recorder.record_history(&History::all());
+    /// let ledger = recorder.ledger(DeviceId(0));
+    /// ledger.segment_map(Address(0x20_0000), 2 << 20, StreamId::DEFAULT);
+    /// ledger.segment_map(Address(0x40_0000), 2 << 20, StreamId::DEFAULT);
+    /// assert_eq!(ledger.segment_unmap(Address(0x20_0000), 4 << 20), 2);
+    ///
+    /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+    /// assert_eq!(snapshot.device_traces[0][3].action, Some(Action::SegmentUnmap));
+    /// ```
+    pub fn segment_map(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
+        self.new_segment(address, bytes, stream, Origin::Mapped)
+    }
+
+    /// Reports that what is mapped in a range of addresses will be unmapped.
+    ///
+    /// Returns how many mapped segments are in the range, each of which is an event; one that has a live block stays.
+    pub fn segment_unmap(&self, address: Address, bytes: u64) -> usize {
+        let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
-        if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
-            return state.refuse(address, reason);
-        }
-        self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: false });
-        true
+        let range = address.0..address.0.saturating_add(bytes);
+        let is_in = |(at, segment): &(&u64, &LedgerSegment)| {
+            segment.origin == Origin::Mapped && at.saturating_add(segment.bytes) <= range.end
+        };
+        let within: Vec<u64> = state.segments.range(range.clone()).filter(is_in).map(|(at, _)| *at).collect();
+        within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
     }
 
     /// Reports that the allocator returns a segment to the device.
@@ -110,25 +115,18 @@ impl Ledger {
     /// live.
     pub fn segment_free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
-        let mut state = self.state();
-        let Some(segment) = state.segments.get(&address.0).copied() else {
-            return state.refuse(address, Reason::NoSegment);
-        };
-        let mut live = state.blocks.range(address.0..address.0.saturating_add(segment.bytes));
-        if let Some(block) = live.next().map(|(block, _)| Address(*block)) {
-            return state.refuse(address, Reason::HasBlock { address: block });
-        }
-        self.remove_segment(&mut state, address, stack);
-        true
+        self.free_segment(&mut self.state(), address, stack)
     }
 
     /// Reports that the allocator allocated a block of `bytes` requested bytes.
     ///
-    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, overlaps
-    /// a live block, or is partly in a segment.
+    /// Blocks in the range whose free was requested are free: otherwise the allocator had not handed it out, and their
+    /// frees complete first. Returns whether the report was taken: `false` if the range is empty, leaves the address
+    /// space, overlaps a live block, or is partly in a segment.
     pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_alloc(bytes);
         let mut state = self.state();
+        self.complete_in(&mut state, address.0..address.0.saturating_add(bytes));
         if let Some(reason) = invalid(address, bytes).or_else(|| state.block_overlap(address.0, bytes)) {
             return state.refuse(address, reason);
         }
@@ -136,7 +134,11 @@ impl Ledger {
             if let Some(reason) = state.segment_overlap(address.0, bytes) {
                 return state.refuse(address, reason);
             }
-            self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, is_implied: true });
+            self.add_segment(
+                &mut state,
+                address,
+                LedgerSegment { bytes, stream, stack, origin: Origin::Implied },
+            );
         }
         state.blocks.insert(address.0, LiveBlock { bytes, stream, stack, is_pending: false });
         self.record(Action::Alloc, address, bytes, stream, stack);
@@ -218,6 +220,45 @@ impl Ledger {
         self.state().latest_contradiction
     }
 
+    /// Returns the bytes of the block at an address; `None` if no live block begins there, or if its free was requested.
+    #[must_use]
+    pub fn block_bytes(&self, address: Address) -> Option<u64> {
+        self.state().blocks.get(&address.0).filter(|block| !block.is_pending).map(|block| block.bytes)
+    }
+
+    fn new_segment(&self, address: Address, bytes: u64, stream: StreamId, origin: Origin) -> bool {
+        let stack = self.track.stack_of_segment();
+        let mut state = self.state();
+        if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
+            return state.refuse(address, reason);
+        }
+        self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, origin });
+        true
+    }
+
+    fn free_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
+        let Some(segment) = state.segments.get(&address.0).copied() else {
+            return state.refuse(address, Reason::NoSegment);
+        };
+        let mut live = state.blocks.range(address.0..address.0.saturating_add(segment.bytes));
+        if let Some(block) = live.next().map(|(block, _)| Address(*block)) {
+            return state.refuse(address, Reason::HasBlock { address: block });
+        }
+        self.remove_segment(state, address, stack);
+        true
+    }
+
+    /// Completes the frees of blocks in a range.
+    fn complete_in(&self, state: &mut LedgerState, range: Range<u64>) {
+        while let Some((at, block)) = state.blocks.range(..range.end).next_back()
+            && block.is_pending
+            && at.saturating_add(block.bytes) > range.start
+        {
+            let (at, stack) = (Address(*at), block.stack);
+            self.complete_free(state, at, stack);
+        }
+    }
+
     fn request_free(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
         match state.blocks.get_mut(&address.0) {
             Some(block) if !block.is_pending => {
@@ -235,19 +276,22 @@ impl Ledger {
     fn complete_free(&self, state: &mut LedgerState, address: Address, stack: StackId) {
         let Some(block) = state.blocks.remove(&address.0) else { return };
         self.record(Action::FreeCompleted, address, block.bytes, block.stream, stack.of_free(block.stack));
-        if state.segments.get(&address.0).is_some_and(|segment| segment.is_implied) {
+        if state.segments.get(&address.0).is_some_and(|segment| segment.origin == Origin::Implied) {
             self.remove_segment(state, address, stack);
         }
     }
 
     fn add_segment(&self, state: &mut LedgerState, address: Address, segment: LedgerSegment) {
         state.segments.insert(address.0, segment);
-        self.record(Action::SegmentAlloc, address, segment.bytes, segment.stream, segment.stack);
+        let action = if segment.origin == Origin::Mapped { Action::SegmentMap } else { Action::SegmentAlloc };
+        self.record(action, address, segment.bytes, segment.stream, segment.stack);
     }
 
     fn remove_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) {
         let Some(segment) = state.segments.remove(&address.0) else { return };
-        self.record(Action::SegmentFree, address, segment.bytes, segment.stream, stack.or(segment.stack));
+        let action =
+            if segment.origin == Origin::Mapped { Action::SegmentUnmap } else { Action::SegmentFree };
+        self.record(action, address, segment.bytes, segment.stream, stack.or(segment.stack));
     }
 
     fn record(&self, action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) {
@@ -259,67 +303,9 @@ impl Ledger {
     }
 }
 
-impl LedgerState {
-    /// Counts a report that is not taken; returns `false`, as the reports do.
-    fn refuse(&mut self, address: Address, reason: Reason) -> bool {
-        self.n_contradictions += 1;
-        self.latest_contradiction = Some(Contradiction { address, reason });
-        false
-    }
-
-    fn segment_overlap(&self, start: u64, bytes: u64) -> Option<Reason> {
-        let (at, segment) = self.segments.range(..start.saturating_add(bytes)).next_back()?;
-        let reason = Reason::OverlapsSegment { address: Address(*at), bytes: segment.bytes };
-        (at.saturating_add(segment.bytes) > start).then_some(reason)
-    }
-
-    fn block_overlap(&self, start: u64, bytes: u64) -> Option<Reason> {
-        let (at, block) = self.blocks.range(..start.saturating_add(bytes)).next_back()?;
-        let reason = Reason::OverlapsBlock { address: Address(*at), bytes: block.bytes };
-        (at.saturating_add(block.bytes) > start).then_some(reason)
-    }
-
-    fn is_in_a_segment(&self, start: u64, bytes: u64) -> bool {
-        let last = self.segments.range(..=start).next_back();
-        last.is_some_and(|(at, segment)| at.saturating_add(segment.bytes) >= start.saturating_add(bytes))
-    }
-
-    /// Returns a segment whose blocks have no gaps: the live blocks, and inactive ones between them.
-    fn inventory_of(&self, start: u64, segment: LedgerSegment) -> InventorySegment {
-        let end = start + segment.bytes;
-        let active = self.blocks.range(start..end).map(|(address, block)| InventoryBlock {
-            address: Address(*address),
-            size_bytes: block.bytes,
-            requested_bytes: block.bytes,
-            state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
-            stack: block.stack,
-        });
-        let kind = if segment.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
-        InventorySegment {
-            address: Address(start),
-            size_bytes: segment.bytes,
-            stream: segment.stream,
-            kind,
-            pool: PoolId::DEFAULT,
-            is_expandable: false,
-            stack: segment.stack,
-            blocks: tiled(start, end, active),
-        }
-    }
-}
-
 /// Makes an event; a ledger has no private pools.
 fn event(action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) -> Event {
     Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack }
-}
-
-/// Returns why a range cannot be one: it is empty or leaves the address space.
-fn invalid(address: Address, bytes: u64) -> Option<Reason> {
-    match address.0.checked_add(bytes) {
-        _ if bytes == 0 => Some(Reason::Empty),
-        None => Some(Reason::BeyondAddresses),
-        Some(_) => None,
-    }
 }
 
 impl Inventory for Ledger {

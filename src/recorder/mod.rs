@@ -61,6 +61,7 @@ mod usage;
 pub(crate) mod track;
 mod own_work;
 mod contradiction;
+mod ledger_state;
 mod ledger;
 #[cfg(not(loom))]
 mod keeper;
