@@ -1,1 +1,39 @@
 //! `libmemreel_preload.so`: records what any program asks of NVIDIA's driver, without a change to the program.
+//!
+//! The library is in `LD_PRELOAD`. A program finds the driver's functions in three ways, and meets a wrapper in each: by
+//! linking (the wrappers are exported), by `dlsym` (`dlsym.rs`), and by `cuGetProcAddress` (`lookup.rs`). A wrapper
+//! (`calls/`) calls the driver and reports to the ledger of the device (`gpus.rs`); nothing is on the path of a launch.
+//! `memreel record` prepares the environment, and makes a snapshot of the tape that each process leaves.
+//!
+//! Three rules hold for all wrappers: the program gets what the driver returns; a failure of this library ends the
+//! recording and not the program; a free is recorded before the driver is called, an allocation after.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+mod types;
+mod notice;
+mod loader;
+mod entry;
+mod nested;
+mod driver;
+mod signals;
+mod marks;
+mod state;
+mod gpu;
+mod pools;
+mod pending;
+mod completions;
+mod others;
+mod driver_memory;
+mod looks;
+mod sampler;
+mod gpus;
+mod physical;
+mod pinned;
+mod captures;
+mod ending;
+mod contexts;
+mod lookup;
+mod calls;
+mod dlsym;
+
+pub use dlsym::dlsym;

@@ -172,16 +172,12 @@ impl Ledger {
     ///
     /// Returns whether the report was taken: `false` unless [`Ledger::free_requested`] came before.
     pub fn free_completed(&self, address: Address) -> bool {
-        let stack = self.track.stack_of_free(StackId::NONE);
-        let mut state = self.state();
-        match state.blocks.get(&address.0) {
-            Some(block) if block.is_pending => {
-                self.complete_free(&mut state, address, stack);
-                true
-            }
-            Some(_) => state.refuse(address, Reason::FreeNotRequested),
-            None => state.refuse(address, Reason::NoBlock),
-        }
+        self.complete_requested(address, self.track.stack_of_free(StackId::NONE))
+    }
+
+    /// Like [`Ledger::free_completed`], called by a thread that has nothing to do with the block: its stack is not captured.
+    pub fn free_completed_later(&self, address: Address) -> bool {
+        self.complete_requested(address, StackId::NONE)
     }
 
     /// Records the name of a live block, as PyTorch 2.14's `annotate` does; see [`Track::annotate`].
@@ -256,6 +252,18 @@ impl Ledger {
         {
             let (at, stack) = (Address(*at), block.stack);
             self.complete_free(state, at, stack);
+        }
+    }
+
+    fn complete_requested(&self, address: Address, stack: StackId) -> bool {
+        let mut state = self.state();
+        match state.blocks.get(&address.0) {
+            Some(block) if block.is_pending => {
+                self.complete_free(&mut state, address, stack);
+                true
+            }
+            Some(_) => state.refuse(address, Reason::FreeNotRequested),
+            None => state.refuse(address, Reason::NoBlock),
         }
     }
 

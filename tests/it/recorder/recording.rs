@@ -423,3 +423,37 @@ fn a_ledger_refuses_and_counts_contradicting_reports() {
     }
     assert_eq!(recorder.n_events(DeviceId(0)), 2, "none was recorded");
 }
+
+/// Memory that is mapped is a segment of its kind; a block over those whose free waits takes their place.
+#[test]
+fn a_ledger_knows_mapped_memory_and_addresses_that_are_used_again() {
+    let recorder = Recorder::new();
+    recorder.record_history(&History::all());
+    let ledger = recorder.ledger(DeviceId(0));
+    let at = |pages: u64| Address(0x10_0000_0000 + (pages << 21));
+    assert!(ledger.segment_map(at(0), 2 << 20, StreamId::DEFAULT));
+    assert!(ledger.segment_map(at(1), 4 << 20, StreamId::DEFAULT));
+    assert!(!ledger.segment_map(at(2), 2 << 20, StreamId::DEFAULT), "it is mapped");
+    assert_eq!(ledger.segment_unmap(at(0), 4 << 20), 1, "the second is not wholly in the range");
+    for address in [0x9000, 0x9400] {
+        ledger.alloc(Address(address), 0x400, StreamId(3));
+        ledger.free_requested(Address(address));
+    }
+    assert_eq!(ledger.block_bytes(Address(0x9000)), None, "its free was requested");
+    assert!(ledger.alloc(Address(0x9200), 0x400, StreamId(3)));
+    assert_eq!(ledger.block_bytes(Address(0x9200)), Some(0x400));
+    ledger.free_requested(Address(0x9200));
+    assert!(ledger.free_completed_later(Address(0x9200)));
+    assert_eq!(ledger.n_contradictions(), 1);
+    let snapshot = memreel::snapshot::collect(&recorder, &[&ledger], Default::default());
+    let actions: Vec<&str> =
+        snapshot.device_traces[0].iter().map(|entry| entry.action.unwrap().name()).collect();
+    let pair = ["segment_alloc", "alloc", "free_requested"];
+    let done = ["free_completed", "segment_free"];
+    let wanted =
+        [&["segment_map", "segment_map", "segment_unmap"][..], &pair, &pair, &done, &done, &pair, &done]
+            .concat();
+    assert_eq!(actions, wanted);
+    assert_eq!(snapshot.segments.len(), 1);
+    assert!(snapshot.segments[0].is_expandable && snapshot.segments[0].address == at(1));
+}

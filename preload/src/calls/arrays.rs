@@ -1,0 +1,41 @@
+//! Arrays of textures: their addresses are those of the driver's handles.
+
+use std::ffi::c_uint;
+
+use super::wrapped::wrapped;
+use crate::{
+    gpus::{self, Kind},
+    types::{ArrayShape, ArrayShape3d, Handle, Status},
+};
+
+wrapped! {
+    fn cuArrayCreate_v2["cuArrayCreate", 3020](array: *mut Handle, shape: *const ArrayShape)
+        // SAFETY: the driver reads the shape too.
+        = |call| created(call(), array, || unsafe { ArrayShape3d::from(*shape) }.bytes());
+
+    fn cuArray3DCreate_v2["cuArray3DCreate", 3020](array: *mut Handle, shape: *const ArrayShape3d)
+        // SAFETY: the driver reads the shape too.
+        = |call| created(call(), array, || unsafe { *shape }.bytes());
+
+    fn cuMipmappedArrayCreate["cuMipmappedArrayCreate", 5000](
+        array: *mut Handle, shape: *const ArrayShape3d, n_levels: c_uint,
+        // SAFETY: the driver reads the shape too.
+    ) = |call| created(call(), array, || unsafe { *shape }.bytes_of_levels(n_levels));
+
+    fn cuArrayDestroy["cuArrayDestroy", 2000](array: Handle) = |call| gpus::free(array.addr() as u64, call);
+
+    fn cuMipmappedArrayDestroy["cuMipmappedArrayDestroy", 5000](array: Handle)
+        = |call| gpus::free(array.addr() as u64, call);
+}
+
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: an array without memory of its own is not looked at here,
+/// because its memory is created and mapped by itself.
+fn created(status: Status, array: *mut Handle, bytes: impl Fn() -> u64) -> Status {
+    if status.is_success() && !array.is_null() {
+        // SAFETY: after success the driver wrote the handle.
+        gpus::allocated(unsafe { *array }.addr() as u64, bytes(), Kind::Plain);
+    } else if status == Status::OUT_OF_MEMORY {
+        gpus::refused(bytes(), 0);
+    }
+    status
+}

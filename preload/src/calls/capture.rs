@@ -1,0 +1,34 @@
+//! The beginning and the end of captures, which decide whether a stream may be asked anything.
+
+use std::ffi::{c_int, c_void};
+
+use super::wrapped::wrapped;
+use crate::{captures, types::Handle};
+
+wrapped! {
+    fn cuStreamBeginCapture["cuStreamBeginCapture", 10000](stream: Handle, mode: c_int)
+        = |call| captures::begin(&call);
+
+    fn cuStreamBeginCapture_ptsz["cuStreamBeginCapture", 10000 per_thread](stream: Handle, mode: c_int)
+        = |call| captures::begin(&call);
+
+    fn cuStreamBeginCapture_v2["cuStreamBeginCapture", 10010](stream: Handle, mode: c_int)
+        = |call| captures::begin(&call);
+
+    fn cuStreamBeginCapture_v2_ptsz["cuStreamBeginCapture", 10010 per_thread](stream: Handle, mode: c_int)
+        = |call| captures::begin(&call);
+
+    fn cuStreamBeginCaptureToGraph["cuStreamBeginCaptureToGraph", 12030](
+        stream: Handle, graph: Handle, after: *const Handle, edges: *const c_void, n: usize, mode: c_int,
+    ) = |call| captures::begin(&call);
+
+    fn cuStreamBeginCaptureToGraph_ptsz["cuStreamBeginCaptureToGraph", 12030 per_thread](
+        stream: Handle, graph: Handle, after: *const Handle, edges: *const c_void, n: usize, mode: c_int,
+    ) = |call| captures::begin(&call);
+
+    fn cuStreamEndCapture["cuStreamEndCapture", 10000](stream: Handle, graph: *mut Handle)
+        = |call| captures::end(&call);
+
+    fn cuStreamEndCapture_ptsz["cuStreamEndCapture", 10000 per_thread](stream: Handle, graph: *mut Handle)
+        = |call| captures::end(&call);
+}

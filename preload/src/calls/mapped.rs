@@ -1,0 +1,62 @@
+//! Virtual memory: physical memory under handles, mapped into reserved ranges of addresses.
+
+use std::ffi::{c_int, c_void};
+
+use super::wrapped::wrapped;
+use crate::{
+    gpus, physical,
+    types::{DevicePtr, Place, Status},
+};
+
+wrapped! {
+    fn cuMemCreate["cuMemCreate", 10020](handle: *mut u64, bytes: usize, place: *const Place, flags: u64) = |call| {
+        let status = call();
+        if status.is_success() && !handle.is_null() && !place.is_null() {
+            // SAFETY: after success the driver wrote the handle, and it read the place.
+            unsafe { physical::created(*handle, bytes as u64, (*place).location) };
+        } else if status == Status::OUT_OF_MEMORY {
+            gpus::refused(bytes as u64, 0);
+        }
+        status
+    };
+
+    fn cuMemImportFromShareableHandle["cuMemImportFromShareableHandle", 10020](
+        handle: *mut u64, from: *mut c_void, kind: c_int,
+    ) = |call| {
+        let status = call();
+        if status.is_success() && !handle.is_null() {
+            // SAFETY: after success the driver wrote the handle.
+            physical::imported(unsafe { *handle });
+        }
+        status
+    };
+
+    fn cuMemRetainAllocationHandle["cuMemRetainAllocationHandle", 11000](handle: *mut u64, address: *mut c_void)
+        = |call| {
+            let status = call();
+            if status.is_success() && !handle.is_null() {
+                // SAFETY: after success the driver wrote the handle.
+                physical::retained(unsafe { *handle });
+            }
+            status
+        };
+
+    fn cuMemRelease["cuMemRelease", 10020](handle: u64) = |call| {
+        let status = call();
+        if status.is_success() {
+            physical::released(handle);
+        }
+        status
+    };
+
+    fn cuMemMap["cuMemMap", 10020](address: DevicePtr, bytes: usize, offset: usize, handle: u64, flags: u64) = |call| {
+        let status = call();
+        if status.is_success() {
+            physical::mapped(address, bytes as u64, handle);
+        }
+        status
+    };
+
+    fn cuMemUnmap["cuMemUnmap", 10020](address: DevicePtr, bytes: usize)
+        = |call| physical::unmap(address, bytes as u64, call);
+}

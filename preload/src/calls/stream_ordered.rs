@@ -1,0 +1,74 @@
+//! Memory in the order of a stream, and the pools that it is from.
+
+use super::wrapped::wrapped;
+use crate::{
+    captures, gpus, pools,
+    types::{DevicePtr, Handle, Place, Status},
+};
+
+/// `CU_STREAM_PER_THREAD`: the default stream of the calling thread, which the twins mean by a null stream.
+const STREAM_PER_THREAD: usize = 2;
+
+wrapped! {
+    fn cuMemAllocAsync["cuMemAllocAsync", 11020](address: *mut DevicePtr, bytes: usize, stream: Handle)
+        = |call| allocated(&call, address, bytes, stream.addr());
+
+    fn cuMemAllocAsync_ptsz["cuMemAllocAsync", 11020 per_thread](
+        address: *mut DevicePtr, bytes: usize, stream: Handle,
+    ) = |call| allocated(&call, address, bytes, of_thread(stream));
+
+    fn cuMemAllocFromPoolAsync["cuMemAllocFromPoolAsync", 11020](
+        address: *mut DevicePtr, bytes: usize, pool: Handle, stream: Handle,
+    ) = |call| allocated(&call, address, bytes, stream.addr());
+
+    fn cuMemAllocFromPoolAsync_ptsz["cuMemAllocFromPoolAsync", 11020 per_thread](
+        address: *mut DevicePtr, bytes: usize, pool: Handle, stream: Handle,
+    ) = |call| allocated(&call, address, bytes, of_thread(stream));
+
+    fn cuMemFreeAsync["cuMemFreeAsync", 11020](address: DevicePtr, stream: Handle)
+        = |call| freed(&call, address, stream.addr());
+
+    fn cuMemFreeAsync_ptsz["cuMemFreeAsync", 11020 per_thread](address: DevicePtr, stream: Handle)
+        = |call| freed(&call, address, of_thread(stream));
+
+    fn cuMemPoolCreate["cuMemPoolCreate", 11020](pool: *mut Handle, place: *const Place) = |call| {
+        let status = call();
+        if status.is_success() && !pool.is_null() && !place.is_null() {
+            // SAFETY: after success the driver wrote the pool, and it read the place.
+            unsafe { pools::created(*pool, (*place).location) };
+        }
+        status
+    };
+
+    fn cuMemPoolDestroy["cuMemPoolDestroy", 11020](pool: Handle) = |call| {
+        pools::destroyed(pool);
+        call()
+    };
+
+    fn cuMemPoolTrimTo["cuMemPoolTrimTo", 11020](pool: Handle, keep_bytes: usize) = |call| {
+        let status = call();
+        gpus::look_soon();
+        status
+    };
+}
+
+fn of_thread(stream: Handle) -> usize {
+    if stream.is_null() { STREAM_PER_THREAD } else { stream.addr() }
+}
+
+fn allocated(call: &dyn Fn() -> Status, address: *mut DevicePtr, bytes: usize, stream: usize) -> Status {
+    // Memory of a node of a graph: it is the graph's, whenever the graph runs.
+    let is_captured = captures::is_capturing(stream);
+    let status = call();
+    if status.is_success() && !is_captured && !address.is_null() {
+        // SAFETY: after success the driver wrote the address.
+        gpus::allocated_on(unsafe { *address }, bytes as u64, stream);
+    } else if status == Status::OUT_OF_MEMORY {
+        gpus::refused(bytes as u64, stream);
+    }
+    status
+}
+
+fn freed(call: &dyn Fn() -> Status, address: DevicePtr, stream: usize) -> Status {
+    if captures::is_capturing(stream) { call() } else { gpus::free_on(address, stream, call) }
+}

@@ -1,0 +1,34 @@
+//! Whether streams are being captured into graphs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{driver::driver, types::Status};
+
+/// How many captures have begun and not ended. Most programs have none, and then no stream is asked.
+static N_OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes a call that begins a capture.
+pub(crate) fn begin(call: &dyn Fn() -> Status) -> Status {
+    // Before the call: once it returns, another thread may use the stream.
+    N_OPEN.fetch_add(1, Ordering::SeqCst);
+    let status = call();
+    if !status.is_success() {
+        N_OPEN.fetch_sub(1, Ordering::SeqCst);
+    }
+    status
+}
+
+/// Notes a call that ends a capture. A stream that was destroyed before leaves the number too high, which costs a question
+/// at each allocation and nothing else.
+pub(crate) fn end(call: &dyn Fn() -> Status) -> Status {
+    let status = call();
+    let _ = N_OPEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    status
+}
+
+/// Returns whether a stream of the program's call is captured.
+#[inline]
+pub(crate) fn is_capturing(stream: usize) -> bool {
+    // SAFETY: the program passes the stream to the driver in the same call.
+    N_OPEN.load(Ordering::SeqCst) > 0 && driver().is_some_and(|driver| unsafe { driver.is_capturing(stream) })
+}

@@ -1,0 +1,24 @@
+//! How this library learns that a stream has passed a free.
+//!
+//! The thread that frees marks the stream with an event, at most one at a time for each stream; the sampling thread asks
+//! for it. A stream without a later free is not marked again, so its last frees may stay requested until their
+//! addresses are used again.
+
+use memreel::Address;
+
+use super::{driver::Driver, driver::driver, gpu::Gpu};
+
+/// Waits for a free in the order of a stream, which the calling thread has just requested.
+pub(crate) fn await_free(gpu: &Gpu, address: u64, stream: usize) -> Option<()> {
+    let driver = driver()?;
+    // SAFETY: the program has passed the stream to the driver in this call, and it was not captured.
+    gpu.pending().add(address, stream, |mark| unsafe { driver.mark(stream, mark) });
+    Some(())
+}
+
+/// Completes the frees that streams have passed. The calling thread has a context of the device.
+pub(crate) fn complete(gpu: &Gpu, driver: &Driver) {
+    // SAFETY: marks are events of this device's context, and are never destroyed.
+    let done = gpu.pending().done(|mark| unsafe { driver.is_done(mark) });
+    done.into_iter().for_each(|address| _ = gpu.ledger().free_completed_later(Address(address)));
+}

@@ -1,0 +1,85 @@
+//! Contexts: where a device's memory begins and ends.
+
+use super::{
+    driver::driver,
+    driver_memory::{Part, add, take_all},
+    ending,
+    gpu::{Gpu, PAGE_BYTES},
+    gpus, others,
+    state::{State, record},
+    types::{Handle, Ordinal, Status},
+};
+
+/// Notes a context that a call makes, or finds.
+pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Status) -> Status {
+    // Programs ask for the context of a device again and again.
+    let is_known = record(|state| state.gpu(device).is_some_and(|gpu| gpu.context().is_some()));
+    if is_known != Some(false) {
+        return call();
+    }
+    let before = record(|state| others::used_bytes(state.gpu(device)?)).flatten();
+    let status = call();
+    if status.is_success() && !context.is_null() {
+        // SAFETY: after success the driver wrote the context.
+        let context = unsafe { *context }.expose_provenance();
+        record(|state| begin(state, device, context, before));
+    }
+    status
+}
+
+fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<u64>) -> Option<()> {
+    let gpu = state.gpu(device)?;
+    if gpu.context().replace(context).is_some() {
+        return None;
+    }
+    let (name, uuid) = driver()?.identity(device);
+    state.recorder().describe_device(gpu.ledger_device(), &name, &uuid);
+    let after = others::used_bytes(gpu);
+    if let (Some(before), Some(after)) = (before, after)
+        && after >= before + PAGE_BYTES
+    {
+        add(gpu, Part::Context, after - before);
+    }
+    ending::watch();
+    state.sampler.start(gpu);
+    Some(())
+}
+
+/// Notes that the primary context of a device may end.
+pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status {
+    let context = record(|state| state.gpu(device)?.context().take()).flatten();
+    let status = call();
+    record(|state| {
+        let gpu = state.gpu(device)?;
+        match driver()?.has_primary(device) {
+            true => *gpu.context() = context,
+            false => ended(gpu),
+        }
+        Some(())
+    });
+    status
+}
+
+/// Notes that a context ends.
+pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
+    let gpu = record(|state| {
+        let is_it = |gpu: &&Gpu| gpu.context().take_if(|known| *known == context.addr()).is_some();
+        state.gpus().find(is_it)
+    });
+    let status = call();
+    if let Some(Some(gpu)) = gpu {
+        match status.is_success() {
+            true => drop(record(|_| ended(gpu))),
+            false => *gpu.context() = Some(context.addr()),
+        }
+    }
+    status
+}
+
+/// Records that everything of a device is free.
+fn ended(gpu: &Gpu) {
+    gpu.pending().clear();
+    gpu.pools().clear();
+    gpus::forget(gpu);
+    take_all(gpu);
+}

@@ -1,0 +1,142 @@
+//! Memory that the driver takes for itself, which passes no call that allocates.
+//!
+//! It is what a device reports as used more after a call than before, without what was accounted for meanwhile. Each
+//! part is a segment of one block at an address that no device has.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memreel::{Address, StreamId};
+
+use super::{
+    driver::{Driver, driver},
+    gpu::{Account, Gpu, PAGE_BYTES},
+    marks::marked,
+    pools,
+    state::record,
+    types::Status,
+};
+
+/// What the driver takes memory for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// A context, and its limits.
+    Context,
+    /// Code: modules and libraries.
+    Module,
+    /// Graphs that can be launched.
+    Graph,
+    /// What was found by looking, and not at a call.
+    Other,
+}
+
+impl Part {
+    /// The name of the innermost frame.
+    fn mark(self) -> &'static str {
+        match self {
+            Part::Context => "driver:context",
+            Part::Module => "driver:module",
+            Part::Graph => "driver:graph",
+            Part::Other => "driver:other",
+        }
+    }
+}
+
+/// The driver's own memory on one device.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// Part, address and bytes, in the order of their beginning.
+    all: Vec<(Part, u64, u64)>,
+    /// The calls whose memory is measured now, and those that were.
+    n_within: u32,
+    n_measured: u64,
+}
+
+impl Parts {
+    /// Returns a number that changes with every measured call; `None` within one.
+    pub(crate) fn quiet(&self) -> Option<u64> {
+        (self.n_within == 0).then_some(self.n_measured)
+    }
+}
+
+/// The first address of the driver's own memory: no device has such addresses.
+static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(0xD000_0000_0000_0000);
+
+/// Measures a call that may make the driver take memory.
+pub(crate) fn around(part: Part, call: &dyn Fn() -> Status) -> Status {
+    measured(call, |gpu, grown_bytes| {
+        if grown_bytes >= PAGE_BYTES.cast_signed() {
+            add(gpu, part, grown_bytes.cast_unsigned());
+        }
+    })
+}
+
+/// Measures a call that may make the driver give memory back.
+pub(crate) fn around_end(part: Part, call: &dyn Fn() -> Status) -> Status {
+    measured(call, |gpu, grown_bytes| {
+        if grown_bytes <= -PAGE_BYTES.cast_signed() {
+            take(gpu, part, grown_bytes.unsigned_abs());
+        }
+    })
+}
+
+fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
+    let before = record(|state| {
+        let (gpu, driver) = (state.current_gpu()?, driver()?);
+        gpu.parts().n_within += 1;
+        Some((gpu, driver, unaccounted_bytes(gpu, driver)))
+    });
+    let status = call();
+    let Some((gpu, driver, before)) = before.flatten() else { return status };
+    record(|state| {
+        if let (Some(before), Some(after)) = (before, unaccounted_bytes(gpu, driver)) {
+            look(gpu, after - before);
+        }
+        let mut parts = gpu.parts();
+        parts.n_within -= 1;
+        parts.n_measured += 1;
+        drop(parts);
+        state.sampler.note(gpu);
+    });
+    status
+}
+
+/// Returns the used bytes of this thread's device that are not accounted for: those of other processes too.
+pub(crate) fn unaccounted_bytes(gpu: &Gpu, driver: &Driver) -> Option<i64> {
+    let used_bytes = driver.memory()?.used_bytes;
+    let booked_bytes = gpu.booked_bytes() + pools::reserved_bytes(gpu, driver);
+    Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
+}
+
+/// Records that the driver took memory.
+pub(crate) fn add(gpu: &Gpu, part: Part, bytes: u64) {
+    let address = NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed);
+    gpu.parts().all.push((part, address, bytes));
+    marked(Some(part.mark()), || gpu.ledger().alloc(Address(address), bytes, StreamId::DEFAULT));
+    gpu.account(Account::Part, bytes, 1);
+}
+
+/// Records that the driver gave memory back: the latest of a part first. One that was given back in part is recorded
+/// again with what is left.
+pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
+    let mut left = bytes;
+    while left > 0 {
+        let mut parts = gpu.parts();
+        let Some(at) = parts.all.iter().rposition(|(of, ..)| *of == part) else { return };
+        let (_, address, size) = parts.all.remove(at);
+        drop(parts);
+        gpu.ledger().free(Address(address));
+        gpu.account(Account::Part, size, -1);
+        if size > left {
+            add(gpu, part, size - left);
+        }
+        left = left.saturating_sub(size);
+    }
+}
+
+/// Records that the driver gave everything back: the device's context has ended.
+pub(crate) fn take_all(gpu: &Gpu) {
+    for part in [Part::Context, Part::Module, Part::Graph, Part::Other] {
+        take(gpu, part, u64::MAX);
+    }
+}

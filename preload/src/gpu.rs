@@ -1,0 +1,159 @@
+//! One GPU: the ledger of its memory, and how much of it is accounted for.
+#![forbid(unsafe_code)]
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicI64, Ordering},
+};
+
+use memreel::{
+    Address, DeviceId, StreamId,
+    integrate::hold_at_forks,
+    recorder::{Ledger, Recorder},
+};
+
+use super::{driver_memory::Parts, pending::Pending};
+
+/// The driver gives memory in pages of this size.
+pub(crate) const PAGE_BYTES: u64 = 2 << 20;
+
+/// Smaller blocks share a page.
+const SHARES_A_PAGE: u64 = 1 << 20;
+
+/// A GPU.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) device: i32,
+    ledger: Ledger,
+    /// A context of the device, while it exists. Who holds the lock may use the context.
+    context: Arc<Mutex<Option<usize>>>,
+    pools: Arc<Mutex<Vec<usize>>>,
+    pub(crate) pending: Arc<Mutex<Pending>>,
+    pub(crate) parts: Arc<Mutex<Parts>>,
+    booked: Booked,
+}
+
+/// The bytes that are accounted for.
+#[derive(Debug, Default)]
+struct Booked {
+    /// What was requested in pages of its own, and these pages.
+    in_pages: AtomicI64,
+    pages: AtomicI64,
+    /// What shares pages.
+    small: AtomicI64,
+    /// Physical memory under handles.
+    physical: AtomicI64,
+    /// What was requested of pools.
+    of_pools: AtomicI64,
+    /// What the driver took for itself.
+    parts: AtomicI64,
+}
+
+/// How a device's memory is accounted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Account {
+    /// Pages of its own, or a share of one.
+    Pages,
+    /// Of a pool, which holds memory of its own.
+    Pool,
+    /// Physical memory under a handle.
+    Physical,
+    /// The driver's own.
+    Part,
+    /// Managed, or another process's: not in the sum.
+    Outside,
+}
+
+impl Gpu {
+    pub(crate) fn new(device: i32, recorder: &Recorder) -> Gpu {
+        let gpu = Gpu {
+            device,
+            ledger: recorder.ledger(DeviceId::from(device)),
+            context: Arc::default(),
+            pools: Arc::default(),
+            pending: Arc::default(),
+            parts: Arc::default(),
+            booked: Booked::default(),
+        };
+        hold_at_forks(&gpu.context);
+        hold_at_forks(&gpu.pools);
+        hold_at_forks(&gpu.pending);
+        hold_at_forks(&gpu.parts);
+        gpu
+    }
+
+    /// The number of the device in recordings.
+    pub(crate) fn ledger_device(&self) -> DeviceId {
+        DeviceId::from(self.device)
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn context(&self) -> MutexGuard<'_, Option<usize>> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pools of this device that exist.
+    pub(crate) fn pools(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a block, and accounts for it.
+    pub(crate) fn alloc(&self, address: u64, bytes: u64, stream: usize, account: Account) {
+        self.ledger.alloc(Address(address), bytes, StreamId::from_handle(stream as u64));
+        self.account(account, bytes, 1);
+    }
+
+    /// Adds bytes to an account, or with a sign of -1 takes them away.
+    pub(crate) fn account(&self, account: Account, bytes: u64, sign: i64) {
+        let booked = &self.booked;
+        let add = |to: &AtomicI64, bytes: u64| {
+            to.fetch_add(sign * i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+        };
+        match account {
+            Account::Pages if bytes < SHARES_A_PAGE => add(&booked.small, bytes),
+            Account::Pages => {
+                add(&booked.in_pages, bytes);
+                add(&booked.pages, bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES));
+            }
+            Account::Pool => add(&booked.of_pools, bytes),
+            Account::Physical => add(&booked.physical, bytes),
+            Account::Part => add(&booked.parts, bytes),
+            Account::Outside => {}
+        }
+    }
+
+    /// The bytes that are accounted for, without those of pools.
+    pub(crate) fn booked_bytes(&self) -> u64 {
+        let of = |account: &AtomicI64| account.load(Ordering::Relaxed).max(0).cast_unsigned();
+        let booked = &self.booked;
+        of(&booked.pages) + of(&booked.physical) + of(&booked.parts) + self.pages_of_small()
+    }
+
+    /// The bytes of pages that no block has.
+    pub(crate) fn page_rounding_bytes(&self) -> u64 {
+        let of = |account: &AtomicI64| account.load(Ordering::Relaxed).max(0).cast_unsigned();
+        let booked = &self.booked;
+        (of(&booked.pages) + self.pages_of_small()).saturating_sub(of(&booked.in_pages) + of(&booked.small))
+    }
+
+    /// The bytes of blocks of pools.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.booked.of_pools.load(Ordering::Relaxed).max(0).cast_unsigned()
+    }
+
+    fn pages_of_small(&self) -> u64 {
+        let small = self.booked.small.load(Ordering::Relaxed).max(0).cast_unsigned();
+        small.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
+    }
+}

@@ -1,0 +1,164 @@
+//! What programs allocate and free on GPUs, by address: every device has its own addresses.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use memreel::{Address, StreamId, integrate::hold_at_forks};
+use once_cell::race::OnceBox;
+
+use super::{
+    completions,
+    driver::driver,
+    gpu::{Account, Gpu},
+    marks::marked,
+    state::{State, record},
+    types::Status,
+};
+
+/// What a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The device's memory.
+    Plain,
+    /// Memory that moves between the host and devices.
+    Managed,
+    /// Memory of another process.
+    Imported,
+}
+
+/// A block that is allocated.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    device: i32,
+    bytes: u64,
+    stream: usize,
+    account: Account,
+}
+
+/// The blocks of all devices by address.
+type Blocks = Arc<Mutex<HashMap<u64, Block>>>;
+
+fn blocks() -> MutexGuard<'static, HashMap<u64, Block>> {
+    static BLOCKS: OnceBox<Blocks> = OnceBox::new();
+    let blocks = BLOCKS.get_or_init(|| {
+        let blocks = Blocks::default();
+        hold_at_forks(&blocks);
+        Box::new(blocks)
+    });
+    blocks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records an allocation of this thread's device.
+pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
+    let (account, mark) = match kind {
+        Kind::Plain => (Account::Pages, None),
+        Kind::Managed => (Account::Outside, Some("memory:managed")),
+        Kind::Imported => (Account::Outside, Some("memory:imported")),
+    };
+    record(|state| marked(mark, || add(state, address, bytes, 0, account)));
+}
+
+/// Records an allocation in the order of a stream.
+pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize) {
+    record(|state| add(state, address, bytes, stream, Account::Pool));
+}
+
+fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: Account) {
+    let Some(gpu) = state.current_gpu() else { return };
+    if account == Account::Pool {
+        gpu.pending().forget(address);
+    }
+    gpu.alloc(address, bytes, stream, account);
+    let block = Block { device: gpu.device, bytes, stream, account };
+    // A block whose free waited for its stream, and whose address is used again.
+    if let Some(before) = blocks().insert(address, block) {
+        gpu.account(before.account, before.bytes, -1);
+    }
+    state.sampler.note(gpu);
+}
+
+/// Records a free, before the memory can be allocated again.
+pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
+    let freed = record(|state| {
+        let block = blocks().remove(&address)?;
+        let gpu = state.gpu(block.device)?;
+        gpu.ledger().free(Address(address));
+        gpu.account(block.account, block.bytes, -1);
+        Some(block)
+    });
+    let status = call();
+    still_has(status, address, freed.flatten(), |gpu, block| {
+        gpu.alloc(address, block.bytes, block.stream, block.account);
+    });
+    status
+}
+
+/// Records a free in the order of a stream: it is requested now, and completes when the stream has passed.
+pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) -> Status {
+    let freed = record(|state| {
+        let block = blocks().remove(&address)?;
+        let gpu = state.gpu(block.device)?;
+        gpu.ledger().free_requested(Address(address));
+        gpu.account(block.account, block.bytes, -1);
+        Some(block)
+    });
+    let status = call();
+    let freed = freed.flatten();
+    if status.is_success() {
+        record(|state| completions::await_free(state.gpu(freed?.device)?, address, stream));
+    }
+    still_has(status, address, freed, |gpu, block| {
+        gpu.ledger().free_completed(Address(address));
+        gpu.alloc(address, block.bytes, block.stream, block.account);
+    });
+    status
+}
+
+/// Records again a block whose free failed.
+fn still_has(status: Status, address: u64, freed: Option<Block>, again: impl FnOnce(&Gpu, Block)) {
+    let Some(block) = freed.filter(|_| !status.is_success()) else { return };
+    record(|state| {
+        again(state.gpu(block.device)?, block);
+        blocks().insert(address, block)
+    });
+}
+
+/// Records a request that the driver refused.
+pub(crate) fn refused(bytes: u64, stream: usize) {
+    record(|state| {
+        let gpu = state.current_gpu()?;
+        let info = driver()?.memory();
+        let free_bytes = info.map_or(0, |info| info.total_bytes - info.used_bytes);
+        gpu.ledger().oom(bytes, free_bytes, StreamId::from_handle(stream as u64));
+        Some(())
+    });
+}
+
+/// Forgets what was allocated on a device whose context ends.
+pub(crate) fn forget(gpu: &Gpu) {
+    let mut gone = Vec::new();
+    blocks().retain(|address, block| {
+        let stays = block.device != gpu.device;
+        if !stays {
+            gone.push((*address, *block));
+        }
+        stays
+    });
+    for (address, block) in gone {
+        gpu.ledger().free(Address(address));
+        gpu.account(block.account, block.bytes, -1);
+    }
+}
+
+/// Returns the bytes of the allocation that an address is in.
+pub(crate) fn size_at(address: u64) -> Option<u64> {
+    driver()?.size_at(address)
+}
+
+/// Lets the memory of all devices be looked at soon: a pool has given some back.
+pub(crate) fn look_soon() {
+    record(|state| state.sampler.wake());
+}

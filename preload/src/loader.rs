@@ -1,0 +1,82 @@
+//! The functions of the loader, and where the driver is.
+
+use std::{
+    ffi::{CStr, c_char, c_void},
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use libc::{RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW};
+
+/// The driver's library.
+const DRIVER: &CStr = c"libcuda.so.1";
+
+/// The loader's own `dlsym`, which this library's replaces; null until it is found.
+pub(crate) static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Finds the loader's `dlsym`, and returns it.
+pub(crate) extern "C" fn find_dlsym() -> *mut c_void {
+    // The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl.
+    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+        // SAFETY: the names end in nul; `dlvsym` itself is not replaced.
+        let found = unsafe { libc::dlvsym(RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+        if !found.is_null() {
+            DLSYM.store(found, Ordering::Relaxed);
+            return found;
+        }
+    }
+    ptr::null_mut()
+}
+
+/// Returns a symbol of a library, as if this library did not replace any.
+pub(crate) fn of(library: *mut c_void, symbol: &CStr) -> *mut c_void {
+    let known = DLSYM.load(Ordering::Relaxed);
+    let dlsym = if known.is_null() { find_dlsym() } else { known };
+    if dlsym.is_null() {
+        return dlsym;
+    }
+    // SAFETY: `find_dlsym` stores the address of the loader's `dlsym` alone.
+    let dlsym = unsafe { std::mem::transmute::<*mut c_void, Dlsym>(dlsym) };
+    // SAFETY: the name ends in nul; the library is loaded, or stands for those behind this one.
+    unsafe { dlsym(library, symbol.as_ptr()) }
+}
+
+/// Returns the function of this name of the libraries behind this one; null if none has it.
+pub(crate) fn behind(symbol: &CStr) -> *mut c_void {
+    of(RTLD_NEXT, symbol)
+}
+
+/// Returns a function of the driver; null if the program has not loaded it.
+pub(crate) fn of_driver(symbol: &CStr) -> *mut c_void {
+    let driver = driver();
+    if driver.is_null() { driver } else { of(driver, symbol) }
+}
+
+/// Returns the driver's library, if the program has loaded it. It is never loaded for the program.
+fn driver() -> *mut c_void {
+    static LOADED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let loaded = LOADED.load(Ordering::Relaxed);
+    if !loaded.is_null() {
+        return loaded;
+    }
+    // SAFETY: the name ends in nul. The library is loaded already, so no code of it runs; it is never closed.
+    let found = unsafe { libc::dlopen(DRIVER.as_ptr(), RTLD_NOLOAD | RTLD_NOW) };
+    LOADED.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Returns whether an address is in the driver's library.
+pub(crate) fn is_of_driver(address: *mut c_void) -> bool {
+    // SAFETY: all its bytes are zero, which is a value of its fields.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; the result is written into `found`.
+    if unsafe { libc::dladdr(address, &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return false;
+    }
+    // SAFETY: the loader's name of a library, which ends in nul.
+    let path = unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libcuda.so")
+}

@@ -1,0 +1,169 @@
+//! Physical memory under handles, and where it is mapped.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use memreel::{Address, StreamId, integrate::hold_at_forks};
+use once_cell::race::OnceBox;
+
+use super::{
+    gpu::Account,
+    marks::marked,
+    state::{State, record},
+    types::{Location, Status},
+};
+
+/// Physical memory.
+#[derive(Clone, Copy, Debug)]
+struct Physical {
+    /// The device; `None` if it is the host's, or another process's.
+    device: Option<i32>,
+    bytes: u64,
+    /// How often the program has the handle.
+    n_handles: u32,
+    /// How often it is mapped.
+    n_mapped: u32,
+}
+
+/// A part of a range of addresses that has memory.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    handle: u64,
+    bytes: u64,
+    /// The device whose ledger has it.
+    device: i32,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    physical: HashMap<u64, Physical>,
+    mapped: std::collections::BTreeMap<u64, Mapping>,
+}
+
+fn table() -> MutexGuard<'static, Table> {
+    static TABLE: OnceBox<Arc<Mutex<Table>>> = OnceBox::new();
+    let table = TABLE.get_or_init(|| {
+        let table = Arc::default();
+        hold_at_forks(&table);
+        Box::new(table)
+    });
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes memory that was created under a handle.
+pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
+    record(|state| {
+        let device = (location.kind == Location::DEVICE).then_some(location.number);
+        table().physical.insert(handle, Physical { device, bytes, n_handles: 1, n_mapped: 0 });
+        let gpu = state.gpu(device?)?;
+        gpu.account(Account::Physical, bytes, 1);
+        state.sampler.note(gpu);
+        Some(())
+    });
+}
+
+/// Notes memory of another process.
+pub(crate) fn imported(handle: u64) {
+    record(|_| {
+        let known = Physical { device: None, bytes: 0, n_handles: 0, n_mapped: 0 };
+        table().physical.entry(handle).or_insert(known).n_handles += 1;
+    });
+}
+
+/// Notes one more handle of memory that is mapped.
+pub(crate) fn retained(handle: u64) {
+    record(|_| table().physical.get_mut(&handle).map(|physical| physical.n_handles += 1));
+}
+
+/// Notes that the program gave a handle back; the memory stays while it is mapped.
+pub(crate) fn released(handle: u64) {
+    record(|state| {
+        let mut table = table();
+        let physical = table.physical.get_mut(&handle)?;
+        physical.n_handles = physical.n_handles.saturating_sub(1);
+        drop_unused(state, &mut table, handle)
+    });
+}
+
+/// Records memory that was mapped.
+pub(crate) fn mapped(address: u64, bytes: u64, handle: u64) {
+    record(|state| {
+        let mut table = table();
+        let known = table.physical.get_mut(&handle).map(|physical| {
+            physical.n_mapped += 1;
+            *physical
+        });
+        // Of another process, or of this one and mapped before: counted once, where it was mapped first.
+        let is_shared = known.is_none_or(|known| known.device.is_none() || known.n_mapped > 1);
+        let gpu = match known.and_then(|known| known.device) {
+            Some(device) => state.gpu(device)?,
+            None => state.current_gpu()?,
+        };
+        table.mapped.insert(address, Mapping { handle, bytes, device: gpu.device });
+        drop(table);
+        marked(is_shared.then_some("memory:imported"), || {
+            gpu.ledger().segment_map(Address(address), bytes, StreamId::DEFAULT)
+        });
+        Some(())
+    });
+}
+
+/// Records that memory is unmapped, before it can be mapped again.
+pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Status {
+    let range = address..address.saturating_add(bytes);
+    let was: Vec<(u64, Mapping)> = record(|state| {
+        let mut table = table();
+        let was: Vec<(u64, Mapping)> =
+            table.mapped.range(range).map(|(at, mapping)| (*at, *mapping)).collect();
+        was.iter().for_each(|(at, _)| _ = table.mapped.remove(at));
+        drop(table);
+        for (at, mapping) in &was {
+            state.gpu(mapping.device)?.ledger().segment_unmap(Address(*at), mapping.bytes);
+        }
+        Some(was)
+    })
+    .flatten()
+    .unwrap_or_default();
+    let status = call();
+    for (at, mapping) in was {
+        match status.is_success() {
+            true => unmapped(mapping.handle),
+            false => {
+                forget_one(mapping.handle);
+                mapped(at, mapping.bytes, mapping.handle);
+            }
+        }
+    }
+    status
+}
+
+fn unmapped(handle: u64) {
+    record(|state| {
+        let mut table = table();
+        let physical = table.physical.get_mut(&handle)?;
+        physical.n_mapped = physical.n_mapped.saturating_sub(1);
+        drop_unused(state, &mut table, handle)
+    });
+}
+
+fn forget_one(handle: u64) {
+    record(|_| {
+        table()
+            .physical
+            .get_mut(&handle)
+            .map(|physical| physical.n_mapped = physical.n_mapped.saturating_sub(1))
+    });
+}
+
+/// Takes memory off the account that has neither handle nor mapping.
+fn drop_unused(state: &State, table: &mut Table, handle: u64) -> Option<()> {
+    let physical = *table.physical.get(&handle)?;
+    if physical.n_handles == 0 && physical.n_mapped == 0 {
+        table.physical.remove(&handle);
+        state.gpu(physical.device?)?.account(Account::Physical, physical.bytes, -1);
+    }
+    Some(())
+}

@@ -1,0 +1,36 @@
+//! The pools of stream-ordered memory, which hold more than their blocks.
+
+use super::{
+    driver::Driver,
+    gpu::Gpu,
+    state::record,
+    types::{Handle, Location},
+};
+
+/// Notes a pool that the program made.
+pub(crate) fn created(pool: Handle, location: Location) {
+    if location.kind == Location::DEVICE {
+        record(|state| {
+            state.gpu(location.number)?.pools().push(pool.expose_provenance());
+            Some(())
+        });
+    }
+}
+
+/// Notes that the program destroys a pool: nobody asks for it any more.
+pub(crate) fn destroyed(pool: Handle) {
+    record(|state| state.gpus().for_each(|gpu| gpu.pools().retain(|known| *known != pool.addr())));
+}
+
+/// Returns the bytes that the pools of a device hold.
+pub(crate) fn reserved_bytes(gpu: &Gpu, driver: &Driver) -> u64 {
+    let mut pools = gpu.pools();
+    if gpu.pool_bytes() > 0
+        && let Some(default) = driver.default_pool(gpu.device)
+        && !pools.contains(&default)
+    {
+        pools.push(default);
+    }
+    // SAFETY: a pool that the program destroys is taken from the list before, which is locked.
+    pools.iter().filter_map(|pool| unsafe { driver.reserved_bytes(*pool) }).sum()
+}

@@ -1,0 +1,164 @@
+//! What this process records with: one recorder, a ledger for each GPU, and one for the host's pinned memory.
+
+use std::{
+    env, fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+use memreel::{
+    DeviceId, Reel, Result,
+    device::Simulated,
+    integrate::Inventory,
+    pickle,
+    recorder::{History, Recorder},
+    snapshot::{self, Dialect},
+};
+use once_cell::race::OnceBox;
+
+use super::{driver::driver, gpu::Gpu, notice, pinned::Pinned, sampler::Sampler};
+
+/// The most GPUs of a process.
+pub(crate) const MAX_GPUS: usize = 64;
+
+/// The recorder of this process, and what reports to it.
+#[derive(Debug)]
+pub(crate) struct State {
+    reel: Reel,
+    gpus: [OnceBox<Gpu>; MAX_GPUS],
+    pinned: OnceBox<Pinned>,
+    /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
+    n_gpus: u16,
+    pub(crate) sampler: Sampler,
+}
+
+static STATE: OnceBox<State> = OnceBox::new();
+
+/// Whether nothing is recorded: this library has failed, or the program ends.
+static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// The process that made the state; a child of `fork` has another number.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Returns the state, which the first call makes; `None` if recording is off.
+#[inline]
+pub(crate) fn state() -> Option<&'static State> {
+    if IS_OFF.load(Ordering::Relaxed) {
+        return None;
+    }
+    STATE.get().or_else(open)
+}
+
+/// Runs what records a call. A failure of this library ends the recording, and not the program.
+#[inline]
+pub(crate) fn record<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
+    let recorded = catch_unwind(AssertUnwindSafe(|| state().map(work)));
+    recorded.unwrap_or_else(|_| {
+        switch_off();
+        notice::print("memreel has a bug: it panicked, and records no more; the program goes on");
+        None
+    })
+}
+
+/// Ends the recording.
+pub(crate) fn switch_off() {
+    IS_OFF.store(true, Ordering::Relaxed);
+}
+
+#[cold]
+fn open() -> Option<&'static State> {
+    // Two threads at once may make a state each, and one of them is dropped: no thread waits for another.
+    match STATE.get_or_try_init(|| State::open().map(Box::new)) {
+        Ok(state) => Some(state),
+        Err(error) => {
+            switch_off();
+            notice::print(&format!("this process is not recorded: {error}"));
+            None
+        }
+    }
+}
+
+impl State {
+    fn open() -> Result<State> {
+        PROCESS.store(process::id(), Ordering::Relaxed);
+        let mut history = History::all();
+        if let Some(tape) = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder))) {
+            history = history.tape(tape);
+        }
+        // The reel has an allocator, which is never asked for memory.
+        let reel = Reel::builder().device(Simulated::new(0)).history(history).dump_with(dump).build()?;
+        Ok(State {
+            reel,
+            gpus: [const { OnceBox::new() }; MAX_GPUS],
+            pinned: OnceBox::new(),
+            n_gpus: n_gpus(),
+            sampler: Sampler::default(),
+        })
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        self.reel.recorder()
+    }
+
+    /// The number of the process's heap among the devices.
+    #[expect(dead_code, reason = "the heap is recorded by the next change")]
+    pub(crate) fn heap_device(&self) -> DeviceId {
+        self.n_gpus.into()
+    }
+
+    /// The GPU of this thread's context.
+    #[inline]
+    pub(crate) fn current_gpu(&self) -> Option<&Gpu> {
+        self.gpu(driver()?.current_device()?)
+    }
+
+    /// The GPU of a number, which the first call makes known.
+    #[inline]
+    pub(crate) fn gpu(&self, device: i32) -> Option<&Gpu> {
+        let place = self.gpus.get(usize::try_from(device).ok()?)?;
+        Some(place.get_or_init(|| Box::new(Gpu::new(device, self.recorder()))))
+    }
+
+    /// The GPUs that were used.
+    pub(crate) fn gpus(&self) -> impl Iterator<Item = &Gpu> {
+        self.gpus.iter().filter_map(OnceBox::get)
+    }
+
+    /// The host's memory that devices can use.
+    pub(crate) fn pinned(&self) -> &Pinned {
+        let device = DeviceId::from(self.n_gpus + 1);
+        self.pinned.get_or_init(|| Box::new(Pinned::new(self.recorder().ledger(device))))
+    }
+
+    fn save(&self, path: &Path) -> Result<()> {
+        let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
+        let pinned = self.pinned.get().map(|pinned| pinned.ledger() as &dyn Inventory);
+        let inventories: Vec<&dyn Inventory> = of_gpus.chain(pinned).collect();
+        pickle::save(&snapshot::collect_lazily(self.recorder(), &inventories, Dialect::default()), path)
+    }
+}
+
+/// Writes a snapshot that a trigger asks for.
+fn dump(path: &Path) -> Result<()> {
+    // A trigger may be faster than the state is made.
+    STATE.get().map_or(Ok(()), |state| state.save(path))
+}
+
+/// Returns the path of a tape that does not exist yet: a process that runs another program keeps its number.
+fn new_tape(folder: &Path) -> Option<PathBuf> {
+    let rank = ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"].iter().find_map(|name| env::var(name).ok());
+    let rank = rank.filter(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()));
+    let rank = rank.map_or_else(String::new, |rank| format!("-rank{rank}"));
+    let path = |n: u32| folder.join(format!("{}-{n}{rank}.tape", process::id()));
+    (0..10_000).map(path).find(|path| !path.exists())
+}
+
+/// The number of GPUs, at least 1: the numbers behind them are those of the host's memory.
+fn n_gpus() -> u16 {
+    let of_driver = driver().and_then(|driver| driver.n_devices()).and_then(|n| u16::try_from(n).ok());
+    let of_system = || fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |gpus| gpus.count());
+    let n = of_driver.unwrap_or_else(|| u16::try_from(of_system()).unwrap_or(0));
+    n.clamp(1, MAX_GPUS as u16)
+}
