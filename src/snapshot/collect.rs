@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Slot, Snapshot,
+    Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Shapes, Slot, Snapshot,
     StackIndex, StackTable, Text, TopLevel, Value,
     take::{Take, Taking, open_empty, recorded},
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
@@ -214,11 +214,6 @@ impl Collector {
 fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
     let _own_work = recorder.own_work();
     let used = used_stacks(takes, tally);
-    let shape = snapshot.shapes.intern(Shape::from_fields(&[
-        ("name", Field::Name),
-        ("filename", Field::Filename),
-        ("line", Field::Line),
-    ]));
     let mut named = Named::default();
     let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
     if parts.is_empty() {
@@ -226,9 +221,11 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
     }
     // Before any native name: the source may wait for its interpreter, and an interpreter for other snapshots.
     let of_source = source_frames(recorder, parts.iter().flat_map(|parts| &parts.source));
-    let stacks = &mut snapshot.stacks;
-    let mut intern = |symbol: &Symbol| {
+    let Snapshot { stacks, shapes, .. } = snapshot;
+    let mut shapes = FrameShapes { shapes, known: FxHashMap::default() };
+    let mut intern = |symbol: &Symbol, library: Option<&Text>| {
         let (name, filename) = (symbol.name.clone(), symbol.filename.clone());
+        let shape = shapes.of(library);
         stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
     };
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
@@ -238,9 +235,9 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
         for parts in &parts {
             let named = parts.source.iter().filter_map(|word| of_source.get(word)).flatten();
-            let mut frames: Vec<FrameIndex> = named.map(&mut intern).collect();
-            symbolizer.for_each_frame(&parts.native, parts.generation, |symbol| {
-                frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol)));
+            let mut frames: Vec<FrameIndex> = named.map(|symbol| intern(symbol, None)).collect();
+            symbolizer.for_each_frame(&parts.native, parts.generation, |symbol, library| {
+                frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol, library)));
             });
             members.push(frames);
         }
@@ -249,6 +246,26 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         named.set(stack, snapshot.stacks.intern_stack(&members));
     }
     named
+}
+
+/// The shapes of frames: one for each library, and one for frames without.
+struct FrameShapes<'a> {
+    shapes: &'a mut Shapes,
+    known: FxHashMap<Option<Text>, ShapeId>,
+}
+
+impl FrameShapes<'_> {
+    fn of(&mut self, library: Option<&Text>) -> ShapeId {
+        if let Some(known) = self.known.get(&library.cloned()) {
+            return *known;
+        }
+        let fields = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
+        let mut shape = Shape::from_fields(&fields);
+        shape.slots.extend(library.map(|name| ("library".into(), Slot::Value(Value::Text(name.clone())))));
+        let shape = self.shapes.intern(shape);
+        self.known.insert(library.cloned(), shape);
+        shape
+    }
 }
 
 /// Calls `name` with the names of this process, or of the one whose tape was read.

@@ -153,6 +153,13 @@ impl Snapshot {
         self.stacks.frames(stack.unwrap_or(StackTable::EMPTY))
     }
 
+    /// Returns the file name of the program or library that a frame is in, such as `libnccl.so.2`; `None` if the file does not
+    /// say.
+    #[must_use]
+    pub fn library(&self, frame: &Frame) -> Option<&str> {
+        self.shapes.get(frame.shape).text("library")
+    }
+
     /// Returns the events of a device, oldest first; none if the file has no trace of it.
     #[must_use]
     pub fn trace(&self, device: DeviceId) -> &[TraceEntry] {

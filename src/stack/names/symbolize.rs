@@ -19,11 +19,12 @@ use super::{
     trim::{self, Origin},
 };
 
-/// A call at an address, and whose code it is.
+/// A call at an address, whose code it is, and the file name of its program or library.
 #[derive(Debug)]
 struct Call {
     symbol: Symbol,
     origin: Origin,
+    library: Option<Arc<str>>,
 }
 
 /// The calls of one target, innermost first.
@@ -125,7 +126,8 @@ impl Symbolizer {
         self.known.len()
     }
 
-    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top.
+    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top, and with the file name of
+    /// the program or library that each is in, if it is known.
     ///
     /// Each symbol stays at its address for as long as the symbolizer lives. `generation` is that
     /// in which the stack was noted: it decides between libraries that had the same addresses.
@@ -133,12 +135,12 @@ impl Symbolizer {
         &mut self,
         addresses: &[usize],
         generation: Generation,
-        mut look: impl FnMut(&Symbol),
+        mut look: impl FnMut(&Symbol, Option<&Arc<str>>),
     ) {
         let known = self.named(addresses, generation);
         let calls = || known.iter().flat_map(|known| known.calls.iter());
         let n_ours = trim::n_ours(calls().map(|call| (call.origin, &*call.symbol.name)));
-        calls().skip(n_ours).for_each(|call| look(&call.symbol));
+        calls().skip(n_ours).for_each(|call| look(&call.symbol, call.library.as_ref()));
     }
 
     /// The frames of a stack of the modules loaded now, with memreel's own.
@@ -152,7 +154,7 @@ impl Symbolizer {
     #[cfg(test)]
     fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let mut frames = Vec::new();
-        self.for_each_frame(addresses, modules::now(), |symbol| frames.push(symbol.clone()));
+        self.for_each_frame(addresses, modules::now(), |symbol, _| frames.push(symbol.clone()));
         frames
     }
 
@@ -199,13 +201,15 @@ impl Symbolizer {
             }
         };
         for (target, named) in targets.iter().zip(named) {
+            let library = target.library().map(|name| self.texts.share(&name));
             let calls = named.symbols.iter().map(|symbol| Call {
                 symbol: Symbol {
                     name: self.texts.share(&symbol.name),
                     filename: self.texts.share(&symbol.filename),
                     line: symbol.line,
                 },
-                origin: Origin::of(symbol, &walker),
+                origin: Origin::of(symbol, &walker).within(library.as_deref()),
+                library: library.clone(),
             });
             let known = Known { calls: calls.collect(), is_trampoline: named.is_trampoline };
             self.known.insert(target.key(), known);
@@ -237,6 +241,19 @@ mod tests {
         symbolizer.prepare(std::iter::empty());
         let walker = symbolizer.walker.unwrap();
         assert!(std::path::Path::new(&*walker).ends_with("src/stack/landmark.rs"), "{walker}");
+    }
+
+    #[test]
+    fn a_frame_has_the_file_name_of_its_program_or_library() {
+        let ours = std::env::current_exe().unwrap();
+        let ours = ours.file_name().unwrap().to_string_lossy();
+        let mut symbolizer = Symbolizer::default();
+        let mut libraries = Vec::new();
+        let within = [stopped_here as fn() -> usize as usize + 1, 0x10];
+        symbolizer.for_each_frame(&within, modules::now(), |_, library| {
+            libraries.push(library.map(|name| (**name).to_owned()))
+        });
+        assert_eq!(libraries, [Some(ours.into_owned()), None]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    borrow::Cow,
     num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -59,6 +60,11 @@ impl Target {
 
     fn module(&self) -> Option<&Module> {
         self.life.as_ref().map(|life| &life.module)
+    }
+
+    /// The file name of the program or library.
+    pub(super) fn library(&self) -> Option<Cow<'_, str>> {
+        Some(self.module()?.path.file_name()?.to_string_lossy())
     }
 
     /// The byte to look up: of a return address the byte before, because the address itself

@@ -8,6 +8,12 @@ use std::{
 
 use super::symbol::Symbol;
 
+/// The folders of the packages whose code calls the recorder, beside that of memreel's own sources.
+const PACKAGES: [&str; 3] = ["capi", "preload", "heap"];
+
+/// How the file names of memreel's own libraries begin.
+const LIBRARIES: [&str; 3] = ["libmemreel.so", "libmemreel_preload.so", "libmemreel_heap.so"];
+
 /// Whose code a frame is, as far as the top of a stack matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
@@ -37,6 +43,13 @@ pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone
 }
 
 impl Origin {
+    /// The origin of a frame in a library. Without line tables, those of memreel's own libraries have names that do not show
+    /// whose they are, such as `cuMemAlloc_v2`.
+    pub(super) fn within(self, library: Option<&str>) -> Origin {
+        let is_ours = library.is_some_and(|name| LIBRARIES.iter().any(|ours| name.starts_with(ours)));
+        if self == Origin::Program && is_ours { Origin::Ours } else { self }
+    }
+
     /// The origin of a frame. `walker` is a source file in the folder of memreel's `stack`.
     ///
     /// The frame's file decides where it is known: with line tables only, compilers give
@@ -56,9 +69,10 @@ impl Origin {
         }
         let is_ours = match (file, walker) {
             // The folder of `stack` is in the folder of memreel's sources; those of the C interface
-            // are in a package beside it.
+            // and of the libraries for LD_PRELOAD are in packages beside it.
             (Some(file), Some(walker)) => walker.ancestors().nth(2).is_some_and(|src| {
-                file.starts_with(src) || file.starts_with(src.with_file_name("capi").join("src"))
+                let is_in = |package: &&str| file.starts_with(src.with_file_name(package).join("src"));
+                file.starts_with(src) || PACKAGES.iter().any(|package| is_in(package))
             }),
             _ => is_of(&frame.name, &["memreel", "backtrace"]),
         };
@@ -132,9 +146,27 @@ mod tests {
             ("backward", "/memreel/examples/train.rs"),
         ];
         assert_eq!(n_ours_in(&[&walk[..], &dropped].concat()), 7);
+        let preloaded = [
+            ("record", "/memreel/preload/src/calls.rs"),
+            ("cuMemAlloc_v2", "/memreel/preload/src/plain.rs"),
+            ("{closure#0}", "/memreel/heap/src/lib.rs"),
+            ("cudaMalloc", "/memreel/preloads/src/plain.rs"),
+        ];
+        assert_eq!(n_ours_in(&[&walk[..], &preloaded].concat()), 5, "the packages for LD_PRELOAD");
         let user =
             [("alloc", "/app/library/coreutils/alloc.rs"), ("zeros<f32>", "/memreel/src/buffer/mod.rs")];
         assert_eq!(n_ours_in(&[&walk[..], &user].concat()), 2);
+    }
+
+    #[test]
+    fn frames_of_memreels_libraries_are_its_own_without_line_tables() {
+        let symbol = Symbol { name: "cuMemAlloc_v2".into(), filename: "??".into(), line: 0 };
+        let origin = |library| Origin::of(&symbol, "??").within(library);
+        assert_eq!(origin(Some("libmemreel_preload.so")), Origin::Ours);
+        assert_eq!(origin(Some("libmemreel_heap.so.0")), Origin::Ours);
+        assert_eq!(origin(Some("libmemreel_user.so")), Origin::Program);
+        assert_eq!(origin(Some("libcuda.so.1")), Origin::Program);
+        assert_eq!(origin(None), Origin::Program);
     }
 
     #[test]
