@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Merge(commands::merge::Options),
     /// Explain why a request ran out of memory.
     Oom(commands::oom::Options),
+    /// Show who has a device's memory: each library, the driver, and what is unexplained.
+    Owners(commands::owners::Options),
     /// Make a snapshot of a tape, also after a crash.
     Recover(commands::recover::Options),
     /// Estimate the memory that other allocator settings would need.

@@ -21,6 +21,7 @@ mod moment;
 mod names;
 mod options;
 mod output;
+mod owner_table;
 mod plot;
 mod progress;
 mod pytorch;
@@ -78,6 +79,7 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
         Command::Memory(options) => commands::memory::run(options, out),
         Command::Merge(options) => commands::merge::run(options, out),
         Command::Oom(options) => commands::oom::run(options, out),
+        Command::Owners(options) => commands::owners::run(options, out),
         Command::Replay(options) => commands::replay::run(options, out),
         Command::Segments(options) => commands::segments::run(options, out),
         Command::Slim(options) => commands::slim::run(options, out),

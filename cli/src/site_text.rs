@@ -89,6 +89,7 @@ impl<'a> SiteText<'a> {
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean_display(scope)),
             Site::Name(names) => same(clean_display(names)),
+            Site::Owner(owner) => same(clean(owner).into_owned()),
             Site::NoName => same("(no name)".to_owned()),
             Site::NoStack | Site::NoFile => same("(no stack)".to_owned()),
             Site::Before => same("(before the history)".to_owned()),

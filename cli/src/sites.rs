@@ -24,7 +24,12 @@ pub(crate) struct Sites<'a> {
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(history: &DeviceHistory<'a>, n_frames: usize) -> Sites<'a> {
-        Sites { shown: history.shown_frames(), n_frames }
+        Sites::of(history.shown_frames(), n_frames)
+    }
+
+    /// Takes the frames of a snapshot.
+    pub(crate) fn of(shown: ShownFrames<'a>, n_frames: usize) -> Sites<'a> {
+        Sites { shown, n_frames }
     }
 
     /// Returns the text of a site.

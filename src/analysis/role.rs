@@ -220,8 +220,7 @@ impl NameFacts {
         let function = FunctionName::of(name);
         NameFacts {
             rules: Fitting::new(|part, texts| part.is_in_name(name, function, texts)),
-            // Names of Python have none of these.
-            is_compiled: name.contains("::") || name.contains(['(', ' ']),
+            is_compiled: is_compiled(name),
             module_call: MODULE_CALLS.into_iter().find(|call| *call == function.0),
         }
     }
@@ -286,6 +285,16 @@ impl Compared {
     }
 }
 
+/// Returns whether a frame is of Python, by its file and, where that does not show it, its name.
+pub(super) fn is_python(frame: &Frame) -> bool {
+    is_python_file(&frame.filename).unwrap_or_else(|| !is_compiled(&frame.name))
+}
+
+/// Returns whether a name is of compiled code. Names of Python have none of these characters.
+fn is_compiled(name: &str) -> bool {
+    name.contains("::") || name.contains(['(', ' '])
+}
+
 /// Returns whether a frame has no source file.
 fn is_unknown(filename: &str) -> bool {
     matches!(filename, "" | "??")
@@ -303,7 +312,7 @@ fn is_python_file(filename: &str) -> Option<bool> {
 }
 
 /// Returns the library of a function without a name: `libfoo.so` of `libfoo.so+0x1234`.
-fn library_without_names(name: &str) -> Option<&str> {
+pub(super) fn library_without_names(name: &str) -> Option<&str> {
     let (library, offset) = name.rsplit_once("+0x")?;
     let is_offset = !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_hexdigit());
     is_offset.then_some(library)

@@ -31,6 +31,8 @@ pub enum Site {
     Scope(ScopePath),
     /// The name of a block; of a block with several names, all of them.
     Name(BlockNames),
+    /// The library or the program that asked for memory of the device (docs/owners.md).
+    Owner(Text),
     /// Blocks without a stack, among functions.
     NoStack,
     /// Blocks without a stack, among files.

@@ -5,6 +5,7 @@ use std::hash::Hash;
 use serde::{Serialize, Serializer};
 
 use super::{
+    owner_groups::Owned,
     same_calls::SameCalls,
     site::{BlockNames, Site},
     state::DeviceHistory,
@@ -30,6 +31,8 @@ pub enum By {
     Scope,
     /// The name that the program gave the block ([`DeviceHistory::names_of`]).
     Name,
+    /// The library or the program that asked for memory of the device: not of blocks, but of segments.
+    Owner,
 }
 
 /// Blocks of the same site.
@@ -58,7 +61,8 @@ pub struct Group {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the groups of the blocks in use at a moment, the largest first.
+    /// Returns the groups of the blocks in use at a moment, the largest first; [`By::Owner`] groups what is held from the
+    /// device.
     ///
     /// A function's own bytes are those of the stacks whose innermost identifying frame
     /// ([`ShownFrames::identifying`](super::ShownFrames::identifying)) is in the function. Its total counts each block
@@ -79,6 +83,7 @@ impl DeviceHistory<'_> {
                 |life| self.name_numbers(life),
                 |numbers| self.site_of_names(numbers),
             ),
+            By::Owner => sorted(self.owned_at(moment).into_iter().map(Group::of_owner).collect()),
             By::Function | By::File => by_frame(self, moment, by),
         }
     }
@@ -150,6 +155,12 @@ fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error
 impl Group {
     fn new(site: Site) -> Group {
         Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0, names: Vec::new() }
+    }
+
+    /// Returns the segments of an owner; the number of blocks is that of segments.
+    fn of_owner(owned: Owned) -> Group {
+        let Owned { owner, bytes, n_holdings, n_stacks } = owned;
+        Group { bytes, total_bytes: bytes, n_blocks: n_holdings, n_stacks, ..Group::new(Site::Owner(owner)) }
     }
 
     fn add(&mut self, bytes: u64, n_blocks: usize) {

@@ -17,7 +17,7 @@ use crate::history::ScopePath;
 /// A stack becomes `{"stack": [{"name", "filename", "line", "is_shown"}, …]}`, where `is_shown` marks
 /// the frames that identify the code that allocated ([`ShownFrames::identifying`]); a size becomes
 /// `{"stack": null, "size_bytes"}`, and the other sites `{"function", "filename"}`,
-/// `{"filename"}`, `{"scope"}` or `{"name"}`.
+/// `{"filename"}`, `{"scope"}`, `{"name"}` or `{"owner"}`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct SiteFrames<'a>(Form<'a>);
@@ -31,6 +31,7 @@ enum Form<'a> {
     File { filename: &'a str },
     Scope { scope: Option<&'a ScopePath> },
     Name { name: Option<&'a BlockNames> },
+    Owner { owner: &'a str },
     NoFunction { function: Option<()>, filename: Option<()> },
     NoFile { filename: Option<()> },
     NoFrames { stack: Option<()> },
@@ -47,6 +48,7 @@ impl<'a> SiteFrames<'a> {
             Site::File(filename) => Form::File { filename },
             Site::Scope(scope) => Form::Scope { scope: Some(scope) },
             Site::Name(name) => Form::Name { name: Some(name) },
+            Site::Owner(owner) => Form::Owner { owner },
             Site::NoName => Form::Name { name: None },
             Site::NoStack => Form::NoFunction { function: None, filename: None },
             Site::NoFile => Form::NoFile { filename: None },

@@ -3,7 +3,7 @@
 use std::{io, ops::Range};
 
 use crate::{
-    analysis::{disguised, is_shown},
+    analysis::{disguised, is_mark, is_shown},
     event::DeviceId,
     seeded::{SeededMap, SeededSet},
     snapshot::{
@@ -270,6 +270,9 @@ fn number(names: &mut SeededMap<Text, Text>, name: &Text, kind: &str) -> Text {
 
 impl Names {
     fn hide(&mut self, frame: &mut Frame, shapes: &mut Shapes) {
+        if is_mark(frame) {
+            return Names::hide_rest(frame, shapes);
+        }
         // The roles of frames do not identify the program: an allocator's frame stays one, and Python stays
         // Python.
         let function = number(&mut self.functions, &frame.name, "function");

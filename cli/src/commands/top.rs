@@ -86,6 +86,8 @@ enum Grouping {
     Scope,
     /// The name that the program gave the block
     Name,
+    /// The library that asked for memory of the device: segments, not blocks
+    Owner,
 }
 
 impl Grouping {
@@ -96,6 +98,7 @@ impl Grouping {
             Grouping::File => By::File,
             Grouping::Scope => By::Scope,
             Grouping::Name => By::Name,
+            Grouping::Owner => By::Owner,
         }
     }
 }
@@ -202,12 +205,22 @@ fn body(
         return Ok(());
     }
     let groups = history.top(moment, options.by.by());
+    // What is held from the device is not of blocks, and has more bytes than they.
+    let is_of_segments = matches!(options.by, Grouping::Owner);
+    let all_bytes = if is_of_segments {
+        groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.bytes))
+    } else {
+        all_bytes
+    };
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
     if !groups.is_empty() {
         let heading = match options.by {
             Grouping::Stack => Sites::heading(),
             Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
             Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
+            Grouping::Owner => {
+                heading(&format!("{:>7} {:>11} {:>6}", "share", "reserved", "pieces"), "owner")
+            }
             Grouping::Function => heading(&of_callees(), "function"),
             Grouping::File => heading(&of_callees(), "file"),
         };

@@ -1,10 +1,11 @@
 //! Tests of questions about a snapshot: all of them on small histories (`questions`), sites (`sites`), scopes
-//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), curves (`timeline`), and the
+//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), curves (`timeline`), owners (`owners`), and the
 //! frames that answers show (`real_stacks`).
 #![forbid(unsafe_code)]
 
 mod gate;
 mod hostile;
+mod owners;
 mod questions;
 mod oom;
 mod real_stacks;

@@ -1,0 +1,239 @@
+//! The table of a device's memory by owners, as text and as lines of `--json`.
+//!
+//! `memreel owners` prints it of files, and a recording of a program at its end.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel::{
+    DeviceId, Snapshot,
+    analysis::{DeviceOwners, OwnerRow, RowKind, ShownFrames, Site, SiteFrames},
+};
+use serde::Serialize;
+
+use crate::{
+    bytes::Bytes,
+    colour::bold,
+    fit::{columns, fill, print_text, shortened},
+    sites::{Sites, heading},
+    text::{clean, count, percent},
+    width::width_left,
+};
+
+/// The columns of the longest name of an owner that is not shortened.
+const MOST_COLUMNS: usize = 24;
+
+/// Prints a table for each device of snapshots that were asked for their owners. `n_frames` calls of a stack are shown.
+pub(crate) fn print(
+    tables: &[DeviceOwners],
+    snapshots: &[&Snapshot],
+    n_frames: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let sites: Vec<Sites<'_>> =
+        snapshots.iter().map(|snapshot| Sites::of(ShownFrames::new(snapshot), n_frames)).collect();
+    for (nth, table) in tables.iter().enumerate() {
+        if nth > 0 {
+            writeln!(out)?;
+        }
+        print_table(table, &sites, out)?;
+    }
+    Ok(())
+}
+
+fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
+    let bold = bold();
+    writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
+    if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
+        let total = table.total_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
+        print_text(
+            format!("the device reports {} used now, {} at the peak{total}", Bytes(now), Bytes(peak)),
+            out,
+        )?;
+    } else if table.is_of_blocks {
+        print_text("the bytes are those of blocks: the segments have no request of their own", out)?;
+    } else if !table.rows.is_empty() {
+        print_text("without a report of the device: the peak is when the most was recorded", out)?;
+    }
+    if table.rows.is_empty() && table.outside.is_empty() {
+        return writeln!(out, "nothing was recorded");
+    }
+    let all = table.rows.iter().chain(&table.outside);
+    let widest = all.map(|row| columns(&clean(&row.owner))).max().unwrap_or(0);
+    let form = Form { width: widest.clamp("other processes".len(), MOST_COLUMNS), of_bytes: of_share(table) };
+    writeln!(
+        out,
+        "{}",
+        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most asked for by")
+    )?;
+    let (unexplained, known): (Vec<&OwnerRow>, Vec<&OwnerRow>) =
+        table.rows.iter().partition(|row| row.kind == RowKind::Unexplained);
+    known.iter().try_for_each(|row| form.row(row, sites, out))?;
+    let sums =
+        |bytes: fn(&OwnerRow) -> Option<i128>| -> i128 { known.iter().filter_map(|row| bytes(row)).sum() };
+    form.line("sum", [Some(sums(|row| row.now_bytes)), Some(sums(|row| row.peak_bytes))], out)?;
+    for row in unexplained {
+        form.row(row, sites, out)?;
+        form.line(
+            "used",
+            [table.used_now_bytes, table.used_peak_bytes].map(|bytes| bytes.map(i128::from)),
+            out,
+        )?;
+    }
+    if !table.outside.is_empty() {
+        writeln!(out, "outside the sum:")?;
+        table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
+    }
+    Ok(())
+}
+
+/// Returns the bytes that shares are of: those that are used at the peak.
+fn of_share(table: &DeviceOwners) -> i128 {
+    let recorded = || table.rows.iter().filter_map(|row| row.peak_bytes).sum();
+    table.used_peak_bytes.map_or_else(recorded, i128::from)
+}
+
+fn title(table: &DeviceOwners) -> String {
+    let what = match table.device {
+        DeviceId::HOST => "pinned host memory".to_owned(),
+        device => format!("device {device}"),
+    };
+    let name = if table.name.is_empty() { String::new() } else { format!(", {}", clean(&table.name)) };
+    let uuid = if table.uuid.is_empty() { String::new() } else { format!(" ({})", clean(&table.uuid)) };
+    let files = match table.parts.len() {
+        1 => String::new(),
+        n => format!(": {}", count(n, "file")),
+    };
+    format!("{what}{name}{uuid}{files}")
+}
+
+/// Returns words in lines that fit.
+fn fill_words(text: &str) -> String {
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    fill(&words, width_left(0), width_left(2)).join("\n  ")
+}
+
+/// The form of the rows of one table.
+struct Form {
+    width: usize,
+    of_bytes: i128,
+}
+
+impl Form {
+    fn figures(&self, owner: &str, [now, peak]: [String; 2], share: &str) -> String {
+        let owner = shortened(owner, self.width);
+        let gap = " ".repeat(self.width - columns(&owner));
+        format!("{owner}{gap} {now:>12} {peak:>12} {share:>7}")
+    }
+
+    fn line(&self, owner: &str, bytes: [Option<i128>; 2], out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.figures(owner, bytes.map(signed), &self.share(bytes[1])).trim_end())
+    }
+
+    fn row(&self, row: &OwnerRow, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
+        let owner = clean(&row.owner);
+        let bytes = [row.now_bytes, row.peak_bytes];
+        let Some(largest) = row.largest else { return self.line(&owner, bytes, out) };
+        let figures = self.figures(&owner, bytes.map(signed), &self.share(row.peak_bytes));
+        writeln!(out, "{}", sites[largest.part].row(&figures, &Site::Stack(largest.stack)))
+    }
+
+    fn share(&self, bytes: Option<i128>) -> String {
+        let Some(bytes) = bytes else { return String::new() };
+        let [part, of] = [bytes.unsigned_abs(), self.of_bytes.unsigned_abs()]
+            .map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+        let share = percent(part, of);
+        if bytes < 0 { format!("-{}", share.trim_start()) } else { share }
+    }
+}
+
+fn signed(bytes: Option<i128>) -> String {
+    let Some(bytes) = bytes else { return "not visible".to_owned() };
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+}
+
+/// A table as a line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    files: Vec<&'a str>,
+    device: DeviceId,
+    name: Option<&'a str>,
+    uuid: Option<&'a str>,
+    total_bytes: Option<u64>,
+    used_now_bytes: Option<u64>,
+    used_peak_bytes: Option<u64>,
+    now_us: Option<u64>,
+    peak_us: Option<u64>,
+    is_of_blocks: bool,
+    rows: Vec<Row<'a>>,
+    outside: Vec<Row<'a>>,
+}
+
+/// A row with the frames of its largest stack.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    row: &'a OwnerRow,
+    stack_bytes: Option<u64>,
+    #[serde(flatten)]
+    stack: Stack<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Stack<'a> {
+    Frames(SiteFrames<'a>),
+    None { stack: Option<()> },
+}
+
+/// Prints a JSON object a line, for each device; `names` are those of the snapshots.
+pub(crate) fn print_json(
+    tables: &[DeviceOwners],
+    snapshots: &[&Snapshot],
+    names: &[&str],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let shown: Vec<ShownFrames<'_>> = snapshots.iter().map(|snapshot| ShownFrames::new(snapshot)).collect();
+    tables.iter().try_for_each(|table| {
+        let sites: Vec<Option<Site>> = table.rows.iter().chain(&table.outside).map(site).collect();
+        let (of_rows, of_outside) = sites.split_at(table.rows.len());
+        let line = Line {
+            files: table.parts.iter().map(|part| names[*part]).collect(),
+            device: table.device,
+            name: Some(&*table.name).filter(|name| !name.is_empty()),
+            uuid: Some(&*table.uuid).filter(|uuid| !uuid.is_empty()),
+            total_bytes: table.total_bytes,
+            used_now_bytes: table.used_now_bytes,
+            used_peak_bytes: table.used_peak_bytes,
+            now_us: table.now_us,
+            peak_us: table.peak_us,
+            is_of_blocks: table.is_of_blocks,
+            rows: with_stacks(&table.rows, of_rows, &shown),
+            outside: with_stacks(&table.outside, of_outside, &shown),
+        };
+        serde_json::to_writer(&mut *out, &line)?;
+        writeln!(out)
+    })
+}
+
+fn site(row: &OwnerRow) -> Option<Site> {
+    row.largest.map(|largest| Site::Stack(largest.stack))
+}
+
+fn with_stacks<'a>(
+    rows: &'a [OwnerRow],
+    sites: &'a [Option<Site>],
+    shown: &[ShownFrames<'a>],
+) -> Vec<Row<'a>> {
+    rows.iter().zip(sites).map(|(row, site)| with_stack(row, site.as_ref(), shown)).collect()
+}
+
+fn with_stack<'a>(row: &'a OwnerRow, site: Option<&'a Site>, shown: &[ShownFrames<'a>]) -> Row<'a> {
+    let stack = match (site, row.largest) {
+        (Some(site), Some(largest)) => Stack::Frames(SiteFrames::new(site, &shown[largest.part])),
+        _ => Stack::None { stack: None },
+    };
+    Row { row, stack_bytes: row.largest.map(|largest| largest.bytes), stack }
+}
