@@ -6,13 +6,16 @@
 
 use memreel::Address;
 
-use super::{driver::Driver, driver::driver, gpu::Gpu};
+use super::{
+    driver::{Driver, driver},
+    gpu::{Account, Gpu},
+};
 
 /// Waits for a free in the order of a stream, which the calling thread has just requested.
-pub(crate) fn await_free(gpu: &Gpu, address: u64, stream: usize) -> Option<()> {
+pub(crate) fn await_free(gpu: &Gpu, (address, bytes): (u64, u64), stream: usize) -> Option<()> {
     let driver = driver()?;
     // SAFETY: the program has passed the stream to the driver in this call, and it was not captured.
-    gpu.pending().add(address, stream, |mark| unsafe { driver.mark(stream, mark) });
+    gpu.pending().add((address, bytes), stream, |mark| unsafe { driver.mark(stream, mark) });
     Some(())
 }
 
@@ -20,5 +23,13 @@ pub(crate) fn await_free(gpu: &Gpu, address: u64, stream: usize) -> Option<()> {
 pub(crate) fn complete(gpu: &Gpu, driver: &Driver) {
     // SAFETY: marks are events of this device's context, and are never destroyed.
     let done = gpu.pending().done(|mark| unsafe { driver.is_done(mark) });
-    done.into_iter().for_each(|address| _ = gpu.ledger().free_completed_later(Address(address)));
+    end(gpu, done);
+}
+
+/// Records that frees are complete.
+pub(crate) fn end(gpu: &Gpu, done: Vec<(u64, u64)>) {
+    for (address, bytes) in done {
+        gpu.ledger().free_completed_later(Address(address));
+        gpu.account(Account::Pool, bytes, -1);
+    }
 }

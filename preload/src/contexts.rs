@@ -1,6 +1,7 @@
 //! Contexts: where a device's memory begins and ends.
 
 use super::{
+    completions,
     driver::driver,
     driver_memory::{Part, add, take_all},
     ending,
@@ -78,7 +79,8 @@ pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
 
 /// Records that everything of a device is free.
 fn ended(gpu: &Gpu) {
-    gpu.pending().clear();
+    let pending = gpu.pending().clear();
+    completions::end(gpu, pending);
     gpu.pools().clear();
     gpus::forget(gpu);
     take_all(gpu);

@@ -69,14 +69,12 @@ pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize) {
 fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: Account) {
     let Some(gpu) = state.current_gpu() else { return };
     if account == Account::Pool {
-        gpu.pending().forget(address);
+        let freed_bytes = gpu.pending().forget(address, bytes);
+        gpu.account(account, freed_bytes, -1);
     }
     gpu.alloc(address, bytes, stream, account);
     let block = Block { device: gpu.device, bytes, stream, account };
-    // A block whose free waited for its stream, and whose address is used again.
-    if let Some(before) = blocks().insert(address, block) {
-        gpu.account(before.account, before.bytes, -1);
-    }
+    blocks().insert(address, block);
     state.sampler.note(gpu);
 }
 
@@ -102,16 +100,25 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
         let block = blocks().remove(&address)?;
         let gpu = state.gpu(block.device)?;
         gpu.ledger().free_requested(Address(address));
-        gpu.account(block.account, block.bytes, -1);
         Some(block)
     });
     let status = call();
     let freed = freed.flatten();
     if status.is_success() {
-        record(|state| completions::await_free(state.gpu(freed?.device)?, address, stream));
+        record(|state| {
+            let Block { device, bytes, account, .. } = freed?;
+            let gpu = state.gpu(device)?;
+            // What is freed in the order of a stream may have been allocated at once.
+            if account != Account::Pool {
+                gpu.account(account, bytes, -1);
+                gpu.account(Account::Pool, bytes, 1);
+            }
+            completions::await_free(gpu, (address, bytes), stream)
+        });
     }
     still_has(status, address, freed, |gpu, block| {
         gpu.ledger().free_completed(Address(address));
+        gpu.account(block.account, block.bytes, -1);
         gpu.alloc(address, block.bytes, block.stream, block.account);
     });
     status

@@ -1,17 +1,24 @@
 //! Frees that wait for their streams.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The frees of one device that were requested and may not have completed.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     by_stream: HashMap<usize, Waiting>,
-    /// The number of the latest free of each address: an address may be used again before its free is known to be done.
-    latest: HashMap<u64, u64>,
+    /// The latest free of each address: an address may be used again before its free is known to be done.
+    latest: BTreeMap<u64, Free>,
     n_frees: u64,
     /// Marks that can be used again.
     marks: Vec<usize>,
+}
+
+/// A free that waits.
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    number: u64,
+    bytes: u64,
 }
 
 /// The frees in the order of one stream.
@@ -28,12 +35,12 @@ impl Pending {
     /// the stream is not reached.
     pub(crate) fn add(
         &mut self,
-        address: u64,
+        (address, bytes): (u64, u64),
         stream: usize,
         mark: impl FnOnce(Option<usize>) -> Option<usize>,
     ) {
         self.n_frees += 1;
-        self.latest.insert(address, self.n_frees);
+        self.latest.insert(address, Free { number: self.n_frees, bytes });
         let waiting = self.by_stream.entry(stream).or_default();
         waiting.frees.push((address, self.n_frees));
         if waiting.mark.is_none() {
@@ -41,8 +48,8 @@ impl Pending {
         }
     }
 
-    /// Returns the addresses whose frees are done: those before a mark that `is_reached`.
-    pub(crate) fn done(&mut self, is_reached: impl Fn(usize) -> bool) -> Vec<u64> {
+    /// Returns the addresses and bytes whose frees are done: those before a mark that `is_reached`.
+    pub(crate) fn done(&mut self, is_reached: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
         let Pending { by_stream, latest, marks, .. } = self;
         let mut done = Vec::new();
         for waiting in by_stream.values_mut() {
@@ -50,21 +57,31 @@ impl Pending {
             waiting.mark = None;
             marks.push(mark);
             // An address that was freed again later waits for that.
-            let is_latest = |(address, number): &(u64, u64)| latest.get(address) == Some(number);
-            done.extend(waiting.frees.drain(..n).filter(is_latest).map(|(address, _)| address));
+            for (address, number) in waiting.frees.drain(..n) {
+                if latest.get(&address).is_some_and(|free| free.number == number) {
+                    done.extend(latest.remove(&address).map(|free| (address, free.bytes)));
+                }
+            }
         }
-        done.iter().for_each(|address| _ = latest.remove(address));
         by_stream.retain(|_, waiting| !waiting.frees.is_empty());
         done
     }
 
-    /// Forgets that an address is waited for: it was allocated again.
-    pub(crate) fn forget(&mut self, address: u64) {
-        self.latest.remove(&address);
+    /// Forgets the frees in a range, which was allocated again, and returns their bytes.
+    pub(crate) fn forget(&mut self, address: u64, bytes: u64) -> u64 {
+        let mut freed_bytes = 0;
+        while let Some((at, free)) = self.latest.range(..address.saturating_add(bytes)).next_back()
+            && at.saturating_add(free.bytes) > address
+        {
+            freed_bytes += free.bytes;
+            let at = *at;
+            self.latest.remove(&at);
+        }
+        freed_bytes
     }
 
-    /// Forgets everything: the context has ended.
-    pub(crate) fn clear(&mut self) {
-        *self = Pending::default();
+    /// Forgets everything, because the context has ended, and returns the addresses and bytes of all frees.
+    pub(crate) fn clear(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(self).latest.into_iter().map(|(address, free)| (address, free.bytes)).collect()
     }
 }
