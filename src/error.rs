@@ -8,8 +8,10 @@ use std::{
 };
 
 mod out_of_memory;
+mod refusal;
 
 pub use out_of_memory::{OomVerdict, OutOfMemory};
+pub use refusal::Refusal;
 
 use crate::event::DeviceId;
 

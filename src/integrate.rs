@@ -110,6 +110,7 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
 #[doc(inline)]
 pub use crate::{
     device::{Device, Mark},
+    error::Refusal,
     event::{Event, StackId},
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
     recorder::track::Track,

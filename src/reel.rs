@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod verdict;
+mod foreign;
 
 use std::{
     fmt,
@@ -14,7 +15,7 @@ use std::{
 use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
     device::{Device, Host},
-    error::{Error, OutOfMemory, Result},
+    error::{Error, OomVerdict, OutOfMemory, Result},
     event::{DeviceId, StreamId},
     heap,
     inventory::Inventory,
@@ -72,8 +73,12 @@ struct Shared {
     /// The path of the tape that the environment asks for.
     tape: Option<PathBuf>,
     dump_with: Option<Box<DumpWith>>,
+    watch_with: Option<Box<WatchWith>>,
     triggers: Sets,
 }
+
+/// Returns the bytes of allocators that are not the reel's.
+type WatchWith = dyn Fn() -> Levels + Send + Sync;
 
 /// Writes a snapshot to a path.
 type DumpWith = dyn Fn(&Path) -> Result<()> + Send + Sync;
@@ -103,6 +108,7 @@ pub struct Builder {
     save_on_oom: Option<PathBuf>,
     dump_on: Vec<Triggers>,
     dump_with: Option<Box<DumpWith>>,
+    watch_with: Option<Box<WatchWith>>,
     settings: Settings,
     dialect: Dialect,
 }
@@ -302,19 +308,30 @@ impl Shared {
 
     /// Adds to the figures of a failed request its verdict and the snapshots that it writes.
     fn failed(&self, allocator: &CachingAllocator, figures: &mut OutOfMemory) {
+        self.explain(figures, &|shared, figures| {
+            let stats = allocator.stats();
+            let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
+            let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum();
+            verdict::verdict(&shared.recorder, allocator, n_blocks, figures)
+        });
+    }
+
+    fn explain(
+        &self,
+        figures: &mut OutOfMemory,
+        verdict: &dyn Fn(&Shared, &OutOfMemory) -> Option<OomVerdict>,
+    ) {
         self.triggers.failed(
             figures,
-            &OnFailure {
-                save: &|path| self.dump(path),
-                explain: &|figures| verdict::verdict(&self.recorder, allocator, figures),
-            },
+            &OnFailure { save: &|path| self.dump(path), explain: &|figures| verdict(self, figures) },
         );
     }
 
     /// Returns the bytes that triggers watch.
     fn levels(&self) -> Levels {
+        let of_others = self.watch_with.as_ref().map(|watch| watch()).unwrap_or_default();
         self.allocators.iter().map(|allocator| allocator.stats().allocated_bytes.all).fold(
-            Levels::default(),
+            of_others,
             |levels, bytes| Levels {
                 allocated_bytes: levels.allocated_bytes.saturating_add_signed(bytes.allocated),
                 peak_bytes: levels.peak_bytes.max(bytes.peak.max(0).cast_unsigned()),
@@ -427,8 +444,9 @@ impl Builder {
                 u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
             allocators.push(make(&recorder, id.into(), self.settings.clone()));
         }
-        let (dialect, dump_with, triggers) = (self.dialect, self.dump_with, Sets::new());
-        let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, triggers };
+        let (dialect, dump_with, watch_with) = (self.dialect, self.dump_with, self.watch_with);
+        let triggers = Sets::new();
+        let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, watch_with, triggers };
         let reel = Reel { shared: Arc::new(shared) };
         watch(&reel.shared);
         if let Some(history) = &history {

@@ -59,8 +59,9 @@ impl Parts {
     }
 }
 
-/// The first address of the driver's own memory: no device has such addresses.
-static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(0xD000_0000_0000_0000);
+/// The next address of the driver's own memory. No device has addresses of 2^52 and more, and viewers compute with numbers
+/// below 2^53.
+static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(1 << 52);
 
 /// Measures a call that may make the driver take memory.
 pub(crate) fn around(part: Part, call: &dyn Fn() -> Status) -> Status {

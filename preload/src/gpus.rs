@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use memreel::{Address, StreamId, integrate::hold_at_forks};
+use memreel::{
+    Address, StreamId,
+    integrate::{Refusal, hold_at_forks},
+};
 use once_cell::race::OnceBox;
 
 use super::{
@@ -73,6 +76,7 @@ fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: 
         gpu.account(account, freed_bytes, -1);
     }
     gpu.alloc(address, bytes, stream, account);
+    state.totals.add(bytes, gpu);
     let block = Block { device: gpu.device, bytes, stream, account };
     blocks().insert(address, block);
     state.sampler.note(gpu);
@@ -133,13 +137,16 @@ fn still_has(status: Status, address: u64, freed: Option<Block>, again: impl FnO
     });
 }
 
-/// Records a request that the driver refused.
+/// Records a request that the driver refused, and has it explained.
 pub(crate) fn refused(bytes: u64, stream: usize) {
     record(|state| {
         let gpu = state.current_gpu()?;
         let info = driver()?.memory();
-        let free_bytes = info.map_or(0, |info| info.total_bytes - info.used_bytes);
-        gpu.ledger().oom(bytes, free_bytes, StreamId::from_handle(stream as u64));
+        let device_free_bytes = info.map_or(0, |info| info.total_bytes - info.used_bytes);
+        let stream = StreamId::from_handle(stream as u64);
+        gpu.ledger().oom(bytes, device_free_bytes, stream);
+        let device_total_bytes = info.map_or(0, |info| info.total_bytes);
+        state.refused(gpu, Refusal { bytes, stream, device_free_bytes, device_total_bytes });
         Some(())
     });
 }

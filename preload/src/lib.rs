@@ -17,6 +17,7 @@ mod nested;
 mod driver;
 mod signals;
 mod marks;
+mod totals;
 mod state;
 mod gpu;
 mod pools;

@@ -5,20 +5,20 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::Inventory,
+    integrate::{Inventory, Refusal},
     pickle,
     recorder::{History, Recorder},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, notice, pinned::Pinned, sampler::Sampler};
+use super::{driver::driver, gpu::Gpu, notice, pinned::Pinned, sampler::Sampler, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -32,6 +32,7 @@ pub(crate) struct State {
     /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
     n_gpus: u16,
     pub(crate) sampler: Sampler,
+    pub(crate) totals: Totals,
 }
 
 static STATE: OnceBox<State> = OnceBox::new();
@@ -39,8 +40,8 @@ static STATE: OnceBox<State> = OnceBox::new();
 /// Whether nothing is recorded: this library has failed, or the program ends.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The process that made the state; a child of `fork` has another number.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether this process is a child of `fork` that has not recorded yet.
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the state, which the first call makes; `None` if recording is off.
 #[inline]
@@ -48,7 +49,11 @@ pub(crate) fn state() -> Option<&'static State> {
     if IS_OFF.load(Ordering::Relaxed) {
         return None;
     }
-    STATE.get().or_else(open)
+    match STATE.get() {
+        Some(state) if IS_FORKED.load(Ordering::Relaxed) => Some(begin_again(state)),
+        Some(state) => Some(state),
+        None => open(),
+    }
 }
 
 /// Runs what records a call. A failure of this library ends the recording, and not the program.
@@ -80,21 +85,44 @@ fn open() -> Option<&'static State> {
     }
 }
 
+/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own.
+#[cold]
+fn begin_again(state: &'static State) -> &'static State {
+    if IS_FORKED.swap(false, Ordering::Relaxed) {
+        state.reel.record_history(&history());
+    }
+    state
+}
+
+/// Runs in a child of `fork`, where little may be done.
+extern "C" fn in_child() {
+    IS_FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Everything is recorded, unless the variable `MEMREEL` says otherwise, and on a tape for the program `memreel record`.
+fn history() -> History {
+    let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder)));
+    tape.map_or_else(History::all, |tape| History::all().tape(tape))
+}
+
 impl State {
     fn open() -> Result<State> {
-        PROCESS.store(process::id(), Ordering::Relaxed);
-        let mut history = History::all();
-        if let Some(tape) = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder))) {
-            history = history.tape(tape);
-        }
         // The reel has an allocator, which is never asked for memory.
-        let reel = Reel::builder().device(Simulated::new(0)).history(history).dump_with(dump).build()?;
+        let reel = Reel::builder()
+            .device(Simulated::new(0))
+            .history(history())
+            .dump_with(dump)
+            .watch_with(|| STATE.get().map(|state| state.totals.get()).unwrap_or_default())
+            .build()?;
+        // SAFETY: the function is never unloaded: the library is preloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         Ok(State {
             reel,
             gpus: [const { OnceBox::new() }; MAX_GPUS],
             pinned: OnceBox::new(),
             n_gpus: n_gpus(),
             sampler: Sampler::default(),
+            totals: Totals::default(),
         })
     }
 
@@ -106,6 +134,11 @@ impl State {
     #[expect(dead_code, reason = "the heap is recorded by the next change")]
     pub(crate) fn heap_device(&self) -> DeviceId {
         self.n_gpus.into()
+    }
+
+    /// Has a request explained that a device refused.
+    pub(crate) fn refused(&self, gpu: &Gpu, refusal: Refusal) {
+        let _explained = self.reel.refused(gpu.ledger(), refusal);
     }
 
     /// The GPU of this thread's context.

@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::Serialize;
 
 use crate::{
-    allocator::CachingAllocator,
     analysis::DeviceHistory,
     error::{OomVerdict, OutOfMemory},
     event::{Action, Address, DeviceId},
+    inventory::Inventory,
     oom::Explanation,
     recorder::Recorder,
     rewrite::Completed,
@@ -36,28 +36,31 @@ struct OfDevice<T> {
     answer: T,
 }
 
-/// Finds out why a request of an allocator failed. `None` if the process has not enough memory to find out.
+/// Finds out why a request of an allocator, which has `n_blocks` blocks and segments, failed. `None` if the process has not enough memory to find out.
 pub(super) fn verdict(
     recorder: &Recorder,
-    allocator: &CachingAllocator,
+    inventory: &dyn Inventory,
+    n_blocks: usize,
     figures: &OutOfMemory,
 ) -> Option<OomVerdict> {
     let _own = recorder.own_work();
     // A failed request is an error that programs handle; nothing that happens here may end them.
-    catch_unwind(AssertUnwindSafe(|| explain(recorder, allocator, figures))).ok().flatten()
+    catch_unwind(AssertUnwindSafe(|| explain(recorder, inventory, n_blocks, figures))).ok().flatten()
 }
 
-fn explain(recorder: &Recorder, allocator: &CachingAllocator, figures: &OutOfMemory) -> Option<OomVerdict> {
+fn explain(
+    recorder: &Recorder,
+    inventory: &dyn Inventory,
+    n_blocks: usize,
+    figures: &OutOfMemory,
+) -> Option<OomVerdict> {
     let n_events = recorder.n_events(figures.device);
     let is_short = n_events <= MAX_EVENTS;
-    let stats = allocator.stats();
-    let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
-    let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum::<usize>();
     let of_events = if is_short { n_events * EVENT_BYTES } else { 0 };
     if !can_allocate(BASE_BYTES + of_events + n_blocks.saturating_mul(BLOCK_BYTES)) {
         return None;
     }
-    let recorded = snapshot::collect_quietly(recorder, &[allocator], Dialect::default());
+    let recorded = snapshot::collect_quietly(recorder, &[inventory], Dialect::default());
     let mut snapshot =
         if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
     let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;

@@ -53,7 +53,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
     ("trigger", &["fork", "notice", "error", "recorder"]),
-    ("integrate", &["fork", "event", "inventory", "usage", "device", "stack", "recorder"]),
+    ("integrate", &["fork", "error", "event", "inventory", "usage", "device", "stack", "recorder"]),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),

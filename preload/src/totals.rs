@@ -1,0 +1,27 @@
+//! The bytes that triggers watch.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::gpu::Gpu;
+
+/// What was allocated on all devices since the start, and the most that one device had.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    allocated_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+impl Totals {
+    /// Adds an allocation of a device.
+    #[inline]
+    pub(crate) fn add(&self, bytes: u64, gpu: &Gpu) {
+        self.allocated_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.peak_bytes.fetch_max(gpu.booked_bytes() + gpu.pool_bytes(), Ordering::Relaxed);
+    }
+
+    /// Returns the sum of all allocations, and the highest peak.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.allocated_bytes.load(Ordering::Relaxed), self.peak_bytes.load(Ordering::Relaxed))
+    }
+}

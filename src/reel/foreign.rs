@@ -1,0 +1,91 @@
+//! What allocators that are not the reel's tell it: their bytes, for triggers, and the requests that they refused.
+#![forbid(unsafe_code)]
+
+use super::{Builder, Reel, Shared, verdict};
+use crate::{
+    error::{OutOfMemory, Refusal},
+    inventory::{Inventory, InventorySegment},
+    trigger::Levels,
+};
+
+impl Reel {
+    /// Finds out why an allocator that is not the reel's refused a request, and writes the snapshots that were asked for
+    /// at a failed request. Returns the figures, with the verdict.
+    ///
+    /// Report the refusal first ([`Ledger::oom`](crate::recorder::Ledger::oom)). `inventory` is the allocator, which is
+    /// inspected; hold none of its locks. Of requests that write no snapshot one in a second is explained.
+    ///
+    /// ```
+    /// use memreel::{Address, DeviceId, Reel, StreamId, integrate::Refusal, recorder::History};
+    ///
+    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let ledger = reel.recorder().ledger(DeviceId(1));
+    /// ledger.alloc(Address(0x1000), 3 << 30, StreamId::DEFAULT);
+    /// ledger.oom(2 << 30, 1 << 30, StreamId::DEFAULT);
+    /// let refusal =
+    ///     Refusal { bytes: 2 << 30, device_free_bytes: 1 << 30, device_total_bytes: 4 << 30, ..Refusal::default() };
+    /// let figures = reel.refused(&ledger, refusal);
+    /// assert_eq!(figures.allocated_bytes, 3 << 30);
+    /// assert!(figures.verdict.unwrap().text.starts_with("full: all free memory, 1.00 GiB, is less than 2.00 GiB"));
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    pub fn refused(&self, inventory: &dyn Inventory, refusal: Refusal) -> OutOfMemory {
+        let mut seen = Seen::default();
+        inventory.inspect(&mut |segments| seen = Seen::of(segments));
+        let mut figures = OutOfMemory {
+            device: inventory.device(),
+            requested_bytes: refusal.bytes,
+            rounded_bytes: refusal.bytes,
+            segment_bytes: refusal.bytes,
+            stream: refusal.stream,
+            device_total_bytes: refusal.device_total_bytes,
+            device_free_bytes: refusal.device_free_bytes,
+            allowed_bytes: None,
+            allocated_bytes: seen.allocated_bytes,
+            reserved_bytes: seen.reserved_bytes,
+            private_pool_bytes: 0,
+            snapshot: None,
+            snapshot_failure: None,
+            kept_snapshot: None,
+            verdict: None,
+        };
+        let explain = |shared: &Shared, figures: &OutOfMemory| {
+            verdict::verdict(&shared.recorder, inventory, seen.n_blocks, figures)
+        };
+        self.shared.explain(&mut figures, &explain);
+        figures
+    }
+}
+
+impl Builder {
+    /// Adds the bytes of allocators that are not the reel's to those that triggers watch: the sum of all allocations so
+    /// far, and the highest peak of a device. Default: the reel's own alone.
+    ///
+    /// `watch` is called by memreel's thread, a hundred times a second where triggers watch bytes.
+    pub fn watch_with(mut self, watch: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Builder {
+        self.watch_with = Some(Box::new(move || {
+            let (allocated_bytes, peak_bytes) = watch();
+            Levels { allocated_bytes, peak_bytes }
+        }));
+        self
+    }
+}
+
+/// What an inspection saw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    allocated_bytes: u64,
+    reserved_bytes: u64,
+    /// Blocks and segments.
+    n_blocks: usize,
+}
+
+impl Seen {
+    fn of(segments: &[InventorySegment]) -> Seen {
+        Seen {
+            allocated_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
+            reserved_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+            n_blocks: segments.iter().map(|segment| segment.blocks.len() + 1).sum(),
+        }
+    }
+}
