@@ -3,10 +3,12 @@
 use super::{
     completions,
     driver::driver,
-    driver_memory::{Part, add, take_all},
+    driver_memory::{add, take_all},
     ending,
     gpu::{Gpu, PAGE_BYTES},
     gpus, others,
+    parts::Part,
+    sampler,
     state::{State, record},
     types::{Handle, Ordinal, Status},
 };
@@ -42,7 +44,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
         add(gpu, Part::Context, after - before);
     }
     ending::watch();
-    state.sampler.start(gpu);
+    sampler::start(state);
     Some(())
 }
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    calls, loader,
-    loader::{DLSYM, find_dlsym},
+    loader::{self, DLSYM, find_dlsym},
+    lookup,
 };
 
 /// The loader's `dlsym`, in front of which this library is.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mu
 unsafe extern "C" fn wrapped(library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    let Some(entry) = calls::by_symbol(name) else { return std::ptr::null_mut() };
+    let Some(entry) = lookup::by_symbol(name) else { return std::ptr::null_mut() };
     // SAFETY: the caller's promise; the loader does not look at the caller for a library that is named.
     let found = loader::of(library, name);
     if !found.is_null() && loader::is_of_driver(found) { entry.replace(found) } else { std::ptr::null_mut() }

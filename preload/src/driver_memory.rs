@@ -12,52 +12,11 @@ use super::{
     driver::{Driver, driver},
     gpu::{Account, Gpu, PAGE_BYTES},
     marks::marked,
+    parts::Part,
     pools,
     state::record,
     types::Status,
 };
-
-/// What the driver takes memory for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
-    /// A context, and its limits.
-    Context,
-    /// Code: modules and libraries.
-    Module,
-    /// Graphs that can be launched.
-    Graph,
-    /// What was found by looking, and not at a call.
-    Other,
-}
-
-impl Part {
-    /// The name of the innermost frame.
-    fn mark(self) -> &'static str {
-        match self {
-            Part::Context => "driver:context",
-            Part::Module => "driver:module",
-            Part::Graph => "driver:graph",
-            Part::Other => "driver:other",
-        }
-    }
-}
-
-/// The driver's own memory on one device.
-#[derive(Debug, Default)]
-pub(crate) struct Parts {
-    /// Part, address and bytes, in the order of their beginning.
-    all: Vec<(Part, u64, u64)>,
-    /// The calls whose memory is measured now, and those that were.
-    n_within: u32,
-    n_measured: u64,
-}
-
-impl Parts {
-    /// Returns a number that changes with every measured call; `None` within one.
-    pub(crate) fn quiet(&self) -> Option<u64> {
-        (self.n_within == 0).then_some(self.n_measured)
-    }
-}
 
 /// The next address of the driver's own memory. No device has addresses of 2^52 and more, and viewers compute with numbers
 /// below 2^53.
@@ -97,7 +56,7 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
         parts.n_within -= 1;
         parts.n_measured += 1;
         drop(parts);
-        state.sampler.note(gpu);
+        state.waker.note(gpu);
     });
     status
 }

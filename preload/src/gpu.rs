@@ -12,7 +12,7 @@ use memreel::{
     recorder::{Ledger, Recorder},
 };
 
-use super::{driver_memory::Parts, pending::Pending};
+use super::{parts::Parts, pending::Pending};
 
 /// The driver gives memory in pages of this size.
 pub(crate) const PAGE_BYTES: u64 = 2 << 20;

@@ -79,7 +79,7 @@ fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: 
     state.totals.add(bytes, gpu);
     let block = Block { device: gpu.device, bytes, stream, account };
     blocks().insert(address, block);
-    state.sampler.note(gpu);
+    state.waker.note(gpu);
 }
 
 /// Records a free, before the memory can be allocated again.
@@ -174,5 +174,5 @@ pub(crate) fn size_at(address: u64) -> Option<u64> {
 
 /// Lets the memory of all devices be looked at soon: a pool has given some back.
 pub(crate) fn look_soon() {
-    record(|state| state.sampler.wake());
+    record(|state| state.waker.wake());
 }

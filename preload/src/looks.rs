@@ -7,9 +7,11 @@ use memreel::integrate::UsageReport;
 use super::{
     completions,
     driver::{Driver, driver},
-    driver_memory::{Part, add, take},
+    driver_memory::{add, take},
     gpu::{Gpu, PAGE_BYTES},
-    others, pools,
+    others,
+    parts::Part,
+    pools,
     state::State,
 };
 

@@ -1,18 +1,67 @@
-//! `cuGetProcAddress`, which hands out wrappers in place of the driver's functions.
+//! How programs find the driver's functions: by name, or from `cuGetProcAddress`, which hands out wrappers in their place.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use super::{calls, loader, types::Status};
+use super::{
+    calls::{TABLES, wrapped::wrapped},
+    entry::Entry,
+    loader,
+    types::Status,
+};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: u64 = 1 << 1;
+
+wrapped! {
+    fn cuGetProcAddress["cuGetProcAddress", 11030](
+        name: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
+    ) = |call| asked(call(), (name, found), version, flags, false);
+
+    fn cuGetProcAddress_v2["cuGetProcAddress", 12000](
+        name: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64, why: *mut c_int,
+    ) = |call| asked(call(), (name, found), version, flags, false);
+
+    fn cuGetProcAddress_v2_ptsz["cuGetProcAddress", 12000 per_thread](
+        name: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64, why: *mut c_int,
+    ) = |call| asked(call(), (name, found), version, flags, true);
+}
+
+fn asked(
+    status: Status,
+    (name, found): (*const c_char, *mut *mut c_void),
+    version: c_int,
+    flags: u64,
+    is_twin: bool,
+) -> Status {
+    // SAFETY: the parameters are those of the call that had this status.
+    unsafe { replace(status, (name, found), version, flags, is_twin) };
+    status
+}
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    TABLES.into_iter().chain([TABLE]).flatten().copied()
+}
+
+/// Returns the wrapped function with an exported name.
+pub(crate) fn by_symbol(symbol: &CStr) -> Option<&'static Entry> {
+    entries().find(|entry| entry.symbol == symbol)
+}
+
+/// Returns the wrapped function that a name means in a version of CUDA.
+fn by_name(name: &CStr, version: c_int, is_per_thread: bool) -> Option<&'static Entry> {
+    let text = name.to_str().ok()?;
+    let named = entries().filter(|entry| entry.name == text && entry.since <= version);
+    // The twin, where there is one.
+    let best = named.max_by_key(|entry| (entry.is_per_thread == is_per_thread, entry.since));
+    best.filter(|entry| !entry.is_per_thread || is_per_thread).or_else(|| by_symbol(name))
+}
 
 /// Replaces the function that `cuGetProcAddress` wrote into `found` by its wrapper, if it has one.
 ///
 /// # Safety
 /// The parameters are those of a call of `cuGetProcAddress` that had this status; `is_twin` tells whether the
 /// function was asked for by the twin for the default stream of each thread.
-pub(crate) unsafe fn replace(
+unsafe fn replace(
     status: Status,
     (name, found): (*const c_char, *mut *mut c_void),
     version: c_int,
@@ -28,7 +77,7 @@ pub(crate) unsafe fn replace(
         return;
     }
     let is_per_thread = flags & PER_THREAD != 0 || is_twin && flags == 0;
-    let Some(entry) = calls::by_name(name, version, is_per_thread) else { return };
+    let Some(entry) = by_name(name, version, is_per_thread) else { return };
     if is_later(entry.symbol, function) {
         return;
     }

@@ -60,7 +60,7 @@ pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
         table().physical.insert(handle, Physical { device, bytes, n_handles: 1, n_mapped: 0 });
         let gpu = state.gpu(device?)?;
         gpu.account(Account::Physical, bytes, 1);
-        state.sampler.note(gpu);
+        state.waker.note(gpu);
         Some(())
     });
 }

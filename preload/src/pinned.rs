@@ -1,35 +1,19 @@
 //! The host's memory that devices can use, as a device of its own.
 #![forbid(unsafe_code)]
 
-use memreel::{Address, StreamId, recorder::Ledger};
+use memreel::{Address, StreamId};
 
 use super::{state::record, types::Status};
 
-/// What the driver allocated on the host, and what programs registered.
-#[derive(Debug)]
-pub(crate) struct Pinned {
-    ledger: Ledger,
-}
-
-impl Pinned {
-    pub(crate) fn new(ledger: Ledger) -> Pinned {
-        Pinned { ledger }
-    }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-}
-
 /// Records an allocation.
 pub(crate) fn allocated(address: usize, bytes: usize) {
-    record(|state| state.pinned().ledger.alloc(at(address), bytes as u64, StreamId::DEFAULT));
+    record(|state| state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT));
 }
 
 /// Records a free, before the memory can be allocated again.
 pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
     let bytes = record(|state| {
-        let ledger = &state.pinned().ledger;
+        let ledger = state.pinned();
         let bytes = ledger.block_bytes(at(address))?;
         ledger.free(at(address)).then_some(bytes)
     });

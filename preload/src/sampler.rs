@@ -2,15 +2,11 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    thread::{self, Thread},
+    thread,
     time::{Duration, Instant},
 };
 
-use once_cell::race::OnceBox;
-
 use super::{
-    gpu::Gpu,
     looks::Looks,
     signals,
     state::{State, record},
@@ -19,42 +15,15 @@ use super::{
 /// How often the thread looks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The sampling thread, once there is a context.
-#[derive(Debug, Default)]
-pub(crate) struct Sampler {
-    thread: OnceBox<Thread>,
-    /// The most bytes that were accounted for when a peak was last looked at, of all devices.
-    peak_bytes: AtomicU64,
-}
-
-impl Sampler {
-    /// Starts the thread, and has it look at a device.
-    pub(crate) fn start(&self, _: &Gpu) {
-        let started = self.thread.get_or_try_init(|| {
-            let _blocked = signals::blocked();
-            let builder = thread::Builder::new().name("memreel-look".into());
-            builder.spawn(run).map(|handle| Box::new(handle.thread().clone()))
-        });
-        if let Ok(thread) = started {
-            thread.unpark();
-        }
-    }
-
-    /// Has the thread look now.
-    pub(crate) fn wake(&self) {
-        self.thread.get().into_iter().for_each(Thread::unpark);
-    }
-
-    /// Notes that more may be accounted for on a device; a new peak is looked at.
-    #[inline]
-    pub(crate) fn note(&self, gpu: &Gpu) {
-        let bytes = gpu.booked_bytes() + gpu.pool_bytes();
-        let peak = self.peak_bytes.load(Ordering::Relaxed);
-        // Not every few bytes: a look takes microseconds of a processor.
-        if bytes > peak + peak / 64 + (1 << 20) {
-            self.peak_bytes.store(bytes, Ordering::Relaxed);
-            self.wake();
-        }
+/// Starts the thread, unless it runs, and has it look.
+pub(crate) fn start(state: &State) {
+    let started = state.waker.thread.get_or_try_init(|| {
+        let _blocked = signals::blocked();
+        let builder = thread::Builder::new().name("memreel-look".into());
+        builder.spawn(run).map(|handle| Box::new(handle.thread().clone()))
+    });
+    if started.is_ok() {
+        state.waker.wake();
     }
 }
 

@@ -13,12 +13,12 @@ use memreel::{
     device::Simulated,
     integrate::{Inventory, Refusal},
     pickle,
-    recorder::{History, Recorder},
+    recorder::{History, Ledger, Recorder},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, notice, pinned::Pinned, sampler::Sampler, totals::Totals};
+use super::{driver::driver, gpu::Gpu, notice, totals::Totals, waker::Waker};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -28,10 +28,10 @@ pub(crate) const MAX_GPUS: usize = 64;
 pub(crate) struct State {
     reel: Reel,
     gpus: [OnceBox<Gpu>; MAX_GPUS],
-    pinned: OnceBox<Pinned>,
+    pinned: OnceBox<Ledger>,
     /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
     n_gpus: u16,
-    pub(crate) sampler: Sampler,
+    pub(crate) waker: Waker,
     pub(crate) totals: Totals,
 }
 
@@ -121,7 +121,7 @@ impl State {
             gpus: [const { OnceBox::new() }; MAX_GPUS],
             pinned: OnceBox::new(),
             n_gpus: n_gpus(),
-            sampler: Sampler::default(),
+            waker: Waker::default(),
             totals: Totals::default(),
         })
     }
@@ -159,15 +159,18 @@ impl State {
         self.gpus.iter().filter_map(OnceBox::get)
     }
 
-    /// The host's memory that devices can use.
-    pub(crate) fn pinned(&self) -> &Pinned {
+    /// The host's memory that devices can use: what the driver allocated there, and what programs registered.
+    pub(crate) fn pinned(&self) -> &Ledger {
         let device = DeviceId::from(self.n_gpus + 1);
-        self.pinned.get_or_init(|| Box::new(Pinned::new(self.recorder().ledger(device))))
+        self.pinned.get_or_init(|| {
+            self.recorder().describe_device(device, "pinned host memory", "");
+            Box::new(self.recorder().ledger(device))
+        })
     }
 
     fn save(&self, path: &Path) -> Result<()> {
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
-        let pinned = self.pinned.get().map(|pinned| pinned.ledger() as &dyn Inventory);
+        let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);
         let inventories: Vec<&dyn Inventory> = of_gpus.chain(pinned).collect();
         pickle::save(&snapshot::collect_lazily(self.recorder(), &inventories, Dialect::default()), path)
     }

@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use super::wrapped::wrapped;
 use crate::{
     contexts,
-    driver_memory::{Part, around, around_end},
+    driver_memory::{around, around_end},
+    parts::Part,
     types::{Handle, Ordinal},
 };
 

@@ -9,7 +9,7 @@ macro_rules! wrapped {
     ($(fn $symbol:ident[$name:literal, $since:literal $($twin:ident)?]($($arg:ident: $type:ty),* $(,)?)
         = |$call:ident| $body:expr;)*) => {
         /// The functions that are wrapped here.
-        pub(super) const TABLE: &[&$crate::entry::Entry] = &[$(&entries::$symbol),*];
+        pub(crate) const TABLE: &[&$crate::entry::Entry] = &[$(&entries::$symbol),*];
 
         #[allow(non_upper_case_globals, reason = "the driver's names")]
         mod entries {
@@ -55,9 +55,9 @@ macro_rules! wrapped {
     };
 }
 
-pub(super) use wrapped;
+pub(crate) use wrapped;
 
 /// Whether the word after a version marks a twin.
-pub(super) const fn is_twin(word: &str) -> bool {
+pub(crate) const fn is_twin(word: &str) -> bool {
     !word.is_empty()
 }

@@ -71,8 +71,8 @@ impl Origin {
             // The folder of `stack` is in the folder of memreel's sources; those of the C interface
             // and of the libraries for LD_PRELOAD are in packages beside it.
             (Some(file), Some(walker)) => walker.ancestors().nth(2).is_some_and(|src| {
-                let is_in = |package: &&str| file.starts_with(src.with_file_name(package).join("src"));
-                file.starts_with(src) || PACKAGES.iter().any(|package| is_in(package))
+                let is_in = |package: &str| file.starts_with(src.with_file_name(package).join("src"));
+                file.starts_with(src) || PACKAGES.into_iter().any(is_in)
             }),
             _ => is_of(&frame.name, &["memreel", "backtrace"]),
         };
