@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Oom(commands::oom::Options),
     /// Show who has a device's memory: each library, the driver, and what is unexplained.
     Owners(commands::owners::Options),
+    /// Run any program, and record the memory that it asks for.
+    Record(commands::record::Options),
     /// Make a snapshot of a tape, also after a crash.
     Recover(commands::recover::Options),
     /// Estimate the memory that other allocator settings would need.

@@ -70,6 +70,7 @@ fn run(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
         Command::Completions(options) => commands::completions::run(options, groups::program(), out),
         Command::Convert(options) => commands::convert::run(options, out),
         Command::Diff(options) => commands::diff::run(options, out),
+        Command::Record(options) => commands::record::run(options, out),
         Command::Recover(options) => commands::recover::run(options, out),
         Command::Fix(options) => commands::fix::run(options, out),
         Command::Fragmentation(options) => commands::fragmentation::run(options, out),

@@ -38,6 +38,9 @@ mod panic;
 mod install;
 mod sets;
 
+mod checked;
+
+pub use checked::{check, seconds};
 pub use signal_number::Signal;
 pub use triggers::Triggers;
 

@@ -1,0 +1,104 @@
+//! The environment of the program: what is loaded in front of it, what is recorded, and where to.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+use memreel::trigger;
+
+use super::{Options, libraries::Libraries, names::Names};
+use crate::failure::Failure;
+
+/// The events of each device that are kept, unless another number is asked for: 128 MB of a tape.
+const RING: &str = "4000000";
+
+/// A variable of the environment.
+#[derive(Clone, Debug)]
+pub(super) struct Variable {
+    pub(super) name: &'static str,
+    pub(super) value: OsString,
+}
+
+/// Returns the text of the variable `MEMREEL`: what the user's has, and what the options say.
+///
+/// # Errors
+/// A usage error in the words of the variable: an unknown value, or a key that is in both.
+pub(super) fn memreel(options: &Options, names: &Names) -> Result<String, Failure> {
+    let of_user = env::var("MEMREEL").unwrap_or_default();
+    let has =
+        |key: &str| of_user.split(',').any(|item| item.split('=').next().is_some_and(|k| k.trim() == key));
+    let mut items = vec![of_user.clone()];
+    items.retain(|item| !item.trim().is_empty());
+    if !["all", "state", "off"].iter().any(|mode| has(mode)) {
+        items.insert(0, "all".to_owned());
+    }
+    let keys = [
+        ("stacks", &options.stacks),
+        ("ring", &options.ring),
+        ("sample", &options.sample),
+        ("min_size", &options.min_size),
+    ];
+    items.extend(keys.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_ref()?))));
+    if options.ring.is_none() && !has("ring") && !has("state") && !has("off") {
+        items.push(format!("ring={RING}"));
+    }
+    let triggers = [("signal", &options.signal), ("every", &options.every)];
+    let triggers: Vec<String> =
+        triggers.iter().filter_map(|(name, value)| Some(format!("{name}:{}", value.as_ref()?))).collect();
+    if !triggers.is_empty() {
+        items.push(format!("dump={}", triggers.join("+")));
+    }
+    if (!triggers.is_empty() || has("dump")) && !has("file") {
+        items.push(format!("file={}", names.of_dumps()?));
+    }
+    let text = items.join(",");
+    trigger::check(&text)?;
+    Ok(text)
+}
+
+/// Returns the variables that the program gets.
+pub(super) fn variables(
+    options: &Options,
+    memreel: &str,
+    libraries: &Libraries,
+    folder: &Path,
+) -> Vec<Variable> {
+    let mut variables = vec![
+        Variable { name: "LD_PRELOAD", value: in_front(libraries.preloaded(), "LD_PRELOAD", is_ours) },
+        Variable { name: "MEMREEL", value: memreel.into() },
+        Variable { name: "MEMREEL_RECORD", value: folder.into() },
+    ];
+    if options.no_torch {
+        variables.push(Variable { name: "MEMREEL_TORCH", value: "0".into() });
+    } else if let Some(python) = libraries.python() {
+        let value = in_front(vec![python.into()], "PYTHONPATH", |known| known == python.as_os_str());
+        variables.push(Variable { name: "PYTHONPATH", value });
+        let seconds = options.every.as_deref().and_then(trigger::seconds);
+        variables.extend(
+            seconds
+                .map(|seconds| Variable { name: "MEMREEL_TORCH_EVERY", value: seconds.to_string().into() }),
+        );
+    }
+    variables
+}
+
+/// Whether a preloaded library is memreel's: those of a recording around this one.
+fn is_ours(library: &OsStr) -> bool {
+    let name = Path::new(library).file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("libmemreel_")
+}
+
+/// Returns a list of paths with these in front of the user's.
+fn in_front(first: Vec<OsString>, variable: &str, is_known: impl Fn(&OsStr) -> bool) -> OsString {
+    let of_user = env::var_os(variable).unwrap_or_default();
+    let of_user = of_user.to_string_lossy();
+    // The loader takes blanks too.
+    let separators: &[char] = if variable == "LD_PRELOAD" { &[':', ' '] } else { &[':'] };
+    let rest = of_user.split(separators).filter(|path| !path.is_empty()).map(OsString::from);
+    let all: Vec<OsString> = first.into_iter().chain(rest.filter(|path| !is_known(path))).collect();
+    all.join(OsStr::new(":"))
+}

@@ -1,0 +1,91 @@
+//! The folder of a run, where each process has its tape.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+
+use crate::failure::Failure;
+
+/// The folder of a run.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+/// A tape in the folder: `1234-0-rank3.tape`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct TapeFile {
+    pub(super) process: u32,
+    /// How many programs the process ran before.
+    pub(super) nth: u32,
+    pub(super) rank: Option<String>,
+    pub(super) path: PathBuf,
+}
+
+impl Folder {
+    /// Creates the folder of this run below another.
+    pub(super) fn create(parent: &Path) -> Result<Folder, Failure> {
+        let unwritable = |error: io::Error| Failure::unwritable(parent, error);
+        let parent = fs::canonicalize(parent).map_err(unwritable)?;
+        let path = parent.join(format!(".memreel-record-{}", process::id()));
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Folder(path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Of an earlier process with this number.
+                let path = parent.join(format!(".memreel-record-{}-{}", process::id(), nanoseconds()));
+                fs::create_dir(&path).map(|()| Folder(path)).map_err(unwritable)
+            }
+            Err(error) => Err(unwritable(error)),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Returns the tapes, by process.
+    pub(super) fn tapes(&self) -> io::Result<Vec<TapeFile>> {
+        let mut tapes = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            tapes.extend(TapeFile::of(&entry?.path()));
+        }
+        tapes.sort();
+        Ok(tapes)
+    }
+
+    /// Removes the folder, unless something is in it.
+    pub(super) fn remove_if_empty(&self) {
+        // What is in it stays: a tape that was kept, or one that could not be read.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+impl TapeFile {
+    fn of(path: &Path) -> Option<TapeFile> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".tape")?;
+        let mut parts = name.split('-');
+        let (process, nth) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let rank = parts.next().and_then(|part| part.strip_prefix("rank")).map(str::to_owned);
+        Some(TapeFile { process, nth, rank, path: path.to_owned() })
+    }
+}
+
+fn nanoseconds() -> u128 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_tape_has_process_program_and_rank() {
+        let of = |name: &str| TapeFile::of(Path::new(name)).map(|tape| (tape.process, tape.nth, tape.rank));
+        assert_eq!(of("/x/12-0.tape"), Some((12, 0, None)));
+        assert_eq!(of("/x/12-3-rank7.tape"), Some((12, 3, Some("7".into()))));
+        assert_eq!(of("/x/12-torch.pickle"), None);
+        assert_eq!(of("/x/twelve-0.tape"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether the loader puts a library in front of a program.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use object::{
+    Endianness,
+    elf::{EM_X86_64, FileHeader64, PT_INTERP},
+    read::elf::{FileHeader, ProgramHeader},
+};
+
+/// How often a script may name another script as its interpreter.
+const MAX_SCRIPTS: usize = 4;
+
+/// Returns why nothing can be loaded in front of a program; `None` if it can be, and for what is no program.
+pub(super) fn why_not(program: &OsStr) -> Option<String> {
+    let mut path = in_path(program)?;
+    for _ in 0..MAX_SCRIPTS {
+        if let Some(why) = of_owner(&path) {
+            return Some(why);
+        }
+        let start = start_of(&path)?;
+        match start.strip_prefix(b"#!") {
+            None => return of_binary(&path),
+            Some(line) => path = interpreter(line)?,
+        }
+    }
+    None
+}
+
+/// The file that a shell would run.
+fn in_path(program: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.is_absolute() {
+        return path.is_file().then(|| path.to_owned());
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(path)).find(|path| path.is_file())
+}
+
+fn start_of(path: &Path) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+fn interpreter(line: &[u8]) -> Option<PathBuf> {
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let text = std::str::from_utf8(line).ok()?;
+    let mut words = text.split_whitespace();
+    let first = words.next()?;
+    // `#!/usr/bin/env python3` runs what comes next.
+    let is_env = Path::new(first).file_name().is_some_and(|name| name == "env");
+    let next = words.find(|word| !word.starts_with('-') && !word.contains('=')).filter(|_| is_env);
+    in_path(OsStr::new(next.unwrap_or(first)))
+}
+
+/// A program that has rights of its own: the loader lets nobody into it.
+fn of_owner(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let sets_user = found.mode() & 0o4000 != 0 && found.uid() != user;
+    let sets_group = found.mode() & 0o2000 != 0 && found.gid() != group;
+    let mut rights = [0_u8; 64];
+    let has_rights = user != 0 && rustix::fs::getxattr(path, c"security.capability", &mut rights).is_ok();
+    (sets_user || sets_group || has_rights).then(|| {
+        format!(
+            "{} runs with rights of its own (setuid, setgid or capabilities), so no library can be loaded in \
+                 front of it",
+            path.display()
+        )
+    })
+}
+
+/// A program without the loader, or of another machine.
+fn of_binary(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    let named = path.display();
+    let Ok(header) = FileHeader64::<Endianness>::parse(&*bytes) else {
+        return bytes
+            .starts_with(b"\x7fELF")
+            .then(|| format!("{named} is a program of another kind of machine"));
+    };
+    let endian = header.endian().ok()?;
+    if header.e_machine(endian) != EM_X86_64 {
+        return Some(format!("{named} is a program of another kind of machine"));
+    }
+    let segments = header.program_headers(endian, &*bytes).ok()?;
+    let has_loader = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
+    (!has_loader).then(|| format!("{named} is linked statically, so no library can be loaded in front of it"))
+}

@@ -1,0 +1,134 @@
+//! What each process of a run recorded: a snapshot and a line for each, and the table over all.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use memreel::{Recovered, Snapshot, pickle};
+use serde_json::json;
+
+use super::{
+    Options,
+    child::short_name,
+    folder::{Folder, TapeFile},
+    names::Names,
+    table,
+};
+use crate::{bytes::Bytes, failure::Failure, progress::Waiting, text::count};
+
+/// What one process recorded.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) tape: TapeFile,
+    pub(super) path: PathBuf,
+    pub(super) snapshot: Snapshot,
+    n_events: usize,
+    peak_bytes: u64,
+    problems: Vec<String>,
+    is_running: bool,
+}
+
+/// Writes the snapshots of a run, and prints its lines and its table.
+pub(super) fn save(
+    options: &Options,
+    folder: &Folder,
+    names: &Names,
+    program: u32,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (mut taken, mut processes) = (BTreeSet::new(), Vec::new());
+    for tape in folder.tapes()? {
+        let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
+        let saved = save_one(tape.clone(), names, program, &mut taken);
+        drop(waiting);
+        match saved {
+            Ok(None) => _ = fs::remove_file(&tape.path),
+            Ok(Some(process)) => {
+                print(options, &process, out)?;
+                if !options.keep_tape && !process.is_running {
+                    let _ = fs::remove_file(&tape.path);
+                } else {
+                    writeln!(
+                        out,
+                        "memreel: the tape of process {} is {}",
+                        tape.process,
+                        tape.path.display()
+                    )?;
+                }
+                processes.push(process);
+            }
+            Err(failure) => {
+                let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
+                failure.of_file(&kept).report()?;
+            }
+        }
+    }
+    if !processes.iter().any(|process| process.tape.process == program) {
+        nothing(options, out)?;
+    }
+    table::print(&processes, options.json, out)
+}
+
+/// Writes the snapshot of one process; `None` if it recorded nothing.
+fn save_one(
+    tape: TapeFile,
+    names: &Names,
+    program: u32,
+    taken: &mut BTreeSet<PathBuf>,
+) -> Result<Option<Process>, Failure> {
+    let recovered = Recovered::read(&tape.path)?;
+    let n_events = recovered.n_events();
+    if n_events == 0 {
+        return Ok(None);
+    }
+    let snapshot = recovered.snapshot();
+    let path = names.of(&tape, program, taken);
+    pickle::save(&snapshot, &path)?;
+    Ok(Some(Process {
+        peak_bytes: table::peak_bytes(&snapshot),
+        path,
+        snapshot,
+        n_events,
+        problems: recovered.problems().to_vec(),
+        is_running: recovered.is_running() && !recovered.is_closed(),
+        tape,
+    }))
+}
+
+fn print(options: &Options, process: &Process, out: &mut impl Write) -> io::Result<()> {
+    let Process { tape, path, n_events, peak_bytes, problems, is_running, .. } = process;
+    if options.json {
+        let line = json!({
+            "process": tape.process, "rank": tape.rank, "file": path.display().to_string(), "events": n_events,
+            "peak_bytes": peak_bytes, "is_running": is_running, "problems": problems,
+        });
+        return writeln!(out, "{line}");
+    }
+    let rank = tape.rank.as_ref().map_or_else(String::new, |rank| format!(", rank {rank}"));
+    let running = if *is_running { ", which still runs" } else { "" };
+    writeln!(
+        out,
+        "memreel: process {}{rank}{running}: {}, peak {}, {}",
+        tape.process,
+        count(*n_events, "event"),
+        Bytes(*peak_bytes),
+        shown(path)
+    )?;
+    problems.iter().try_for_each(|problem| writeln!(out, "memreel: process {}: {problem}", tape.process))
+}
+
+/// Says that the program itself recorded nothing.
+fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
+    let hint = if options.heap { "" } else { "; --heap records the heap of any program" };
+    let what = if options.heap { "allocated nothing that is recorded" } else { "asked no GPU for memory" };
+    writeln!(out, "memreel: {} {what}{hint}", short_name(&options.program[0]))
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}

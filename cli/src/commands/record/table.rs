@@ -1,0 +1,35 @@
+//! The tables at the end of a run, one for each device over all processes.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel::{
+    Snapshot,
+    analysis::{DeviceHistory, devices, owners},
+};
+
+use super::processes::Process;
+use crate::owner_table;
+
+/// Prints the tables.
+pub(super) fn print(processes: &[Process], json: bool, out: &mut impl Write) -> io::Result<()> {
+    if processes.is_empty() {
+        return Ok(());
+    }
+    let snapshots: Vec<&Snapshot> = processes.iter().map(|process| &process.snapshot).collect();
+    let tables = owners(&snapshots);
+    if json {
+        let names: Vec<String> = processes.iter().map(|process| process.path.display().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        owner_table::print_json(&tables, &snapshots, &names, out)
+    } else {
+        owner_table::print(&tables, &snapshots, 1, out)
+    }
+}
+
+/// Returns the most bytes that a device of a snapshot had in use.
+pub(super) fn peak_bytes(snapshot: &Snapshot) -> u64 {
+    let peak = |device| DeviceHistory::new(snapshot, device).figures().peak_bytes;
+    devices(snapshot).into_iter().map(peak).max().unwrap_or(0)
+}
