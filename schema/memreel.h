@@ -84,9 +84,18 @@ void memreel_cupy_free(void *parameter, void *ptr, int device);
  * Otherwise `options` is a JSON object with the options of
  * torch.cuda.memory._record_memory_history, all optional:
  *   {"enabled": "all" | "state" | null, "context": "all" | "alloc" | "state" | null,
- *    "stacks": "native" | "none", "max_entries": 1000000, "clear_history": false,
+ *    "stacks": "native" | "python" | "all" | "none", "max_entries": 1000000,
+ *    "clear_history": false,
  *    "skip_actions": ["free_requested"], "min_size_bytes": 0, "sample_bytes": 0} */
 int memreel_record(const char *options);
+
+/* Compares the Python frames of the calling thread, as memreel reads them
+ * without the interpreter's lock, with those that the interpreter reports. If
+ * they differ, or the interpreter is not one that memreel can read, the result
+ * is -1 and memreel_error() says why; after a difference no Python frames are
+ * recorded. The thread must have the lock: call it from an extension module, or
+ * as ctypes.PyDLL("libmemreel.so").memreel_check_python(). */
+int memreel_check_python(void);
 
 /* Writes a snapshot for pytorch.org/memory_viz. On failure, a file that was
  * there before is untouched. */

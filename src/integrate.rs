@@ -9,6 +9,8 @@
 //! | an allocator with a lock and a list of its blocks | [`Track::record`] for each event, [`Inventory`] for snapshots |
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
+//! | CPython in your process | [`PythonFrames`], given to the same |
+//! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
 //! | memory of a kind that memreel does not know | [`Device`] |
 //! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
 //!
@@ -113,8 +115,11 @@ pub use crate::{
     error::Refusal,
     event::{Event, StackId},
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
+    python::{Marked, PythonFrames, StackMark, mark},
     recorder::track::Track,
-    stack::{FrameSource, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method},
+    stack::{
+        FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method,
+    },
     usage::UsageReport,
 };
 

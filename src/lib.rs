@@ -218,6 +218,8 @@ pub mod device;
 #[cfg(not(loom))]
 mod tape;
 mod stack;
+#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
+mod python;
 pub mod recorder;
 pub mod trigger;
 pub mod integrate;

@@ -37,6 +37,12 @@ pub unsafe extern "C" fn memreel_record(options: *const c_char) -> c_int {
     })
 }
 
+/// Compares the calling thread's Python frames with those that the interpreter reports.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_check_python() -> c_int {
+    status(|| state()?.python.check().map(drop))
+}
+
 /// Writes a snapshot to a file that pytorch.org/memory_viz opens. On failure no partial file is left.
 ///
 /// # Safety

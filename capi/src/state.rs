@@ -1,11 +1,10 @@
 //! The state of the C interface: one reel for the process, and the ledgers of foreign allocators.
 
-#[cfg(feature = "cuda")]
-use std::sync::Arc;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::c_int,
     path::Path,
+    sync::Arc,
 };
 
 use once_cell::race::OnceBox;
@@ -19,7 +18,7 @@ use memreel::device::Cuda;
 use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
-    integrate::Inventory,
+    integrate::{Inventory, PythonFrames},
     pickle,
     recorder::Ledger,
     rewrite::Completed,
@@ -37,6 +36,8 @@ pub(super) struct State {
     pub(super) ledgers: Ledgers,
     /// The functions of the pools that are begun.
     pub(super) filters: Filters,
+    /// The frames of the interpreter that is in the process, or is loaded later.
+    pub(super) python: Arc<PythonFrames>,
 }
 
 /// Returns the state. It is made at first use and never dropped, because
@@ -94,7 +95,10 @@ impl State {
     }
 
     fn of(reel: Reel) -> State {
+        let python = PythonFrames::new();
+        reel.recorder().set_frame_source(python.clone());
         State {
+            python,
             reel,
             #[cfg(feature = "cuda")]
             gpus: Vec::new(),

@@ -106,6 +106,7 @@ impl Recorder {
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
         self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
         self.shared.has_gaps.store(has_gaps, Ordering::Relaxed);
+        self.shared.stacks.set_frames(history.frames());
         self.shared.mode.store(mode);
         *current = history.clone();
     }

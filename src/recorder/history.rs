@@ -10,6 +10,7 @@ use crate::tape::HistoryNote;
 use crate::{
     error::{Error, Result},
     event::Action,
+    stack::Frames,
     sync::AtomicU32,
 };
 
@@ -44,8 +45,13 @@ pub enum Context {
 #[non_exhaustive]
 pub enum StackKind {
     /// The frames of compiled code, and those of a [`FrameSource`](crate::stack::FrameSource) if the recorder
-    /// has one.
+    /// has one that joins them; [`PythonFrames`](crate::integrate::PythonFrames) does not.
     Native,
+    /// The frames of the recorder's [`FrameSource`](crate::stack::FrameSource) alone, such as
+    /// [`PythonFrames`](crate::integrate::PythonFrames); no native stack is walked.
+    Python,
+    /// Native frames and those of the recorder's source.
+    All,
     /// No frames: no stack is captured, whatever [`History::context`] is.
     None,
 }
@@ -283,6 +289,15 @@ impl History {
         self.clear_history || self.enabled == Enabled::Off
     }
 
+    /// Returns which frames are captured.
+    pub(super) fn frames(&self) -> Frames {
+        match self.stacks {
+            StackKind::Native | StackKind::None => Frames::Native,
+            StackKind::Python => Frames::Source,
+            StackKind::All => Frames::All,
+        }
+    }
+
     pub(super) fn mode(&self) -> Mode {
         if self.enabled == Enabled::Off {
             return Mode(0);
@@ -391,13 +406,14 @@ impl FromStr for Context {
 impl FromStr for StackKind {
     type Err = Error;
 
-    /// Parses PyTorch's names: `"all"` means native frames, because memreel does not capture Python frames;
-    /// `"python"` is an error for the same reason.
+    /// Parses PyTorch's names, `"python"` and `"all"`, and `"native"` and `"none"`.
     fn from_str(text: &str) -> Result<StackKind> {
         match text {
-            "native" | "all" => Ok(StackKind::Native),
+            "native" => Ok(StackKind::Native),
+            "python" => Ok(StackKind::Python),
+            "all" => Ok(StackKind::All),
             "none" | "None" => Ok(StackKind::None),
-            _ => Err(Error::invalid_option("stacks", text, "\"native\" or \"none\"")),
+            _ => Err(Error::invalid_option("stacks", text, "\"python\", \"native\", \"all\" or \"none\"")),
         }
     }
 }

@@ -24,10 +24,11 @@ use super::{
 use crate::{
     event::{DeviceId, PoolId, StackId, StreamId},
     inventory::{Inventory, InventorySegment, SettingsReport},
+    python,
     seeded::SeededMap,
-    stack::{FrameSource, Generation, PastModules, SourceFrame},
+    stack::{FrameSource, Generation, PastModules, SourceCode, SourceFrame},
     sync::{Mutex, lock},
-    tape::{Base, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
+    tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -64,8 +65,23 @@ impl Inventory for PastInventory {
     }
 }
 
-/// The names of a frame source's words, as they were noted.
-struct NotedNames(SeededMap<usize, Vec<SourceFrame>>);
+/// The names of a frame source's words, as they were noted: of each word, or of the functions that words are in.
+#[derive(Default)]
+struct NotedNames {
+    names: SeededMap<usize, Vec<SourceFrame>>,
+    codes: SeededMap<u32, SourceCode>,
+}
+
+impl NotedNames {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.codes.is_empty()
+    }
+
+    /// Returns the function that a word is in.
+    fn code_of(&self, word: usize) -> Option<&SourceCode> {
+        self.codes.get(&((word as u64 >> 32) as u32)).filter(|_| !self.names.contains_key(&word))
+    }
+}
 
 impl FrameSource for NotedNames {
     fn capture(&self, _: &mut [usize]) -> usize {
@@ -73,8 +89,15 @@ impl FrameSource for NotedNames {
     }
 
     fn name(&self, word: usize) -> Vec<SourceFrame> {
+        if let Some(code) = self.code_of(word) {
+            return vec![python::frame_of(code, word)];
+        }
         let unnamed = || vec![SourceFrame { name: format!("{word:#x}"), filename: "??".into(), line: 0 }];
-        self.0.get(&word).cloned().unwrap_or_else(unnamed)
+        self.names.get(&word).cloned().unwrap_or_else(unnamed)
+    }
+
+    fn is_python(&self, word: usize) -> bool {
+        self.code_of(word).is_some()
     }
 }
 
@@ -89,7 +112,7 @@ struct Notes {
     modules: BTreeMap<u32, Vec<ModuleNote>>,
     /// The address of the recorder's landmark.
     landmark: usize,
-    names: SeededMap<usize, Vec<SourceFrame>>,
+    names: NotedNames,
     settings: SettingsReport,
     sampling: BTreeMap<DeviceId, u64>,
     device_names: Vec<(DeviceId, String, String)>,
@@ -113,7 +136,7 @@ pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>)
     shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports));
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
-        shared.stacks.set_source(Arc::new(NotedNames(notes.names)));
+        shared.stacks.set_source(Arc::new(notes.names));
     }
     let inventories = restore_tapes(contents, &shared, &notes.history, &notes.settings, &notes.sampling);
     shared.history = Mutex::new(notes.history);
@@ -151,7 +174,7 @@ impl Notes {
                     };
                     let frames = frames.into_iter().map(frame).collect();
                     if let Ok(word) = usize::try_from(word) {
-                        all.names.insert(word, frames);
+                        all.names.names.insert(word, frames);
                     }
                 }
                 Note::Settings(pairs) => all.settings = settings_of(&pairs),
@@ -160,6 +183,11 @@ impl Notes {
                     all.reports.extend(reports.into_iter().map(|report| (DeviceId(device), report)));
                 }
                 Note::Device { device, name, uuid } => all.device_names.push((DeviceId(device), name, uuid)),
+                Note::Code(code) => {
+                    let CodeNote { number, name, qualname, filename, first_line, version, line_table } = code;
+                    let code = SourceCode { name, qualname, filename, first_line, version, line_table };
+                    all.names.codes.insert(number, code);
+                }
                 Note::Base { .. } => {}
             }
         }

@@ -234,11 +234,18 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
         let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
         for parts in &parts {
-            let named = parts.source.iter().filter_map(|word| of_source.get(word)).flatten();
-            let mut frames: Vec<FrameIndex> = named.map(|symbol| intern(symbol, None)).collect();
+            let named = || parts.source.iter().filter_map(|word| of_source.get(word));
+            let first = named().filter(|named| !named.is_python).flat_map(|named| &named.frames);
+            let mut frames: Vec<FrameIndex> = first.map(|symbol| intern(symbol, None)).collect();
+            let mut python = named().filter(|named| named.is_python).map(|named| &named.frames);
             symbolizer.for_each_frame(&parts.native, parts.generation, |symbol, library| {
+                if symbol.name.contains(PYTHON_LOOP) {
+                    let next = python.next().into_iter().flatten();
+                    frames.extend(next.map(|symbol| intern(symbol, None)));
+                }
                 frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol, library)));
             });
+            frames.extend(python.flatten().map(|symbol| intern(symbol, None)));
             members.push(frames);
         }
     });
@@ -289,11 +296,20 @@ fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
     used
 }
 
+/// The name of a native frame that runs a Python frame contains this (docs/snapshot-format.md 1.4).
+const PYTHON_LOOP: &str = "PyEval_EvalFrame";
+
+/// The frames of a word of a second source.
+struct OfWord {
+    frames: Vec<Symbol>,
+    is_python: bool,
+}
+
 /// The frames of each distinct word of a second source; none for a word whose name panics.
 fn source_frames<'a>(
     recorder: &Recorder,
     words: impl Iterator<Item = &'a usize>,
-) -> FxHashMap<usize, Vec<Symbol>> {
+) -> FxHashMap<usize, OfWord> {
     let mut frames = FxHashMap::default();
     let Some(source) = recorder.frame_source() else { return frames };
     let symbol = |frame: SourceFrame| Symbol {
@@ -303,8 +319,9 @@ fn source_frames<'a>(
     };
     for word in words {
         frames.entry(*word).or_insert_with(|| {
-            let named = catch_unwind(AssertUnwindSafe(|| source.name(*word)));
-            named.unwrap_or_default().into_iter().map(symbol).collect()
+            let named = catch_unwind(AssertUnwindSafe(|| (source.name(*word), source.is_python(*word))));
+            let (frames, is_python) = named.unwrap_or_default();
+            OfWord { frames: frames.into_iter().map(symbol).collect(), is_python }
         });
     }
     frames

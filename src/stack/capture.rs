@@ -1,6 +1,9 @@
 //! The capture of this thread's stack, which gets a number.
 
-use super::{choice::stack_method, interner::StackInterner, limits::MAX_DEPTH, method::StackMethod, unwind};
+use super::{
+    choice::stack_method, frames::Frames, interner::StackInterner, limits::MAX_DEPTH, method::StackMethod,
+    unwind,
+};
 use crate::event::StackId;
 
 /// Captures this thread's stack and returns its number.
@@ -11,6 +14,9 @@ use crate::event::StackId;
 /// memreel's own frames are among the innermost; they are cut off when names are known.
 #[inline(never)]
 pub(crate) fn capture(interner: &StackInterner) -> StackId {
+    if interner.frames() == Frames::Source {
+        return interner.intern_source();
+    }
     let method = stack_method();
     let walked = if method == StackMethod::Backtrace { None } else { unwind::capture(interner, method) };
     walked.unwrap_or_else(|| capture_portably(interner))

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    frames::{AtomicFrames, Frames},
     index::Index,
     insert::{Inserted, Inserter},
     key::{Key, hash_of},
@@ -39,6 +40,7 @@ pub(crate) struct StackInterner {
     full: AtomicU32,
     n_refused: AtomicU64,
     source: SourceSlot,
+    frames: AtomicFrames,
 }
 
 /// The words of a stack, and when they were captured.
@@ -64,7 +66,20 @@ impl StackInterner {
             full: AtomicU32::new(StackId::NONE.0),
             n_refused: AtomicU64::new(0),
             source: SourceSlot::default(),
+            frames: AtomicFrames::default(),
         }
+    }
+
+    /// Sets which frames stacks have from now on.
+    pub(crate) fn set_frames(&self, frames: Frames) {
+        let joins = self.source.get().is_none_or(|source| source.joins_native());
+        self.frames.set(frames, joins);
+    }
+
+    /// Returns which frames stacks have.
+    #[inline(always)]
+    pub(super) fn frames(&self) -> Frames {
+        self.frames.get()
     }
 
     #[inline(always)]
@@ -72,15 +87,27 @@ impl StackInterner {
         self.number
     }
 
+    /// Returns whether the source is asked at each capture.
     #[inline(always)]
     pub(super) fn has_source(&self) -> bool {
-        self.source.get().is_some()
+        self.asked().is_some()
+    }
+
+    /// The source, if stacks have words of it.
+    #[inline(always)]
+    fn asked(&self) -> Option<&dyn FrameSource> {
+        self.source.get().filter(|_| self.frames.asks_source()).map(|source| &**source)
     }
 
     /// Sets the source that is asked at each capture from now on; returns whether it was the
     /// first, because an interner keeps its first source.
     pub(crate) fn set_source(&self, source: Arc<dyn FrameSource>) -> bool {
-        self.source.set(source)
+        let joins = source.joins_native();
+        let is_first = self.source.set(source);
+        if is_first {
+            self.frames.set(self.frames(), joins);
+        }
+        is_first
     }
 
     /// The source, which names its words.
@@ -106,20 +133,31 @@ impl StackInterner {
     /// by [`prefix_hash`](super::key::prefix_hash).
     #[inline]
     pub(super) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
-        match self.source.get() {
+        match self.asked() {
             None => self.number_of(Key::of_native(native, hash)),
-            Some(source) => self.intern_with(&**source, native, hash),
+            Some(source) => self.intern_with(source, native, hash),
+        }
+    }
+
+    /// Returns the number of the stack that has only the source's present words; none if there are none.
+    #[inline]
+    pub(super) fn intern_source(&self) -> StackId {
+        let Some(source) = self.asked() else { return StackId::NONE };
+        let mut words = [0; MAX_DEPTH];
+        match self.captured(source, &mut words) {
+            [] => StackId::NONE,
+            words => self.number_of(Key::with_source(&[], 0, words)),
         }
     }
 
     /// Returns the number of these addresses and the source's present words, if they are known.
     #[inline]
     pub(super) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
-        match self.source.get() {
+        match self.asked() {
             None => self.known(Key::of_native(native, hash)),
             Some(source) => {
                 let mut words = [0; MAX_DEPTH];
-                self.known(Key::with_source(native, hash, captured(&**source, &mut words)))
+                self.known(Key::with_source(native, hash, self.captured(source, &mut words)))
             }
         }
     }
@@ -133,7 +171,18 @@ impl StackInterner {
     #[inline(never)]
     fn intern_with(&self, source: &dyn FrameSource, native: &[usize], hash: u64) -> StackId {
         let mut words = [0; MAX_DEPTH];
-        self.number_of(Key::with_source(native, hash, captured(source, &mut words)))
+        self.number_of(Key::with_source(native, hash, self.captured(source, &mut words)))
+    }
+
+    /// The words of a source's frames on this thread now; none if the source panics, because recording never fails.
+    #[inline]
+    fn captured<'a>(&self, source: &dyn FrameSource, words: &'a mut [usize; MAX_DEPTH]) -> &'a [usize] {
+        let capture = || match self.frames() {
+            Frames::Native => source.capture_for_native(words),
+            Frames::Source | Frames::All => source.capture(words),
+        };
+        let n = catch_unwind(AssertUnwindSafe(capture)).unwrap_or(0).min(MAX_DEPTH);
+        &words[..n]
     }
 
     fn number_of(&self, key: Key<'_>) -> StackId {
@@ -160,7 +209,7 @@ impl StackInterner {
         let generation = modules::note(key.native);
         #[cfg(not(loom))]
         if let Some(noted) = self.inserter.noted() {
-            noted.add(generation, key.source);
+            noted.add(generation, key.source, self.source.get().map(|source| &**source));
         }
         let inserted = self.inserter.insert(key, generation, &self.index);
         if let Inserted::Refused(stack) = inserted {
@@ -195,10 +244,11 @@ impl StackInterner {
     pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, Thread)>) {
         self.inserter.set_file(file);
         let Some(noted) = self.inserter.noted() else { return };
-        noted.add(modules::now(), &[]);
+        let source = self.source.get().map(|source| &**source);
+        noted.add(modules::now(), &[], source);
         for stack in (0..self.n_stacks()).filter_map(|number| u32::try_from(number).ok()) {
             let parts = self.parts(StackId(stack));
-            noted.add(parts.generation, &parts.source);
+            noted.add(parts.generation, &parts.source, source);
         }
     }
 
@@ -236,12 +286,6 @@ impl Default for StackInterner {
     fn default() -> StackInterner {
         StackInterner::new(DEFAULT_STACKS)
     }
-}
-
-/// The words of a source's frames on this thread now; none if the source panics, because recording never fails.
-fn captured<'a>(source: &dyn FrameSource, words: &'a mut [usize; MAX_DEPTH]) -> &'a [usize] {
-    let n = catch_unwind(AssertUnwindSafe(|| source.capture(words))).unwrap_or(0).min(MAX_DEPTH);
-    &words[..n]
 }
 
 #[cfg(test)]
@@ -351,5 +395,39 @@ mod tests {
         assert_eq!(Arc::strong_count(&source), 2);
         drop(table);
         assert_eq!(Arc::strong_count(&source), 1);
+    }
+
+    /// A source like [`Fixed`], whose words are not in stacks of native frames.
+    struct Apart(Fixed);
+
+    impl FrameSource for Apart {
+        fn capture(&self, words: &mut [usize]) -> usize {
+            self.0.capture(words)
+        }
+        fn name(&self, _: usize) -> Vec<SourceFrame> {
+            Vec::new()
+        }
+        fn joins_native(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_frames_that_are_asked_for_decide_what_a_stack_has() {
+        let table = StackInterner::new(100);
+        assert_eq!(table.intern_source(), StackId::NONE, "without a source");
+        table.set_frames(Frames::All);
+        assert!(table.set_source(Arc::new(Apart(Fixed(AtomicU64::new(4))))));
+        let of = |stack| (table.parts(stack).source, table.parts(stack).native);
+        assert_eq!(of(table.intern(&[1, 2])), (vec![4, 5], vec![1, 2]));
+        table.set_frames(Frames::Source);
+        assert_eq!(of(table.intern_source()), (vec![4, 5], vec![]));
+        table.set_frames(Frames::Native);
+        assert!(!table.has_source());
+        assert_eq!(of(table.intern(&[1, 2])), (vec![], vec![1, 2]));
+        let joining = StackInterner::new(100);
+        joining.set_frames(Frames::Native);
+        joining.set_source(Arc::new(Fixed(AtomicU64::new(4))));
+        assert_eq!(joining.parts(joining.intern(&[1])).source, [4, 5], "a source that joins native frames");
     }
 }

@@ -10,6 +10,7 @@ mod capture;
 mod choice;
 #[cfg(loom)]
 mod explored;
+mod frames;
 mod index;
 mod insert;
 #[cfg_attr(
@@ -45,9 +46,10 @@ pub use choice::{set_stack_method, stack_method};
 pub use explored::Stacks;
 pub use method::StackMethod;
 pub use names::name_addresses;
-pub use source::{FrameSource, SourceFrame};
+pub use source::{FrameSource, SourceCode, SourceFrame};
 
 pub(crate) use capture::capture;
+pub(crate) use frames::Frames;
 pub(crate) use interner::{StackInterner, StackParts};
 #[cfg(not(loom))]
 pub(crate) use modules::{Generation, PastModules};

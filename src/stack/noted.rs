@@ -15,9 +15,9 @@ use rustc_hash::FxHashSet;
 use super::{
     landmark,
     modules::{self, Generation},
-    source::{FrameSource, SourceFrame},
+    source::{FrameSource, SourceCode, SourceFrame},
 };
-use crate::tape::{Note, NotedFrame, TapeFile};
+use crate::tape::{CodeNote, Note, NotedFrame, TapeFile};
 
 /// What a file knows.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Noted {
 #[derive(Debug, Default)]
 struct Words {
     known: FxHashSet<usize>,
+    /// The numbers of the functions that are in the file.
+    codes: FxHashSet<u32>,
     /// Those whose names are not in the file yet.
     unnamed: Vec<usize>,
 }
@@ -45,8 +47,9 @@ impl Noted {
         Noted { file, keeper, generation: AtomicU32::new(0), words: Mutex::default() }
     }
 
-    /// Writes the modules that the file lacks, and leaves new words of the source to the keeper.
-    pub(super) fn add(&self, generation: Generation, words: &[usize]) {
+    /// Writes the modules that the file lacks, and what names new words of the source. Where that may have to wait for
+    /// the interpreter, it is left to the keeper.
+    pub(super) fn add(&self, generation: Generation, words: &[usize], source: Option<&dyn FrameSource>) {
         if !self.file.is_open() {
             return;
         }
@@ -56,19 +59,47 @@ impl Noted {
             let landmark = landmark::address() as u64;
             self.file.note(&Note::Modules { generation: generation.number(), landmark, modules });
         }
-        if words.is_empty() {
-            return;
-        }
-        let mut all = self.words();
-        let n_before = all.unnamed.len();
+        let mut is_unnamed = false;
         for word in words {
-            if all.known.insert(*word) {
+            if self.words().known.contains(word) {
+                continue;
+            }
+            // Known only when it is in the file: another thread may write an event with this word at once.
+            let is_written = source.is_some_and(|source| {
+                catch_unwind(AssertUnwindSafe(|| self.write(source, *word))).unwrap_or(false)
+            });
+            let mut all = self.words();
+            if all.known.insert(*word) && !is_written {
                 all.unnamed.push(*word);
+                is_unnamed = true;
             }
         }
-        if all.unnamed.len() > n_before {
+        if is_unnamed {
             self.keeper.unpark();
         }
+    }
+
+    /// Writes what names a word, if the source has that without waiting; returns whether it has.
+    fn write(&self, source: &dyn FrameSource, word: usize) -> bool {
+        let number = (word as u64 >> 32) as u32;
+        if let Some(code) = source.code(word) {
+            if !self.words().codes.contains(&number) {
+                self.file.note(&Note::Code(code_note(number, code)));
+                self.words().codes.insert(number);
+            }
+            return true;
+        }
+        let at_once = source.names_at_once(word);
+        if at_once {
+            self.write_names(word, source.name(word));
+        }
+        at_once
+    }
+
+    fn write_names(&self, word: usize, frames: Vec<SourceFrame>) {
+        let frame = |SourceFrame { name, filename, line }: SourceFrame| NotedFrame { name, filename, line };
+        let frames = frames.into_iter().map(frame).collect();
+        self.file.note(&Note::Source { word: word as u64, frames });
     }
 
     /// Writes the names of new words. Only the keeper calls it, without a lock.
@@ -76,14 +107,16 @@ impl Noted {
         let unnamed = std::mem::take(&mut self.words().unnamed);
         for word in unnamed {
             let frames = catch_unwind(AssertUnwindSafe(|| source.name(word))).unwrap_or_default();
-            let frame =
-                |SourceFrame { name, filename, line }: SourceFrame| NotedFrame { name, filename, line };
-            let frames = frames.into_iter().map(frame).collect();
-            self.file.note(&Note::Source { word: word as u64, frames });
+            self.write_names(word, frames);
         }
     }
 
     fn words(&self) -> MutexGuard<'_, Words> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn code_note(number: u32, code: SourceCode) -> CodeNote {
+    let SourceCode { name, qualname, filename, first_line, version, line_table } = code;
+    CodeNote { number, name, qualname, filename, first_line, version, line_table }
 }

@@ -10,8 +10,8 @@ use std::{
 
 /// Supplies frames that machine code does not show, such as Python's.
 ///
-/// In a snapshot they come before the native frames. `Recorder::set_frame_source` sets the
-/// source of a recorder.
+/// In a snapshot they come before the native frames, except those of Python ([`FrameSource::is_python`]).
+/// `Recorder::set_frame_source` sets the source of a recorder.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,6 +50,57 @@ pub trait FrameSource: Send + Sync {
     /// distinct word, with no lock of memreel's held: it may wait for the interpreter. If it panics, the word has
     /// no frames.
     fn name(&self, word: usize) -> Vec<SourceFrame>;
+
+    /// Returns whether stacks of native frames ([`StackKind::Native`](../recorder/enum.StackKind.html)) have words of
+    /// this source too, as they do by default. If not, only `StackKind::All` and `StackKind::Python` ask for them. It
+    /// is asked once, when the source is set.
+    fn joins_native(&self) -> bool {
+        true
+    }
+
+    /// Like [`FrameSource::capture`], for a stack of native frames. By default it is the same.
+    fn capture_for_native(&self, words: &mut [usize]) -> usize {
+        self.capture(words)
+    }
+
+    /// Returns whether the frame of a word is run by the loop of CPython. Such frames are put where PyTorch puts them: one
+    /// before each native frame whose name contains `PyEval_EvalFrame`, and the rest at the end.
+    fn is_python(&self, word: usize) -> bool {
+        let _ = word;
+        false
+    }
+
+    /// Returns the function that a word is in, if the source has a copy of it. The word is then the function's number,
+    /// in the upper 32 bits, and the offset of an instruction. The tape's file gets the function before the first
+    /// event that refers to it. Called at a capture that is new, so it must not wait for the interpreter.
+    fn code(&self, word: usize) -> Option<SourceCode> {
+        let _ = word;
+        None
+    }
+
+    /// Returns whether [`FrameSource::name`] waits for nothing for this word. The tape's file then gets the names before
+    /// the first event that refers to them.
+    fn names_at_once(&self, word: usize) -> bool {
+        let _ = word;
+        false
+    }
+}
+
+/// A function of CPython, as it was copied from the interpreter.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SourceCode {
+    /// The name of the function: `forward`.
+    pub name: String,
+    /// The name with its class: `Linear.forward`. Before CPython 3.11 it is the name.
+    pub qualname: String,
+    /// The path of its source file.
+    pub filename: String,
+    /// The line of its definition.
+    pub first_line: u32,
+    /// The minor version of CPython 3, which decides the format of the table.
+    pub version: u32,
+    /// The lines of its instructions.
+    pub line_table: Vec<u8>,
 }
 
 /// A frame as a [`FrameSource`] names it.

@@ -44,6 +44,8 @@ pub(crate) enum Note {
     Usage { device: i64, reports: Vec<UsageNote> },
     /// Which device a number is.
     Device { device: i64, name: String, uuid: String },
+    /// A function that words of the frame source are in.
+    Code(CodeNote),
 }
 
 /// A report of a device with its ticks.
@@ -77,6 +79,19 @@ pub(crate) struct NotedFrame {
     pub(crate) name: String,
     pub(crate) filename: String,
     pub(crate) line: u32,
+}
+
+/// A function of CPython: words with its number in their upper 32 bits are in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CodeNote {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) qualname: String,
+    pub(crate) filename: String,
+    pub(crate) first_line: u32,
+    /// The minor version of CPython 3, which decides the format of the table.
+    pub(crate) version: u32,
+    pub(crate) line_table: Vec<u8>,
 }
 
 impl Note {
@@ -126,6 +141,11 @@ impl Note {
             }
             Note::Device { device, name, uuid } => {
                 out.kind(11).i64(*device).text(name.as_bytes()).text(uuid.as_bytes());
+            }
+            Note::Code(CodeNote { number, name, qualname, filename, first_line, version, line_table }) => {
+                out.kind(12).u32(*number).u32(*version).u32(*first_line);
+                let texts = [name.as_bytes(), qualname.as_bytes(), filename.as_bytes(), line_table];
+                texts.iter().for_each(|text| _ = out.text(text));
             }
         }
         out.0
@@ -186,6 +206,12 @@ impl Note {
             9 => Note::Sampling { device: of.i64()?, bytes: of.u64()? },
             10 => Note::Usage { device: of.i64()?, reports: of.list(In::usage)? },
             11 => Note::Device { device: of.i64()?, name: of.string()?, uuid: of.string()? },
+            12 => {
+                let (number, version, first_line) = (of.u32()?, of.u32()?, of.u32()?);
+                let (name, qualname, filename) = (of.string()?, of.string()?, of.string()?);
+                let line_table = of.text()?.to_vec();
+                Note::Code(CodeNote { number, name, qualname, filename, first_line, version, line_table })
+            }
             _ => return None,
         };
         of.0.is_empty().then_some(note)
@@ -364,6 +390,15 @@ mod tests {
             Note::Sampling { device: 4, bytes: 5 },
             Note::Usage { device: -1, reports: vec![usage(None), usage(Some(0)), usage(Some(u64::MAX))] },
             Note::Device { device: 1, name: "NVIDIA H200".into(), uuid: "GPU-1".into() },
+            Note::Code(CodeNote {
+                number: 7,
+                name: "forward".into(),
+                qualname: "Linear.forward".into(),
+                filename: "linear.py".into(),
+                first_line: 12,
+                version: 13,
+                line_table: vec![0x80, 0, 0xff],
+            }),
         ]
     }
 

@@ -221,11 +221,7 @@ impl<'a> Reader<'a> {
     }
 
     fn stacks(&self, key: Word<'a>, value: Word<'a>) -> Result<StackKind> {
-        match value.text {
-            "native" => Ok(StackKind::Native),
-            "none" => Ok(StackKind::None),
-            _ => Err(self.wrong(key, value, "native or none")),
-        }
+        value.text.parse().map_err(|_| self.wrong(key, value, "python, native, all or none"))
     }
 
     fn context(&self, key: Word<'a>, value: Word<'a>) -> Result<Context> {

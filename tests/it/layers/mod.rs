@@ -34,6 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("device", &["fork", "error", "event"]),
     ("tape", &["fork", "notice", "error", "event", "inventory", "usage", "seeded"]),
     ("stack", &["sync", "fork", "event", "tape"]),
+    ("python", &["fork", "error", "stack"]),
     (
         "recorder",
         &[
@@ -48,12 +49,13 @@ const ROOMS: &[(&str, &[&str])] = &[
             "seeded",
             "tape",
             "stack",
+            "python",
         ],
     ),
     ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
     ("trigger", &["fork", "notice", "error", "recorder"]),
-    ("integrate", &["fork", "error", "event", "inventory", "usage", "device", "stack", "recorder"]),
+    ("integrate", &["fork", "error", "event", "inventory", "usage", "device", "stack", "python", "recorder"]),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),

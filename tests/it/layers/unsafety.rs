@@ -18,6 +18,7 @@ const MAY: &[&str] = &[
     "device",
     "tape",
     "stack",
+    "python",
     "heap",
     "wrap",
     "allocator",

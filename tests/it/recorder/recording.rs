@@ -283,13 +283,15 @@ fn unknown_options_say_what_is_known() {
     for (error, known) in [
         ("everything".parse::<Enabled>().unwrap_err(), "\"state\""),
         ("free".parse::<Context>().unwrap_err(), "\"alloc\""),
-        ("python".parse::<StackKind>().unwrap_err(), "\"native\""),
+        ("pythons".parse::<StackKind>().unwrap_err(), "\"native\""),
         ("malloc".parse::<Action>().unwrap_err(), "segment_unmap"),
     ] {
         assert!(error.is_invalid_option());
         assert!(error.to_string().contains(known), "{error}");
     }
-    assert_eq!("all".parse::<StackKind>().unwrap(), StackKind::Native);
+    let kinds = ["python", "native", "all", "none", "None"].map(|text| text.parse::<StackKind>().unwrap());
+    use StackKind::{All, Native, Python};
+    assert_eq!(kinds, [Python, Native, All, StackKind::None, StackKind::None]);
     assert_eq!("free_completed".parse::<Action>().unwrap(), Action::FreeCompleted);
 }
 

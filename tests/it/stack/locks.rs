@@ -15,6 +15,7 @@ use std::{fs, path::Path};
 const ON_THE_WAY: &[&str] = &[
     "capture.rs",
     "choice.rs",
+    "frames.rs",
     "index.rs",
     "interner.rs",
     "key.rs",

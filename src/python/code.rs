@@ -1,0 +1,187 @@
+//! A code object of the interpreter: its copy, and the frames that words within it are.
+
+use super::{
+    layout::{BytesLayout, Layout, TextLayout},
+    line_table,
+    memory::{copy, is_address, read},
+};
+use crate::stack::{SourceCode, SourceFrame};
+
+/// Names that are longer are cut.
+const MAX_TEXT: usize = 4096;
+
+/// A table that is longer is not copied; all lines are then 0.
+const MAX_TABLE: usize = 4 << 20;
+
+/// Returns a word: the number of a code object, and the offset of an instruction in bytes.
+#[inline(always)]
+pub(super) fn word_of(number: u32, offset: i32) -> usize {
+    (u64::from(number) << 32 | u64::from(offset.cast_unsigned())) as usize
+}
+
+/// Returns the number of a word's code object.
+#[inline(always)]
+pub(super) fn number_of(word: usize) -> u32 {
+    (word as u64 >> 32) as u32
+}
+
+/// Returns the frame of a word within a code object.
+pub(crate) fn frame_of(code: &SourceCode, word: usize) -> SourceFrame {
+    let offset = i64::from((word as u32).cast_signed());
+    let line = line_table::line_at(code.version, &code.line_table, code.first_line, offset);
+    SourceFrame { name: code.name.clone(), filename: code.filename.clone(), line }
+}
+
+/// Returns a number that another code object at the same address does not have: of the addresses of its texts and its
+/// table, its first line, and the table's length, first and last bytes.
+///
+/// # Safety
+///
+/// A code object of this layout is at the address.
+#[inline(always)]
+pub(super) unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
+    let (of, BytesLayout { length, bytes }) = (&layout.code, &layout.bytes);
+    // SAFETY: by the contract, these fields are there.
+    unsafe {
+        let table: usize = read(code + of.line_table);
+        let mut print = mixed(0, read::<usize>(code + of.name), 0x9e37_79b9_7f4a_7c15);
+        print = mixed(print, read::<usize>(code + of.filename), 0xc2b2_ae3d_27d4_eb4f);
+        print = mixed(print, read::<u32>(code + of.first_line) as usize, 0x1656_67b1_9e37_79f9);
+        print = mixed(print, table, 0x27d4_eb2f_1656_67c5);
+        if is_address(table) {
+            let n: usize = read(table + length);
+            // A list of bytes ends with a null byte and is allocated in whole words, so its first word is there.
+            print = mixed(print, read::<usize>(table + bytes).wrapping_add(n << 48), 0xd6e8_feb8_6659_fd93);
+            if (8..MAX_TABLE).contains(&n) {
+                print = mixed(print, read::<usize>(table + bytes + n - 8), 0xa076_1d64_78bd_642f);
+            }
+        }
+        print ^ print >> 31
+    }
+}
+
+/// Adds a word to a fingerprint; the multiplications do not wait for one another.
+#[inline(always)]
+fn mixed(print: u64, word: usize, factor: u64) -> u64 {
+    let product = (word as u64 ^ factor.rotate_left(23)).wrapping_mul(factor);
+    print.wrapping_add(product ^ product >> 32)
+}
+
+/// Copies a code object.
+///
+/// # Safety
+///
+/// As for [`fingerprint`]; the thread is within a function that the object keeps alive.
+pub(super) unsafe fn copied(layout: &Layout, code: usize) -> SourceCode {
+    let of = &layout.code;
+    // SAFETY: by the contract, these fields are there, with objects of their types.
+    unsafe {
+        let text_at = |offset: usize| text(&layout.text, read(code + offset));
+        let name = text_at(of.name);
+        let qualname = of.qualname.map_or_else(|| name.clone(), text_at);
+        SourceCode {
+            name,
+            qualname,
+            filename: text_at(of.filename),
+            first_line: read(code + of.first_line),
+            version: layout.minor,
+            line_table: bytes(&layout.bytes, read(code + of.line_table)),
+        }
+    }
+}
+
+/// # Safety
+///
+/// The address is one of a list of bytes, or is refused by [`is_address`].
+unsafe fn bytes(of: &BytesLayout, address: usize) -> Vec<u8> {
+    if !is_address(address) {
+        return Vec::new();
+    }
+    // SAFETY: by the contract.
+    let n: usize = unsafe { read(address + of.length) };
+    // SAFETY: the list has this length.
+    if n <= MAX_TABLE { unsafe { copy(address + of.bytes, n) } } else { Vec::new() }
+}
+
+/// # Safety
+///
+/// The address is one of a text, or is refused by [`is_address`].
+unsafe fn text(of: &TextLayout, address: usize) -> String {
+    if !is_address(address) {
+        return "?".into();
+    }
+    // SAFETY: by the contract.
+    let (state, n): (u32, usize) = unsafe { (read(address + of.state), read(address + of.length)) };
+    let n = n.min(MAX_TEXT);
+    let state = state >> of.width_bit;
+    let (width, is_compact, is_ascii) = (state & 7, state & 8 != 0, state & 16 != 0);
+    let start = address + if is_ascii { of.ascii } else { of.other };
+    if !is_compact || !matches!(width, 1 | 2 | 4) {
+        return "?".into();
+    }
+    // SAFETY: a compact text has its characters behind its header.
+    let bytes = unsafe { copy(start, n * width as usize) };
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let character = |bytes: &[u8]| char::from_u32(number(bytes)).unwrap_or(char::REPLACEMENT_CHARACTER);
+    bytes.chunks_exact(width as usize).map(character).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text of 3.12 in memory: its state, its length, and its characters.
+    fn made(width: u32, is_ascii: bool, characters: &[u32]) -> Vec<u64> {
+        let mut words = vec![0_u64; if is_ascii { 5 } else { 7 }];
+        words[2] = characters.len() as u64;
+        words[4] = u64::from(1 | width << 2 | 1 << 5 | u32::from(is_ascii) << 6);
+        let bytes = characters.iter().flat_map(|c| c.to_le_bytes().into_iter().take(width as usize));
+        let bytes: Vec<u8> = bytes.chain([0; 8]).collect();
+        words.extend(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())));
+        words
+    }
+
+    fn read_back(words: &[u64]) -> String {
+        let of = Layout::of_version(12).unwrap().text;
+        // SAFETY: as made above.
+        unsafe { text(&of, words.as_ptr().expose_provenance()) }
+    }
+
+    #[test]
+    fn texts_of_each_width_are_read() {
+        let points = |text: &str| text.chars().map(u32::from).collect::<Vec<_>>();
+        assert_eq!(read_back(&made(1, true, &points("forward"))), "forward");
+        assert_eq!(read_back(&made(1, false, &points("größe"))), "größe");
+        assert_eq!(read_back(&made(2, false, &points("λ→x"))), "λ→x");
+        assert_eq!(read_back(&made(4, false, &points("a🦀"))), "a🦀");
+        assert_eq!(read_back(&made(2, false, &[0xdc80])), "\u{fffd}", "half of a pair");
+    }
+
+    #[test]
+    fn what_is_not_a_text_is_a_question_mark() {
+        let of = Layout::of_version(12).unwrap().text;
+        for address in [0, 8, 0x7fff_1234, usize::MAX - 7] {
+            // SAFETY: each is refused.
+            assert_eq!(unsafe { text(&of, if address == 0x7fff_1234 { address + 1 } else { address }) }, "?");
+        }
+        let mut legacy = made(1, true, &[65]);
+        legacy[4] &= !(1 << 5);
+        assert_eq!(read_back(&legacy), "?");
+    }
+
+    #[test]
+    fn a_word_has_a_code_and_an_offset() {
+        let word = word_of(77, -1);
+        assert_eq!((number_of(word), word as u32), (77, u32::MAX));
+        let code = SourceCode {
+            name: "f".into(),
+            qualname: "C.f".into(),
+            filename: "a.py".into(),
+            first_line: 7,
+            version: 9,
+            line_table: vec![4, 1],
+        };
+        let lines: Vec<u32> = [-1, 0, 2, 4, 6].map(|offset| frame_of(&code, word_of(1, offset)).line).into();
+        assert_eq!(lines, [7, 7, 7, 8, 8]);
+    }
+}

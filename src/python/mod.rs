@@ -1,0 +1,24 @@
+//! Python frames without the interpreter's lock: a thread's frames are read as memory, by that thread.
+//!
+//! A thread's own frames cannot change while it is inside a function of memreel, so no lock is needed to read them.
+//! `interpreter.rs` finds CPython in this process, `layout.rs` and `published.rs` know where its fields are, `walk.rs`
+//! reads the frames, and `codes.rs` copies each code object when it is first seen. Lines are computed later, from
+//! the copies (`line_table.rs`). `docs/python.md` describes what is shown, and the limits.
+
+mod check;
+mod code;
+mod codes;
+mod interpreter;
+mod layout;
+mod line_table;
+mod marks;
+mod memory;
+mod published;
+mod source;
+mod walk;
+
+pub use marks::{Marked, StackMark, mark};
+pub use source::PythonFrames;
+
+#[cfg(not(loom))]
+pub(crate) use code::frame_of;
