@@ -1,41 +1,21 @@
 //! Tests the C interface from C and C++ on the host device; `cc` compiles the programs in this folder.
 
+mod built;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{
-        OnceLock,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
 };
 
+use built::library;
 use memreel::{Action, pickle, validate};
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");
-
-/// Builds the shared library and returns its path. Cargo does not build a `cdylib` for a test.
-fn library() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let test = std::env::current_exe().unwrap();
-        // Test programs are in `deps`, below the folder of their profile.
-        let folder = test.parent().unwrap().parent().unwrap();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap())
-            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", text(&built.stderr));
-        folder.join("libmemreel.so")
-    };
-    BUILT.get_or_init(build).clone()
-}
 
 /// Runs a compiler. There is one, because linking this test needed it.
 fn compile(compiler: &str, output: &Path, arguments: &[&str]) {

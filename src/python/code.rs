@@ -33,14 +33,15 @@ pub(crate) fn frame_of(code: &SourceCode, word: usize) -> SourceFrame {
 }
 
 /// Returns a number that another code object at the same address does not have: of the addresses of its texts and its
-/// table, its first line, and the table's length, first and last bytes.
+/// table, its first line, and its version. Where CPython gives no version, the table's length and bytes count: all if
+/// there are at most 64, otherwise the first and the last 32.
 ///
 /// # Safety
 ///
 /// A code object of this layout is at the address.
 #[inline(always)]
 pub(super) unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
-    let (of, BytesLayout { length, bytes }) = (&layout.code, &layout.bytes);
+    let of = &layout.code;
     // SAFETY: by the contract, these fields are there.
     unsafe {
         let table: usize = read(code + of.line_table);
@@ -48,17 +49,39 @@ pub(super) unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
         print = mixed(print, read::<usize>(code + of.filename), 0xc2b2_ae3d_27d4_eb4f);
         print = mixed(print, read::<u32>(code + of.first_line) as usize, 0x1656_67b1_9e37_79f9);
         print = mixed(print, table, 0x27d4_eb2f_1656_67c5);
-        if is_address(table) {
-            let n: usize = read(table + length);
-            // A list of bytes ends with a null byte and is allocated in whole words, so its first word is there.
-            print = mixed(print, read::<usize>(table + bytes).wrapping_add(n << 48), 0xd6e8_feb8_6659_fd93);
-            if (8..MAX_TABLE).contains(&n) {
-                print = mixed(print, read::<usize>(table + bytes + n - 8), 0xa076_1d64_78bd_642f);
-            }
+        let version = of.version.map_or(0, |at| read::<u32>(code + at));
+        if version != 0 {
+            print = mixed(print, version as usize, 0xd6e8_feb8_6659_fd93);
+        } else if is_address(table) {
+            print = mixed(print, print_of_table(&layout.bytes, table), 0xd6e8_feb8_6659_fd93);
         }
         print ^ print >> 31
     }
 }
+
+/// # Safety
+///
+/// The address is one of a list of bytes.
+#[inline(always)]
+unsafe fn print_of_table(of: &BytesLayout, table: usize) -> usize {
+    // SAFETY: by the contract; words are read below the end of the bytes, or one that reaches across the end of a list
+    // which is shorter than a word: lists are allocated in whole words.
+    unsafe {
+        let (n, bytes): (usize, usize) = (read(table + of.length), table + of.bytes);
+        if n == 0 {
+            return 0;
+        }
+        if n < 8 {
+            return read::<usize>(bytes).wrapping_shl(64 - 8 * n as u32) ^ n;
+        }
+        // The last words of each half may have been read before; that does no harm.
+        let half = if n <= 64 { n / 2 + 8 } else { 32 };
+        let words = (0..half / 8).map(|i| 8 * i).flat_map(|at| [at.min(n - 8), n - 8 - at.min(n - 8)]);
+        words.fold(n, |print, at| (print.rotate_left(5) ^ read::<usize>(bytes + at)).wrapping_mul(FACTOR))
+    }
+}
+
+const FACTOR: usize = 0xa076_1d64_78bd_642f_u64 as usize;
 
 /// Adds a word to a fingerprint; the multiplications do not wait for one another.
 #[inline(always)]

@@ -255,13 +255,46 @@ mod tests {
         assert_eq!(made.number(&codes), 1);
         made.code[8] = 4 << 32;
         assert_eq!(made.number(&codes), 2, "another first line");
-        made.table[5] = 9;
-        assert_eq!(made.number(&codes), 3, "another table at the same place");
-        made.table[2] = 24;
-        assert_eq!(made.number(&codes), 4, "a longer table");
-        made.code[8] = 3 << 32;
-        (made.table[2], made.table[5]) = (16, 2);
-        assert_eq!(made.number(&codes), 1, "the first one again");
+        for (byte, number) in (0..16).zip([3, 4, 5, TOO_MANY].into_iter().chain([TOO_MANY; 12])) {
+            made.table[4 + byte / 8] ^= 1 << (8 * (byte % 8));
+            assert_eq!(made.number(&codes), number, "byte {byte} of the table at the same place");
+        }
+        (4..6).for_each(|word| made.table[word] ^= 0x0101_0101_0101_0101);
+        assert_eq!(made.number(&codes), 2, "as it was");
+    }
+
+    #[test]
+    fn a_version_tells_equal_addresses_apart() {
+        let codes = Codes::new();
+        let mut made = Made::new("f", 3);
+        made.code[11] = 1 << 32;
+        assert_eq!(made.number(&codes), 1);
+        made.table[5] ^= 1;
+        assert_eq!(made.number(&codes), 1, "with a version, the table is not looked at");
+        made.code[11] = 2 << 32;
+        assert_eq!(made.number(&codes), 2);
+    }
+
+    #[test]
+    fn each_byte_of_a_short_table_counts() {
+        let layout = Layout::of_version(11).unwrap();
+        for n in 0..=64_usize {
+            let mut table = [0_u64; 13];
+            table[2] = n as u64;
+            let mut code = [0_u64; 30];
+            let mut prints = Vec::new();
+            // The byte behind the last is not the table's.
+            for byte in 0..=n {
+                table[4 + byte / 8] ^= 0x55 << (8 * (byte % 8));
+                code[17] = table.as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: as made above.
+                prints.push(unsafe { fingerprint(&layout, code.as_ptr().expose_provenance()) });
+                table[4 + byte / 8] ^= 0x55 << (8 * (byte % 8));
+            }
+            prints.sort_unstable();
+            prints.dedup();
+            assert_eq!(prints.len(), n + 1, "{n} bytes");
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@
 /// The minor versions of CPython 3 that memreel can read.
 pub(super) const KNOWN: std::ops::RangeInclusive<u32> = 9..=15;
 
+/// From the first line of a code object to its version, which is not among the published offsets; 3.12 and later.
+pub(super) const TO_VERSION: usize = 24;
+
 /// The layout of one version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
@@ -58,6 +61,8 @@ pub(super) struct CodeLayout {
     pub(super) filename: usize,
     pub(super) first_line: usize,
     pub(super) line_table: usize,
+    /// A number that no other code object has.
+    pub(super) version: Option<usize>,
     /// The first instruction; 0 where positions are indices.
     pub(super) instructions: usize,
     /// The address of the list of copies, in builds without the lock.
@@ -107,6 +112,7 @@ impl Layout {
                 filename: 104,
                 first_line: 40,
                 line_table: 120,
+                version: None,
                 instructions: 0,
                 copies: 0,
             }
@@ -118,6 +124,7 @@ impl Layout {
                 filename: 112,
                 first_line,
                 line_table: 136,
+                version: (minor == 12).then_some(first_line + TO_VERSION),
                 instructions,
                 copies: 0,
             }

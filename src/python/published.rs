@@ -3,7 +3,7 @@
 //! Each version lists its fields at other places; those places are here, from the headers (`tests/python/offsets.c`).
 #![forbid(unsafe_code)]
 
-use super::layout::{BytesLayout, CodeLayout, FrameLayout, Layout, Position, TextLayout};
+use super::layout::{BytesLayout, CodeLayout, FrameLayout, Layout, Position, TO_VERSION, TextLayout};
 
 /// The bytes at the start of a published list.
 const COOKIE: &[u8; 8] = b"xdebugpy";
@@ -111,6 +111,7 @@ pub(super) fn layout(minor: u32, bytes: &[u8; N_BYTES]) -> Result<Layout, String
             qualname: Some(offset(places.filename + 16)?),
             line_table: offset(places.filename + 24)?,
             first_line: offset(places.filename + 32)?,
+            version: Some(offset(places.filename + 32)? + TO_VERSION),
             instructions: offset(places.instructions)?,
             copies: places.copies.map_or(Ok(0), offset)?,
         },
