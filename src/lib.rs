@@ -291,6 +291,11 @@ struct OfHeap;
 #[doc = include_str!("../docs/triggers.md")]
 struct TriggersPage;
 
+/// Compiles the Rust code of the page on Python frames.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/python.md")]
+struct PythonPage;
+
 /// Compiles the Rust code of the page on tapes.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/tape.md")]

@@ -20,9 +20,10 @@ pub use border::memreel_error;
 pub use cupy::{memreel_cupy_free, memreel_cupy_malloc};
 pub use pools::{memreel_begin_allocate_to_pool, memreel_end_allocate_to_pool, memreel_release_pool};
 pub use record::{
-    memreel_annotate, memreel_dump, memreel_dump_on, memreel_record, memreel_record_alloc,
-    memreel_record_free, memreel_record_oom, memreel_record_segment_alloc, memreel_record_segment_free,
-    memreel_save_on_oom, memreel_scope_begin, memreel_scope_end, memreel_stats_json,
+    memreel_annotate, memreel_check_python, memreel_dump, memreel_dump_on, memreel_record,
+    memreel_record_alloc, memreel_record_free, memreel_record_oom, memreel_record_segment_alloc,
+    memreel_record_segment_free, memreel_save_on_oom, memreel_scope_begin, memreel_scope_end,
+    memreel_stats_json,
 };
 pub use torch::{
     memreel_base_allocation, memreel_empty_cache, memreel_free, memreel_init, memreel_malloc,

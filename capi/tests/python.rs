@@ -90,7 +90,8 @@ fn cpython_frames_survive_a_kill() {
 
 /// The frames of the allocation of this size.
 fn frames_of(snapshot: &Snapshot, size: u64) -> Vec<Printed> {
-    let is_it = |entry: &&memreel::snapshot::TraceEntry| entry.action == Action::Alloc && entry.size == size;
+    let is_it =
+        |entry: &&memreel::snapshot::TraceEntry| entry.action == Some(Action::Alloc) && entry.size == size;
     let entry =
         snapshot.device_traces[0].iter().find(is_it).unwrap_or_else(|| panic!("no alloc of {size} bytes"));
     let frames = entry.stack.into_iter().flat_map(|stack| snapshot.stacks.frames(stack));

@@ -30,8 +30,7 @@ const EVERY: u32 = 1024;
 
 /// The frames of CPython 3.9 to 3.15, read without the interpreter's lock.
 ///
-/// Give it to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) and ask for Python frames with
-/// [`StackKind::All`](crate::recorder::StackKind::All) or [`StackKind::Python`](crate::recorder::StackKind::Python). Each
+/// Give it to `Recorder::set_frame_source` and ask for Python frames with `StackKind::All` or `StackKind::Python`. Each
 /// thread's frames are read as memory by that thread, so a capture waits neither for the lock nor for another thread.
 /// `docs/python.md` in the repository describes what is shown.
 ///
