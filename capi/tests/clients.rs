@@ -4,7 +4,7 @@ mod built;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
