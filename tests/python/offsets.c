@@ -1,3 +1,7 @@
+/* Prints where the fields of CPython's objects are: the constants of src/python/layout.rs and published.rs.
+ *
+ *   cc -w [-DPy_GIL_DISABLED=1] -I INCLUDE/python3.X -I INCLUDE/python3.X/internal offsets.c && ./a.out
+ */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #include <stddef.h>
@@ -12,8 +16,10 @@
 #include <internal/pycore_interpframe_structs.h>
 #include <internal/pycore_interpframe.h>
 #endif
-#if PY_VERSION_HEX >= 0x030d0000
+#if PY_VERSION_HEX >= 0x030e0000
 #include <internal/pycore_debug_offsets.h>
+#elif PY_VERSION_HEX >= 0x030d0000
+#include <internal/pycore_runtime.h>
 #endif
 #define P(t, f) printf("  %-28s %zu\n", #t "." #f, offsetof(t, f))
 int main(void) {
@@ -53,7 +59,7 @@ int main(void) {
 #define D(f) printf("    dbg %-40s %zu\n", #f, offsetof(_Py_DebugOffsets, f))
   D(version); D(free_threaded); D(runtime_state); D(interpreter_state); D(thread_state); D(thread_state.current_frame); D(interpreter_frame); D(interpreter_frame.size); D(interpreter_frame.previous); D(interpreter_frame.executable); D(interpreter_frame.instr_ptr); D(interpreter_frame.owner);
   D(code_object); D(code_object.filename); D(code_object.name); D(code_object.qualname); D(code_object.linetable); D(code_object.firstlineno); D(code_object.co_code_adaptive);
-  D(pyobject.ob_type); D(unicode_object); D(unicode_object.state); D(unicode_object.length); D(unicode_object.asciiobject_size); D(bytes_object.ob_size); D(bytes_object.ob_sval);
+  D(pyobject.ob_type); D(bytes_object); D(unicode_object); D(unicode_object.state); D(unicode_object.length); D(unicode_object.asciiobject_size);
 #if PY_VERSION_HEX >= 0x030e0000
   D(interpreter_frame.tlbc_index); D(code_object.co_tlbc);
 #endif
