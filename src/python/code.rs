@@ -34,7 +34,7 @@ pub(crate) fn frame_of(code: &SourceCode, word: usize) -> SourceFrame {
 
 /// Returns a number that another code object at the same address does not have: of the addresses of its texts and its
 /// table, its first line, and its version. Where CPython gives no version, the table's length and bytes count: all if
-/// there are at most 64, otherwise the first and the last 32.
+/// there are at most 32, otherwise the first and the last 16.
 ///
 /// # Safety
 ///
@@ -44,18 +44,18 @@ pub(super) unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
     let of = &layout.code;
     // SAFETY: by the contract, these fields are there.
     unsafe {
-        let table: usize = read(code + of.line_table);
-        let mut print = mixed(0, read::<usize>(code + of.name), 0x9e37_79b9_7f4a_7c15);
-        print = mixed(print, read::<usize>(code + of.filename), 0xc2b2_ae3d_27d4_eb4f);
-        print = mixed(print, read::<u32>(code + of.first_line) as usize, 0x1656_67b1_9e37_79f9);
-        print = mixed(print, table, 0x27d4_eb2f_1656_67c5);
-        let version = of.version.map_or(0, |at| read::<u32>(code + at));
-        if version != 0 {
-            print = mixed(print, version as usize, 0xd6e8_feb8_6659_fd93);
-        } else if is_address(table) {
-            print = mixed(print, print_of_table(&layout.bytes, table), 0xd6e8_feb8_6659_fd93);
+        let (name, filename, table): (u64, u64, usize) =
+            (read(code + of.name), read(code + of.filename), read(code + of.line_table));
+        let first_line = u64::from(read::<u32>(code + of.first_line));
+        let mut last = of.version.map_or(0, |at| u64::from(read::<u32>(code + at)));
+        if last == 0 && is_address(table) {
+            last = print_of_table(&layout.bytes, table);
         }
-        print ^ print >> 31
+        // Addresses are multiples of 8 below 2^47, so the rotations keep their changing bits apart.
+        let mixed =
+            name ^ filename.rotate_left(17) ^ (table as u64).rotate_left(34) ^ first_line.rotate_left(48);
+        let print = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(last.wrapping_mul(FACTORS[0]));
+        print ^ print >> 32
     }
 }
 
@@ -63,32 +63,28 @@ pub(super) unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
 ///
 /// The address is one of a list of bytes.
 #[inline(always)]
-unsafe fn print_of_table(of: &BytesLayout, table: usize) -> usize {
+unsafe fn print_of_table(of: &BytesLayout, table: usize) -> u64 {
     // SAFETY: by the contract; words are read below the end of the bytes, or one that reaches across the end of a list
     // which is shorter than a word: lists are allocated in whole words.
     unsafe {
         let (n, bytes): (usize, usize) = (read(table + of.length), table + of.bytes);
-        if n == 0 {
-            return 0;
+        match n {
+            0 => 0,
+            1..8 => read::<u64>(bytes).wrapping_shl(64 - 8 * n as u32).wrapping_mul(FACTORS[1]) ^ n as u64,
+            _ => {
+                let last = n - 8;
+                let words = [0, last.min(8), last.saturating_sub(8), last];
+                let products = (0..4).map(|i| read::<u64>(bytes + words[i]).wrapping_mul(FACTORS[i]));
+                let sum = products.fold(n as u64, u64::wrapping_add);
+                sum ^ sum >> 32
+            }
         }
-        if n < 8 {
-            return read::<usize>(bytes).wrapping_shl(64 - 8 * n as u32) ^ n;
-        }
-        // The last words of each half may have been read before; that does no harm.
-        let half = if n <= 64 { n / 2 + 8 } else { 32 };
-        let words = (0..half / 8).map(|i| 8 * i).flat_map(|at| [at.min(n - 8), n - 8 - at.min(n - 8)]);
-        words.fold(n, |print, at| (print.rotate_left(5) ^ read::<usize>(bytes + at)).wrapping_mul(FACTOR))
     }
 }
 
-const FACTOR: usize = 0xa076_1d64_78bd_642f_u64 as usize;
-
-/// Adds a word to a fingerprint; the multiplications do not wait for one another.
-#[inline(always)]
-fn mixed(print: u64, word: usize, factor: u64) -> u64 {
-    let product = (word as u64 ^ factor.rotate_left(23)).wrapping_mul(factor);
-    print.wrapping_add(product ^ product >> 32)
-}
+/// Odd numbers without a pattern.
+const FACTORS: [u64; 4] =
+    [0xa076_1d64_78bd_642f, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93, 0x2545_f491_4f6c_dd1d];
 
 /// Copies a code object.
 ///
