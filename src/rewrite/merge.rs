@@ -284,13 +284,13 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
 
 /// The numbers of one snapshot's stacks and shapes in another's tables.
 #[derive(Debug)]
-struct Tables {
+pub(super) struct Tables {
     stacks: Vec<StackIndex>,
     shapes: Vec<ShapeId>,
 }
 
 impl Tables {
-    fn of(whole: &mut Snapshot, part: &Snapshot) -> Tables {
+    pub(super) fn of(whole: &mut Snapshot, part: &Snapshot) -> Tables {
         let shapes = whole.shapes.intern_all(&part.shapes);
         let frames: Vec<FrameIndex> = part
             .stacks
@@ -314,12 +314,16 @@ impl Tables {
         *stack = stack.map(|stack| self.stacks[stack.index()]);
     }
 
-    fn entry(&self, entry: &mut TraceEntry) {
+    pub(super) fn shape(&self, shape: ShapeId) -> ShapeId {
+        self.shapes[shape.index()]
+    }
+
+    pub(super) fn entry(&self, entry: &mut TraceEntry) {
         self.stack(&mut entry.stack);
         entry.shape = self.shapes[entry.shape.index()];
     }
 
-    fn segment(&self, segment: &Segment) -> Segment {
+    pub(super) fn segment(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         self.stack(&mut segment.stack);
         segment.shape = self.shapes[segment.shape.index()];

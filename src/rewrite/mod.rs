@@ -2,7 +2,8 @@
 //!
 //! All functions work on the model and keep everything else: the order of keys, unknown keys, shared
 //! stacks. [`fix`] repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the
-//! state right. [`merge`] and [`split`] join and divide by device. [`Completed`] adds to a recording what its
+//! state right. [`merge`] and [`split`] join and divide by device. [`merge_torch`] joins the driver's segments with PyTorch's
+//! blocks. [`Completed`] adds to a recording what its
 //! options left out and viewers need.
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod settle;
 mod slim;
 mod split;
 mod structure;
+mod torch_blocks;
 mod trace;
 mod trace_end;
 mod window;
@@ -38,4 +40,5 @@ pub use merge::{Merged, Part, merge};
 pub use origin::{MergedDevice, SettingDifference};
 pub use slim::{Slim, Slimmed};
 pub use split::{part, parts, split};
+pub use torch_blocks::merge_torch;
 pub use window::Window;

@@ -11,6 +11,7 @@
 //! - `history`: the state at any moment.
 //! - `analysis`: each question on a history of a few events.
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`.
+//! - `torch_blocks`: the driver's snapshot and PyTorch's, of one allocator whose device reports its calls.
 //! - `export`: other tools' formats, read again.
 //! - `whatif`: recorded histories under other settings.
 //! - `oom`: what is said of a failed request, by its error and beside its snapshot.
@@ -51,6 +52,7 @@ mod rewrite;
 mod seeds;
 mod snapshot;
 mod stack;
+mod torch_blocks;
 mod trigger;
 mod validate;
 mod whatif;

@@ -1,0 +1,111 @@
+"""Runs at the start of each Python that `memreel record` starts, and steps aside.
+
+Python imports the first `sitecustomize` on its path, and `memreel record` puts this folder in front of it. So this
+file imports the user's, if there is one, as if this folder were not there. If PyTorch is to be recorded, it leaves a
+finder that waits for `import torch`; a program without PyTorch loads nothing else of ours.
+"""
+
+import os as _os
+import sys as _sys
+
+
+def _arm(folder):
+    """Waits for torch, or hooks it if a .pth file has imported it already."""
+
+    def load():
+        # By its path: the folder is not on sys.path any more.
+        from importlib import util
+
+        spec = util.spec_from_file_location("_memreel_torch", _os.path.join(folder, "_memreel_torch.py"))
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def hook(torch):
+        try:
+            load().install(torch)
+        except Exception as error:  # The program must not notice.
+            try:
+                _sys.stderr.write("memreel: PyTorch's blocks are not recorded: %r\n" % (error,))
+            except Exception:
+                pass
+
+    class TorchFinder:
+        """Finds torch as the finders behind it do, and hooks it when its import has succeeded."""
+
+        @classmethod
+        def find_spec(cls, name, path=None, target=None):
+            if name != "torch":
+                return None
+            for finder in list(_sys.meta_path):
+                find = getattr(finder, "find_spec", None)
+                if finder is cls or find is None:
+                    continue
+                spec = find(name, path, target)
+                if spec is not None:
+                    cls.watch(spec.loader)
+                    return spec
+            return None
+
+        @classmethod
+        def watch(cls, loader):
+            # A class loads many modules, and a module of ours is left from an import that failed.
+            if isinstance(loader, type) or not hasattr(loader, "exec_module"):
+                return
+            getattr(loader, "__dict__", {}).pop("exec_module", None)
+            execute = loader.exec_module
+
+            def exec_module(module):
+                # A loader of a zip file loads other modules too.
+                if getattr(module, "__name__", None) != "torch":
+                    return execute(module)
+                loader.__dict__.pop("exec_module", None)
+                execute(module)
+                if cls in _sys.meta_path:
+                    _sys.meta_path.remove(cls)
+                    hook(module)
+
+            try:
+                loader.exec_module = exec_module
+            except Exception:  # A loader that cannot be watched loads torch without us.
+                pass
+
+    if "torch" in _sys.modules:
+        hook(_sys.modules["torch"])
+    else:
+        _sys.meta_path.insert(0, TorchFinder)
+
+
+def _chain(folder):
+    """Imports the user's sitecustomize. Without one, the import fails as it does without this folder."""
+
+    def is_ours(entry):
+        try:
+            return _os.path.realpath(entry or ".") == folder
+        except Exception:
+            return False
+
+    _sys.path[:] = [entry for entry in _sys.path if not is_ours(entry)]
+    for finder in list(_sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        spec = find("sitecustomize", None, None) if find is not None else None
+        if spec is not None and spec.loader is not None:
+            from importlib import util
+
+            module = util.module_from_spec(spec)
+            _sys.modules["sitecustomize"] = module
+            spec.loader.exec_module(module)
+            return
+    # `site` passes over exactly this error.
+    raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+
+
+_folder = _os.path.dirname(_os.path.realpath(__file__))
+if _os.environ.get("MEMREEL_RECORD") and _os.environ.get("MEMREEL_TORCH") != "0":
+    if not getattr(_sys, "_memreel_record", False):
+        _sys._memreel_record = True
+        try:
+            _arm(_folder)
+        except Exception:
+            pass
+_chain(_folder)
