@@ -30,6 +30,7 @@ mod site_text;
 mod sites;
 mod table;
 mod text;
+mod torch_dump;
 mod warnings;
 mod width;
 

@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-use memreel::Recovered;
+use memreel::{Recovered, pickle};
 use serde_json::json;
 
 use crate::{
     each::each_path, exit::Exit, failure::Failure, fit::print_text, input::unreadable, output::needs_folder,
-    progress::Waiting,
+    progress::Waiting, torch_dump::merged,
 };
 
 #[derive(Debug, clap::Args)]
@@ -30,6 +30,10 @@ The tape is not changed, and a process that still records is not disturbed.
 With --follow, the snapshot is written again and again until the process has
 ended. A tape must be a file, not standard input or a pipe.
 
+--torch takes what torch.cuda.memory._dump_snapshot wrote in the same process,
+and puts its blocks into the driver's segments. The driver's events after the
+dump stay.
+
 Example:
   memreel recover run.tape -o snapshot.pickle --follow 5
 
@@ -43,6 +47,10 @@ pub(crate) struct Options {
     /// Write it again every SECONDS until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     follow: Option<u64>,
+
+    /// Put PyTorch's blocks into it, from PyTorch's snapshot of the same process
+    #[arg(long, value_name = "PICKLE", conflicts_with = "follow")]
+    torch: Option<PathBuf>,
 
     /// Print one JSON object a line, for each file
     #[arg(long)]
@@ -59,6 +67,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     if options.files.len() > 1 && options.follow.is_some() {
         return Err(Failure::usage("--follow takes one tape"));
+    }
+    if options.files.len() > 1 && options.torch.is_some() {
+        return Err(Failure::usage("--torch takes one tape, that of the same process"));
     }
     each_path(&options.files, |file| {
         loop {
@@ -83,9 +94,19 @@ fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recov
     {
         return Err(Failure::usage("-o names the tape itself, which must stay; name another file"));
     }
-    tape.save(&path)?;
+    let torch = match &options.torch {
+        Some(torch) => {
+            let (merged, when) = merged(tape.snapshot(), torch)?;
+            pickle::save(&merged, &path)?;
+            Some(when)
+        }
+        None => {
+            tape.save(&path)?;
+            None
+        }
+    };
     drop(waiting);
-    print(&tape, file, &path, options.json, out)?;
+    print(&tape, file, &path, options.json, torch.as_deref(), out)?;
     Ok(tape)
 }
 
@@ -96,10 +117,17 @@ fn output_path(file: &Path, output: &Path) -> PathBuf {
     }
 }
 
-fn print(tape: &Recovered, file: &Path, path: &Path, json: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(
+    tape: &Recovered,
+    file: &Path,
+    path: &Path,
+    json: bool,
+    torch: Option<&str>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let (file, path) = (file.display(), path.display());
     if json {
-        let line = json!({
+        let mut line = json!({
             "file": file.to_string(),
             "written": path.to_string(),
             "process": tape.process(),
@@ -108,6 +136,9 @@ fn print(tape: &Recovered, file: &Path, path: &Path, json: bool, out: &mut impl 
             "n_events": tape.n_events(),
             "problems": tape.problems(),
         });
+        if let Some(torch) = torch {
+            line["torch"] = torch.into();
+        }
         return writeln!(out, "{line}");
     }
     for problem in tape.problems() {
@@ -123,5 +154,9 @@ fn print(tape: &Recovered, file: &Path, path: &Path, json: bool, out: &mut impl 
     print_text(
         format!("{file}: {n_events} events of process {}, {state}; written to {path}", tape.process()),
         out,
-    )
+    )?;
+    match torch {
+        Some(torch) => print_text(format!("  {torch}"), out),
+        None => Ok(()),
+    }
 }

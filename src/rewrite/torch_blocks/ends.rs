@@ -3,6 +3,7 @@
 use super::lives::Found;
 use crate::{
     event::Address,
+    history::{Joining, final_ranges},
     inventory::BlockState,
     rewrite::past_segments::count,
     snapshot::{Block, Segment, Shape, Shapes, StackTable},
@@ -28,7 +29,13 @@ pub(super) fn segments(
             all.extend(rest(&segment, end, found));
         }
     }
-    all.extend(driver.into_iter().filter(|segment| !found.claimed.contains_key(&segment.address)));
+    let of_torch = final_ranges(all.iter().enumerate(), Joining::Apart);
+    let is_other = |segment: &Segment| {
+        let end = segment.address.saturating_add(segment.total_size);
+        // Clocks that differ by more than a call takes leave some in both.
+        !found.claimed.contains_key(&segment.address) && of_torch.overlapping(segment.address, end).is_none()
+    };
+    all.extend(driver.into_iter().filter(is_other));
     all.sort_by_key(|segment| segment.address);
     all
 }

@@ -4,14 +4,15 @@
 //! inside the segments of its own allocator. Both have the same addresses and the same clock.
 //!
 //! `lives` finds the driver's allocations that are PyTorch's segments, `joined` writes the events of both in one
-//! order, and `ends` makes the final segments.
+//! order, and `ends` makes the final segments. Before that, `clock` sets PyTorch's times to the driver's clock.
 
+mod clock;
 mod ends;
 mod joined;
 mod lives;
 mod settings;
 
-use std::mem;
+use std::{collections::BTreeMap, mem};
 
 use super::{fix::fix, merge::Tables};
 use crate::{
@@ -40,6 +41,8 @@ impl Side {
 /// times. What PyTorch's history does not cover stays the driver's: memory of other libraries, events before the
 /// history began, and events after the dump. A segment that PyTorch had before its history began has one block, the
 /// driver's, until then. Where the driver frees a segment after the dump, the blocks in it are freed too.
+///
+/// PyTorch's times are set to the driver's clock, by the segments that begin in both.
 ///
 /// PyTorch's settings replace those of the same names; memreel's own stay. The time of the dump is the setting
 /// `memreel_torch_time_us`: that of PyTorch's settings, or the last event's. Entries of the action `snapshot` are left
@@ -115,6 +118,8 @@ fn merge_side(
         trace: side.trace.into_iter().filter(|entry| entry.action != Some(Action::Snapshot)).collect(),
         ..side
     });
+    let mut torch = torch;
+    clock::align(&driver.trace, &mut torch.trace);
     let start = lives::Start::new(&torch, device, dumped_us, shapes);
     let found = lives::find(&driver, &torch, &start);
     let trace = joined::join(&driver, &torch, &start, &found, shapes);
@@ -164,17 +169,14 @@ fn annotations(merged: &mut Snapshot, torch: &Snapshot, tables: &Tables) {
 }
 
 /// The segments of each device, by its number; each device's in the order of the file.
-fn by_device(segments: Vec<Segment>) -> std::collections::BTreeMap<DeviceId, Vec<Segment>> {
-    let mut of_device = std::collections::BTreeMap::<DeviceId, Vec<Segment>>::new();
+fn by_device(segments: Vec<Segment>) -> BTreeMap<DeviceId, Vec<Segment>> {
+    let mut of_device = BTreeMap::<DeviceId, Vec<Segment>>::new();
     for segment in segments {
         of_device.entry(segment.device).or_default().push(segment);
     }
     of_device
 }
 
-fn take_of(
-    segments: &mut std::collections::BTreeMap<DeviceId, Vec<Segment>>,
-    device: DeviceId,
-) -> Vec<Segment> {
+fn take_of(segments: &mut BTreeMap<DeviceId, Vec<Segment>>, device: DeviceId) -> Vec<Segment> {
     segments.remove(&device).unwrap_or_default()
 }
