@@ -19,6 +19,9 @@ use crate::{
 /// Allocations of the driver are multiples of this many bytes.
 const PAGE_BYTES: u64 = 2 << 20;
 
+/// The time in microseconds by which an event may seem later than one that it precedes.
+const JITTER_US: i64 = 1000;
+
 /// What PyTorch had when its history began.
 #[derive(Debug)]
 pub(super) struct Start {
@@ -174,6 +177,7 @@ impl<'a> Walk<'a> {
             }
             if !has_begun {
                 has_begun = true;
+                at = self.late_beginnings(start, at);
                 self.begin(start, at);
             } else if let Some(entry) = torch.trace.get(of_torch) {
                 self.step_torch(of_torch, entry);
@@ -182,6 +186,21 @@ impl<'a> Walk<'a> {
                 return;
             }
         }
+    }
+
+    /// Takes the driver's next entries if they begin what PyTorch had already. Returns the number of the next.
+    fn late_beginnings(&mut self, start: &Start, mut at: usize) -> usize {
+        let ranges = final_ranges(start.segments.iter().enumerate(), Joining::Apart);
+        let driver = self.driver;
+        while let Some(entry) = driver.trace.get(at)
+            && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap | Action::Alloc))
+            && entry.time_us <= start.time_us.saturating_add(JITTER_US)
+            && ranges.overlapping(entry.address, entry.end()).is_some()
+        {
+            self.step_driver(at, entry);
+            at += 1;
+        }
+        at
     }
 
     /// Adds an allocation of the driver.
