@@ -245,7 +245,7 @@ def dump(reason):
         if state.history != "on":
             return
         time_us = now_us()
-        snapshot = torch.cuda.memory._snapshot()
+        snapshot = taken()
         settings = snapshot.get("allocator_settings")
         if isinstance(settings, dict):
             # This key stays the last.
@@ -260,6 +260,22 @@ def dump(reason):
         describe(reason, time_us)
     finally:
         state.lock.release()
+
+
+def taken():
+    """PyTorch's snapshot. It imports torch._inductor for its frames, which takes seconds; a program without compiled
+    code needs none of it, and no other thread may be about to look for it."""
+    n_ours = 1 if isinstance(state.thread, threading.Thread) and state.thread.is_alive() else 0
+    is_needed = "torch._inductor" in sys.modules or "_inductor" in vars(torch)
+    if is_needed or threading.active_count() > 1 + n_ours:
+        return torch.cuda.memory._snapshot()
+    empty = type(sys)("torch._inductor")
+    torch._inductor = empty
+    try:
+        return torch.cuda.memory._snapshot()
+    finally:
+        if vars(torch).get("_inductor") is empty:
+            del torch._inductor
 
 
 def describe(reason, time_us=None):

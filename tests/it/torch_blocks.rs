@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    process::Command,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -475,6 +476,16 @@ fn settings_are_pytorchs_and_memreels() {
     assert_eq!(setting(&merged, "trace_alloc_max_entries"), setting(&driver, "trace_alloc_max_entries"));
     let last = torch.device_traces.iter().flatten().map(|entry| entry.time_us).max().unwrap();
     assert_eq!(setting(&merged, "memreel_torch_time_us").unwrap().as_int(), Some(last));
+}
+
+/// The tests of the Python files, which stand in for torch.
+#[test]
+fn the_hook_passes_its_tests() {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/python/tests/test_record.py");
+    let Ok(output) = Command::new("python3").arg(tests).output() else {
+        return crate::say("SKIPPED: torch_blocks::the_hook_passes_its_tests needs python3");
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// With `cudaMallocAsync`, whose memory the driver has in whole.

@@ -162,3 +162,34 @@ fn a_pipe_is_read_once() {
     assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
     assert!(stderr(&output).contains("a tape is read from a file only"), "{}", stderr(&output));
 }
+
+/// PyTorch's blocks take the place of the driver's in the segments of both.
+#[test]
+fn pytorchs_blocks_are_put_into_a_tape() {
+    use memreel::{Address, DeviceId, StreamId, recorder::Recorder};
+    let folder = tempfile::tempdir().unwrap();
+    let (tape, written) = (path(&folder, "run.tape"), path(&folder, "out.pickle"));
+    let driver = Recorder::new();
+    driver.record_history(&History::all().tape(&tape));
+    let ledger = driver.ledger(DeviceId(0));
+    for (at, bytes) in [(0x7f00_0000_0000, 2 << 20), (0x7f10_0000_0000, 6 << 20)] {
+        assert!(ledger.segment_alloc(Address(at), bytes, StreamId::DEFAULT));
+        assert!(ledger.alloc(Address(at), bytes, StreamId::DEFAULT));
+    }
+    let torch = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build().unwrap();
+    let _block = torch.alloc(3000).unwrap();
+    let pickle = path(&folder, "torch.pickle");
+    torch.save(&pickle).unwrap();
+    let output = run(&["recover", &tape, "--torch", &pickle, "-o", &written, "--json"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let line: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert!(validator(&schema(), "recover").is_valid(&line), "{line}");
+    assert!(line["torch"].as_str().unwrap().starts_with("PyTorch's blocks are as of "), "{line}");
+    let merged = pickle::load(&written).unwrap();
+    let sizes: Vec<u64> = merged.segments.iter().map(|segment| segment.blocks[0].requested_size).collect();
+    assert_eq!(sizes, [3000, 6 << 20]);
+    let output = run(&["recover", &tape, "--torch", &path(&folder, "none"), "-o", &written]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("none"), "{}", stderr(&output));
+    drop((ledger, driver));
+}
