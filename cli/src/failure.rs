@@ -2,7 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::{fmt::Display, io, path::Path};
+use std::{
+    fmt::{self, Display},
+    io,
+    path::Path,
+};
 
 use memreel::Error;
 
@@ -47,6 +51,15 @@ impl Failure {
                 Ok(exit)
             }
             Failure::Output(error) => Err(error),
+        }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Message(_, what) => f.write_str(what),
+            Failure::Output(error) => error.fmt(f),
         }
     }
 }

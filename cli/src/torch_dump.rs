@@ -15,7 +15,6 @@ use crate::{failure::Failure, input};
 
 /// What the hook wrote for one process.
 #[derive(Debug, Default)]
-#[cfg_attr(not(test), allow(dead_code, reason = "`memreel record` reads all of it"))]
 pub(crate) struct TorchDump {
     /// The snapshot, if there is one.
     pub(crate) pickle: Option<PathBuf>,
@@ -24,8 +23,16 @@ pub(crate) struct TorchDump {
 }
 
 impl TorchDump {
+    /// Removes the files, which are in a snapshot now.
+    pub(crate) fn remove(tape: &Path, process: u32) {
+        let folder = tape.parent().unwrap_or(Path::new(""));
+        for end in ["pickle", "json"] {
+            // Most processes have none.
+            let _ = fs::remove_file(folder.join(format!("{process}-torch.{end}")));
+        }
+    }
+
     /// Finds what a process wrote into the folder of its tape.
-    #[cfg_attr(not(test), allow(dead_code, reason = "`memreel record` calls it"))]
     pub(crate) fn beside(tape: &Path, process: u32) -> TorchDump {
         let folder = tape.parent().unwrap_or(Path::new(""));
         let pickle = folder.join(format!("{process}-torch.pickle"));

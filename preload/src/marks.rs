@@ -3,6 +3,6 @@
 
 /// Records with a frame of this name in front of the stack.
 pub(crate) fn marked<T>(mark: Option<&'static str>, work: impl FnOnce() -> T) -> T {
-    let _ = mark;
+    let _mark = mark.map(memreel::integrate::mark);
     work()
 }

@@ -11,7 +11,7 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{Inventory, Refusal},
+    integrate::{Inventory, Marked, PythonFrames, Refusal},
     pickle,
     recorder::{History, Ledger, Recorder},
     snapshot::{self, Dialect},
@@ -114,6 +114,7 @@ impl State {
             .dump_with(dump)
             .watch_with(|| STATE.get().map(|state| state.totals.get()).unwrap_or_default())
             .build()?;
+        reel.recorder().set_frame_source(Marked::new(Some(PythonFrames::new())));
         // SAFETY: the function is never unloaded: the library is preloaded.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         Ok(State {

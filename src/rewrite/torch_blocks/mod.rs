@@ -91,7 +91,7 @@ pub fn merge_torch(driver: Snapshot, mut torch: Snapshot) -> Result<Snapshot> {
         merged.segments.extend(segments);
         merged.device_traces[index] = trace;
     }
-    merged.segments.extend(segments.into_iter().flat_map(|(_, segments)| segments));
+    merged.segments.extend(segments.into_values().flatten());
     let ours =
         Side { segments: mem::take(&mut merged.host_segments), trace: mem::take(&mut merged.host_traces) };
     let theirs = side(mem::take(&mut torch.host_segments), mem::take(&mut torch.host_traces), &tables);

@@ -19,7 +19,13 @@ use super::{
     names::Names,
     table,
 };
-use crate::{bytes::Bytes, failure::Failure, progress::Waiting, text::count};
+use crate::{
+    bytes::Bytes,
+    failure::Failure,
+    progress::Waiting,
+    text::count,
+    torch_dump::{self, TorchDump},
+};
 
 /// What one process recorded.
 #[derive(Debug)]
@@ -47,11 +53,11 @@ pub(super) fn save(
         let saved = save_one(tape.clone(), names, program, &mut taken);
         drop(waiting);
         match saved {
-            Ok(None) => _ = fs::remove_file(&tape.path),
+            Ok(None) => forget(&tape),
             Ok(Some(process)) => {
                 print(options, &process, out)?;
                 if !options.keep_tape && !process.is_running {
-                    let _ = fs::remove_file(&tape.path);
+                    forget(&tape);
                 } else {
                     writeln!(
                         out,
@@ -74,6 +80,12 @@ pub(super) fn save(
     table::print(&processes, options.json, out)
 }
 
+/// Removes a tape that has become a snapshot, or that is empty. One that cannot be removed stays in the folder.
+fn forget(tape: &TapeFile) {
+    let _ = fs::remove_file(&tape.path);
+    TorchDump::remove(&tape.path, tape.process);
+}
+
 /// Writes the snapshot of one process; `None` if it recorded nothing.
 fn save_one(
     tape: TapeFile,
@@ -86,7 +98,8 @@ fn save_one(
     if n_events == 0 {
         return Ok(None);
     }
-    let snapshot = recovered.snapshot();
+    let mut problems = recovered.problems().to_vec();
+    let snapshot = with_torch(recovered.snapshot(), &tape, &mut problems);
     let path = names.of(&tape, program, taken);
     pickle::save(&snapshot, &path)?;
     Ok(Some(Process {
@@ -94,10 +107,27 @@ fn save_one(
         path,
         snapshot,
         n_events,
-        problems: recovered.problems().to_vec(),
+        problems,
         is_running: recovered.is_running() && !recovered.is_closed(),
         tape,
     }))
+}
+
+/// Adds PyTorch's blocks to a snapshot, if PyTorch wrote some. What went wrong is added to the problems.
+fn with_torch(snapshot: Snapshot, tape: &TapeFile, problems: &mut Vec<String>) -> Snapshot {
+    let TorchDump { pickle, note } = TorchDump::beside(&tape.path, tape.process);
+    problems.extend(note);
+    let Some(pickle) = pickle else { return snapshot };
+    match torch_dump::merged(snapshot.clone(), &pickle) {
+        Ok((merged, when)) => {
+            problems.extend((when.contains("before the last event")).then_some(when));
+            merged
+        }
+        Err(failure) => {
+            problems.push(format!("PyTorch's blocks are missing: {failure}"));
+            snapshot
+        }
+    }
 }
 
 fn print(options: &Options, process: &Process, out: &mut impl Write) -> io::Result<()> {
