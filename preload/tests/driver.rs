@@ -1,0 +1,134 @@
+//! Records programs that use a stand-in for NVIDIA's driver (`mock/`), in every way in which programs find the driver.
+
+#[path = "mock/mod.rs"]
+mod mock;
+
+use memreel::Action;
+
+use mock::Run;
+
+/// The blocks that a program says it has are those of the snapshot, and what it gave back is gone.
+#[test]
+fn a_program_is_met_however_it_finds_the_driver() {
+    for way in ["linked", "dlsym", "asked", "asked_twin"] {
+        let run = Run::of(way, "blocks");
+        let recorded = run.recorded();
+        assert_eq!(recorded.blocks(0), run.printed("block"), "{way}");
+        let gone = run.printed("gone");
+        let count = |action: Action| recorded.count(0, action);
+        // Three blocks of one allocation each, one of a pool, and a hundred pairs.
+        assert_eq!((count(Action::Alloc), gone.len()), (104, 1), "{way}");
+        assert_eq!(count(Action::FreeRequested), 101, "{way}");
+        assert!(count(Action::FreeCompleted) > 90, "{way}: addresses are used again");
+        recorded.assert_valid();
+    }
+}
+
+#[test]
+fn every_kind_of_memory_is_recorded() {
+    let run = Run::new("dlsym", "kinds").env("MOCK_OTHERS", "104857600").start();
+    let recorded = run.recorded();
+    let is_real = |block: &(u64, u64)| block.0 < 1 << 52;
+    let blocks: Vec<(u64, u64)> = recorded.blocks(0).into_iter().filter(is_real).collect();
+    assert_eq!(blocks, run.printed("block"));
+    assert_eq!(recorded.mapped(0), run.printed("mapped"));
+    assert_eq!((recorded.count(0, Action::SegmentMap), recorded.count(0, Action::SegmentUnmap)), (4, 2));
+    let pinned = recorded.blocks_of("pinned host memory");
+    assert_eq!(pinned, run.printed("pinned"));
+    let mib = |n: u64| n << 20;
+    assert_eq!(recorded.marked("driver:context"), mib(500));
+    assert_eq!(recorded.marked("driver:module"), mib(4));
+    assert_eq!(recorded.marked("driver:graph"), mib(6));
+    assert_eq!(recorded.marked("memory:managed"), mib(7));
+    recorded.assert_valid();
+    // All that the device reports as used is explained; the other process is beside it.
+    let last = recorded.snapshot.usage()[0].reports.last().unwrap().report;
+    assert_eq!(last.other_processes_bytes, Some(104_857_600));
+    let booked = mib(510) + mib(4) + 3_072_000 + last.page_rounding_bytes;
+    assert_eq!(last.used_bytes, booked);
+}
+
+/// Nothing is added to a stream that is captured, and nothing forbidden is asked meanwhile.
+#[test]
+fn captures_are_not_disturbed() {
+    let run = Run::of("dlsym", "captures");
+    assert_eq!(run.printed("violations"), [(0, 0)]);
+    assert!(!run.err.contains("VIOLATION"), "{}", run.err);
+    // What is allocated within a capture is the graph's.
+    assert_eq!(run.recorded().count(0, Action::Alloc), 30);
+}
+
+#[test]
+fn a_refusal_is_an_event() {
+    let run = Run::of("dlsym", "refused");
+    let recorded = run.recorded();
+    let trace = &recorded.snapshot.device_traces[0];
+    let oom = trace.iter().find(|entry| entry.action == Some(Action::Oom)).unwrap();
+    assert_eq!(oom.size, 8 << 30);
+    assert_eq!(oom.address.0, (4 << 30) - (1 << 30) - (500 << 20), "what the device had free");
+}
+
+#[test]
+fn threads_are_recorded_and_leave_nothing() {
+    let run = Run::of("dlsym", "threads");
+    let recorded = run.recorded();
+    let live = recorded.blocks(0);
+    assert!(run.printed("block").iter().all(|block| live.contains(block)));
+    assert_eq!(recorded.count(0, Action::Alloc), 8 * 100 + 1);
+    assert_eq!(recorded.count(0, Action::FreeRequested), 8 * 100);
+    recorded.assert_valid();
+}
+
+/// Every allocation whose call has returned is on the tape.
+#[test]
+fn sigkill_and_abort_lose_nothing() {
+    let killed = Run::of("dlsym", "killed");
+    assert_eq!(killed.signal, Some(9));
+    assert_eq!(killed.recorded().blocks(0), killed.printed("block"));
+    let aborted = Run::new("dlsym", "aborted").env("MOCK_ABORT_AT", "50").start();
+    assert_eq!(aborted.signal, Some(6));
+    let blocks = aborted.printed("block");
+    assert_eq!(blocks.len(), 49);
+    assert_eq!(aborted.recorded().blocks(0), blocks);
+}
+
+#[test]
+fn a_fork_leaves_its_parent_alone() {
+    let run = Run::of("dlsym", "fork");
+    assert_eq!(run.recorded().blocks(0), run.printed("block"));
+}
+
+#[test]
+fn a_process_that_runs_another_program_has_a_tape_for_each() {
+    let run = Run::of("dlsym", "exec");
+    let tapes = run.tapes();
+    assert_eq!(tapes.len(), 2, "{tapes:?}");
+    assert_eq!(run.recorded_in(&tapes[0]).blocks(0), run.printed("block")[..1]);
+    let mut later = run.printed("block")[1..].to_vec();
+    later.sort_unstable();
+    assert_eq!(run.recorded_in(&tapes[1]).blocks(0), later);
+}
+
+/// A program may close what it did not open.
+#[test]
+fn a_program_that_closes_all_files_goes_on_and_is_recorded() {
+    let run = Run::of("dlsym", "closed");
+    let live = run.recorded().blocks(0);
+    assert!(run.printed("block").iter().all(|block| live.contains(block)));
+}
+
+/// What a program prints and returns is what it prints and returns without the library.
+#[test]
+fn a_program_behaves_as_without_it() {
+    for what in ["blocks", "kinds", "refused", "captures", "closed"] {
+        let (with, without) = (Run::of("dlsym", what), Run::new("dlsym", what).unrecorded().start());
+        assert_eq!(with.signal, without.signal);
+        let names =
+            |run: &Run| run.out.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        let (names_with, names_without): (Vec<String>, Vec<String>) = (names(&with), names(&without));
+        assert_eq!(names_with, names_without, "{what}");
+    }
+    // A program that never uses the driver leaves nothing.
+    let idle = Run::new("none", "").start();
+    assert!(idle.tapes().is_empty());
+}

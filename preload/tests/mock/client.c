@@ -1,0 +1,138 @@
+// A program of CUDA: finds the driver as its first argument says (linked, dlsym, asked, asked_twin), does what the
+// second says, and prints a line for each block that it has at its end: kind, address, bytes.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef uint64_t P;
+typedef void *H;
+int cuMemAlloc_v2(P *, size_t), cuMemFree_v2(P), cuMemAllocAsync(P *, size_t, H), cuMemFreeAsync(P, H);
+int cuInit(unsigned), cuDevicePrimaryCtxRetain(H *, int), cuCtxSetCurrent(H);
+
+static int (*init)(unsigned), (*retain)(H *, int), (*set)(H), (*alloc)(P *, size_t), (*release)(P);
+static int (*alloc_async)(P *, size_t, H), (*free_async)(P, H);
+static void *cuda;
+static void *named(const char *name) {
+  void *f = dlsym(cuda, name);
+  if (!f) { fprintf(stderr, "no %s\n", name); exit(3); }
+  return f;
+}
+static int (*asked)(const char *, void **, int, uint64_t, int *);
+static void *ask(const char *name, uint64_t flags) {
+  void *f = 0; int why;
+  if (asked(name, &f, 12000, flags, &why) || !f) { fprintf(stderr, "no %s\n", name); exit(3); }
+  return f;
+}
+static void find(const char *way) {
+#ifdef LINKED
+  if (!strcmp(way, "linked")) { init = cuInit; retain = cuDevicePrimaryCtxRetain; set = cuCtxSetCurrent; alloc = cuMemAlloc_v2; release = cuMemFree_v2; alloc_async = cuMemAllocAsync; free_async = cuMemFreeAsync; cuda = dlopen("libcuda.so.1", RTLD_NOW); return; }
+#endif
+  cuda = dlopen("libcuda.so.1", RTLD_NOW);
+  if (!cuda) { fprintf(stderr, "%s\n", dlerror()); exit(3); }
+  if (!strcmp(way, "dlsym")) { init = named("cuInit"); retain = named("cuDevicePrimaryCtxRetain"); set = named("cuCtxSetCurrent"); alloc = named("cuMemAlloc_v2"); release = named("cuMemFree_v2"); alloc_async = named("cuMemAllocAsync"); free_async = named("cuMemFreeAsync"); return; }
+  uint64_t flags = strcmp(way, "asked_twin") ? 0 : 2;
+  asked = named("cuGetProcAddress_v2");
+  asked = ask("cuGetProcAddress", flags);
+  init = ask("cuInit", flags); retain = ask("cuDevicePrimaryCtxRetain", flags); set = ask("cuCtxSetCurrent", flags); alloc = ask("cuMemAlloc", flags); release = ask("cuMemFree", flags); alloc_async = ask("cuMemAllocAsync", flags); free_async = ask("cuMemFreeAsync", flags);
+}
+static H context;
+static void begin(void) { init(0); retain(&context, 0); set(context); }
+static P get(const char *kind, size_t bytes) {
+  P p = 0;
+  if (alloc(&p, bytes)) { printf("refused 0 %zu\n", bytes); return 0; }
+  printf("%s %llu %zu\n", kind, (unsigned long long)p, bytes);
+  fflush(stdout);
+  return p;
+}
+static void pairs(H stream, int n) { for (int i = 0; i < n; i++) { P p; if (!alloc_async(&p, 4096 + i % 7 * 512, stream)) free_async(p, stream); } }
+static void *thread(void *n) {
+  set(context);
+  P p[50];
+  for (int i = 0; i < 50; i++) alloc(&p[i], 1000 + (uintptr_t)n * 64 + i);
+  for (int i = 0; i < 50; i++) release(p[i]);
+  pairs((H)((uintptr_t)n + 0x10), 50);
+  return 0;
+}
+int main(int argc, char **argv) {
+  const char *what = argv[2];
+  find(argv[1]);
+  begin();
+  if (!strcmp(what, "blocks")) {
+    P a = get("gone", 3 << 20), b;
+    get("block", 5 << 20);
+    get("block", 1000);
+    release(a);
+    alloc_async(&b, 8 << 20, 0);
+    printf("block %llu %d\n", (unsigned long long)b, 8 << 20);
+    pairs(0, 100);
+  } else if (!strcmp(what, "kinds")) {
+    P p, range; H m, e, pool; void *host; uint64_t h; size_t pitch;
+    int prop[8] = {1, 0, 1, 0};
+    ((int (*)(P *, size_t *, size_t, size_t, unsigned))named("cuMemAllocPitch_v2"))(&p, &pitch, 1000, 3000, 4);
+    printf("block %llu %zu\n", (unsigned long long)p, pitch * 3000);
+    ((int (*)(P *, size_t, unsigned))named("cuMemAllocManaged"))(&p, 7 << 20, 1);
+    printf("block %llu %d\n", (unsigned long long)p, 7 << 20);
+    ((int (*)(void **, size_t, unsigned))named("cuMemHostAlloc"))(&host, 3333, 0);
+    printf("pinned %llu %d\n", (unsigned long long)(uintptr_t)host, 3333);
+    ((int (*)(P *, size_t, size_t, P, unsigned long long))named("cuMemAddressReserve"))(&range, 64 << 20, 0, 0, 0);
+    for (int i = 0; i < 4; i++) {
+      ((int (*)(uint64_t *, size_t, void *, unsigned long long))named("cuMemCreate"))(&h, 2 << 20, prop, 0);
+      ((int (*)(P, size_t, size_t, uint64_t, unsigned long long))named("cuMemMap"))(range + i * (2 << 20), 2 << 20, 0, h, 0);
+      ((int (*)(uint64_t))named("cuMemRelease"))(h);
+    }
+    ((int (*)(P, size_t))named("cuMemUnmap"))(range, 4 << 20);
+    printf("mapped %llu %d\nmapped %llu %d\n", (unsigned long long)range + (4 << 20), 2 << 20, (unsigned long long)range + (6 << 20), 2 << 20);
+    ((int (*)(H *, const void *))named("cuModuleLoadData"))(&m, "");
+    ((int (*)(H *, H, unsigned long long))named("cuGraphInstantiateWithFlags"))(&e, 0, 0);
+    ((int (*)(H *, const int *))named("cuMemPoolCreate"))(&pool, prop);
+    usleep(300000);
+  } else if (!strcmp(what, "refused")) {
+    get("block", 1 << 30);
+    get("refused", (size_t)8 << 30);
+  } else if (!strcmp(what, "captures")) {
+    H s, g;
+    int (*capture)(H, int) = named("cuStreamBeginCapture_v2"), (*end)(H, H *) = named("cuStreamEndCapture");
+    ((int (*)(H *, unsigned))named("cuStreamCreate"))(&s, 0);
+    for (int m = 0; m < 3; m++) {
+      pairs(s, 10);
+      capture(s, m);
+      P p;
+      alloc_async(&p, 4096, s);
+      usleep(120000);
+      free_async(p, s);
+      end(s, &g);
+    }
+    printf("violations %d 0\n", ((int (*)(void))dlsym(cuda, "mock_violations"))());
+  } else if (!strcmp(what, "threads")) {
+    pthread_t t[8];
+    for (uintptr_t i = 0; i < 8; i++) pthread_create(&t[i], 0, thread, (void *)i);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], 0);
+    get("block", 12345);
+  } else if (!strcmp(what, "killed")) {
+    for (int i = 0; i < 1000; i++) get("block", 1000 + i);
+    raise(9);
+  } else if (!strcmp(what, "aborted")) {
+    for (int i = 0; i < 100; i++) get("block", 1000 + i);
+  } else if (!strcmp(what, "fork")) {
+    get("block", 1 << 20);
+    if (!fork()) _exit(0);
+    int status;
+    wait(&status);
+    get("block", 2 << 20);
+  } else if (!strcmp(what, "exec")) {
+    get("block", 1 << 20);
+    execl(argv[0], argv[0], argv[1], "blocks", (char *)0);
+  } else if (!strcmp(what, "closed")) {
+    get("block", 1 << 20);
+    for (int i = 3; i < 1024; i++) close(i);
+    get("block", 2 << 20);
+    pairs(0, 1000);
+  }
+  return 0;
+}

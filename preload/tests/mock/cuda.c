@@ -1,0 +1,203 @@
+// A stand-in for NVIDIA's driver, libcuda.so.1, with an account of its memory that a test can compute.
+//
+// Device memory has addresses and no bytes. A device has 4 GiB, of which a context takes 500 MiB, a module 4 MiB and
+// an instantiated graph 6 MiB. Blocks of 1 MiB and more have pages of 2 MiB of their own, smaller ones share pages.
+// Work of a stream is done when the stream is synchronised, or after MOCK_LATE calls of cuEventQuery.
+//
+// It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
+// the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
+// "mock: VIOLATION" and count in mock_violations().
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int R;
+typedef uint64_t P;
+typedef void *H;
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, NOT_FOUND = 500, CAPTURE = 900 };
+
+#define MIB ((uint64_t)1 << 20)
+#define PAGE (2 * MIB)
+#define MAX 4096
+
+struct block { P at; uint64_t bytes; int kind, device, live; H stream; };
+enum { PLAIN, POOL, HANDLE, MANAGED };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block blocks[MAX];
+static int n_blocks;
+static struct { uint64_t id, bytes; int device, handles, maps; } physical[MAX];
+static int n_physical;
+static struct { P at; uint64_t bytes, id; } maps[MAX];
+static int n_maps;
+static int contexts[8], primary[8], n_modules[8], n_graphs[8];
+static int capturing[64], n_global, n_calls;
+static atomic_int violations;
+static __thread H current;
+static __thread int mode;
+static __thread int inside;
+static uint64_t next_address = 0x7f0000000000, next_handle = 1;
+
+static uint64_t total(void) { return 4096 * MIB; }
+int mock_violations(void) { return violations; }
+static R wrong(const char *what) { violations++; fprintf(stderr, "mock: VIOLATION %s\n", what); return CAPTURE; }
+static int device_of(H c) { return c ? (int)(uintptr_t)c - 0x1000 : -1; }
+
+static uint64_t used(int device) {
+  uint64_t bytes = 0, small = 0;
+  for (int i = 0; i < n_blocks; i++) {
+    struct block *b = &blocks[i];
+    if (!b->live || b->device != device || b->kind == MANAGED) continue;
+    if (b->bytes < MIB && b->kind == PLAIN) small += b->bytes;
+    else bytes += (b->bytes + PAGE - 1) / PAGE * PAGE;
+  }
+  for (int i = 0; i < n_physical; i++)
+    if (physical[i].device == device && (physical[i].handles || physical[i].maps)) bytes += physical[i].bytes;
+  if (contexts[device]) bytes += 500 * MIB;
+  return bytes + (small + PAGE - 1) / PAGE * PAGE + n_modules[device] * 4 * MIB + n_graphs[device] * 6 * MIB;
+}
+uint64_t mock_used(int device) { pthread_mutex_lock(&lock); uint64_t u = used(device); pthread_mutex_unlock(&lock); return u; }
+
+static R add(P *out, uint64_t bytes, int kind, H stream) {
+  int device = device_of(current);
+  if (device < 0) return NO_CONTEXT;
+  if (!bytes) return INVALID;
+  pthread_mutex_lock(&lock);
+  R r = OK;
+  if (kind != MANAGED && used(device) + bytes > total()) r = NO_MEMORY;
+  else {
+    // The first free place of the same size is used again, as a pool does.
+    int i;
+    for (i = 0; i < n_blocks; i++)
+      if (!blocks[i].live && blocks[i].bytes == bytes && blocks[i].kind == kind) break;
+    if (i == n_blocks) { n_blocks++; blocks[i].at = next_address; next_address += (bytes + PAGE - 1) / PAGE * PAGE; }
+    blocks[i] = (struct block){blocks[i].at, bytes, kind, device, 1, stream};
+    *out = blocks[i].at;
+  }
+  pthread_mutex_unlock(&lock);
+  return r;
+}
+static R drop_block(P at) {
+  pthread_mutex_lock(&lock);
+  R r = INVALID;
+  for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].at == at) { blocks[i].live = 0; r = OK; break; }
+  pthread_mutex_unlock(&lock);
+  return r;
+}
+static int captured(H stream) { return capturing[(uintptr_t)stream & 63]; }
+
+R cuInit(unsigned f) { return OK; }
+R cuDriverGetVersion(int *v) { *v = 13000; return OK; }
+R cuDeviceGetCount(int *n) { *n = 2; return OK; }
+R cuDeviceGet(int *d, int n) { *d = n; return n < 2 ? OK : 101; }
+R cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Mock %d", d); return OK; }
+R cuDeviceGetUuid_v2(char *u, int d) { memset(u, 0x10 + d, 16); return OK; }
+R cuDeviceTotalMem_v2(size_t *n, int d) { *n = total(); return OK; }
+R cuDeviceGetAttribute(int *v, int a, int d) { *v = 1; return OK; }
+R cuDevicePrimaryCtxRetain(H *c, int d) { contexts[d] = 1; primary[d]++; *c = (H)(uintptr_t)(0x1000 + d); return OK; }
+R cuDevicePrimaryCtxRelease_v2(int d) { if (--primary[d] <= 0) contexts[d] = primary[d] = 0; return OK; }
+R cuDevicePrimaryCtxReset_v2(int d) { contexts[d] = primary[d] = 0; for (int i = 0; i < n_blocks; i++) if (blocks[i].device == d) blocks[i].live = 0; return OK; }
+R cuDevicePrimaryCtxGetState(int d, unsigned *f, int *a) { *f = 0; *a = contexts[d]; return OK; }
+R cuCtxCreate_v2(H *c, unsigned f, int d) { contexts[d] = 1; current = *c = (H)(uintptr_t)(0x1000 + d); return OK; }
+R cuCtxDestroy_v2(H c) { contexts[device_of(c)] = 0; return OK; }
+R cuCtxSetCurrent(H c) { current = c; return OK; }
+R cuCtxGetCurrent(H *c) { *c = current; return OK; }
+R cuCtxGetDevice(int *d) { if (!current) return NO_CONTEXT; *d = device_of(current); return OK; }
+static __thread H pushed[8];
+static __thread int n_pushed;
+R cuCtxPushCurrent_v2(H c) { if (!contexts[device_of(c)]) return wrong("a context that is gone"); pushed[n_pushed++] = current; current = c; return OK; }
+R cuCtxPopCurrent_v2(H *c) { *c = current; current = pushed[--n_pushed]; return OK; }
+R cuCtxSetLimit(int l, size_t v) { return OK; }
+R cuMemGetInfo_v2(size_t *f, size_t *t) {
+  if (!current) return NO_CONTEXT;
+  *t = total(); *f = total() - mock_used(device_of(current)); return OK;
+}
+R cuMemAlloc_v2(P *p, size_t n) {
+  if (getenv("MOCK_ABORT_AT") && ++n_calls == atoi(getenv("MOCK_ABORT_AT"))) abort();
+  return add(p, n, PLAIN, 0);
+}
+R cuMemAllocPitch_v2(P *p, size_t *pitch, size_t w, size_t h, unsigned e) { *pitch = (w + 511) / 512 * 512; return add(p, *pitch * h, PLAIN, 0); }
+R cuMemAllocManaged(P *p, size_t n, unsigned f) { return add(p, n, MANAGED, 0); }
+R cuMemFree_v2(P p) { return p ? drop_block(p) : OK; }
+R cuMemGetAddressRange_v2(P *b, size_t *n, P p) { for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].at == p) { *b = p; *n = blocks[i].bytes; return OK; } return INVALID; }
+R cuMemAllocAsync(P *p, size_t n, H s) { if (captured(s)) { *p = 0x500000000000; return OK; } return add(p, n, POOL, s); }
+R cuMemAllocAsync_ptsz(P *p, size_t n, H s) { return cuMemAllocAsync(p, n, s ? s : (H)2); }
+R cuMemAllocFromPoolAsync(P *p, size_t n, H o, H s) { return cuMemAllocAsync(p, n, s); }
+R cuMemFreeAsync(P p, H s) { return captured(s) ? OK : drop_block(p); }
+R cuMemFreeAsync_ptsz(P p, H s) { return cuMemFreeAsync(p, s ? s : (H)2); }
+R cuMemPoolCreate(H *p, const int *props) { *p = (H)(uintptr_t)(0x2000 + props[3]); return OK; }
+R cuMemPoolDestroy(H p) { return OK; }
+R cuMemPoolTrimTo(H p, size_t n) { return OK; }
+R cuDeviceGetDefaultMemPool(H *p, int d) { *p = (H)(uintptr_t)(0x3000 + d); return OK; }
+R cuMemPoolGetAttribute(H p, int a, uint64_t *v) {
+  int device = (int)((uintptr_t)p & 0xfff);
+  *v = 0;
+  if ((uintptr_t)p < 0x3000) return OK;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].kind == POOL && blocks[i].device == device) *v += (blocks[i].bytes + PAGE - 1) / PAGE * PAGE;
+  pthread_mutex_unlock(&lock);
+  return OK;
+}
+R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) { pthread_mutex_lock(&lock); *p = next_address; next_address += n; pthread_mutex_unlock(&lock); return OK; }
+R cuMemAddressFree(P p, size_t n) { return OK; }
+R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
+  pthread_mutex_lock(&lock);
+  *h = next_handle++;
+  physical[n_physical].id = *h; physical[n_physical].bytes = n; physical[n_physical].device = prop[3]; physical[n_physical].handles = 1;
+  n_physical++;
+  pthread_mutex_unlock(&lock);
+  return OK;
+}
+static int of_id(uint64_t id) { for (int i = 0; i < n_physical; i++) if (physical[i].id == id) return i; return MAX - 1; }
+R cuMemRelease(uint64_t h) { pthread_mutex_lock(&lock); physical[of_id(h)].handles--; pthread_mutex_unlock(&lock); return OK; }
+R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; n_maps++; physical[of_id(h)].maps++; pthread_mutex_unlock(&lock); return OK; }
+R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[of_id(maps[i].id)].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
+R cuMemSetAccess(P p, size_t n, const void *d, size_t c) { return OK; }
+R cuMemAllocHost_v2(void **p, size_t n) { *p = malloc(n); return OK; }
+R cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return OK; }
+R cuMemFreeHost(void *p) { free(p); return OK; }
+R cuMemHostRegister_v2(void *p, size_t n, unsigned f) { return OK; }
+R cuMemHostUnregister(void *p) { return OK; }
+R cuModuleLoadData(H *m, const void *i) { *m = (H)0x77; n_modules[device_of(current)]++; return OK; }
+R cuModuleUnload(H m) { n_modules[device_of(current)]--; return OK; }
+R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long f) { *e = (H)0x88; n_graphs[device_of(current)]++; return OK; }
+R cuGraphExecDestroy(H e) { n_graphs[device_of(current)]--; return OK; }
+R cuStreamCreate(H *s, unsigned f) { static atomic_int n; *s = (H)(uintptr_t)(0x100 + n++); return OK; }
+R cuStreamIsCapturing(H s, int *state) { *state = captured(s); return OK; }
+R cuStreamQuery(H s) { return captured(s) ? wrong("cuStreamQuery of a captured stream") : OK; }
+R cuStreamSynchronize(H s) { return captured(s) ? wrong("cuStreamSynchronize of a captured stream") : OK; }
+R cuStreamBeginCapture_v2(H s, int m) { capturing[(uintptr_t)s & 63] = 1; n_global += m == 0; return OK; }
+R cuStreamEndCapture(H s, H *g) { capturing[(uintptr_t)s & 63] = 0; n_global = 0; *g = (H)0x99; return OK; }
+R cuThreadExchangeStreamCaptureMode(int *m) { int before = mode; mode = *m; *m = before; return OK; }
+R cuEventCreate(H *e, unsigned f) { static atomic_int n; *e = (H)(uintptr_t)(0x4000 + n++); return OK; }
+R cuEventRecord(H e, H s) { return captured(s) ? wrong("cuEventRecord on a captured stream") : OK; }
+R cuEventQuery(H e) { return n_global && mode != 2 ? wrong("cuEventQuery while a capture is open") : OK; }
+R cuEventDestroy_v2(H e) { return OK; }
+R cuLaunchKernel(void) { return OK; }
+
+R cuGetProcAddress(const char *, void **, int, uint64_t);
+R cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *);
+static const struct { const char *name; int since, twin; void *f; } names[] = {
+#define F(name, symbol, since) {name, since, 0, (void *)symbol}
+#define T(name, symbol, since) {name, since, 1, (void *)symbol}
+  F("cuInit", cuInit, 2000), F("cuDeviceGet", cuDeviceGet, 2000), F("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain, 7000),
+  F("cuCtxSetCurrent", cuCtxSetCurrent, 4000), F("cuMemAlloc", cuMemAlloc_v2, 3020), F("cuMemFree", cuMemFree_v2, 3020),
+  F("cuMemAllocAsync", cuMemAllocAsync, 11020), T("cuMemAllocAsync", cuMemAllocAsync_ptsz, 11020),
+  F("cuMemFreeAsync", cuMemFreeAsync, 11020), T("cuMemFreeAsync", cuMemFreeAsync_ptsz, 11020),
+  F("cuGetProcAddress", cuGetProcAddress, 11030), F("cuGetProcAddress", cuGetProcAddress_v2, 12000),
+};
+static R find(const char *name, void **f, int version, uint64_t flags) {
+  int best = -1;
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    if (!strcmp(names[i].name, name) && names[i].since <= version && (!names[i].twin || flags & 2))
+      if (best < 0 || names[i].twin || names[i].since > names[best].since) best = i;
+  *f = best < 0 ? 0 : names[best].f;
+  return best < 0 ? NOT_FOUND : OK;
+}
+R cuGetProcAddress(const char *n, void **f, int v, uint64_t fl) { return find(n, f, v, fl); }
+R cuGetProcAddress_v2(const char *n, void **f, int v, uint64_t fl, int *s) { R r = find(n, f, v, fl); if (s) *s = r ? 1 : 0; return r; }

@@ -1,0 +1,214 @@
+//! Builds the stand-in for the driver, and runs programs with the library in front of them.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use memreel::{
+    Action, BlockState, Recovered, Snapshot,
+    validate::{self, Severity},
+};
+use tempfile::TempDir;
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mock");
+
+/// Builds the library and returns its path. Cargo does not build a `cdylib` for a test.
+fn library() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let test = std::env::current_exe().unwrap();
+        // Test programs are in `deps`, below the folder of their profile.
+        let folder = test.parent().unwrap().parent().unwrap();
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+            .arg("--target-dir")
+            .arg(folder.parent().unwrap())
+            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        folder.join("libmemreel_preload.so")
+    };
+    BUILT.get_or_init(build).clone()
+}
+
+/// Builds the stand-ins and the program, and returns their folder.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<TempDir> = OnceLock::new();
+    let build = || {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let source = |name: &str| format!("{HERE}/{name}");
+        let shared = ["-shared", "-fPIC", "-O1", "-w"];
+        cc(&shared, &["-Wl,-soname,libcuda.so.1", "-o", &at("libcuda.so.1"), &source("cuda.c"), "-lpthread"]);
+        cc(
+            &shared,
+            &["-Wl,-soname,libnvidia-ml.so.1", "-o", &at("libnvidia-ml.so.1"), &source("nvml.c"), "-ldl"],
+        );
+        cc(
+            &["-DLINKED"],
+            &["-o", &at("linked"), &source("client.c"), &at("libcuda.so.1"), "-ldl", "-lpthread"],
+        );
+        cc(&[], &["-o", &at("client"), &source("client.c"), "-ldl", "-lpthread"]);
+        folder
+    };
+    BUILT.get_or_init(build).path()
+}
+
+/// Runs a compiler. There is one, because linking this test needed it.
+fn cc(first: &[&str], then: &[&str]) {
+    let made = Command::new("cc").args(first).args(then).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// A program to be run.
+pub struct Start {
+    command: Command,
+    folder: TempDir,
+}
+
+/// A program that has ended.
+pub struct Run {
+    folder: TempDir,
+    pub out: String,
+    pub err: String,
+    pub signal: Option<i32>,
+}
+
+/// What one process recorded.
+pub struct Recorded {
+    pub snapshot: Snapshot,
+}
+
+impl Run {
+    /// Runs the client, which finds the driver in a way and does something.
+    pub fn of(way: &str, what: &str) -> Run {
+        Run::new(way, what).start()
+    }
+
+    pub fn new(way: &str, what: &str) -> Start {
+        let folder = tempfile::tempdir().unwrap();
+        let program = if way == "none" {
+            PathBuf::from("true")
+        } else {
+            built().join(if way == "linked" { way } else { "client" })
+        };
+        let mut command = Command::new(program);
+        command.args([way, what]).env("LD_LIBRARY_PATH", built()).env("LD_PRELOAD", library());
+        command.env("MEMREEL", "all").env("MEMREEL_RECORD", folder.path());
+        Start { command, folder }
+    }
+
+    /// The tapes, by process and program.
+    pub fn tapes(&self) -> Vec<PathBuf> {
+        let mut tapes: Vec<PathBuf> =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        tapes.sort();
+        tapes
+    }
+
+    pub fn recorded(&self) -> Recorded {
+        let tapes = self.tapes();
+        assert_eq!(tapes.len(), 1, "{tapes:?} {}", self.err);
+        self.recorded_in(&tapes[0])
+    }
+
+    pub fn recorded_in(&self, tape: &Path) -> Recorded {
+        let recovered = Recovered::read(tape).unwrap();
+        Recorded { snapshot: recovered.snapshot() }
+    }
+
+    /// The addresses and sizes that the program printed after a word, rising.
+    pub fn printed(&self, word: &str) -> Vec<(u64, u64)> {
+        let of = |line: &str| {
+            let mut parts = line.split(' ');
+            (parts.next() == Some(word))
+                .then(|| [parts.next(), parts.next()].map(|n| n.unwrap().parse().unwrap()))
+        };
+        let mut all: Vec<(u64, u64)> =
+            self.out.lines().filter_map(of).map(|[at, bytes]| (at, bytes)).collect();
+        if word == "block" && !self.out.contains("gone") {
+            all.sort_unstable();
+        }
+        all
+    }
+}
+
+impl Start {
+    pub fn env(mut self, name: &str, value: &str) -> Start {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it without the library.
+    pub fn unrecorded(mut self) -> Start {
+        self.command.env_remove("LD_PRELOAD").env_remove("MEMREEL").env_remove("MEMREEL_RECORD");
+        self
+    }
+
+    pub fn start(mut self) -> Run {
+        let done = self.command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Run {
+            folder: self.folder,
+            out: text(&done.stdout),
+            err: text(&done.stderr),
+            signal: done.status.signal(),
+        }
+    }
+}
+
+impl Recorded {
+    /// The blocks of a device that the program has at the end: address and bytes, rising.
+    pub fn blocks(&self, device: i64) -> Vec<(u64, u64)> {
+        let segments = self.snapshot.segments.iter().filter(|segment| segment.device.0 == device);
+        let blocks = segments.flat_map(|segment| &segment.blocks);
+        let has = |state: &Option<BlockState>| *state == Some(BlockState::ActiveAllocated);
+        let mut all: Vec<(u64, u64)> = blocks
+            .filter(|block| has(&block.state))
+            .map(|block| (block.address.0, block.requested_size))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Those of the device with a name.
+    pub fn blocks_of(&self, name: &str) -> Vec<(u64, u64)> {
+        let usage = self.snapshot.usage();
+        let device = usage.iter().find(|usage| usage.name == name).unwrap_or_else(|| panic!("{usage:?}"));
+        self.blocks(device.device.0)
+    }
+
+    /// The ranges of a device that are mapped at the end.
+    pub fn mapped(&self, device: i64) -> Vec<(u64, u64)> {
+        let of = self
+            .snapshot
+            .segments
+            .iter()
+            .filter(|segment| segment.device.0 == device && segment.is_expandable);
+        of.map(|segment| (segment.address.0, segment.total_size)).collect()
+    }
+
+    pub fn count(&self, device: usize, action: Action) -> usize {
+        self.snapshot.device_traces[device].iter().filter(|entry| entry.action == Some(action)).count()
+    }
+
+    /// The bytes of segments whose innermost frame is a mark.
+    pub fn marked(&self, mark: &str) -> u64 {
+        let is_marked =
+            |stack| self.snapshot.stacks.frames(stack).next().is_some_and(|frame| &*frame.name == mark);
+        let segments = self.snapshot.segments.iter().filter(|segment| segment.stack.is_some_and(is_marked));
+        segments.map(|segment| segment.total_size).sum()
+    }
+
+    /// No rule is broken that makes a reader throw.
+    pub fn assert_valid(&self) {
+        let findings = validate::validate(&self.snapshot);
+        let worst: Vec<_> = findings.iter().filter(|found| found.severity == Severity::Error).collect();
+        assert!(worst.is_empty(), "{worst:?}");
+    }
+}
