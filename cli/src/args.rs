@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Merge(commands::merge::Options),
     /// Explain why a request ran out of memory.
     Oom(commands::oom::Options),
-    /// Show who has a device's memory: each library, the driver, and what is unexplained.
+    /// Show who has a device's memory, and what is unexplained.
     Owners(commands::owners::Options),
     /// Run any program, and record the memory that it asks for.
     Record(commands::record::Options),

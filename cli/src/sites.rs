@@ -103,6 +103,11 @@ impl<'a> Sites<'a> {
     }
 }
 
+/// Returns the heading of the columns of [`Sites::print_groups`] for owners.
+pub(crate) fn owner_heading() -> String {
+    heading(&format!("{:>7} {:>11} {:>6}", "share", "reserved", "pieces"), "owner")
+}
+
 /// Returns the heading of a list of sites: the names of its figures, and of what has them.
 pub(crate) fn heading(figures: &str, what: &str) -> String {
     let faint = faint();

@@ -11,10 +11,16 @@ use std::cmp::Reverse;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::{frames::ShownFrames, site::Site, state::DeviceHistory, top::Group};
+use super::{
+    frames::ShownFrames,
+    site::Site,
+    state::DeviceHistory,
+    top::{By, Group},
+};
 use crate::{
     history::{FrameIds, Moment},
     seeded::SeededMap,
+    snapshot::Text,
 };
 
 /// The blocks of one site in two snapshots.
@@ -68,6 +74,7 @@ enum Key {
     /// The numbers of the identifying frames ([`FrameIds`]).
     Calls(Box<[u32]>),
     Size(u64),
+    Owner(Text),
 }
 
 impl Key {
@@ -78,6 +85,7 @@ impl Key {
                 Key::Calls(frames.map(|frame| ids.id(frame)).collect())
             }
             Site::Size(bytes) => Key::Size(*bytes),
+            Site::Owner(owner) => Key::Owner(owner.clone()),
             _ => Key::Size(0),
         }
     }
@@ -89,11 +97,30 @@ impl DeviceHistory<'_> {
     /// change comes first. Their bytes add up to the difference between the bytes in use.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
+        let groups = [(self, moment), (after, after_moment)]
+            .map(|(history, moment)| history.by_calls(history.lives_at(moment)));
+        self.changes(after, groups)
+    }
+
+    /// Returns the owners that hold more or less from the device. Otherwise like [`DeviceHistory::diff`].
+    #[must_use]
+    pub fn diff_owners(
+        &self,
+        moment: Moment,
+        after: &DeviceHistory<'_>,
+        after_moment: Moment,
+    ) -> Vec<GroupChange> {
+        let groups =
+            [(self, moment), (after, after_moment)].map(|(history, moment)| history.top(moment, By::Owner));
+        self.changes(after, groups)
+    }
+
+    fn changes(&self, after: &DeviceHistory<'_>, [of_before, of_after]: [Vec<Group>; 2]) -> Vec<GroupChange> {
         let mut changes: SeededMap<Key, GroupChange> = SeededMap::default();
         let mut ids = FrameIds::default();
-        for (is_after, history, moment) in [(false, self, moment), (true, after, after_moment)] {
+        for (is_after, history, groups) in [(false, self, of_before), (true, after, of_after)] {
             let shown = history.shown_frames();
-            for group in history.by_calls(history.lives_at(moment)) {
+            for group in groups {
                 let change = changes
                     .entry(Key::of(&group.site, &shown, &mut ids))
                     .or_insert(GroupChange { before: None, after: None });

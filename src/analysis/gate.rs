@@ -3,7 +3,10 @@
 //!
 //! The figures count events and bytes and never time, so that they are the same on a slow machine.
 
-use std::fmt::{self, Write};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
 
 use serde::Serialize;
 
@@ -65,13 +68,14 @@ impl DeviceHistory<'_> {
 /// assert!(why.starts_with("fragmentation: 100.0 % on device 0, more than 20.0 %"), "{why}");
 /// # Ok::<(), memreel::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 #[must_use = "limits do nothing until figures are checked"]
 pub struct Limits {
     peak_bytes: Option<u64>,
     live_bytes: Option<u64>,
     reserved_bytes: Option<u64>,
     fragmentation_percent: Option<f64>,
+    owners_bytes: Vec<(String, u64)>,
     allows_partial: bool,
 }
 
@@ -104,14 +108,21 @@ impl Limits {
         self.fragmentation_percent = most.into();
         self
     }
+
+    /// Sets the most bytes that an owner, such as `nccl`, may hold from the device at any moment
+    /// ([`DeviceHistory::owner_peaks`]). An owner that is not there holds 0 bytes.
+    pub fn owner_bytes(mut self, owner: impl Into<String>, most: u64) -> Self {
+        self.owners_bytes.push((owner.into(), most));
+        self
+    }
 }
 
 /// The comparison of one figure with one limit.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Check {
-    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`.
-    pub what: &'static str,
+    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`, or `owner` with a name.
+    pub what: Cow<'static, str>,
     /// The figure.
     pub actual: Measure,
     /// The highest figure that is allowed.
@@ -134,19 +145,76 @@ pub enum Measure {
 }
 
 impl Check {
-    fn new(what: &'static str, actual: Measure, most: Measure) -> Check {
-        Check { what, actual, most, is_baseline: false, is_passed: actual <= most }
+    fn new(what: impl Into<Cow<'static, str>>, actual: Measure, most: Measure) -> Check {
+        Check { what: what.into(), actual, most, is_baseline: false, is_passed: actual <= most }
     }
 
     /// Returns the moment of the figure, given the figures and the history that they are of.
     #[must_use]
     pub fn moment(&self, figures: &Figures, history: &DeviceHistory<'_>) -> Moment {
-        match self.what {
+        if let Some(owner) = self.owner() {
+            let peaks = history.owner_peaks();
+            return peaks.iter().find(|peak| peak.owner == owner).map_or(Moment::START, |peak| peak.moment);
+        }
+        match &*self.what {
             "peak" => figures.peak,
             "live" => history.end(),
             _ => figures.most_reserved,
         }
     }
+}
+
+/// What the name of an owner's check begins with.
+const OWNER: &str = "owner ";
+
+impl Check {
+    /// Returns the owner whose bytes it compares, if it is one of an owner.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.what.strip_prefix(OWNER)
+    }
+}
+
+impl DeviceHistory<'_> {
+    /// Compares the most bytes that owners hold from the device with limits, in the order of the limits.
+    #[must_use]
+    pub fn check_owners(&self, limits: &Limits) -> Vec<Check> {
+        if limits.owners_bytes.is_empty() {
+            return Vec::new();
+        }
+        let peaks = self.owner_peaks();
+        let check = |(owner, most): &(String, u64)| {
+            let bytes = peaks.iter().find(|peak| peak.owner == *owner).map_or(0, |peak| peak.bytes);
+            Check::new(format!("{OWNER}{owner}"), Measure::Bytes(bytes), Measure::Bytes(*most))
+        };
+        limits.owners_bytes.iter().map(check).collect()
+    }
+
+    /// Compares the owners that have a limit with those of an older snapshot, which they may exceed by `tolerance_percent`.
+    #[must_use]
+    pub fn check_owners_baseline(
+        &self,
+        limits: &Limits,
+        baseline: &DeviceHistory<'_>,
+        tolerance_percent: f64,
+    ) -> Vec<Check> {
+        let mut of_baseline = Limits::new();
+        for check in baseline.check_owners(limits) {
+            if let (Some(owner), Measure::Bytes(bytes)) = (check.owner(), check.actual) {
+                of_baseline = of_baseline.owner_bytes(owner, with_tolerance(bytes, tolerance_percent));
+            }
+        }
+        self.check_owners(&of_baseline)
+            .into_iter()
+            .map(|check| Check { is_baseline: true, ..check })
+            .collect()
+    }
+}
+
+/// Returns a number of bytes that is larger by a share.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn with_tolerance(bytes: u64, percent: f64) -> u64 {
+    bytes.saturating_add((bytes as f64 * percent.max(0.0) / 100.0) as u64)
 }
 
 impl Figures {
@@ -173,9 +241,7 @@ impl Figures {
     /// `tolerance_percent`.
     #[must_use]
     pub fn check_baseline(&self, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let most =
-            |bytes: u64| bytes.saturating_add((bytes as f64 * tolerance_percent.max(0.0) / 100.0) as u64);
+        let most = |bytes| with_tolerance(bytes, tolerance_percent);
         let limits = Limits::new()
             .peak_bytes(most(baseline.peak_bytes))
             .live_bytes(most(baseline.live_bytes))
@@ -212,7 +278,8 @@ impl Limits {
 
     fn broken_on(&self, history: &DeviceHistory<'_>) -> Option<String> {
         let figures = history.figures();
-        let over = figures.check(self).into_iter().find(|check| !check.is_passed);
+        let checks = figures.check(self).into_iter().chain(history.check_owners(self));
+        let over = checks.into_iter().find(|check| !check.is_passed);
         over.map(|check| explained(history, &figures, &check)).or_else(|| self.doubted(history))
     }
 
@@ -241,7 +308,7 @@ impl fmt::Display for Measure {
 }
 
 fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
-    let what = if over.what == "live" { "live at the end" } else { over.what };
+    let what = if over.what == "live" { "live at the end" } else { &over.what };
     let moment = over.moment(figures, history);
     let shown = history.shown_frames();
     let most = match over.most {

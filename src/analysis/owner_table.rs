@@ -296,10 +296,10 @@ impl Table<'_> {
                 }
             }
         }
-        let rows = owned.into_iter().map(|(owner, owned)| row(owner, &owned));
-        let (outside, mut rows): (Vec<OwnerRow>, Vec<OwnerRow>) =
-            rows.partition(|row| is_outside(&row.owner));
+        let mut rows: Vec<OwnerRow> = owned.into_iter().map(|(owner, owned)| row(&owner, &owned)).collect();
         rows.sort_by_key(|row| (row.kind, -row.peak_bytes.unwrap_or(0), -row.now_bytes.unwrap_or(0)));
+        let (outside, mut rows): (Vec<OwnerRow>, Vec<OwnerRow>) =
+            rows.into_iter().partition(|row| is_outside(&row.owner));
         rows.extend(self.other_rows(&points, &rows));
         let first = &self.parts[0];
         let used = points.each_ref().map(|point| point.report.map(|(_, timed)| timed.report.used_bytes));
@@ -309,7 +309,7 @@ impl Table<'_> {
             device: first.device,
             name: named.name.clone(),
             uuid: first.uuid.clone(),
-            parts: self.parts.iter().map(|part| part.number).collect(),
+            parts: self.parts.iter().map(|part| part.number).collect::<BTreeSet<_>>().into_iter().collect(),
             total_bytes: points[0].report.map(|(_, timed)| timed.report.total_bytes),
             used_now_bytes: used[0],
             used_peak_bytes: used[1],
@@ -465,14 +465,14 @@ struct Change {
     bytes: i128,
 }
 
-fn row(owner: Text, owned: &Owned) -> OwnerRow {
+fn row(owner: &str, owned: &Owned) -> OwnerRow {
     let largest = |stacks: &SeededMap<(usize, StackIndex), u64>| {
         let largest = stacks.iter().max_by_key(|(place, bytes)| (**bytes, std::cmp::Reverse(**place)));
         largest.map(|((part, stack), bytes)| OwnerStack { part: *part, stack: *stack, bytes: *bytes })
     };
     let [now, peak] = &owned.stacks;
     OwnerRow {
-        kind: if is_of_driver(&owner) { RowKind::Driver } else { RowKind::Owner },
+        kind: if is_of_driver(owner) { RowKind::Driver } else { RowKind::Owner },
         owner: owner.to_string(),
         now_bytes: Some(owned.bytes[0]),
         peak_bytes: Some(owned.bytes[1]),

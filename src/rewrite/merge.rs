@@ -8,8 +8,8 @@ use crate::{
     event::DeviceId,
     seeded::SeededSet,
     snapshot::{
-        Annotation, Field, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId, Slot, Snapshot,
-        SnapshotSource, StackIndex, TraceEntry, UseCounts, counted,
+        Annotation, DeviceUsage, Field, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId, Slot,
+        Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, counted, store_usage,
     },
 };
 
@@ -181,6 +181,18 @@ impl<D: SnapshotSource> Merged<D> {
             |merged: &MergedDevice| (merged.device, settings[merged.part].of(merged.number_in_part));
         let recorded: Vec<_> = self.devices.iter().map(of_device).collect();
         Recorded::store(&mut self.head, &recorded);
+        self.keep_usage();
+    }
+
+    /// Writes what the devices of each part reported into the settings of the whole.
+    fn keep_usage(&mut self) {
+        let of_parts: Vec<Vec<DeviceUsage>> = self.parts.iter().map(|part| part.head().usage()).collect();
+        let of_device = |merged: &MergedDevice| {
+            let usage = of_parts[merged.part].iter().find(|usage| usage.device == merged.number_in_part)?;
+            Some(DeviceUsage { device: merged.device, ..usage.clone() })
+        };
+        let usage: Vec<DeviceUsage> = self.devices.iter().filter_map(of_device).collect();
+        store_usage(&mut self.head, &usage);
     }
 }
 

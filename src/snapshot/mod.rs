@@ -46,6 +46,7 @@ pub use source::SnapshotSource;
 pub(crate) use source::{collected, counted};
 pub use stack_table::{Frame, FrameIndex, StackIndex, StackTable};
 pub use tape_snapshot::TapeSnapshot;
+pub(crate) use usage::store as store_usage;
 pub(crate) use use_counts::UseCounts;
 pub(crate) use value::Hex;
 pub use value::{Text, Value};

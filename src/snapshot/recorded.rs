@@ -4,7 +4,7 @@
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
 
-use super::{Slot, Snapshot, Text, TopLevel, Value};
+use super::{Slot, Snapshot, Text, TopLevel, Value, usage};
 use crate::{event::DeviceId, recorder::sample_weight, seeded::SeededMap};
 
 const SETTINGS: &str = "allocator_settings";
@@ -44,9 +44,9 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Whether a key of the settings is one of these facts.
+    /// Whether a key of the settings is one of these facts, or what devices reported.
     pub(crate) fn is_key(key: &str) -> bool {
-        key == DEVICES || KEYS.contains(&key)
+        key == DEVICES || key == usage::KEY || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
@@ -196,6 +196,16 @@ impl RecordedDevices {
 
 fn number(value: Option<&Value>) -> u64 {
     value.and_then(Value::as_unsigned).unwrap_or(0)
+}
+
+/// Sets a key of a snapshot's settings, if it has any.
+pub(super) fn set_setting(snapshot: &mut Snapshot, key: &str, value: Value) {
+    let slot = snapshot.shape.slots.iter_mut().find(|(key, _)| &**key == SETTINGS);
+    if let Some((_, Slot::Value(Value::Dict(pairs)))) = slot {
+        let mut settings = pairs.to_vec();
+        set(&mut settings, key, value);
+        *pairs = settings.into();
+    }
 }
 
 /// Sets a key of the settings; a new one comes before the key that stays the last.

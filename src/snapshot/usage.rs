@@ -4,7 +4,7 @@
 //! microseconds since the Unix epoch, bytes used, bytes of the device, bytes of other processes (`None` if they are not
 //! visible), bytes of slack in the driver's pools, bytes of rounding to pages.
 
-use super::Value;
+use super::{Snapshot, Value, recorded::set_setting};
 use crate::{
     event::DeviceId,
     usage::{DeviceUsage, TimedUsage, UsageReport},
@@ -24,6 +24,13 @@ pub(super) fn value(devices: &[DeviceUsage]) -> Option<Value> {
         ])
     };
     (!devices.is_empty()).then(|| Value::List(devices.iter().map(of_device).collect()))
+}
+
+/// Writes what devices reported into the settings of a snapshot, if it has settings.
+pub(crate) fn store(snapshot: &mut Snapshot, devices: &[DeviceUsage]) {
+    if let Some(value) = value(devices) {
+        set_setting(snapshot, KEY, value);
+    }
 }
 
 fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {

@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
 };
 
+use clap::ValueEnum;
 use memreel::{
     DeviceId,
     analysis::{DeviceHistory, GroupChange, Histories, Totals},
@@ -42,6 +43,7 @@ compared, as for two ranks.
 Example:
   memreel diff before.pickle after.pickle
   memreel diff --at peak monday.pickle tuesday.pickle
+  memreel diff --by owner before.pickle after.pickle
 
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
@@ -49,6 +51,10 @@ pub(crate) struct Options {
     /// Look at this moment of both: start, peak, end or the number of an event
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
+
+    /// Compare stacks, or the owners of what is held from the device
+    #[arg(long, value_enum, default_value = "stack")]
+    by: Grouping,
 
     /// Look at this device, or at all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
@@ -71,6 +77,15 @@ pub(crate) struct Options {
 
     /// The later snapshot
     after: PathBuf,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Grouping {
+    /// The whole stack
+    Stack,
+    /// The library that asked for memory of the device: segments, not blocks
+    Owner,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -120,7 +135,10 @@ fn one_device(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let moments = [options.at.moment(&histories[0])?, options.at.moment(&histories[1])?];
-    let changes = histories[0].diff(moments[0], &histories[1], moments[1]);
+    let changes = match options.by {
+        Grouping::Stack => histories[0].diff(moments[0], &histories[1], moments[1]),
+        Grouping::Owner => histories[0].diff_owners(moments[0], &histories[1], moments[1]),
+    };
     let totals = [histories[0].totals_at(moments[0]), histories[1].totals_at(moments[1])];
     let sites = [0, 1].map(|at| Sites::new(&histories[at], options.frames));
     if options.json {
@@ -190,7 +208,11 @@ fn print(
 ) -> io::Result<()> {
     if !changes.is_empty() {
         let figures = format!("{:6} {:>12} {:>6}", "change", "bytes", "blocks");
-        writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
+        let what = match options.by {
+            Grouping::Stack => "allocated by ← called by",
+            Grouping::Owner => "owner",
+        };
+        writeln!(out, "{}", heading(&figures, what))?;
     }
     let n_grown = changes.iter().take_while(|change| change.bytes() >= 0).count();
     let (grown, shrunk) = changes.split_at(n_grown);

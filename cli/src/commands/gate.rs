@@ -24,8 +24,8 @@ use crate::{
     input::{Opened, list, name, open},
     json::print_line,
     options::Input,
-    sites::Sites,
-    text::escape_xml,
+    sites::{Sites, owner_heading},
+    text::{clean, escape_xml},
     warnings::warnings,
 };
 
@@ -36,7 +36,9 @@ not matter: `peak` is the most memory in use (as in `memreel top --help`),
 `live` is what is allocated at the end. Fragmentation is the share of the
 reserved memory that is in no block when the most is reserved. A baseline is an
 older snapshot: peak, live and reserved may exceed it by the tolerance. A device
-that the baseline does not have fails.
+that the baseline does not have fails. --max-owner is about memory from the
+device (`memreel owners`); its owners are compared with the baseline's too. An
+owner that is not there has 0 bytes, and a note says so.
 
 A history is whole if it begins with nothing held from the device, lost no
 events, has the events of every allocation and free (no min_size, sample_every
@@ -50,6 +52,7 @@ Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 Example:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
+  memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
 
 Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
 cannot be read or written, 4 over a limit.")]
@@ -73,6 +76,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     max_fragmentation: Option<f64>,
 
+    /// Allow an owner at most this number of bytes from the device at any moment, such as nccl=1GiB; may be repeated
+    #[arg(long, value_name = "OWNER=BYTES", value_parser = owner)]
+    max_owner: Vec<(String, u64)>,
+
     /// Take the figures of this snapshot as limits
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -94,6 +101,13 @@ pub(crate) struct Options {
 fn most(text: &str) -> Result<u64, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
     if number == "0" { Ok(0) } else { bytes::parse(text) }
+}
+
+fn owner(text: &str) -> Result<(String, u64), String> {
+    match text.split_once('=') {
+        Some((owner, bytes)) if !owner.is_empty() => Ok((owner.to_owned(), most(bytes)?)),
+        _ => Err(format!("{text:?} is not an owner and a size; use for example nccl=1GiB")),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -123,6 +137,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         .live_bytes(options.max_live)
         .reserved_bytes(options.max_reserved)
         .fragmentation_percent(options.max_fragmentation);
+    let limits =
+        options.max_owner.iter().fold(limits, |limits, (owner, most)| limits.owner_bytes(owner, *most));
     if limits == Limits::new() && options.baseline.is_none() {
         return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
@@ -134,12 +150,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let history = histories.of(device);
         let figures = history.figures();
         let mut checks = figures.check(&limits);
+        checks.extend(history.check_owners(&limits));
         let mut unsure = warnings_of(&history, "");
         let found = of_baseline.as_ref().map(|baseline| baseline.counterpart(opened, device));
         let no_baseline = found.as_ref().and_then(|found| found.as_ref().err().cloned());
         if let (Some(baseline), Some(Ok(other))) = (&of_baseline, found) {
             let before = baseline.histories.of(other);
             checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
+            checks.extend(history.check_owners_baseline(&limits, &before, options.tolerance));
             unsure.extend(warnings_of(&before, "baseline: "));
         }
         let is_sure = unsure.is_empty();
@@ -234,14 +252,42 @@ fn print(
         }
     }
     unsure.iter().try_for_each(|warning| print_text(warning, out))?;
+    print_unknown_owners(history, checks, out)?;
     let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
     let moment = over.moment(figures, history);
-    let all_bytes = history.totals_at(moment).active_bytes;
+    let is_of_owner = over.owner().is_some();
     let sites = Sites::new(history, 4);
-    writeln!(out, "the biggest {}:\n{}", crate::moment::words(history, moment), Sites::heading())?;
-    let groups = history.top(moment, By::Stack);
+    let (by, heading) = match is_of_owner {
+        true => (By::Owner, owner_heading()),
+        false => (By::Stack, Sites::heading()),
+    };
+    writeln!(out, "the biggest {}:\n{heading}", crate::moment::words(history, moment))?;
+    let groups = history.top(moment, by);
+    let all_bytes = match is_of_owner {
+        true => groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.bytes)),
+        false => history.totals_at(moment).active_bytes,
+    };
     sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)
+}
+
+/// Reports the owners of limits that hold nothing at any moment: their names may be misspelt.
+fn print_unknown_owners(
+    history: &DeviceHistory<'_>,
+    checks: &[Check],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let of_owners = checks.iter().filter(|check| !check.is_baseline && check.actual == Measure::Bytes(0));
+    let nothing: Vec<&str> = of_owners.filter_map(Check::owner).collect();
+    if nothing.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<String> =
+        history.owner_peaks().into_iter().map(|peak| clean(&peak.owner).into_owned()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    nothing.iter().try_for_each(|owner| {
+        print_text(format!("note: {} holds nothing from the device; its owners: {known}", clean(owner)), out)
+    })
 }
 
 /// Returns JUnit XML: a test suite for each device, a test case for each check.

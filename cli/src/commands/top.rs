@@ -23,7 +23,7 @@ use crate::{
     moment::{self, At},
     options::{Input, Listing},
     rest::{print_rest, rest},
-    sites::{Sites, call, heading, print_rows},
+    sites::{Sites, call, heading, owner_heading, print_rows},
     text::{count, of_it_pending, percent},
     warnings::print_warnings,
     width::width_left,
@@ -218,9 +218,7 @@ fn body(
             Grouping::Stack => Sites::heading(),
             Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
             Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
-            Grouping::Owner => {
-                heading(&format!("{:>7} {:>11} {:>6}", "share", "reserved", "pieces"), "owner")
-            }
+            Grouping::Owner => owner_heading(),
             Grouping::Function => heading(&of_callees(), "function"),
             Grouping::File => heading(&of_callees(), "file"),
         };

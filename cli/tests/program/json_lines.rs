@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     every_command::{ROWS, Yes},
-    repository,
+    owners, repository,
     support::{fixture, stderr, stdout},
 };
 
@@ -50,6 +50,9 @@ const RUNS: &[&[&str]] = &[
     &["top", "--by", "file", "FILE"],
     &["top", "--by", "scope", "FILE"],
     &["top", "--by", "name", "FILE"],
+    &["top", "--by", "owner", "FILE"],
+    &["owners", "FILE"],
+    &["owners", "FILE", "OUT/owners.pickle"],
     &["top", "--tree", "FILE"],
     &["top", "--tree", "OUT/deep.json"],
     &["leaks", "FILE"],
@@ -66,6 +69,7 @@ const RUNS: &[&[&str]] = &[
     &["stats", "--device", "0", "FILE"],
     &["gate", "--max-peak", "1MiB", "--max-fragmentation", "10%", "FILE"],
     &["gate", "--baseline", "OUT/own.pickle", "FILE"],
+    &["gate", "--max-owner", "pytorch=1MiB", "FILE"],
     &["validate", "FILE"],
     &["validate", "OUT/refused.pickle"],
     &["recover", "-o", "OUT/tape.pickle", "OUT/run.tape"],
@@ -78,6 +82,7 @@ const RUNS: &[&[&str]] = &[
     &["merge", "FILE", "OUT/own.pickle"],
     &["compare", "synthetic/before_segments.pickle", "synthetic/after_segments.pickle"],
     &["diff", "torch-2.11/snapshots/no_history.pickle", "FILE"],
+    &["diff", "--by", "owner", "torch-2.11/snapshots/no_history.pickle", "FILE"],
 ];
 
 /// Returns a trace without stacks: a site that grows, and the name of a block that waits when a request fails.
@@ -112,6 +117,7 @@ fn folder() -> TempDir {
     reel.save(folder.path().join("own.pickle")).unwrap();
     let whole = pickle::to_vec(&reel.snapshot());
     fs::write(folder.path().join("refused.pickle"), &whole[..whole.len() / 2]).unwrap();
+    pickle::save(&owners::snapshot(), folder.path().join("owners.pickle")).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
     let history = History::all().tape(folder.path().join("run.tape"));

@@ -5,6 +5,7 @@
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
+//! - `owners`: who has a device's memory, as a table and as limits.
 //! - `recover`: tapes, which this command and every other one reads.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
@@ -23,6 +24,7 @@ mod hostile;
 mod json_lines;
 mod json_page;
 mod layouts;
+mod owners;
 mod pytorch;
 mod questions;
 mod recover;

@@ -15,6 +15,7 @@ use memreel::{
     integrate::{FrameSource, SourceFrame, UsageReport},
     pickle,
     recorder::{Context, History, Ledger, Recorder},
+    rewrite::{Merged, Part},
     snapshot::{Dialect, collect},
 };
 
@@ -290,6 +291,29 @@ fn processes_have_one_table_a_device() {
     let largest = table.rows.iter().find(|row| row.owner == "nccl").unwrap().largest.unwrap();
     let frames = snapshots[largest.part].stacks.frames(largest.stack).next().unwrap();
     assert_eq!((&*frames.name, largest.bytes), ("ncclCommInitRank", 4 << 20));
+}
+
+/// The devices of a merged file have new numbers, and the reports go with them.
+#[test]
+fn a_merged_file_has_the_same_table() {
+    let mut all: Vec<Process> = (0..2).map(|_| Process::new()).collect();
+    for (nth, process) in all.iter_mut().enumerate() {
+        process.recorder.describe_device(DeviceId(0), "H200", ["GPU-1", "GPU-2"][nth]);
+        process.ask(nth, 4 << 20);
+        process.report(UsageReport { used_bytes: (5 + nth as u64) << 20, ..UsageReport::default() });
+    }
+    let snapshots: Vec<Snapshot> = all.iter().map(Process::snapshot).collect();
+    let merged = Merged::new(snapshots.iter().map(Part::new).collect()).unwrap();
+    let whole = pickle::from_slice(&pickle::to_vec(&merged)).unwrap();
+    assert!(merged.differing_settings().is_empty());
+    let apart = owners(&snapshots.iter().collect::<Vec<_>>());
+    let tables = owners(&[&whole]);
+    assert_eq!(tables.iter().map(|table| table.device.0).collect::<Vec<_>>(), [0, 1]);
+    for (table, apart) in tables.iter().zip(&apart) {
+        assert_eq!((&table.uuid, table.used_now_bytes), (&apart.uuid, apart.used_now_bytes));
+        assert_eq!(rows(table, false), rows(apart, false));
+        assert_whole(table);
+    }
 }
 
 /// Without the UUID, numbers decide; without a report, nothing is said about other processes.

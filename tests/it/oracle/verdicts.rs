@@ -50,7 +50,7 @@ pub(crate) fn gates(file: &File, compared: &mut Compared) {
     for most in [peak.saturating_sub(1), peak, peak + 1] {
         let limits = Limits::new().peak_bytes(most);
         let passes = |limits: Limits| limits.broken_by(&file.snapshot).is_none();
-        compared.equal("macro", &passes(limits), &(peak <= most && is_whole));
+        compared.equal("macro", &passes(limits.clone()), &(peak <= most && is_whole));
         compared.equal("partial macro", &passes(limits.allow_partial(true)), &(peak <= most));
     }
 }
