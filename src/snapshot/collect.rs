@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{
     Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Shapes, Slot, Snapshot,
     StackIndex, StackTable, Text, TopLevel, Value,
+    recorded::USAGE,
     take::{Take, Taking, open_empty, recorded},
     tape_snapshot::{EntryShapes, Named, TapeSnapshot},
     usage,
@@ -388,7 +389,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
     ];
-    let usage = usage::value(&recorder.usage()).map(|usage| (usage::KEY, usage));
+    let usage = usage::value(&recorder.usage()).map(|usage| (USAGE, usage));
     let last = ("roundup_power2_divisions", Value::Dict(divisions.into()));
     Value::dict(pairs.into_iter().chain(usage).chain([last]))
 }

@@ -4,7 +4,7 @@
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
 
-use super::{Slot, Snapshot, Text, TopLevel, Value, usage};
+use super::{Slot, Snapshot, Text, TopLevel, Value};
 use crate::{event::DeviceId, recorder::sample_weight, seeded::SeededMap};
 
 const SETTINGS: &str = "allocator_settings";
@@ -18,6 +18,8 @@ const FIXED: &str = "memreel_fixed_events";
 const CUT: &str = "memreel_cut_events";
 const REFUSED: &str = "memreel_stacks_refused";
 const WEIGHT: &str = "memreel_weight_bytes";
+/// What devices reported of their memory.
+pub(super) const USAGE: &str = "memreel_usage";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -46,7 +48,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Whether a key of the settings is one of these facts, or what devices reported.
     pub(crate) fn is_key(key: &str) -> bool {
-        key == DEVICES || key == usage::KEY || KEYS.contains(&key)
+        key == DEVICES || key == USAGE || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.

@@ -4,14 +4,14 @@
 //! microseconds since the Unix epoch, bytes used, bytes of the device, bytes of other processes (`None` if they are not
 //! visible), bytes of slack in the driver's pools, bytes of rounding to pages.
 
-use super::{Snapshot, Value, recorded::set_setting};
+use super::{
+    Snapshot, Value,
+    recorded::{USAGE, set_setting},
+};
 use crate::{
     event::DeviceId,
     usage::{DeviceUsage, TimedUsage, UsageReport},
 };
-
-/// The key in the settings.
-pub(super) const KEY: &str = "memreel_usage";
 
 /// Returns the value of the key; `None` if there is nothing to say.
 pub(super) fn value(devices: &[DeviceUsage]) -> Option<Value> {
@@ -29,7 +29,7 @@ pub(super) fn value(devices: &[DeviceUsage]) -> Option<Value> {
 /// Writes what devices reported into the settings of a snapshot, if it has settings.
 pub(crate) fn store(snapshot: &mut Snapshot, devices: &[DeviceUsage]) {
     if let Some(value) = value(devices) {
-        set_setting(snapshot, KEY, value);
+        set_setting(snapshot, USAGE, value);
     }
 }
 
@@ -50,7 +50,7 @@ fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {
 
 /// Returns what settings say. What is not of the form above is left out.
 pub(super) fn of_settings(settings: Option<&Value>) -> Vec<DeviceUsage> {
-    let devices = settings.and_then(|settings| settings.get(KEY)).and_then(Value::as_elements);
+    let devices = settings.and_then(|settings| settings.get(USAGE)).and_then(Value::as_elements);
     devices.unwrap_or_default().iter().filter_map(of_value).collect()
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use crate::random::Random;
 
     fn settings(devices: &[DeviceUsage]) -> Value {
-        Value::dict(value(devices).map(|value| (KEY, value)))
+        Value::dict(value(devices).map(|value| (USAGE, value)))
     }
 
     fn random_usage(random: &mut Random) -> DeviceUsage {

@@ -303,7 +303,7 @@ fn a_merged_file_has_the_same_table() {
         process.report(UsageReport { used_bytes: (5 + nth as u64) << 20, ..UsageReport::default() });
     }
     let snapshots: Vec<Snapshot> = all.iter().map(Process::snapshot).collect();
-    let merged = Merged::new(snapshots.iter().map(Part::new).collect()).unwrap();
+    let merged = Merged::new(snapshots.iter().map(Part::new)).unwrap();
     let whole = pickle::from_slice(&pickle::to_vec(&merged)).unwrap();
     assert!(merged.differing_settings().is_empty());
     let apart = owners(&snapshots.iter().collect::<Vec<_>>());
