@@ -248,11 +248,10 @@ mod tests {
         let ours = std::env::current_exe().unwrap();
         let ours = ours.file_name().unwrap().to_string_lossy();
         let mut symbolizer = Symbolizer::default();
-        let mut libraries = Vec::new();
         let within = [stopped_here as fn() -> usize as usize + 1, 0x10];
-        symbolizer.for_each_frame(&within, modules::now(), |_, library| {
-            libraries.push(library.map(|name| (**name).to_owned()))
-        });
+        let known = symbolizer.named(&within, modules::now());
+        let libraries: Vec<Option<String>> =
+            known.iter().map(|known| known.calls[0].library.as_deref().map(str::to_owned)).collect();
         assert_eq!(libraries, [Some(ours.into_owned()), None]);
     }
 
