@@ -10,6 +10,7 @@ use std::{
 
 use memreel::{
     Action, BlockState, Recovered, Snapshot,
+    snapshot::TraceEntry,
     validate::{self, Severity},
 };
 use tempfile::TempDir;
@@ -64,6 +65,9 @@ fn cc(first: &[&str], then: &[&str]) {
     let made = Command::new("cc").args(first).args(then).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
+
+/// The first address of memory that the driver has for itself.
+const OF_THE_DRIVER: u64 = 1 << 52;
 
 /// A program to be run.
 pub struct Start {
@@ -167,9 +171,12 @@ impl Recorded {
     pub fn blocks(&self, device: i64) -> Vec<(u64, u64)> {
         let segments = self.snapshot.segments.iter().filter(|segment| segment.device.0 == device);
         let blocks = segments.flat_map(|segment| &segment.blocks);
-        let has = |state: &Option<BlockState>| *state == Some(BlockState::ActiveAllocated);
+        // The driver's own memory is at addresses that no device has.
+        let is_own = |block: &memreel::snapshot::Block| {
+            block.state == Some(BlockState::ActiveAllocated) && block.address.0 < OF_THE_DRIVER
+        };
         let mut all: Vec<(u64, u64)> = blocks
-            .filter(|block| has(&block.state))
+            .filter(|block| is_own(block))
             .map(|block| (block.address.0, block.requested_size))
             .collect();
         all.sort_unstable();
@@ -193,8 +200,11 @@ impl Recorded {
         of.map(|segment| (segment.address.0, segment.total_size)).collect()
     }
 
+    /// The events of a kind, but those of the driver's own memory.
     pub fn count(&self, device: usize, action: Action) -> usize {
-        self.snapshot.device_traces[device].iter().filter(|entry| entry.action == Some(action)).count()
+        let of_program = |entry: &&TraceEntry| entry.address.0 < OF_THE_DRIVER;
+        let trace = self.snapshot.device_traces[device].iter().filter(of_program);
+        trace.filter(|entry| entry.action == Some(action)).count()
     }
 
     /// The bytes of segments whose innermost frame is a mark.

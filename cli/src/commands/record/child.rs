@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs,
     io::ErrorKind,
     os::unix::process::ExitStatusExt,
@@ -104,10 +104,4 @@ fn pass_on(mut signals: SignalsInfo<WithOrigin>, process: u32) {
             }
         }
     });
-}
-
-/// Returns the name of a program in messages and files.
-pub(super) fn short_name(program: &OsStr) -> String {
-    let path = std::path::Path::new(program);
-    path.file_name().unwrap_or(program).to_string_lossy().into_owned()
 }

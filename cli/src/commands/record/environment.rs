@@ -10,7 +10,7 @@ use std::{
 
 use memreel::trigger;
 
-use super::{Options, libraries::Libraries, names::Names};
+use super::{libraries::Libraries, names::Names, options::Options};
 use crate::failure::Failure;
 
 /// The events of each device that are kept, unless another number is asked for: 128 MB of a tape.

@@ -9,8 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{child::short_name, folder::TapeFile};
+use super::folder::TapeFile;
 use crate::failure::Failure;
+
+/// Returns the name of a program in messages and files.
+pub(super) fn short_name(program: &OsStr) -> String {
+    let path = Path::new(program);
+    path.file_name().unwrap_or(program).to_string_lossy().into_owned()
+}
 
 /// How the snapshots of a run are named.
 #[derive(Clone, Debug)]

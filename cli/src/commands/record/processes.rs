@@ -13,10 +13,10 @@ use memreel::{Recovered, Snapshot, pickle};
 use serde_json::json;
 
 use super::{
-    Options,
-    child::short_name,
     folder::{Folder, TapeFile},
-    names::Names,
+    names::{Names, short_name},
+    options::Options,
+    recorded::Recorded,
     table,
 };
 use crate::{
@@ -26,18 +26,6 @@ use crate::{
     text::count,
     torch_dump::{self, TorchDump},
 };
-
-/// What one process recorded.
-#[derive(Debug)]
-pub(super) struct Process {
-    pub(super) tape: TapeFile,
-    pub(super) path: PathBuf,
-    pub(super) snapshot: Snapshot,
-    n_events: usize,
-    peak_bytes: u64,
-    problems: Vec<String>,
-    is_running: bool,
-}
 
 /// Writes the snapshots of a run, and prints its lines and its table.
 pub(super) fn save(
@@ -92,7 +80,7 @@ fn save_one(
     names: &Names,
     program: u32,
     taken: &mut BTreeSet<PathBuf>,
-) -> Result<Option<Process>, Failure> {
+) -> Result<Option<Recorded>, Failure> {
     let recovered = Recovered::read(&tape.path)?;
     let n_events = recovered.n_events();
     if n_events == 0 {
@@ -102,7 +90,7 @@ fn save_one(
     let snapshot = with_torch(recovered.snapshot(), &tape, &mut problems);
     let path = names.of(&tape, program, taken);
     pickle::save(&snapshot, &path)?;
-    Ok(Some(Process {
+    Ok(Some(Recorded {
         peak_bytes: table::peak_bytes(&snapshot),
         path,
         snapshot,
@@ -130,8 +118,8 @@ fn with_torch(snapshot: Snapshot, tape: &TapeFile, problems: &mut Vec<String>) -
     }
 }
 
-fn print(options: &Options, process: &Process, out: &mut impl Write) -> io::Result<()> {
-    let Process { tape, path, n_events, peak_bytes, problems, is_running, .. } = process;
+fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
+    let Recorded { tape, path, n_events, peak_bytes, problems, is_running, .. } = process;
     if options.json {
         let line = json!({
             "process": tape.process, "rank": tape.rank, "file": path.display().to_string(), "events": n_events,

@@ -9,11 +9,11 @@ use memreel::{
     analysis::{DeviceHistory, devices, owners},
 };
 
-use super::processes::Process;
+use super::recorded::Recorded;
 use crate::owner_table;
 
 /// Prints the tables.
-pub(super) fn print(processes: &[Process], json: bool, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(processes: &[Recorded], json: bool, out: &mut impl Write) -> io::Result<()> {
     if processes.is_empty() {
         return Ok(());
     }
