@@ -70,31 +70,31 @@ fn cc(first: &[&str], then: &[&str]) {
 const OF_THE_DRIVER: u64 = 1 << 52;
 
 /// A program to be run.
-pub struct Start {
+pub(crate) struct Start {
     command: Command,
     folder: TempDir,
 }
 
 /// A program that has ended.
-pub struct Run {
+pub(crate) struct Run {
     folder: TempDir,
-    pub out: String,
-    pub err: String,
-    pub signal: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) signal: Option<i32>,
 }
 
 /// What one process recorded.
-pub struct Recorded {
-    pub snapshot: Snapshot,
+pub(crate) struct Recorded {
+    pub(crate) snapshot: Snapshot,
 }
 
 impl Run {
     /// Runs the client, which finds the driver in a way and does something.
-    pub fn of(way: &str, what: &str) -> Run {
+    pub(crate) fn of(way: &str, what: &str) -> Run {
         Run::new(way, what).start()
     }
 
-    pub fn new(way: &str, what: &str) -> Start {
+    pub(crate) fn new(way: &str, what: &str) -> Start {
         let folder = tempfile::tempdir().unwrap();
         let program = if way == "none" {
             PathBuf::from("true")
@@ -108,26 +108,26 @@ impl Run {
     }
 
     /// The tapes, by process and program.
-    pub fn tapes(&self) -> Vec<PathBuf> {
+    pub(crate) fn tapes(&self) -> Vec<PathBuf> {
         let mut tapes: Vec<PathBuf> =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         tapes.sort();
         tapes
     }
 
-    pub fn recorded(&self) -> Recorded {
+    pub(crate) fn recorded(&self) -> Recorded {
         let tapes = self.tapes();
         assert_eq!(tapes.len(), 1, "{tapes:?} {}", self.err);
         self.recorded_in(&tapes[0])
     }
 
-    pub fn recorded_in(&self, tape: &Path) -> Recorded {
+    pub(crate) fn recorded_in(&self, tape: &Path) -> Recorded {
         let recovered = Recovered::read(tape).unwrap();
         Recorded { snapshot: recovered.snapshot() }
     }
 
     /// The addresses and sizes that the program printed after a word, rising.
-    pub fn printed(&self, word: &str) -> Vec<(u64, u64)> {
+    pub(crate) fn printed(&self, word: &str) -> Vec<(u64, u64)> {
         let of = |line: &str| {
             let mut parts = line.split(' ');
             (parts.next() == Some(word))
@@ -143,18 +143,18 @@ impl Run {
 }
 
 impl Start {
-    pub fn env(mut self, name: &str, value: &str) -> Start {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Start {
         self.command.env(name, value);
         self
     }
 
     /// Runs it without the library.
-    pub fn unrecorded(mut self) -> Start {
+    pub(crate) fn unrecorded(mut self) -> Start {
         self.command.env_remove("LD_PRELOAD").env_remove("MEMREEL").env_remove("MEMREEL_RECORD");
         self
     }
 
-    pub fn start(mut self) -> Run {
+    pub(crate) fn start(mut self) -> Run {
         let done = self.command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run {
@@ -168,7 +168,7 @@ impl Start {
 
 impl Recorded {
     /// The blocks of a device that the program has at the end: address and bytes, rising.
-    pub fn blocks(&self, device: i64) -> Vec<(u64, u64)> {
+    pub(crate) fn blocks(&self, device: i64) -> Vec<(u64, u64)> {
         let segments = self.snapshot.segments.iter().filter(|segment| segment.device.0 == device);
         let blocks = segments.flat_map(|segment| &segment.blocks);
         // The driver's own memory is at addresses that no device has.
@@ -184,14 +184,14 @@ impl Recorded {
     }
 
     /// Those of the device with a name.
-    pub fn blocks_of(&self, name: &str) -> Vec<(u64, u64)> {
+    pub(crate) fn blocks_of(&self, name: &str) -> Vec<(u64, u64)> {
         let usage = self.snapshot.usage();
         let device = usage.iter().find(|usage| usage.name == name).unwrap_or_else(|| panic!("{usage:?}"));
         self.blocks(device.device.0)
     }
 
     /// The ranges of a device that are mapped at the end.
-    pub fn mapped(&self, device: i64) -> Vec<(u64, u64)> {
+    pub(crate) fn mapped(&self, device: i64) -> Vec<(u64, u64)> {
         let of = self
             .snapshot
             .segments
@@ -201,14 +201,14 @@ impl Recorded {
     }
 
     /// The events of a kind, but those of the driver's own memory.
-    pub fn count(&self, device: usize, action: Action) -> usize {
+    pub(crate) fn count(&self, device: usize, action: Action) -> usize {
         let of_program = |entry: &&TraceEntry| entry.address.0 < OF_THE_DRIVER;
         let trace = self.snapshot.device_traces[device].iter().filter(of_program);
         trace.filter(|entry| entry.action == Some(action)).count()
     }
 
     /// The bytes of segments whose innermost frame is a mark.
-    pub fn marked(&self, mark: &str) -> u64 {
+    pub(crate) fn marked(&self, mark: &str) -> u64 {
         let is_marked =
             |stack| self.snapshot.stacks.frames(stack).next().is_some_and(|frame| &*frame.name == mark);
         let segments = self.snapshot.segments.iter().filter(|segment| segment.stack.is_some_and(is_marked));
@@ -216,7 +216,7 @@ impl Recorded {
     }
 
     /// No rule is broken that makes a reader throw.
-    pub fn assert_valid(&self) {
+    pub(crate) fn assert_valid(&self) {
         let findings = validate::validate(&self.snapshot);
         let worst: Vec<_> = findings.iter().filter(|found| found.severity == Severity::Error).collect();
         assert!(worst.is_empty(), "{worst:?}");
