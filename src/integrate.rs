@@ -114,6 +114,7 @@ pub use crate::{
     device::{Device, Mark},
     error::Refusal,
     event::{Event, StackId},
+    heap::{FreedBlock, MallocReports},
     inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
     python::{Marked, PythonFrames, StackMark, mark},
     recorder::track::Track,

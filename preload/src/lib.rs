@@ -30,6 +30,7 @@ mod driver_memory;
 mod looks;
 mod sampler;
 mod ending;
+mod heap;
 mod gpus;
 mod physical;
 mod pinned;

@@ -11,7 +11,7 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{Inventory, Marked, PythonFrames, Refusal},
+    integrate::{Inventory, MallocReports, Marked, PythonFrames, Refusal},
     pickle,
     recorder::{History, Ledger, Recorder},
     snapshot::{self, Dialect},
@@ -29,6 +29,7 @@ pub(crate) struct State {
     reel: Reel,
     gpus: [OnceBox<Gpu>; MAX_GPUS],
     pinned: OnceBox<Ledger>,
+    heap: OnceBox<MallocReports>,
     /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
     n_gpus: u16,
     pub(crate) waker: Waker,
@@ -121,6 +122,7 @@ impl State {
             reel,
             gpus: [const { OnceBox::new() }; MAX_GPUS],
             pinned: OnceBox::new(),
+            heap: OnceBox::new(),
             n_gpus: n_gpus(),
             waker: Waker::default(),
             totals: Totals::default(),
@@ -131,10 +133,13 @@ impl State {
         self.reel.recorder()
     }
 
-    /// The number of the process's heap among the devices.
-    #[expect(dead_code, reason = "the heap is recorded by the next change")]
-    pub(crate) fn heap_device(&self) -> DeviceId {
-        self.n_gpus.into()
+    /// The process's heap, which the first call makes a device.
+    pub(crate) fn heap(&self) -> Option<MallocReports> {
+        let device = DeviceId::from(self.n_gpus);
+        let heap = MallocReports::connect(self.recorder(), device)?;
+        self.recorder().describe_device(device, "heap of the process", "");
+        let _ = self.heap.set(Box::new(heap));
+        Some(heap)
     }
 
     /// Has a request explained that a device refused.
@@ -172,7 +177,8 @@ impl State {
     fn save(&self, path: &Path) -> Result<()> {
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
         let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);
-        let inventories: Vec<&dyn Inventory> = of_gpus.chain(pinned).collect();
+        let heap = self.heap.get().map(|heap| heap.inventory());
+        let inventories: Vec<&dyn Inventory> = of_gpus.chain(pinned).chain(heap).collect();
         pickle::save(&snapshot::collect_lazily(self.recorder(), &inventories, Dialect::default()), path)
     }
 }

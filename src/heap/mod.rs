@@ -4,6 +4,7 @@
 //! recorded block that is live, so a free finds its size and its stack.
 
 mod blocks;
+mod malloc_reports;
 mod process_heap;
 mod spin;
 mod table;
@@ -12,6 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use process_heap::ProcessHeap;
 
+pub use malloc_reports::{FreedBlock, MallocReports};
 pub(crate) use process_heap::{connect, inventory_of};
 
 /// The program's allocator, which records what the program allocates.

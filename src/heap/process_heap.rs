@@ -73,6 +73,11 @@ impl ProcessHeap {
         HEAP.get()
     }
 
+    /// Returns whether it is a device of this recorder.
+    pub(super) fn is_of(&self, recorder: &Recorder) -> bool {
+        recorder.has(&self.track)
+    }
+
     /// Records that a block was allocated, unless recording is off or a filter excludes it. `sample_bytes` is the
     /// heap's own sampling interval, or 0.
     #[inline(always)]

@@ -55,7 +55,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
     ("trigger", &["fork", "notice", "error", "recorder"]),
-    ("integrate", &["fork", "error", "event", "inventory", "usage", "device", "stack", "python", "recorder"]),
+    (
+        "integrate",
+        &["fork", "error", "event", "inventory", "usage", "device", "stack", "python", "recorder", "heap"],
+    ),
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),

@@ -1,0 +1,158 @@
+//! `malloc` and its relatives, as the C library has them.
+
+use std::{
+    ffi::{c_int, c_void},
+    ptr,
+};
+
+use super::{
+    early, next,
+    reports::{allocated, freed, still_has},
+};
+
+/// Returns null with the error of a request that cannot be served.
+fn refused() -> *mut c_void {
+    // SAFETY: the C library's error number of this thread.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    ptr::null_mut()
+}
+
+/// The C library's function.
+///
+/// # Safety
+/// As in the C library, for this function and all below.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    match next::malloc() {
+        // SAFETY: the caller's promise, here and below.
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => early::take(bytes, 1),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn calloc(n: usize, bytes: usize) -> *mut c_void {
+    match next::calloc() {
+        // SAFETY: the caller's promise. An overflow fails, and null is not reported.
+        Some(next) => allocated(unsafe { next(n, bytes) }, n.wrapping_mul(bytes)),
+        None => n.checked_mul(bytes).map_or_else(refused, |all| early::take(all, 1)),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() || early::has(block) {
+        return;
+    }
+    let _recorded = freed(block);
+    if let Some(next) = next::free() {
+        // SAFETY: the caller's promise.
+        unsafe { next(block) };
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if block.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { malloc(bytes) };
+    }
+    if early::has(block) {
+        // SAFETY: the caller's promise; the block is from there.
+        return unsafe { moved_from_early(block, bytes) };
+    }
+    let Some(next) = next::realloc() else { return refused() };
+    // A block that moves is free within this call, so its free is recorded before.
+    let before = freed(block);
+    // SAFETY: the caller's promise.
+    let moved = unsafe { next(block, bytes) };
+    match before {
+        // Zero bytes are a free, and null is then no failure.
+        Some(before) if moved.is_null() && bytes > 0 => {
+            still_has(&before);
+            moved
+        }
+        _ => allocated(moved, bytes),
+    }
+}
+
+/// # Safety
+/// The block is from [`early`].
+unsafe fn moved_from_early(block: *mut c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: as C's `malloc`.
+    let moved = unsafe { malloc(bytes) };
+    if !moved.is_null() {
+        // SAFETY: both blocks have that many bytes, and are two.
+        unsafe {
+            let n = early::bytes_of(block).min(bytes);
+            ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast::<u8>(), n);
+        }
+    }
+    moved
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, n: usize, bytes: usize) -> *mut c_void {
+    match n.checked_mul(bytes) {
+        // SAFETY: the caller's promise.
+        Some(all) => unsafe { realloc(block, all) },
+        None => refused(),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_void {
+    match next::memalign() {
+        // SAFETY: the caller's promise.
+        Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
+        None => early::take(bytes, align),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
+    match next::aligned_alloc() {
+        // SAFETY: the caller's promise.
+        Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
+        None => early::take(bytes, align),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int {
+    let Some(next) = next::posix_memalign() else { return libc::ENOMEM };
+    // SAFETY: the caller's promise.
+    let status = unsafe { next(out, align, bytes) };
+    if status == 0 {
+        // SAFETY: after success the next function wrote the block.
+        allocated(unsafe { *out }, bytes);
+    }
+    status
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    match next::valloc() {
+        // SAFETY: the caller's promise.
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => refused(),
+    }
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    match next::pvalloc() {
+        // SAFETY: the caller's promise.
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => refused(),
+    }
+}

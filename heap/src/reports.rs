@@ -1,0 +1,97 @@
+//! The reports to `libmemreel_preload.so`.
+
+use std::{
+    env,
+    ffi::{CStr, c_void},
+    io::Write,
+    mem::{MaybeUninit, transmute},
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+/// A block whose free was reported: what the other library writes, and only it reads.
+#[repr(C, align(8))]
+pub(crate) struct Freed([MaybeUninit<u8>; 24]);
+
+static ALLOCATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static FREED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static STILL_HAS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Runs when the library is loaded, before the program.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = connect;
+
+/// Finds the other library, if a recording was asked for. Until then nothing is reported.
+extern "C" fn connect() {
+    if env::var_os("MEMREEL_RECORD").is_none() && env::var_os("MEMREEL").is_none() {
+        return;
+    }
+    let find = |name: &CStr| {
+        // SAFETY: the name ends in nul.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    };
+    let found = [c"memreel_heap_still_has", c"memreel_heap_freed", c"memreel_heap_allocated"].map(find);
+    if found.contains(&ptr::null_mut()) {
+        let missing = "memreel: the heap is not recorded: libmemreel_preload.so is not in LD_PRELOAD\n";
+        let _ = std::io::stderr().write_all(missing.as_bytes());
+        return;
+    }
+    // What is looked at first is set last.
+    for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(found) {
+        place.store(function, Ordering::Release);
+    }
+}
+
+/// Reports an allocation, which may have failed. Returns the block.
+#[inline]
+pub(crate) fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
+    let function = ALLOCATED.load(Ordering::Acquire);
+    if !function.is_null() && !block.is_null() {
+        // SAFETY: `connect` found it under this name, whose type the other library fixes.
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize)>(function) };
+        keeping_errno(|| report(block, bytes));
+    }
+    block
+}
+
+/// Reports a free, before it. Returns the block if it was recorded.
+#[inline]
+pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
+    let function = FREED.load(Ordering::Acquire);
+    if function.is_null() || block.is_null() {
+        return None;
+    }
+    type Report = unsafe extern "C" fn(*mut c_void, *mut Freed) -> bool;
+    // SAFETY: as in `allocated`.
+    let report = unsafe { transmute::<*mut c_void, Report>(function) };
+    let mut freed = Freed([MaybeUninit::uninit(); 24]);
+    // SAFETY: there is room for what the other library writes.
+    let is_recorded = keeping_errno(|| unsafe { report(block, &raw mut freed) });
+    is_recorded.then_some(freed)
+}
+
+/// Reports that a block whose free was reported is not free.
+#[cold]
+pub(crate) fn still_has(freed: &Freed) {
+    let function = STILL_HAS.load(Ordering::Acquire);
+    if !function.is_null() {
+        // SAFETY: as in `allocated`.
+        let report = unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const Freed)>(function) };
+        // SAFETY: the other library wrote it.
+        keeping_errno(|| unsafe { report(freed) });
+    }
+}
+
+/// Calls the other library, whose errors are not the program's.
+#[inline]
+fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library's error number of this thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    let done = work();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+    done
+}

@@ -1,0 +1,72 @@
+//! What `libmemreel_heap.so` calls: it stands in front of `malloc` and reports here.
+
+use std::{
+    ffi::c_void,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use memreel::integrate::{FreedBlock, MallocReports};
+use once_cell::race::OnceBox;
+
+use super::state::record;
+
+/// Room for a block whose free was reported, which the other library keeps and does not read.
+const FREED_BYTES: usize = 24;
+const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<FreedBlock>() <= 8);
+
+/// Returns the heap, which the first report makes a device.
+///
+/// That allocates, and those allocations come here too, on this thread and on those that are started: meanwhile nothing
+/// is recorded.
+#[inline]
+fn reports() -> Option<MallocReports> {
+    static HEAP: OnceBox<MallocReports> = OnceBox::new();
+    static IS_OPENING: AtomicBool = AtomicBool::new(false);
+    if let Some(heap) = HEAP.get() {
+        return Some(*heap);
+    }
+    if IS_OPENING.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    let opened = record(|state| state.heap()).flatten();
+    opened.into_iter().for_each(|heap| _ = HEAP.set(Box::new(heap)));
+    // A process that cannot be recorded is not asked again.
+    IS_OPENING.store(opened.is_none(), Ordering::Release);
+    opened
+}
+
+/// Reports that a block was allocated.
+#[unsafe(no_mangle)]
+extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize) {
+    if let Some(heap) = reports() {
+        record(|_| heap.allocated(block.addr() as u64, bytes as u64));
+    }
+}
+
+/// Reports that a block will be freed. Returns whether it is a recorded one, which is then written into `freed`.
+///
+/// # Safety
+/// `freed` has room for [`FREED_BYTES`] bytes, at a multiple of 8.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void) -> bool {
+    let found = reports().and_then(|heap| record(|_| heap.freed(block.addr() as u64)).flatten());
+    let is_recorded = found.is_some();
+    if let Some(found) = found {
+        // SAFETY: the caller's promise.
+        unsafe { freed.cast::<FreedBlock>().write(found) };
+    }
+    is_recorded
+}
+
+/// Reports that a block whose free was reported is not free.
+///
+/// # Safety
+/// [`memreel_heap_freed`] has written `freed`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memreel_heap_still_has(freed: *const c_void) {
+    // SAFETY: the caller's promise.
+    let freed = unsafe { freed.cast::<FreedBlock>().read() };
+    if let Some(heap) = reports() {
+        record(|_| heap.still_has(freed));
+    }
+}

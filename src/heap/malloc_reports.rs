@@ -1,0 +1,75 @@
+//! Reports of a `malloc` that is not this program's allocator in Rust, such as the C library's.
+#![forbid(unsafe_code)]
+
+use super::{blocks::LiveBlock, process_heap::ProcessHeap};
+use crate::{
+    event::{DeviceId, StackId},
+    inventory::Inventory,
+    recorder::Recorder,
+};
+
+/// The process's heap, for whoever stands in front of its `malloc`.
+///
+/// The rules are those of [`Heap`](crate::Heap): report an allocation after it, and a free before the memory can be
+/// allocated again. A process has one heap, of the first recorder that was connected. Nothing waits for a lock that a
+/// caller may have, and what memreel allocates meanwhile may be reported too: it is not recorded.
+///
+/// ```
+/// use memreel::{DeviceId, integrate::MallocReports, recorder::{History, Recorder}, snapshot};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let heap = MallocReports::connect(&recorder, DeviceId(1)).unwrap();
+/// heap.allocated(0x5000, 100);
+/// let freed = heap.freed(0x5000).unwrap();
+/// heap.still_has(freed); // a realloc that failed
+/// let seen = snapshot::collect(&recorder, &[heap.inventory()], Default::default());
+/// assert_eq!(seen.device_traces[1].len(), 4, "an allocation, its free, and an allocation");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MallocReports(&'static ProcessHeap);
+
+/// A block whose free was reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreedBlock {
+    /// Its address.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The stack of its allocation.
+    pub stack: StackId,
+}
+
+impl MallocReports {
+    /// Makes the heap a device of a recorder; `None` if it is one of another recorder.
+    #[must_use]
+    pub fn connect(recorder: &Recorder, device: DeviceId) -> Option<MallocReports> {
+        super::connect(recorder, device);
+        ProcessHeap::get().filter(|heap| heap.is_of(recorder)).map(MallocReports)
+    }
+
+    /// Reports an allocation.
+    #[inline]
+    pub fn allocated(self, address: u64, bytes: u64) {
+        self.0.allocated(address, bytes, 0);
+    }
+
+    /// Reports a free; returns the block if its allocation was recorded.
+    #[inline]
+    pub fn freed(self, address: u64) -> Option<FreedBlock> {
+        let LiveBlock { address, bytes, stack } = self.0.freed(address)?;
+        Some(FreedBlock { address, bytes, stack })
+    }
+
+    /// Reports that a block whose free was reported is not free.
+    pub fn still_has(self, block: FreedBlock) {
+        let FreedBlock { address, bytes, stack } = block;
+        self.0.still_has(LiveBlock { address, bytes, stack });
+    }
+
+    /// Returns the heap's blocks, for snapshots.
+    #[must_use]
+    pub fn inventory(self) -> &'static dyn Inventory {
+        self.0
+    }
+}
