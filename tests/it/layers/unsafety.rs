@@ -48,7 +48,7 @@ fn unsafe_code_is_where_memory_or_a_foreign_caller_is_touched() {
 #[test]
 fn every_file_uses_unsafe_code_or_forbids_it() {
     let mut neither = Vec::new();
-    for root in ["src", "cli/src", "capi/src", "preload/src"] {
+    for root in ["src", "cli/src", "capi/src", "preload/src", "heap/src"] {
         let files = files(&repository(root));
         assert!(!files.is_empty(), "{root} has no files");
         let forbids = |file: &Path| fs::read_to_string(file).unwrap().contains("#![forbid(unsafe_code)]");

@@ -1,0 +1,205 @@
+//! Records the heap of programs that know nothing of it.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+use memreel::{BlockState, Recovered, Snapshot, validate};
+use object::{Object, ObjectSymbol};
+use tempfile::TempDir;
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+
+/// Builds the shared libraries and returns their folder. Cargo does not build a `cdylib` for a test.
+fn libraries() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        // Test programs are in `deps`, below the folder of their profile.
+        let folder = test.parent().unwrap().parent().unwrap().to_owned();
+        let packages = ["memreel-preload", "memreel-heap", "memreel-capi"].map(|package| ["-p", package]);
+        let built = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--manifest-path",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"),
+            ])
+            .args(packages.concat())
+            .arg("--target-dir")
+            .arg(folder.parent().unwrap())
+            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        folder
+    })
+}
+
+/// Runs a compiler. There is one, because linking this test needed it.
+fn cc(arguments: &[&str]) {
+    let made = Command::new("cc").args(["-w", "-O1"]).args(arguments).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Builds the program that counts, and returns its path.
+fn counting(folder: &TempDir) -> PathBuf {
+    let program = folder.path().join("counting");
+    cc(&["-o", program.to_str().unwrap(), &format!("{HERE}/counting.c"), "-lpthread"]);
+    program
+}
+
+/// A command with the libraries in front of it, `last` behind them.
+fn recorded(program: &Path, folder: &Path, last: &[&Path]) -> Command {
+    let ours = ["libmemreel_preload.so", "libmemreel_heap.so"].map(|name| libraries().join(name));
+    let all: Vec<String> = ours
+        .iter()
+        .map(|path| &**path)
+        .chain(last.iter().copied())
+        .map(|path| path.display().to_string())
+        .collect();
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", all.join(":")).env("MEMREEL", "all").env("MEMREEL_RECORD", folder);
+    command
+}
+
+/// The snapshots of the tapes in a folder.
+fn snapshots(folder: &Path) -> Vec<Snapshot> {
+    let tapes = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let tapes = tapes.filter(|path| path.extension().is_some_and(|end| end == "tape"));
+    tapes.map(|tape| Recovered::read(tape).unwrap().snapshot()).collect()
+}
+
+/// The number and the bytes of live blocks from `least` bytes on.
+fn live(snapshot: &Snapshot, least: u64) -> (usize, u64) {
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let sizes: Vec<u64> = blocks
+        .filter(|block| block.state == Some(BlockState::ActiveAllocated))
+        .map(|block| block.requested_size)
+        .filter(|bytes| *bytes >= least)
+        .collect();
+    (sizes.len(), sizes.iter().sum())
+}
+
+fn assert_valid(snapshot: &Snapshot) {
+    let findings = validate::validate(snapshot);
+    let worst = findings.iter().filter(|found| found.severity == validate::Severity::Error).count();
+    assert_eq!(worst, 0, "{:?}", findings.first());
+}
+
+fn printed(done: &Output) -> (usize, u64) {
+    let text = String::from_utf8_lossy(&done.stdout);
+    let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap());
+    (usize::try_from(numbers.next().unwrap_or(0_u64)).unwrap(), numbers.next().unwrap_or(0))
+}
+
+#[test]
+fn every_live_block_of_threads_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, tapes) = (counting(&folder), tempfile::tempdir().unwrap());
+    let done = recorded(&program, tapes.path(), &[]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let [snapshot] = &snapshots(tapes.path())[..] else { panic!("one process") };
+    let counted = printed(&done);
+    assert!(counted.0 > 50, "{counted:?}");
+    assert_eq!(live(snapshot, 100_000), counted);
+    assert_valid(snapshot);
+}
+
+/// A child records on a tape of its own: what it has from its parent, and its own.
+#[test]
+fn children_of_fork_have_tapes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, tapes) = (counting(&folder), tempfile::tempdir().unwrap());
+    let done = recorded(&program, tapes.path(), &[]).arg("5").output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let snapshots = snapshots(tapes.path());
+    assert_eq!(snapshots.len(), 6);
+    let of_children = snapshots.iter().filter(|snapshot| live(snapshot, 400_000).0 == 1).count();
+    assert_eq!(of_children, 5);
+    assert!(snapshots.iter().any(|snapshot| live(snapshot, 100_000) == printed(&done)));
+}
+
+#[test]
+fn an_allocator_behind_ours_serves_and_one_in_front_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, shim) = (counting(&folder), folder.path().join("libshim.so"));
+    cc(&["-shared", "-fPIC", "-o", shim.to_str().unwrap(), &format!("{HERE}/shim.c")]);
+    let tapes = tempfile::tempdir().unwrap();
+    let done = recorded(&program, tapes.path(), &[&shim]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    assert!(String::from_utf8_lossy(&done.stderr).contains("shim served"));
+    // Functions that the other allocator lacks are the C library's.
+    assert_eq!(live(&snapshots(tapes.path())[0], 100_000), printed(&done));
+    let mut before = recorded(&program, tapes.path(), &[]);
+    let ours = before.get_envs().find_map(|(name, value)| (name == "LD_PRELOAD").then_some(value?));
+    let both = format!("{}:{}", shim.display(), ours.unwrap().to_string_lossy());
+    assert!(before.env("LD_PRELOAD", both).status().unwrap().success());
+}
+
+/// What programs print is what they print without the libraries.
+#[test]
+fn programs_behave_as_without_it() {
+    let programs: [&[&str]; 3] = [
+        &["git", "--version"],
+        &[
+            "python3",
+            "-c",
+            "import json, threading; print(sum(len(json.dumps([i] * 50)) for i in range(2000)))",
+        ],
+        &["sh", "-c", "for i in 1 2 3; do echo $i | cat; done; exit 3"],
+    ];
+    for words in programs {
+        let Ok(plain) = Command::new(words[0]).args(&words[1..]).output() else {
+            eprintln!("skipped: no {}", words[0]);
+            continue;
+        };
+        let tapes = tempfile::tempdir().unwrap();
+        let with = recorded(Path::new(words[0]), tapes.path(), &[]).args(&words[1..]).output().unwrap();
+        assert_eq!((with.status, with.stdout), (plain.status, plain.stdout), "{words:?}");
+        assert_eq!(with.stderr, plain.stderr, "{words:?}");
+        let snapshots = snapshots(tapes.path());
+        assert!(!snapshots.is_empty());
+        snapshots.iter().for_each(assert_valid);
+    }
+}
+
+/// The names that a library exports.
+fn exported(library: &str) -> BTreeSet<String> {
+    let bytes = fs::read(libraries().join(library)).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    defined.map(|symbol| symbol.name().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn libraries_stand_in_front_of_nothing_else() {
+    let of_malloc = [
+        "aligned_alloc",
+        "calloc",
+        "free",
+        "malloc",
+        "memalign",
+        "posix_memalign",
+        "pvalloc",
+        "realloc",
+        "reallocarray",
+        "valloc",
+    ];
+    let heap: Vec<String> = exported("libmemreel_heap.so").into_iter().collect();
+    assert_eq!(heap, of_malloc);
+    // A program that links the C interface is not interposed.
+    let c_interface = exported("libmemreel.so");
+    assert!(c_interface.contains("memreel_record"));
+    let is_strange = |name: &&String| !name.starts_with("memreel_");
+    assert_eq!(c_interface.iter().filter(is_strange).collect::<Vec<_>>(), Vec::<&String>::new());
+    let preload = exported("libmemreel_preload.so");
+    let is_known =
+        |name: &String| name == "dlsym" || name.starts_with("cu") || name.starts_with("memreel_heap_");
+    assert!(preload.iter().all(is_known), "{preload:?}");
+    assert!(of_malloc.iter().all(|name| !preload.contains(*name)));
+}

@@ -1,0 +1,36 @@
+"""Compares what a program counted with what was recorded. usage: check.py COUNTED.json SNAPSHOT.pickle OWNERS.json"""
+
+import json
+import pickle
+import sys
+
+counted = json.load(open(sys.argv[1]))
+snapshot = pickle.load(open(sys.argv[2], "rb"))
+tables = [json.loads(line) for line in open(sys.argv[3])]
+segments = sorted((s["address"], s["total_size"], s["device"]) for s in snapshot["segments"])
+events = [(e["action"], e.get("addr"), e["size"]) for trace in snapshot["device_traces"] for e in trace]
+result = {"program": counted["program"], "events": len(events)}
+
+# What a program allocated is within memory that was got from the device at its address.
+got = [(a, n) for action, a, n in events if action in ("segment_alloc", "segment_map")]
+got += [(a, n) for a, n, _ in segments]
+missing = [b for b in counted["blocks"] if not any(a <= b[0] and b[0] + b[1] <= a + n for a, n in got)]
+if counted["program"] in ("expandable", "jax"):  # one block may be in several pieces
+    missing = [b for b in missing if not any(a <= b[0] < a + n for a, n in got)]
+result["blocks"], result["missing"] = len(counted["blocks"]), missing
+if "segments" in counted:
+    own = {(a, n) for a, n in counted["segments"]}
+    recorded = {(a, n) for action, a, n in events if action in ("segment_alloc", "segment_map")}
+    covered = lambda a, n: sum(m for b, m in recorded if a <= b and b + m <= a + n) >= n
+    result["pytorch_segments"] = len(own)
+    result["pytorch_segments_missing"] = [s for s in own if s not in recorded and not covered(*s)]
+names = [f["name"] for e in snapshot["device_traces"][0] for f in e.get("frames", []) if "programs.py" in f["filename"]]
+result["events_with_own_lines"] = sum(any("programs.py" in f["filename"] for f in e.get("frames", [])) for e in snapshot["device_traces"][0])
+result["own_functions"] = sorted(set(names))[:8]
+for table in tables:
+    if table.get("used_peak_bytes"):
+        rows = {row["owner"] if "owner" in row else row.get("kind", "?"): row for row in table["rows"]}
+        mb = lambda n: None if n is None else round(n / 2**20, 1)
+        result["device_%d" % table["device"]] = {"used": mb(table["used_peak_bytes"]), **{k: mb(r.get("peak_bytes")) for k, r in rows.items()}}
+print(json.dumps(result))
+sys.exit(bool(missing or result.get("pytorch_segments_missing")))

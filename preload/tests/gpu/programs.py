@@ -1,0 +1,146 @@
+"""Programs to be recorded on a GPU: each counts what it allocates by itself, and writes that as JSON to its last argument.
+
+usage: programs.py torch|async|expandable|compile|cupy|cupy_async|jax|jax_platform|ddp|llama COUNTED.json
+"""
+
+import json
+import os
+import sys
+
+what, out = sys.argv[1:3]
+counted = {"program": what, "blocks": [], "losses": []}
+BLOCK = 20 << 20
+
+
+def done():
+    rank = os.environ.get("RANK", "0")
+    with open(out.replace(".json", "-%s.json" % rank), "w") as file:
+        json.dump(counted, file)
+
+
+def torch_blocks():
+    import torch
+
+    kept = [torch.full((BLOCK // 4,), 1.0, device="cuda") for _ in range(10)]
+    counted["blocks"] = [[x.data_ptr(), BLOCK] for x in kept]
+    if what != "async":
+        counted["segments"] = [[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot()]
+    counted["reserved"] = torch.cuda.memory_reserved()
+    pinned = torch.ones(1 << 20).pin_memory()
+    counted["pinned"] = pinned.data_ptr()
+    done()
+    return kept
+
+
+def compiled():
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256)).cuda()
+    step = torch.compile(model, mode="reduce-overhead")
+    optimiser = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(20):
+        torch.compiler.cudagraph_mark_step_begin()
+        loss = step(torch.ones(64, 256, device="cuda")).square().mean()
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        counted["losses"].append(loss.item())
+    from torch.profiler import ProfilerActivity, profile
+
+    x = torch.ones(64, 64, device="cuda")
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as p:
+        for _ in range(10):
+            x @ x
+        torch.cuda.synchronize()
+    counted["profiled"] = sum(1 for e in p.events() if e.device_type == torch.autograd.DeviceType.CUDA)
+    done()
+
+
+def cupy_blocks():
+    import cupy
+
+    if what == "cupy_async":
+        cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
+    kept = [cupy.ones(BLOCK // 4, dtype="float32") for _ in range(10)]
+    counted["blocks"] = [[x.data.ptr, BLOCK] for x in kept]
+    done()
+    return kept
+
+
+def jax_blocks():
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if what == "jax_platform":
+        os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
+    import jax.numpy as jnp
+
+    kept = [jnp.ones(BLOCK // 4, dtype="float32") + i for i in range(10)]
+    [x.block_until_ready() for x in kept]
+    counted["blocks"] = [[x.unsafe_buffer_pointer(), BLOCK] for x in kept]
+    done()
+    return kept
+
+
+def ddp():
+    import torch
+    import torch.distributed as dist
+
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(rank)
+    torch.manual_seed(0)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2048, 2048).cuda(), device_ids=[rank])
+    optimiser = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(5):
+        loss = model(torch.ones(32, 2048, device="cuda")).square().mean()
+        loss.backward()
+        optimiser.step()
+        counted["losses"].append(loss.item())
+    torch.cuda.synchronize()
+    counted["segments"] = [[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot() if s["device"] == rank]
+    done()
+    import time
+
+    time.sleep(1)
+
+
+def llama():
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    import time
+
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True)
+    config = LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=8, num_attention_heads=8, vocab_size=8000)
+    model = LlamaForCausalLM(config).cuda()
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
+    ids = torch.randint(0, 8000, (4, 256), device="cuda")
+    times = []
+    for _ in range(30):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+        counted["losses"].append(loss.item())
+    with torch.no_grad():
+        counted["generated"] = model.generate(ids[:1, :8], max_new_tokens=16, do_sample=False).tolist()
+    counted["step_ms"] = sorted(times)[len(times) // 2] * 1000
+    counted["fastest_ms"] = min(times) * 1000
+    counted["segments"] = [[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot()]
+    done()
+
+
+PROGRAMS = {"torch": torch_blocks, "async": torch_blocks, "expandable": torch_blocks, "compile": compiled,
+            "cupy": cupy_blocks, "cupy_async": cupy_blocks, "jax": jax_blocks, "jax_platform": jax_blocks,
+            "ddp": ddp, "llama": llama}
+if what == "async":
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
+if what == "expandable":
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+kept = PROGRAMS[what]()
