@@ -6,7 +6,9 @@ use super::{
     driver_memory::{add, take_all},
     ending,
     gpu::{Gpu, PAGE_BYTES},
-    gpus, others,
+    gpus,
+    looks::look_at_end,
+    others,
     parts::Part,
     sampler,
     state::{State, record},
@@ -50,7 +52,12 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
 
 /// Notes that the primary context of a device may end.
 pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status {
-    let context = record(|state| state.gpu(device)?.context().take()).flatten();
+    let context = record(|state| {
+        let gpu = state.gpu(device)?;
+        look_at_end(state, gpu);
+        gpu.context().take()
+    });
+    let context = context.flatten();
     let status = call();
     record(|state| {
         let gpu = state.gpu(device)?;
@@ -66,11 +73,13 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
 /// Notes that a context ends.
 pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
     let gpu = record(|state| {
-        let is_it = |gpu: &&Gpu| gpu.context().take_if(|known| *known == context.addr()).is_some();
-        state.gpus().find(is_it)
+        let gpu = state.gpus().find(|gpu| *gpu.context() == Some(context.addr()))?;
+        look_at_end(state, gpu);
+        gpu.context().take_if(|known| *known == context.addr()).map(|_| gpu)
     });
+    let gpu = gpu.flatten();
     let status = call();
-    if let Some(Some(gpu)) = gpu {
+    if let Some(gpu) = gpu {
         match status.is_success() {
             true => drop(record(|_| ended(gpu))),
             false => *gpu.context() = Some(context.addr()),

@@ -22,6 +22,7 @@ mod parts;
 mod gpu;
 mod totals;
 mod waker;
+mod python;
 mod state;
 mod pools;
 mod completions;

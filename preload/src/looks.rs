@@ -61,16 +61,19 @@ impl Looks {
     }
 }
 
-/// Reports what the devices of the calling thread's process use now, before the program ends.
+/// Reports what the devices use now, before the program ends.
 pub(crate) fn last_look(state: &State) {
-    let Some(driver) = driver() else { return };
     for gpu in state.gpus() {
-        if let Some(sight) = sight(gpu, driver, true) {
-            state
-                .recorder()
-                .report_usage(gpu.ledger_device(), report(gpu, sight, others::other_processes_bytes(gpu)));
-        }
+        look_at_end(state, gpu);
     }
+}
+
+/// Reports what a device uses now, before its context ends.
+pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
+    let sight = sight(gpu, driver()?, true)?;
+    let report = report(gpu, sight, others::other_processes_bytes(gpu));
+    state.recorder().report_usage(gpu.ledger_device(), report);
+    Some(())
 }
 
 /// Looks at a device, if it has a context.

@@ -11,14 +11,14 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{Inventory, MallocReports, Marked, PythonFrames, Refusal},
+    integrate::{Inventory, MallocReports, Marked, Refusal},
     pickle,
-    recorder::{History, Ledger, Recorder},
+    recorder::{History, Ledger, Recorder, StackKind},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, notice, totals::Totals, waker::Waker};
+use super::{driver::driver, gpu::Gpu, notice, python, totals::Totals, waker::Waker};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -100,10 +100,15 @@ extern "C" fn in_child() {
     IS_FORKED.store(true, Ordering::Relaxed);
 }
 
-/// Everything is recorded, unless the variable `MEMREEL` says otherwise, and on a tape for the program `memreel record`.
+/// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; for `memreel record`
+/// on a tape.
 fn history() -> History {
     let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder)));
-    tape.map_or_else(History::all, |tape| History::all().tape(tape))
+    let history = History::all().stacks(StackKind::All);
+    match tape {
+        Some(tape) => history.tape(tape),
+        None => history,
+    }
 }
 
 impl State {
@@ -115,7 +120,8 @@ impl State {
             .dump_with(dump)
             .watch_with(|| STATE.get().map(|state| state.totals.get()).unwrap_or_default())
             .build()?;
-        reel.recorder().set_frame_source(Marked::new(Some(PythonFrames::new())));
+        reel.recorder().set_frame_source(Marked::new(Some(python::frames())));
+        python::report();
         // SAFETY: the function is never unloaded: the library is preloaded.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         Ok(State {

@@ -76,6 +76,18 @@ def _arm(folder):
         _sys.meta_path.insert(0, TorchFinder)
 
 
+def _check_frames():
+    """Compares Python frames, as the preloaded library reads them, with the interpreter's own: where they differ, none are
+    recorded."""
+    kinds = [item.strip() for item in _os.environ.get("MEMREEL", "").split(",")]
+    if "libmemreel_preload" not in _os.environ.get("LD_PRELOAD", "") or {"stacks=native", "stacks=none"} & set(kinds):
+        return
+    import ctypes
+
+    # PyDLL keeps the interpreter's lock during the call.
+    ctypes.PyDLL(None).memreel_preload_check_python()
+
+
 def _chain(folder):
     """Imports the user's sitecustomize. Without one, the import fails as it does without this folder."""
 
@@ -101,11 +113,12 @@ def _chain(folder):
 
 
 _folder = _os.path.dirname(_os.path.realpath(__file__))
-if _os.environ.get("MEMREEL_RECORD") and _os.environ.get("MEMREEL_TORCH") != "0":
-    if not getattr(_sys, "_memreel_record", False):
-        _sys._memreel_record = True
-        try:
+if _os.environ.get("MEMREEL_RECORD") and not getattr(_sys, "_memreel_record", False):
+    _sys._memreel_record = True
+    try:
+        if _os.environ.get("MEMREEL_TORCH") != "0":
             _arm(_folder)
-        except Exception:
-            pass
+        _check_frames()
+    except Exception:
+        pass
 _chain(_folder)

@@ -90,6 +90,7 @@ fn save_one(
     let snapshot = with_torch(recovered.snapshot(), &tape, &mut problems);
     let path = names.of(&tape, program, taken);
     pickle::save(&snapshot, &path)?;
+    problems.extend(table::refusals(&snapshot, &path));
     Ok(Some(Recorded {
         peak_bytes: table::peak_bytes(&snapshot),
         path,

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use memreel::{
     Snapshot,
@@ -10,7 +13,7 @@ use memreel::{
 };
 
 use super::recorded::Recorded;
-use crate::owner_table;
+use crate::{bytes::Bytes, owner_table, text::shell_word};
 
 /// Prints the tables.
 pub(super) fn print(processes: &[Recorded], json: bool, out: &mut impl Write) -> io::Result<()> {
@@ -26,6 +29,17 @@ pub(super) fn print(processes: &[Recorded], json: bool, out: &mut impl Write) ->
     } else {
         owner_table::print(&tables, &snapshots, 1, out)
     }
+}
+
+/// Returns a line for each device whose last request was refused, with the reason.
+pub(super) fn refusals(snapshot: &Snapshot, path: &Path) -> Vec<String> {
+    let refusal = |device| {
+        let report = DeviceHistory::new(snapshot, device).oom()?;
+        let (bytes, why) = (Bytes(report.requested_bytes), report.verdict.name());
+        let file = shell_word(&path.display().to_string());
+        Some(format!("device {} refused {bytes} ({why}); `memreel oom {file}` explains it", device.0))
+    };
+    devices(snapshot).into_iter().filter_map(refusal).collect()
 }
 
 /// Returns the most bytes that a device of a snapshot had in use.
