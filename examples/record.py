@@ -5,9 +5,8 @@
     target/release/memreel record --heap -o heap.pickle -- python3 examples/record.py
     target/release/memreel top --device 1 heap.pickle       # device 1 is the heap, where there is no GPU or one
 
-`top` shows that `load` holds 64 MB at the peak, that `parse` holds 16 MB beside it, and the lines that asked for them.
-`leaks` shows what `remember` keeps: it grows until the end. Objects of up to 512 bytes are in arenas that Python maps;
-set PYTHONMALLOC=malloc to see them.
+`top` shows that `load` holds 64 MiB at the peak, `parse` 16 MiB and `remember` 5 MiB, with the lines that allocated them.
+Objects of up to 512 bytes are in arenas that Python maps; set PYTHONMALLOC=malloc to see them.
 """
 
 cache = []
