@@ -26,7 +26,7 @@ pub fn check(text: &str) -> Result<()> {
 /// ```
 /// use memreel::trigger::seconds;
 ///
-/// assert_eq!(seconds("2m"), Some(120.0));
+/// assert_eq!(seconds("2min"), Some(120.0));
 /// assert_eq!(seconds("10GiB"), None);
 /// ```
 #[must_use]
