@@ -205,6 +205,7 @@ mod sync;
 #[cfg(not(loom))]
 #[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
 mod fork;
+mod guard;
 mod bytes;
 mod notice;
 mod event;

@@ -15,6 +15,13 @@ use super::{
     types::{Handle, Ordinal, Status},
 };
 
+/// Returns whether a context is this thread's: null means that too.
+pub(crate) fn is_current(context: Handle) -> bool {
+    let is_known =
+        |state: &'static State| state.current_gpu().is_some_and(|gpu| *gpu.context() == Some(context.addr()));
+    context.is_null() || record(is_known) == Some(true)
+}
+
 /// Notes a context that a call makes, or finds.
 pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Status) -> Status {
     // Programs ask for the context of a device again and again.
@@ -54,7 +61,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
 pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status {
     let context = record(|state| {
         let gpu = state.gpu(device)?;
-        look_at_end(state, gpu);
+        look_at_end(state, gpu, 1);
         gpu.context().take()
     });
     let context = context.flatten();
@@ -74,7 +81,7 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
 pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
     let gpu = record(|state| {
         let gpu = state.gpus().find(|gpu| *gpu.context() == Some(context.addr()))?;
-        look_at_end(state, gpu);
+        look_at_end(state, gpu, 1);
         gpu.context().take_if(|known| *known == context.addr()).map(|_| gpu)
     });
     let gpu = gpu.flatten();

@@ -46,6 +46,7 @@ functions! {
     address_range = c"cuMemGetAddressRange_v2"(*mut DevicePtr, *mut usize, DevicePtr);
     default_pool = c"cuDeviceGetDefaultMemPool"(*mut Handle, Ordinal);
     pool_attribute = c"cuMemPoolGetAttribute"(Handle, c_int, *mut u64);
+    graph_attribute = c"cuDeviceGetGraphMemAttribute"(Ordinal, c_int, *mut u64);
     exchange_mode = c"cuThreadExchangeStreamCaptureMode"(*mut c_int);
     is_capturing = c"cuStreamIsCapturing"(Handle, *mut c_int);
     create_event = c"cuEventCreate"(*mut Handle, c_uint);
@@ -75,6 +76,8 @@ pub(crate) fn driver() -> Option<&'static Driver> {
 const WITHOUT_TIME: c_uint = 2;
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`.
 const RESERVED: c_int = 5;
+/// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
+const RESERVED_BY_GRAPHS: c_int = 2;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
@@ -172,6 +175,13 @@ impl Driver {
         let pool = ptr::with_exposed_provenance_mut(pool);
         // SAFETY: the caller's promise; the driver writes a number of 64 bits.
         Driver::ask(|bytes| Some(unsafe { (self.pool_attribute?)(pool, RESERVED, bytes) }))
+    }
+
+    /// The bytes that a device holds for nodes of graphs that allocate.
+    pub(crate) fn graph_bytes(&self, device: Ordinal) -> u64 {
+        // SAFETY: the driver writes a number of 64 bits.
+        let ask = |bytes| Some(unsafe { (self.graph_attribute?)(device, RESERVED_BY_GRAPHS, bytes) });
+        Driver::ask(ask).unwrap_or(0)
     }
 
     /// Lets this thread make calls that the capture of another thread may forbid: none of them is captured.

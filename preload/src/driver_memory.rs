@@ -43,7 +43,6 @@ pub(crate) fn around_end(part: Part, call: &dyn Fn() -> Status) -> Status {
 fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
     let before = record(|state| {
         let (gpu, driver) = (state.current_gpu()?, driver()?);
-        gpu.parts().n_within += 1;
         Some((gpu, driver, unaccounted_bytes(gpu, driver)))
     });
     let status = call();
@@ -52,10 +51,6 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
         if let (Some(before), Some(after)) = (before, unaccounted_bytes(gpu, driver)) {
             look(gpu, after - before);
         }
-        let mut parts = gpu.parts();
-        parts.n_within -= 1;
-        parts.n_measured += 1;
-        drop(parts);
         state.waker.note(gpu);
     });
     status
@@ -64,7 +59,8 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
 /// Returns the used bytes of this thread's device that are not accounted for: those of other processes too.
 pub(crate) fn unaccounted_bytes(gpu: &Gpu, driver: &Driver) -> Option<i64> {
     let used_bytes = driver.memory()?.used_bytes;
-    let booked_bytes = gpu.booked_bytes() + pools::reserved_bytes(gpu, driver);
+    let of_pools = pools::reserved_bytes(gpu, driver) + driver.graph_bytes(gpu.device);
+    let booked_bytes = gpu.booked_bytes() + of_pools;
     Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
 }
 
@@ -73,7 +69,22 @@ pub(crate) fn add(gpu: &Gpu, part: Part, bytes: u64) {
     let address = NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed);
     gpu.parts().all.push((part, address, bytes));
     marked(Some(part.mark()), || gpu.ledger().alloc(Address(address), bytes, StreamId::DEFAULT));
-    gpu.account(Account::Part, bytes, 1);
+    gpu.account(account(part), bytes, 1);
+}
+
+/// The driver reports the memory of graphs by itself, like that of pools.
+fn account(part: Part) -> Account {
+    if part == Part::GraphMemory { Account::Outside } else { Account::Part }
+}
+
+/// Records how much a part has now.
+pub(crate) fn set(gpu: &Gpu, part: Part, bytes: u64) {
+    let before = gpu.parts().bytes(part);
+    match bytes.checked_sub(before) {
+        Some(0) => {}
+        Some(more) => add(gpu, part, more),
+        None => take(gpu, part, before - bytes),
+    }
 }
 
 /// Records that the driver gave memory back: the latest of a part first. One that was given back in part is recorded
@@ -86,7 +97,7 @@ pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
         let (_, address, size) = parts.all.remove(at);
         drop(parts);
         gpu.ledger().free(Address(address));
-        gpu.account(Account::Part, size, -1);
+        gpu.account(account(part), size, -1);
         if size > left {
             add(gpu, part, size - left);
         }
@@ -96,7 +107,7 @@ pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
 
 /// Records that the driver gave everything back: the device's context has ended.
 pub(crate) fn take_all(gpu: &Gpu) {
-    for part in [Part::Context, Part::Module, Part::Graph, Part::Other] {
+    for part in [Part::Context, Part::Module, Part::Graph, Part::GraphMemory, Part::Other] {
         take(gpu, part, u64::MAX);
     }
 }

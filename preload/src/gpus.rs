@@ -17,6 +17,7 @@ use super::{
     driver::driver,
     gpu::{Account, Gpu},
     marks::marked,
+    pools,
     state::{State, record},
     types::Status,
 };
@@ -39,6 +40,8 @@ struct Block {
     bytes: u64,
     stream: usize,
     account: Account,
+    /// How often it is open: memory of another process has one address, however often it is opened.
+    n_opened: u32,
 }
 
 /// The blocks of all devices by address.
@@ -61,23 +64,33 @@ pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
         Kind::Managed => (Account::Outside, Some("memory:managed")),
         Kind::Imported => (Account::Outside, Some("memory:imported")),
     };
-    record(|state| marked(mark, || add(state, address, bytes, 0, account)));
+    record(|state| {
+        let is_open = || blocks().get_mut(&address).map(|block| block.n_opened += 1).is_some();
+        if kind == Kind::Imported && is_open() {
+            return None;
+        }
+        let gpu = state.current_gpu()?;
+        marked(mark, || add(state, gpu, (address, bytes), 0, account));
+        Some(())
+    });
 }
 
-/// Records an allocation in the order of a stream.
-pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize) {
-    record(|state| add(state, address, bytes, stream, Account::Pool));
+/// Records an allocation in the order of a stream, from a pool or, without one, from the device's current one.
+pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option<usize>) {
+    record(|state| {
+        let gpu = pool.and_then(|pool| pools::gpu_of(state, pool)).or_else(|| state.current_gpu());
+        gpu.map(|gpu| add(state, gpu, (address, bytes), stream, Account::Pool))
+    });
 }
 
-fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: Account) {
-    let Some(gpu) = state.current_gpu() else { return };
+fn add(state: &'static State, gpu: &Gpu, (address, bytes): (u64, u64), stream: usize, account: Account) {
     if account == Account::Pool {
         let freed_bytes = gpu.pending().forget(address, bytes);
         gpu.account(account, freed_bytes, -1);
     }
     gpu.alloc(address, bytes, stream, account);
     state.totals.add(bytes, gpu);
-    let block = Block { device: gpu.device, bytes, stream, account };
+    let block = Block { device: gpu.device, bytes, stream, account, n_opened: 1 };
     blocks().insert(address, block);
     state.waker.note(gpu);
 }
@@ -85,7 +98,7 @@ fn add(state: &'static State, address: u64, bytes: u64, stream: usize, account: 
 /// Records a free, before the memory can be allocated again.
 pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
     let freed = record(|state| {
-        let block = blocks().remove(&address)?;
+        let block = closed(address)?;
         let gpu = state.gpu(block.device)?;
         gpu.ledger().free(Address(address));
         gpu.account(block.account, block.bytes, -1);
@@ -96,6 +109,14 @@ pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
         gpu.alloc(address, block.bytes, block.stream, block.account);
     });
     status
+}
+
+/// Takes a block from the table, unless it is open once more.
+fn closed(address: u64) -> Option<Block> {
+    let mut blocks = blocks();
+    let block = blocks.get_mut(&address)?;
+    block.n_opened -= 1;
+    if block.n_opened == 0 { blocks.remove(&address) } else { None }
 }
 
 /// Records a free in the order of a stream: it is requested now, and completes when the stream has passed.
@@ -133,7 +154,7 @@ fn still_has(status: Status, address: u64, freed: Option<Block>, again: impl FnO
     let Some(block) = freed.filter(|_| !status.is_success()) else { return };
     record(|state| {
         again(state.gpu(block.device)?, block);
-        blocks().insert(address, block)
+        blocks().insert(address, Block { n_opened: 1, ..block })
     });
 }
 

@@ -8,7 +8,7 @@ use std::{
 use memreel::integrate::{FreedBlock, MallocReports};
 use once_cell::race::OnceBox;
 
-use super::state::record;
+use super::state::{is_recording, record};
 
 /// Room for a block whose free was reported, which the other library keeps and does not read.
 const FREED_BYTES: usize = 24;
@@ -38,6 +38,9 @@ fn reports() -> Option<MallocReports> {
 /// Reports that a block was allocated.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize) {
+    if is_recording() {
+        return;
+    }
     if let Some(heap) = reports() {
         record(|_| heap.allocated(block.addr() as u64, bytes as u64));
     }

@@ -7,9 +7,9 @@ use memreel::integrate::UsageReport;
 use super::{
     completions,
     driver::{Driver, driver},
-    driver_memory::{add, take},
+    driver_memory::{add, set, take},
     gpu::{Gpu, PAGE_BYTES},
-    others,
+    nested, others,
     parts::Part,
     pools,
     state::State,
@@ -32,8 +32,6 @@ pub(crate) struct Looks {
 struct Seen {
     report: Option<(UsageReport, Instant)>,
     others: Option<(Option<u64>, Instant)>,
-    /// Bytes that nothing explains, and the number of measured calls at that time: what two looks see is there.
-    unexplained: Option<(i64, u64)>,
 }
 
 /// What one look saw.
@@ -42,6 +40,10 @@ struct Sight {
     used_bytes: u64,
     total_bytes: u64,
     pools_bytes: u64,
+    graph_bytes: u64,
+    booked_bytes: u64,
+    /// Whether no call was under way: then the figures are of one moment.
+    is_quiet: bool,
 }
 
 impl Looks {
@@ -50,7 +52,7 @@ impl Looks {
         let Some(driver) = driver() else { return };
         driver.relax_captures();
         for gpu in state.gpus() {
-            let Some(sight) = sight(gpu, driver, true) else { continue };
+            let Some(sight) = sight(gpu, driver, 0) else { continue };
             let place = self.by_gpu.iter().position(|(device, _)| *device == gpu.device);
             let place = place.unwrap_or_else(|| {
                 self.by_gpu.push((gpu.device, Seen::default()));
@@ -64,31 +66,35 @@ impl Looks {
 /// Reports what the devices use now, before the program ends.
 pub(crate) fn last_look(state: &State) {
     for gpu in state.gpus() {
-        look_at_end(state, gpu);
+        look_at_end(state, gpu, 0);
     }
 }
 
-/// Reports what a device uses now, before its context ends.
-pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
-    let sight = sight(gpu, driver()?, true)?;
-    let report = report(gpu, sight, others::other_processes_bytes(gpu));
-    state.recorder().report_usage(gpu.ledger_device(), report);
+/// Reports what a device uses now, before its context ends. `n_own` is 1 within a wrapped call.
+pub(crate) fn look_at_end(state: &State, gpu: &Gpu, n_own: u64) -> Option<()> {
+    let sight = sight(gpu, driver()?, n_own)?;
+    let others_bytes = others::other_processes_bytes(gpu);
+    explain(gpu, sight, others_bytes);
+    state.recorder().report_usage(gpu.ledger_device(), report(gpu, sight, others_bytes));
     Some(())
 }
 
 /// Looks at a device, if it has a context.
-fn sight(gpu: &Gpu, driver: &Driver, completes: bool) -> Option<Sight> {
+fn sight(gpu: &Gpu, driver: &Driver, n_own: u64) -> Option<Sight> {
     // The lock keeps the context: whoever ends it takes it away first.
     let context = gpu.context();
     let look = || {
-        if completes {
-            completions::complete(gpu, driver);
-        }
-        let pools_bytes = pools::reserved_bytes(gpu, driver);
-        driver.memory().map(|memory| Sight {
+        completions::complete(gpu, driver);
+        let before = nested::quiet(n_own);
+        let (pools_bytes, graph_bytes) = (pools::reserved_bytes(gpu, driver), driver.graph_bytes(gpu.device));
+        let (memory, booked_bytes) = (driver.memory()?, gpu.booked_bytes());
+        Some(Sight {
             used_bytes: memory.used_bytes,
             total_bytes: memory.total_bytes,
             pools_bytes,
+            graph_bytes,
+            booked_bytes,
+            is_quiet: before.is_some() && before == nested::quiet(n_own),
         })
     };
     // SAFETY: the context exists while the lock is held.
@@ -107,10 +113,11 @@ fn report(gpu: &Gpu, sight: Sight, other_processes_bytes: Option<u64>) -> UsageR
 
 impl Seen {
     fn take_in(&mut self, state: &State, gpu: &Gpu, sight: Sight) {
-        let others_bytes = self.others_bytes(gpu);
-        if let Some(others_bytes) = others_bytes {
-            self.explain(gpu, sight, others_bytes);
+        let mut others_bytes = self.others_bytes(gpu, OTHERS);
+        if sight.unexplained(others_bytes).is_some() {
+            others_bytes = self.others_bytes(gpu, Duration::ZERO);
         }
+        explain(gpu, sight, others_bytes);
         let report = report(gpu, sight, others_bytes);
         let is_new = self.report.is_none_or(|(before, at)| before != report || at.elapsed() >= UNCHANGED);
         if is_new {
@@ -119,9 +126,10 @@ impl Seen {
         }
     }
 
-    fn others_bytes(&mut self, gpu: &Gpu) -> Option<u64> {
+    /// The bytes of other processes, as they were at most so long ago.
+    fn others_bytes(&mut self, gpu: &Gpu, ago: Duration) -> Option<u64> {
         match self.others {
-            Some((bytes, at)) if at.elapsed() < OTHERS => bytes,
+            Some((bytes, at)) if at.elapsed() < ago => bytes,
             _ => {
                 let bytes = others::other_processes_bytes(gpu);
                 self.others = Some((bytes, Instant::now()));
@@ -129,31 +137,24 @@ impl Seen {
             }
         }
     }
+}
 
-    /// Books what two looks saw and nothing explains as the driver's own, such as code that is loaded at its first use.
-    fn explain(&mut self, gpu: &Gpu, sight: Sight, others_bytes: u64) {
-        let booked_bytes = gpu.booked_bytes() + sight.pools_bytes + others_bytes;
-        let unexplained = sight.used_bytes.cast_signed() - booked_bytes.cast_signed();
-        let Some(calls) = gpu.parts().quiet() else {
-            self.unexplained = None;
-            return;
-        };
-        let before = self.unexplained.replace((unexplained, calls)).filter(|(_, before)| *before == calls);
-        let Some((before, _)) = before else { return };
-        let page = PAGE_BYTES.cast_signed();
-        let is_booked = match (unexplained.min(before), unexplained.max(before)) {
-            (least, _) if least >= page => {
-                add(gpu, Part::Other, least.cast_unsigned());
-                true
-            }
-            (_, most) if most <= -page => {
-                take(gpu, Part::Other, most.unsigned_abs());
-                true
-            }
-            _ => false,
-        };
-        if is_booked {
-            self.unexplained = None;
-        }
+impl Sight {
+    /// The bytes that nothing explains, if they are a page or more, or a page or more are missing.
+    fn unexplained(&self, others_bytes: Option<u64>) -> Option<i64> {
+        let booked_bytes = self.booked_bytes + self.pools_bytes + self.graph_bytes + others_bytes?;
+        let unexplained = self.used_bytes.cast_signed() - booked_bytes.cast_signed();
+        (self.is_quiet && unexplained.unsigned_abs() >= PAGE_BYTES).then_some(unexplained)
+    }
+}
+
+/// Records the memory of graphs, and as the driver's own what nothing explains, such as code that is loaded at its first
+/// use.
+fn explain(gpu: &Gpu, sight: Sight, others_bytes: Option<u64>) {
+    set(gpu, Part::GraphMemory, sight.graph_bytes);
+    match sight.unexplained(others_bytes) {
+        Some(more) if more > 0 => add(gpu, Part::Other, more.cast_unsigned()),
+        Some(less) => take(gpu, Part::Other, less.unsigned_abs()),
+        None => {}
     }
 }

@@ -1,7 +1,15 @@
-//! Calls of the driver within calls of the driver, on one thread.
+//! The wrapped calls that are under way, on this thread and on all.
 #![forbid(unsafe_code)]
 
-use std::{cell::Cell, marker::PhantomData};
+use std::{
+    cell::Cell,
+    marker::PhantomData,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// The wrapped calls of all threads that have begun, and those that have ended.
+static N_BEGUN: AtomicU64 = AtomicU64::new(0);
+static N_ENDED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
@@ -21,12 +29,37 @@ impl Outermost {
     /// Begins a call; `None` within another, and while the thread's storage is destroyed.
     pub(crate) fn begin() -> Option<Outermost> {
         let was_within = IS_WITHIN.try_with(|is_within| is_within.replace(true)).unwrap_or(true);
-        (!was_within).then_some(Outermost { _thread: PhantomData })
+        (!was_within).then(|| {
+            N_BEGUN.fetch_add(1, Ordering::SeqCst);
+            Outermost { _thread: PhantomData }
+        })
     }
 }
 
 impl Drop for Outermost {
     fn drop(&mut self) {
         let _ = IS_WITHIN.try_with(|is_within| is_within.set(false));
+        N_ENDED.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Runs a call that waits, which does not count as under way meanwhile: it neither allocates nor frees.
+pub(crate) fn apart<T>(wait: impl FnOnce() -> T) -> T {
+    N_ENDED.fetch_add(1, Ordering::SeqCst);
+    let done = wait();
+    N_BEGUN.fetch_add(1, Ordering::SeqCst);
+    done
+}
+
+/// Returns the number of calls so far if all but `n_own` have ended: then what is recorded is what the driver has. If the
+/// number is the same later, no call was under way in between.
+pub(crate) fn quiet(n_own: u64) -> Option<u64> {
+    let n_ended = N_ENDED.load(Ordering::SeqCst);
+    let n_begun = N_BEGUN.load(Ordering::SeqCst);
+    (n_begun == n_ended + n_own).then_some(n_begun)
+}
+
+/// Forgets the calls of other threads, which a child of `fork` does not have.
+pub(crate) fn forget_others() {
+    N_ENDED.store(N_BEGUN.load(Ordering::SeqCst) - u64::from(IS_WITHIN.get()), Ordering::SeqCst);
 }

@@ -10,6 +10,8 @@ pub(crate) enum Part {
     Module,
     /// Graphs that can be launched.
     Graph,
+    /// What nodes of graphs have, which the driver allocates when a graph is launched.
+    GraphMemory,
     /// What was found by looking, and not at a call.
     Other,
 }
@@ -20,7 +22,7 @@ impl Part {
         match self {
             Part::Context => "driver:context",
             Part::Module => "driver:module",
-            Part::Graph => "driver:graph",
+            Part::Graph | Part::GraphMemory => "driver:graph",
             Part::Other => "driver:other",
         }
     }
@@ -31,14 +33,11 @@ impl Part {
 pub(crate) struct Parts {
     /// Part, address and bytes, in the order of their beginning.
     pub(crate) all: Vec<(Part, u64, u64)>,
-    /// The calls whose memory is measured now, and those that were.
-    pub(crate) n_within: u32,
-    pub(crate) n_measured: u64,
 }
 
 impl Parts {
-    /// Returns a number that changes with every measured call; `None` within one.
-    pub(crate) fn quiet(&self) -> Option<u64> {
-        (self.n_within == 0).then_some(self.n_measured)
+    /// The bytes of a part.
+    pub(crate) fn bytes(&self, part: Part) -> u64 {
+        self.all.iter().filter(|(of, ..)| *of == part).map(|(.., bytes)| bytes).sum()
     }
 }

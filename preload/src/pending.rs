@@ -30,6 +30,17 @@ struct Waiting {
     mark: Option<(usize, usize)>,
 }
 
+impl Waiting {
+    /// Ends the first `n` frees. An address that was freed again later waits for that.
+    fn end(&mut self, n: usize, latest: &mut BTreeMap<u64, Free>, done: &mut Vec<(u64, u64)>) {
+        for (address, number) in self.frees.drain(..n) {
+            if latest.get(&address).is_some_and(|free| free.number == number) {
+                done.extend(latest.remove(&address).map(|free| (address, free.bytes)));
+            }
+        }
+    }
+}
+
 impl Pending {
     /// Adds a free; `mark` marks the stream, with a mark that can be used again if there is one, unless the last mark of
     /// the stream is not reached.
@@ -56,12 +67,43 @@ impl Pending {
             let Some((mark, n)) = waiting.mark.filter(|(mark, _)| is_reached(*mark)) else { continue };
             waiting.mark = None;
             marks.push(mark);
-            // An address that was freed again later waits for that.
-            for (address, number) in waiting.frees.drain(..n) {
-                if latest.get(&address).is_some_and(|free| free.number == number) {
-                    done.extend(latest.remove(&address).map(|free| (address, free.bytes)));
+            waiting.end(n, latest, &mut done);
+        }
+        by_stream.retain(|_, waiting| !waiting.frees.is_empty());
+        done
+    }
+
+    /// Marks the end of a stream again, if frees were added after its mark.
+    pub(crate) fn mark_rest(&mut self, stream: usize, mark: impl FnOnce(Option<usize>) -> Option<usize>) {
+        let Some(waiting) = self.by_stream.get_mut(&stream) else { return };
+        let n = waiting.frees.len();
+        if waiting.mark.is_none_or(|(_, marked)| marked < n) {
+            let again = waiting.mark.map(|(mark, _)| mark).or_else(|| self.marks.pop());
+            waiting.mark = mark(again).map(|mark| (mark, n));
+        }
+    }
+
+    /// The number of frees that were added so far.
+    pub(crate) fn n_frees(&self) -> u64 {
+        self.n_frees
+    }
+
+    /// Returns the addresses and bytes of the first `n_frees` frees, as far as they are of a stream, or of any: it was waited
+    /// for.
+    pub(crate) fn passed(&mut self, stream: Option<usize>, n_frees: u64) -> Vec<(u64, u64)> {
+        let Pending { by_stream, latest, marks, .. } = self;
+        let mut done = Vec::new();
+        for (_, waiting) in by_stream.iter_mut().filter(|(of, _)| stream.is_none_or(|stream| stream == **of))
+        {
+            let n = waiting.frees.partition_point(|(_, number)| *number <= n_frees);
+            waiting.mark = match waiting.mark {
+                Some((mark, marked)) if marked <= n => {
+                    marks.push(mark);
+                    None
                 }
-            }
+                mark => mark.map(|(mark, marked)| (mark, marked - n)),
+            };
+            waiting.end(n, latest, &mut done);
         }
         by_stream.retain(|_, waiting| !waiting.frees.is_empty());
         done

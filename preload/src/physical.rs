@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use memreel::{Address, StreamId, integrate::hold_at_forks};
+use memreel::{Address, StreamId, integrate::hold_at_forks, recorder::Ledger};
 use once_cell::race::OnceBox;
 
 use super::{
@@ -16,11 +16,21 @@ use super::{
     types::{Location, Status},
 };
 
+/// What physical memory is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    /// A device, which has this number.
+    Device(i32),
+    /// The host.
+    Host,
+    /// Another process.
+    Other,
+}
+
 /// Physical memory.
 #[derive(Clone, Copy, Debug)]
 struct Physical {
-    /// The device; `None` if it is the host's, or another process's.
-    device: Option<i32>,
+    owner: Owner,
     bytes: u64,
     /// How often the program has the handle.
     n_handles: u32,
@@ -33,8 +43,8 @@ struct Physical {
 struct Mapping {
     handle: u64,
     bytes: u64,
-    /// The device whose ledger has it.
-    device: i32,
+    /// The device whose ledger has it; `None` for the host.
+    device: Option<i32>,
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +66,13 @@ fn table() -> MutexGuard<'static, Table> {
 /// Notes memory that was created under a handle.
 pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
     record(|state| {
-        let device = (location.kind == Location::DEVICE).then_some(location.number);
-        table().physical.insert(handle, Physical { device, bytes, n_handles: 1, n_mapped: 0 });
-        let gpu = state.gpu(device?)?;
+        let owner =
+            if location.kind == Location::DEVICE { Owner::Device(location.number) } else { Owner::Host };
+        table().physical.insert(handle, Physical { owner, bytes, n_handles: 1, n_mapped: 0 });
+        let Owner::Device(device) = owner else { return None };
+        let gpu = state.gpu(device)?;
         gpu.account(Account::Physical, bytes, 1);
+        state.totals.add(bytes, gpu);
         state.waker.note(gpu);
         Some(())
     });
@@ -68,7 +81,7 @@ pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
 /// Notes memory of another process.
 pub(crate) fn imported(handle: u64) {
     record(|_| {
-        let known = Physical { device: None, bytes: 0, n_handles: 0, n_mapped: 0 };
+        let known = Physical { owner: Owner::Other, bytes: 0, n_handles: 0, n_mapped: 0 };
         table().physical.entry(handle).or_insert(known).n_handles += 1;
     });
 }
@@ -96,16 +109,19 @@ pub(crate) fn mapped(address: u64, bytes: u64, handle: u64) {
             physical.n_mapped += 1;
             *physical
         });
+        let owner = known.map_or(Owner::Other, |known| known.owner);
         // Of another process, or of this one and mapped before: counted once, where it was mapped first.
-        let is_shared = known.is_none_or(|known| known.device.is_none() || known.n_mapped > 1);
-        let gpu = match known.and_then(|known| known.device) {
-            Some(device) => state.gpu(device)?,
-            None => state.current_gpu()?,
+        let is_shared = owner == Owner::Other || known.is_some_and(|known| known.n_mapped > 1);
+        let device = match owner {
+            Owner::Device(device) => Some(device),
+            Owner::Host => None,
+            Owner::Other => Some(state.current_gpu()?.device),
         };
-        table.mapped.insert(address, Mapping { handle, bytes, device: gpu.device });
+        table.mapped.insert(address, Mapping { handle, bytes, device });
         drop(table);
+        let ledger = ledger(state, device)?;
         marked(is_shared.then_some("memory:imported"), || {
-            gpu.ledger().segment_map(Address(address), bytes, StreamId::DEFAULT)
+            ledger.segment_map(Address(address), bytes, StreamId::DEFAULT)
         });
         Some(())
     });
@@ -121,7 +137,7 @@ pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Stat
         was.iter().for_each(|(at, _)| _ = table.mapped.remove(at));
         drop(table);
         for (at, mapping) in &was {
-            state.gpu(mapping.device)?.ledger().segment_unmap(Address(*at), mapping.bytes);
+            ledger(state, mapping.device)?.segment_unmap(Address(*at), mapping.bytes);
         }
         Some(was)
     })
@@ -163,7 +179,16 @@ fn drop_unused(state: &State, table: &mut Table, handle: u64) -> Option<()> {
     let physical = *table.physical.get(&handle)?;
     if physical.n_handles == 0 && physical.n_mapped == 0 {
         table.physical.remove(&handle);
-        state.gpu(physical.device?)?.account(Account::Physical, physical.bytes, -1);
+        let Owner::Device(device) = physical.owner else { return None };
+        state.gpu(device)?.account(Account::Physical, physical.bytes, -1);
     }
     Some(())
+}
+
+/// The ledger of a device; without one, that of the host's memory that devices can use.
+fn ledger(state: &State, device: Option<i32>) -> Option<&Ledger> {
+    match device {
+        Some(device) => Some(state.gpu(device)?.ledger()),
+        None => Some(state.pinned()),
+    }
 }

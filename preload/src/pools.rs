@@ -3,7 +3,7 @@
 use super::{
     driver::Driver,
     gpu::Gpu,
-    state::record,
+    state::{State, record},
     types::{Handle, Location},
 };
 
@@ -20,6 +20,11 @@ pub(crate) fn created(pool: Handle, location: Location) {
 /// Notes that the program destroys a pool: nobody asks for it any more.
 pub(crate) fn destroyed(pool: Handle) {
     record(|state| state.gpus().for_each(|gpu| gpu.pools().retain(|known| *known != pool.addr())));
+}
+
+/// Returns the GPU of a pool that the program made.
+pub(crate) fn gpu_of(state: &State, pool: usize) -> Option<&Gpu> {
+    state.gpus().find(|gpu| gpu.pools().contains(&pool))
 }
 
 /// Returns the bytes that the pools of a device hold.

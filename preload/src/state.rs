@@ -1,6 +1,7 @@
 //! What this process records with: one recorder, a ledger for each GPU, and one for the host's pinned memory.
 
 use std::{
+    cell::Cell,
     env, fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -18,10 +19,13 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, notice, python, totals::Totals, waker::Waker};
+use super::{driver::driver, gpu::Gpu, nested, notice, python, totals::Totals, waker::Waker};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
+
+/// The events of each device that are kept, unless another number is asked for: 128 MB of a tape.
+const MAX_ENTRIES: usize = 4_000_000;
 
 /// The recorder of this process, and what reports to it.
 #[derive(Debug)]
@@ -37,6 +41,10 @@ pub(crate) struct State {
 }
 
 static STATE: OnceBox<State> = OnceBox::new();
+
+thread_local! {
+    static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Whether nothing is recorded: this library has failed, or the program ends.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
@@ -60,12 +68,21 @@ pub(crate) fn state() -> Option<&'static State> {
 /// Runs what records a call. A failure of this library ends the recording, and not the program.
 #[inline]
 pub(crate) fn record<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
+    let was_recording = IS_RECORDING.try_with(|is_recording| is_recording.replace(true)).unwrap_or(true);
     let recorded = catch_unwind(AssertUnwindSafe(|| state().map(work)));
+    let _ = IS_RECORDING.try_with(|is_recording| is_recording.set(was_recording));
     recorded.unwrap_or_else(|_| {
         switch_off();
         notice::print("memreel has a bug: it panicked, and records no more; the program goes on");
         None
     })
+}
+
+/// Returns whether this thread is in [`record`]: what it allocates on the heap is not the program's. Also `true` while the
+/// thread's storage is destroyed.
+#[inline]
+pub(crate) fn is_recording() -> bool {
+    IS_RECORDING.try_with(Cell::get).unwrap_or(true)
 }
 
 /// Ends the recording.
@@ -90,6 +107,7 @@ fn open() -> Option<&'static State> {
 #[cold]
 fn begin_again(state: &'static State) -> &'static State {
     if IS_FORKED.swap(false, Ordering::Relaxed) {
+        nested::forget_others();
         state.reel.record_history(&history());
     }
     state
@@ -104,7 +122,7 @@ extern "C" fn in_child() {
 /// on a tape.
 fn history() -> History {
     let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder)));
-    let history = History::all().stacks(StackKind::All);
+    let history = History::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
     match tape {
         Some(tape) => history.tape(tape),
         None => history,

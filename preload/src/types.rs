@@ -92,9 +92,13 @@ pub(crate) struct ArrayShape3d {
 }
 
 impl ArrayShape3d {
-    /// Returns the bytes of the elements; the driver may add some for the layout.
+    /// Returns the bytes of the elements, to which the driver may add some for the layout; 0 for an array whose memory is
+    /// mapped later (`CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`).
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
+        if self.flags & (0x40 | 0x80) != 0 {
+            return 0;
+        }
         let elements = [self.width, self.height, self.depth].map(|n| n.max(1) as u64).iter().product::<u64>();
         elements.saturating_mul(format_bytes(self.format)).saturating_mul(self.n_channels.max(1).into())
     }

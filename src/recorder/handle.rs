@@ -9,7 +9,6 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::opening;
 use super::{
-    guard::Guard,
     history::History,
     ledger::Ledger,
     log::{Count, LogTables},
@@ -21,6 +20,7 @@ use super::{
 };
 use crate::{
     event::{Action, DeviceId, StackId},
+    guard::Guard,
     stack::{FrameSource, StackParts, stack_method},
     sync::lock,
     usage::{DeviceUsage, UsageReport},

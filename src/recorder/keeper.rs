@@ -11,13 +11,12 @@ use std::{
 };
 
 use super::{
-    guard::Guard,
     in_file::{self, Work},
     log::LogTables,
     shared::Shared,
     tape::Tape,
 };
-use crate::{sync::lock, tape::TapeFile};
+use crate::{guard::Guard, sync::lock, tape::TapeFile};
 
 /// Starts the keeper of a recorder's file. It ends when the file is closed, and with the recorder.
 ///

@@ -38,7 +38,6 @@
 //! oldest ones. A snapshot cuts the tape at one time without stopping the threads and puts the events in order.
 
 mod clock;
-mod guard;
 mod history;
 mod sample;
 mod scope_names;

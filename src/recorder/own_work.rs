@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    guard::Guard,
     history::CapturePoint,
     sample,
     track::Track,
@@ -15,6 +14,7 @@ use super::{
 use crate::tape::Note;
 use crate::{
     event::{Action, Event, StackId},
+    guard::Guard,
     stack,
 };
 

@@ -8,12 +8,12 @@ use std::{
 };
 
 use super::{
-    guard::Guard,
     scope_names::{Annotation, ScopeId},
     shared::Shared,
 };
 use crate::{
     event::DeviceId,
+    guard::Guard,
     sync::{lock, thread_local},
 };
 

@@ -8,8 +8,6 @@ use std::sync::{
 #[cfg(not(loom))]
 use std::{sync::PoisonError, thread::Thread};
 
-#[cfg(not(loom))]
-use super::guard::Guard;
 use super::{
     clock::Clock,
     context::Contexts,
@@ -20,6 +18,8 @@ use super::{
     tape::Tape,
     usage::Usage,
 };
+#[cfg(not(loom))]
+use crate::guard::Guard;
 use crate::{
     event::DeviceId,
     stack::StackInterner,

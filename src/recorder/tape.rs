@@ -23,12 +23,11 @@ use super::in_file::{InFile, Work};
 use super::{
     chunk::{Chunk, FullChunk},
     clock::{Clock, Ticks},
-    guard::Guard,
     log::{ACTION_BITS, Cut},
 };
 use crate::sync::{AtomicU64, Mutex, fence, lock};
 #[cfg(not(loom))]
-use crate::{fork::Held, inventory::InventorySegment};
+use crate::{fork::Held, guard::Guard, inventory::InventorySegment};
 
 /// The events of one device.
 #[derive(Debug)]

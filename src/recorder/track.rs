@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{
     context::EventContext,
-    guard::Guard,
     history::{CapturePoint, Mode},
     log::Cut,
     scope_names::ScopeId,
@@ -15,6 +14,7 @@ use super::{
 };
 use crate::{
     event::{Action, DeviceId, Event, StackId},
+    guard::Guard,
     stack,
     sync::{lock, settle_loads},
 };

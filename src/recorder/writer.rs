@@ -16,13 +16,13 @@ use super::{
     chunk::Chunk,
     clock::Ticks,
     context::{ContextId, EventContext, Recent},
-    guard::Guard,
     log, scope,
     shared::Shared,
     tape::{OpenChunk, Tape},
 };
 use crate::{
     event::{Action, Event},
+    guard::Guard,
     sync::{lock, thread_local},
 };
 

@@ -310,6 +310,8 @@ impl Tables {
             .map(|frame| {
                 let mut frame = frame.clone();
                 frame.shape = shapes[frame.shape.index()];
+                // PyTorch writes the line of code without lines as -1 in 64 bits without a sign.
+                frame.line = if i64::try_from(frame.line).is_ok() { frame.line } else { 0 };
                 whole.stacks.intern_frame(frame)
             })
             .collect();

@@ -28,10 +28,9 @@ wrapped! {
         = |call| gpus::free(array.addr() as u64, call);
 }
 
-/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: an array without memory of its own is not looked at here,
-/// because its memory is created and mapped by itself.
+/// Records an array. Sparse and deferred ones have 0 bytes: their memory is created and mapped by other calls.
 fn created(status: Status, array: *mut Handle, bytes: impl Fn() -> u64) -> Status {
-    if status.is_success() && !array.is_null() {
+    if status.is_success() && !array.is_null() && bytes() > 0 {
         // SAFETY: after success the driver wrote the handle.
         gpus::allocated(unsafe { *array }.addr() as u64, bytes(), Kind::Plain);
     } else if status == Status::OUT_OF_MEMORY {

@@ -8,12 +8,13 @@ mod host;
 mod arrays;
 mod shared;
 mod side_effects;
+mod waits;
 mod capture;
 
 use super::entry::Entry;
 
 /// The tables of all kinds of calls.
-pub(crate) const TABLES: [&[&Entry]; 8] = [
+pub(crate) const TABLES: [&[&Entry]; 9] = [
     memory::TABLE,
     stream_ordered::TABLE,
     mapped::TABLE,
@@ -21,5 +22,6 @@ pub(crate) const TABLES: [&[&Entry]; 8] = [
     arrays::TABLE,
     shared::TABLE,
     side_effects::TABLE,
+    waits::TABLE,
     capture::TABLE,
 ];

@@ -11,19 +11,19 @@ const STREAM_PER_THREAD: usize = 2;
 
 wrapped! {
     fn cuMemAllocAsync["cuMemAllocAsync", 11020](address: *mut DevicePtr, bytes: usize, stream: Handle)
-        = |call| allocated(&call, address, bytes, stream.addr());
+        = |call| allocated(&call, (address, bytes), None, stream.addr());
 
     fn cuMemAllocAsync_ptsz["cuMemAllocAsync", 11020 per_thread](
         address: *mut DevicePtr, bytes: usize, stream: Handle,
-    ) = |call| allocated(&call, address, bytes, of_thread(stream));
+    ) = |call| allocated(&call, (address, bytes), None, of_thread(stream));
 
     fn cuMemAllocFromPoolAsync["cuMemAllocFromPoolAsync", 11020](
         address: *mut DevicePtr, bytes: usize, pool: Handle, stream: Handle,
-    ) = |call| allocated(&call, address, bytes, stream.addr());
+    ) = |call| allocated(&call, (address, bytes), Some(pool), stream.addr());
 
     fn cuMemAllocFromPoolAsync_ptsz["cuMemAllocFromPoolAsync", 11020 per_thread](
         address: *mut DevicePtr, bytes: usize, pool: Handle, stream: Handle,
-    ) = |call| allocated(&call, address, bytes, of_thread(stream));
+    ) = |call| allocated(&call, (address, bytes), Some(pool), of_thread(stream));
 
     fn cuMemFreeAsync["cuMemFreeAsync", 11020](address: DevicePtr, stream: Handle)
         = |call| freed(&call, address, stream.addr());
@@ -56,13 +56,18 @@ fn of_thread(stream: Handle) -> usize {
     if stream.is_null() { STREAM_PER_THREAD } else { stream.addr() }
 }
 
-fn allocated(call: &dyn Fn() -> Status, address: *mut DevicePtr, bytes: usize, stream: usize) -> Status {
+fn allocated(
+    call: &dyn Fn() -> Status,
+    (address, bytes): (*mut DevicePtr, usize),
+    pool: Option<Handle>,
+    stream: usize,
+) -> Status {
     // Memory of a node of a graph: it is the graph's, whenever the graph runs.
     let is_captured = captures::is_capturing(stream);
     let status = call();
     if status.is_success() && !is_captured && !address.is_null() {
         // SAFETY: after success the driver wrote the address.
-        gpus::allocated_on(unsafe { *address }, bytes as u64, stream);
+        gpus::allocated_on(unsafe { *address }, bytes as u64, stream, pool.map(|pool| pool.addr()));
     } else if status == Status::OUT_OF_MEMORY {
         gpus::refused(bytes as u64, stream);
     }

@@ -25,6 +25,7 @@ use super::{
     symbol::Symbol,
     texts::Texts,
 };
+use crate::guard::Guard;
 
 /// The addresses for each thread. Every thread reads the index of a module's debug
 /// information again, which pays off from this number on.
@@ -103,6 +104,8 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     let named: Vec<OnceLock<Vec<Named>>> = parts.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     let work = || {
+        // The process's heap may be recorded, and this is the recorder's own work.
+        let _guard = Guard::enter();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(index) else { break };

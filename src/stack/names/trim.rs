@@ -43,11 +43,11 @@ pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone
 }
 
 impl Origin {
-    /// The origin of a frame in a library. Without line tables, those of memreel's own libraries have names that do not show
-    /// whose they are, such as `cuMemAlloc_v2`.
+    /// The origin of a frame in a library. Without line tables, the names of frames in memreel's own libraries do not show
+    /// that they are memreel's: `cuMemAlloc_v2`, or the start of a thread in the standard library that is linked there.
     pub(super) fn within(self, library: Option<&str>) -> Origin {
         let is_ours = library.is_some_and(|name| LIBRARIES.iter().any(|ours| name.starts_with(ours)));
-        if self == Origin::Program && is_ours { Origin::Ours } else { self }
+        if self != Origin::Walk && is_ours { Origin::Ours } else { self }
     }
 
     /// The origin of a frame. `walker` is a source file in the folder of memreel's `stack`.

@@ -22,6 +22,7 @@ use tree::Tree;
 const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("fork", &["sync"]),
+    ("guard", &["sync", "fork"]),
     ("bytes", &[]),
     ("notice", &[]),
     ("event", &[]),
@@ -33,13 +34,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("seeded", &[]),
     ("device", &["fork", "error", "event"]),
     ("tape", &["fork", "notice", "error", "event", "inventory", "usage", "seeded"]),
-    ("stack", &["sync", "fork", "event", "tape"]),
+    ("stack", &["sync", "fork", "guard", "event", "tape"]),
     ("python", &["fork", "error", "stack"]),
     (
         "recorder",
         &[
             "sync",
             "fork",
+            "guard",
             "notice",
             "error",
             "event",

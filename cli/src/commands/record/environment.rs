@@ -13,9 +13,6 @@ use memreel::trigger;
 use super::{libraries::Libraries, names::Names, options::Options};
 use crate::failure::Failure;
 
-/// The events of each device that are kept, unless another number is asked for: 128 MB of a tape.
-const RING: &str = "4000000";
-
 /// A variable of the environment.
 #[derive(Clone, Debug)]
 pub(super) struct Variable {
@@ -31,6 +28,12 @@ pub(super) fn memreel(options: &Options, names: &Names) -> Result<String, Failur
     let of_user = env::var("MEMREEL").unwrap_or_default();
     let has =
         |key: &str| of_user.split(',').any(|item| item.split('=').next().is_some_and(|k| k.trim() == key));
+    if has("tape") || env::var_os("MEMREEL_TAPE").is_some() {
+        return Err(Failure::usage(
+            "memreel record has tapes of its own; remove tape= from MEMREEL and the variable MEMREEL_TAPE, and use \
+             --keep-tape to keep them",
+        ));
+    }
     let mut items = vec![of_user.clone()];
     items.retain(|item| !item.trim().is_empty());
     if !["all", "state", "off"].iter().any(|mode| has(mode)) {
@@ -43,9 +46,6 @@ pub(super) fn memreel(options: &Options, names: &Names) -> Result<String, Failur
         ("min_size", &options.min_size),
     ];
     items.extend(keys.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_ref()?))));
-    if options.ring.is_none() && !has("ring") && !has("state") && !has("off") {
-        items.push(format!("ring={RING}"));
-    }
     let triggers = [("signal", &options.signal), ("every", &options.every)];
     let triggers: Vec<String> =
         triggers.iter().filter_map(|(name, value)| Some(format!("{name}:{}", value.as_ref()?))).collect();

@@ -52,8 +52,8 @@ impl Libraries {
 fn places() -> Vec<PathBuf> {
     if let Some(named) = env::var_os("MEMREEL_PRELOAD").filter(|named| !named.is_empty()) {
         let named = PathBuf::from(named);
-        let folder = if named.is_dir() { Some(&*named) } else { named.parent() };
-        return folder.map(Path::to_owned).into_iter().collect();
+        let folder = if named.is_file() { named.parent().map(Path::to_owned) } else { None };
+        return vec![folder.unwrap_or(named)];
     }
     let Ok(program) = env::current_exe() else { return Vec::new() };
     let Some(folder) = program.parent() else { return Vec::new() };
@@ -68,7 +68,7 @@ fn places() -> Vec<PathBuf> {
 
 fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
     let found = places.iter().map(|place| place.join(library)).find(|path| path.is_file());
-    found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| {
+    let found = found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         let looked = looked.join(", ");
         Failure::Message(
@@ -78,7 +78,19 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
                  MEMREEL_PRELOAD=FOLDER names its folder"
             ),
         )
-    })
+    })?;
+    // The loader separates paths by either, and has no way to quote them.
+    if found.to_string_lossy().contains([' ', ':']) {
+        let found = found.display();
+        return Err(Failure::Message(
+            Exit::Unreadable,
+            format!(
+                "{found} cannot be loaded in front of a program, because its path has a blank or a colon; copy the libraries \
+                 to another folder and name it with MEMREEL_PRELOAD=FOLDER"
+            ),
+        ));
+    }
+    Ok(found)
 }
 
 /// The folder for Python: beside the library, or in the checkout whose target folder has the library.

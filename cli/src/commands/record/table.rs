@@ -42,8 +42,11 @@ pub(super) fn refusals(snapshot: &Snapshot, path: &Path) -> Vec<String> {
     devices(snapshot).into_iter().filter_map(refusal).collect()
 }
 
-/// Returns the most bytes that a device of a snapshot had in use.
+/// Returns the most bytes that a device of a snapshot had: in segments, or in blocks where an allocator has no segments.
 pub(super) fn peak_bytes(snapshot: &Snapshot) -> u64 {
-    let peak = |device| DeviceHistory::new(snapshot, device).figures().peak_bytes;
+    let peak = |device| {
+        let figures = DeviceHistory::new(snapshot, device).figures();
+        figures.peak_bytes.max(figures.reserved_bytes)
+    };
     devices(snapshot).into_iter().map(peak).max().unwrap_or(0)
 }

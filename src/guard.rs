@@ -16,25 +16,25 @@ thread_local! {
 
 /// Marks the recorder's own work on this thread while it exists: capturing a stack, changing a table, taking
 /// or returning a chunk.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     _flag: ReentryGuard,
 }
 
 impl Guard {
     /// Returns the guard, or `None` if this thread already has one or is being destroyed.
-    pub(super) fn enter() -> Option<Guard> {
+    pub(crate) fn enter() -> Option<Guard> {
         ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })
     }
 
     /// Marks a fork as the recorder's own work.
     #[cfg(not(loom))]
-    pub(super) fn hold(held: &mut crate::fork::Held) {
+    pub(crate) fn hold(held: &mut crate::fork::Held) {
         held.set(&RECORDING);
     }
 
     /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
     #[inline]
-    pub(super) fn is_held() -> bool {
+    pub(crate) fn is_held() -> bool {
         ReentryGuard::is_held(&RECORDING)
     }
 }
