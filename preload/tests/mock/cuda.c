@@ -168,6 +168,9 @@ R cuModuleUnload(H m) { n_modules[device_of(current)]--; return OK; }
 R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long f) { *e = (H)0x88; n_graphs[device_of(current)]++; return OK; }
 R cuGraphExecDestroy(H e) { n_graphs[device_of(current)]--; return OK; }
 R cuStreamCreate(H *s, unsigned f) { static atomic_int n; *s = (H)(uintptr_t)(0x100 + n++); return OK; }
+R cuGetErrorString(R r, const char **s) { *s = "an error of the stand-in"; return OK; }
+R cuStreamDestroy_v2(H s) { return OK; }
+R cuStreamWaitEvent(H s, H e, unsigned f) { return OK; }
 R cuStreamIsCapturing(H s, int *state) { *state = captured(s); return OK; }
 R cuStreamQuery(H s) { return captured(s) ? wrong("cuStreamQuery of a captured stream") : OK; }
 R cuStreamSynchronize(H s) { return captured(s) ? wrong("cuStreamSynchronize of a captured stream") : OK; }
