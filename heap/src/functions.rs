@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     early, next,
-    reports::{allocated, freed, still_has},
+    reports::{allocated, freed, silently, still_has},
 };
 
 /// Returns null with the error of a request that cannot be served.
@@ -155,4 +155,16 @@ pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => refused(),
     }
+}
+
+/// The C library's function. It allocates while it holds the thread's own lock, and a recorder asks it for the bounds of
+/// a thread's stack: what it allocates is not reported, or a thread would wait for itself.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pthread_getattr_np(
+    thread: libc::pthread_t,
+    attributes: *mut libc::pthread_attr_t,
+) -> c_int {
+    let Some(next) = next::pthread_getattr_np() else { return libc::ENOMEM };
+    // SAFETY: the caller's promise.
+    silently(|| unsafe { next(thread, attributes) })
 }

@@ -73,4 +73,5 @@ functions! {
     posix_memalign: fn(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int;
     valloc: fn(bytes: usize) -> *mut c_void;
     pvalloc: fn(bytes: usize) -> *mut c_void;
+    pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;
 }

@@ -1,12 +1,13 @@
 //! The reports to `libmemreel_preload.so`.
 
 use std::{
+    cell::Cell,
     env,
     ffi::{CStr, c_void},
     io::Write,
     mem::{MaybeUninit, transmute},
     ptr,
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::atomic::{AtomicPtr, AtomicUsize, Ordering},
 };
 
 /// A block whose free was reported: what the other library writes, and only it reads.
@@ -16,6 +17,13 @@ pub(crate) struct Freed([MaybeUninit<u8>; 24]);
 static ALLOCATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static FREED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static STILL_HAS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The number of threads that report nothing now: the flag of a thread is looked at only if there are any.
+static N_SILENT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_SILENT: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Runs when the library is loaded, before the program.
 #[used]
@@ -43,11 +51,26 @@ extern "C" fn connect() {
     }
 }
 
+/// Runs what allocates and frees without a report.
+pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
+    N_SILENT.fetch_add(1, Ordering::Relaxed);
+    let before = IS_SILENT.replace(true);
+    let done = work();
+    IS_SILENT.set(before);
+    N_SILENT.fetch_sub(1, Ordering::Relaxed);
+    done
+}
+
+#[inline]
+fn is_silent() -> bool {
+    N_SILENT.load(Ordering::Relaxed) != 0 && IS_SILENT.get()
+}
+
 /// Reports an allocation, which may have failed. Returns the block.
 #[inline]
 pub(crate) fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
     let function = ALLOCATED.load(Ordering::Acquire);
-    if !function.is_null() && !block.is_null() {
+    if !function.is_null() && !block.is_null() && !is_silent() {
         // SAFETY: `connect` found it under this name, whose type the other library fixes.
         let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize)>(function) };
         keeping_errno(|| report(block, bytes));
@@ -59,7 +82,7 @@ pub(crate) fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
 #[inline]
 pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
     let function = FREED.load(Ordering::Acquire);
-    if function.is_null() || block.is_null() {
+    if function.is_null() || block.is_null() || is_silent() {
         return None;
     }
     type Report = unsafe extern "C" fn(*mut c_void, *mut Freed) -> bool;

@@ -5,13 +5,16 @@
 use std::{
     ffi::OsString,
     fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus},
     thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, kill_process},
+};
 use signal_hook::{
     consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
     iterator::{
@@ -20,7 +23,7 @@ use signal_hook::{
     },
 };
 
-use super::environment::Variable;
+use super::{environment::Variable, preloadable::in_path};
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +52,11 @@ pub(super) fn run(program: &[OsString], variables: &[Variable]) -> Ended {
     // Before the program starts, so that a signal does not end this one alone. The program has what it would have
     // without: a handler ends with `exec`, and a signal that is ignored has none.
     let signals = SignalsInfo::<WithOrigin>::new(heeded());
-    let mut child = match command.spawn() {
+    let started = command.spawn().or_else(|error| match as_script(program, &error) {
+        Some(mut script) => script.envs(variables.iter().map(|of| (of.name, &of.value))).spawn(),
+        None => Err(error),
+    });
+    let mut child = match started {
         Ok(child) => child,
         Err(error) => {
             eprintln!("memreel: {}: {error}", program[0].display());
@@ -62,6 +69,15 @@ pub(super) fn run(program: &[OsString], variables: &[Variable]) -> Ended {
         pass_on(signals, process);
     }
     Ended::At { process, status: wait(&mut child).map_or(1, status_of) }
+}
+
+/// Returns what runs a file without `#!` as shells do: as a script of `sh`.
+fn as_script(program: &[OsString], error: &io::Error) -> Option<Command> {
+    let is_script = error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
+    let path = is_script.then(|| in_path(&program[0])).flatten()?;
+    let mut command = Command::new("/bin/sh");
+    command.arg(path).args(&program[1..]);
+    Some(command)
 }
 
 fn wait(child: &mut Child) -> Option<ExitStatus> {

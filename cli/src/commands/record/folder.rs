@@ -10,6 +10,9 @@ use std::{
 
 use crate::failure::Failure;
 
+/// Tells git to leave the folder alone.
+const IGNORED: &str = ".gitignore";
+
 /// The folder of a run.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
@@ -30,15 +33,19 @@ impl Folder {
         let unwritable = |error: io::Error| Failure::unwritable(parent, error);
         let parent = fs::canonicalize(parent).map_err(unwritable)?;
         let path = parent.join(format!(".memreel-record-{}", process::id()));
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(Folder(path)),
+        let path = match fs::create_dir(&path) {
+            Ok(()) => path,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Of an earlier process with this number.
                 let path = parent.join(format!(".memreel-record-{}-{}", process::id(), nanoseconds()));
-                fs::create_dir(&path).map(|()| Folder(path)).map_err(unwritable)
+                fs::create_dir(&path).map_err(unwritable)?;
+                path
             }
-            Err(error) => Err(unwritable(error)),
-        }
+            Err(error) => return Err(unwritable(error)),
+        };
+        // So that `git status` is what it is without the folder. Without room for it, git shows the folder.
+        let _ = fs::write(path.join(IGNORED), "*\n");
+        Ok(Folder(path))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -57,6 +64,11 @@ impl Folder {
 
     /// Removes the folder, unless something is in it.
     pub(super) fn remove_if_empty(&self) {
+        let only_ours =
+            |mut entries: fs::ReadDir| entries.all(|entry| entry.is_ok_and(|of| of.file_name() == IGNORED));
+        if fs::read_dir(&self.0).is_ok_and(only_ours) {
+            let _ = fs::remove_file(self.0.join(IGNORED));
+        }
         // What is in it stays: a tape that was kept, or one that could not be read.
         let _ = fs::remove_dir(&self.0);
     }

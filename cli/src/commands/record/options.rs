@@ -77,6 +77,6 @@ pub(crate) struct Options {
     pub(super) json: bool,
 
     /// The program, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }

@@ -37,7 +37,7 @@ pub(super) fn why_not(program: &OsStr) -> Option<String> {
 }
 
 /// The file that a shell would run.
-fn in_path(program: &OsStr) -> Option<PathBuf> {
+pub(super) fn in_path(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.is_absolute() {
         return path.is_file().then(|| path.to_owned());

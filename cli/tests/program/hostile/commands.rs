@@ -57,6 +57,8 @@ pub(super) const COMMANDS: &[&[&str]] = &[
     &["segments", "--json", FILE],
     &["segments", "--folded", FILE],
     &["segments", "--svg", "OUT/drawn.svg", FILE],
+    &["owners", FILE],
+    &["owners", "--json", FILE],
     &["memory", FILE],
     &["memory", "--json", FILE],
     &["memory", "--folded", FILE],

@@ -1,0 +1,103 @@
+//! `--heap`: the heap of programs that count their own memory, and of programs that know nothing of it.
+
+#![forbid(unsafe_code)]
+
+use std::process::Command;
+
+use super::{Run, Start, has, live, live_from, program, python, record};
+
+const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
+
+/// Asserts that a program prints and returns what it does without us, and that its snapshots are valid.
+fn assert_undisturbed(words: &[&str], prepare: &[&str]) -> Run {
+    let prepared = |start: Start| {
+        for command in prepare {
+            let done =
+                Command::new("sh").args(["-c", command]).current_dir(start.folder.path()).output().unwrap();
+            assert!(done.status.success(), "{command}: {done:?}");
+        }
+        start.run()
+    };
+    let (plain, run) = (prepared(Start::of(words[0], &words[1..])), prepared(record(&FILE, words)));
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{words:?}: {}", run.err);
+    assert!(run.err.starts_with(&plain.err), "{words:?}: {}", run.err);
+    let snapshots = run.snapshots();
+    assert!(!snapshots.is_empty(), "{words:?}: {}", run.err);
+    for (name, snapshot) in snapshots {
+        assert!(snapshot.device_traces.iter().any(|trace| trace.len() > 10), "{name}");
+    }
+    run
+}
+
+#[test]
+fn every_block_of_threads_is_there() {
+    let run = record(&FILE, &[&program("counting")]).run();
+    let counted = run.counted();
+    assert!(run.status == Some(0) && counted.0 > 50, "{}", run.err);
+    let snapshot = run.snapshot("run.pickle");
+    assert_eq!(live_from(&snapshot, 100_000), counted);
+    assert!(snapshot.usage().iter().any(|usage| usage.name == "heap of the process"));
+    // The table has this memory, and what asked for it.
+    assert!(run.err.contains("heap of the process"), "{}", run.err);
+    assert!(run.err.contains("program "), "{}", run.err);
+    let sum = run.err.lines().find(|line| line.starts_with("sum "));
+    assert!(sum.is_some_and(|sum| sum.contains("100.0 %")), "{}", run.err);
+}
+
+/// Python's own objects of known sizes, and the lines that made them.
+#[test]
+fn the_heap_of_python_has_its_lines() {
+    let Some(python) = python() else { return };
+    const SCRIPT: &str = "
+import os, threading
+def load_weights(n):
+    return bytearray(2_000_000 + n)
+kept = [load_weights(n) for n in range(10)]
+threads = [threading.Thread(target=lambda n=n: kept.append(load_weights(n))) for n in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(kept), sum(block.__alloc__() for block in kept), flush=True)
+os._exit(5)
+";
+    let start = record(&[&FILE[..], &["--stacks", "all"]].concat(), &[&*python, "script.py"]);
+    std::fs::write(start.path("script.py"), SCRIPT).unwrap();
+    let run = start.run();
+    assert_eq!(run.status, Some(5), "{}", run.err);
+    let snapshot = run.snapshot("run.pickle");
+    assert_eq!(live_from(&snapshot, 2_000_000), run.counted(), "{}", run.err);
+    let large: Vec<_> = live(&snapshot).filter(|block| block.requested_size >= 2_000_000).collect();
+    for block in large {
+        let frames: Vec<_> = snapshot.stacks.frames(block.stack.unwrap()).collect();
+        let has_line = |frame: &&memreel::snapshot::Frame| {
+            &*frame.name == "load_weights" && frame.filename.ends_with("script.py") && frame.line == 4
+        };
+        assert!(frames.iter().any(|frame| has_line(&&**frame)), "{frames:?}");
+    }
+}
+
+/// `pthread_getattr_np` allocates while it holds a lock that a recorder takes too: Rust programs begin with it.
+#[test]
+fn a_thread_that_begins_with_its_attributes_goes_on() {
+    let run = record(&FILE, &["timeout", "60", &program("program"), "attributes"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    let recorded =
+        run.snapshots().into_iter().any(|(_, snapshot)| live_from(&snapshot, 100_000) == run.counted());
+    assert!(recorded, "{}", run.err);
+}
+
+#[test]
+fn programs_behave_as_without_it() {
+    assert_undisturbed(&["ls", "/proc/self/task/../attr"], &[]);
+    assert_undisturbed(&["sh", "-c", "for i in 1 2 3; do echo $i | cat; done; ls missing; exit 3"], &[]);
+    if let Some(python) = python() {
+        let script =
+            "import json, threading; print(sum(len(json.dumps([i] * 50)) for i in range(500))); 1 / 0";
+        assert_undisturbed(&[&*python, "-c", script], &[]);
+    }
+    if has("git") {
+        let prepare = ["git init -q . && echo one > file && git add file && echo two >> file"];
+        let run = assert_undisturbed(&["git", "status", "--porcelain"], &prepare);
+        assert!(run.out.starts_with("AM file\n"), "{}", run.out);
+        assert_undisturbed(&["git", "--version"], &[]);
+    }
+}

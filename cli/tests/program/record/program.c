@@ -1,0 +1,70 @@
+// Does what its first argument says with the heap, and prints a line: the number and the bytes of the blocks of 100,000
+// bytes and more that it has at its end.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long n_live, bytes_live;
+static void get(long n) {
+  char *p = malloc(n);
+  if (!p) exit(9);
+  memset(p, 1, n);
+  n_live++;
+  bytes_live += n;
+}
+static void print(void) { printf("%ld %ld\n", n_live, bytes_live); fflush(stdout); }
+
+// The first thing that a thread does: it allocates within, and holds a lock.
+static void *ask(void *unused) {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes)) exit(4);
+  pthread_attr_destroy(&attributes);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  if (!strcmp(what, "secure")) {
+    printf("%lu\n", getauxval(AT_SECURE));
+    return 5;
+  }
+  if (!strcmp(what, "attributes")) {
+    ask(0);
+    pthread_t t;
+    for (int i = 0; i < 4; i++) { pthread_create(&t, 0, ask, 0); pthread_join(t, 0); }
+  }
+  for (int i = 0; i < 20; i++) get(100000 + i * 1000);
+  if (!strcmp(what, "killed")) { print(); raise(SIGKILL); }
+  else if (!strcmp(what, "aborted")) { print(); abort(); }
+  else if (!strcmp(what, "closed")) {
+    for (int i = 3; i < 1024; i++) close(i);
+    for (int i = 0; i < 50000; i++) free(malloc(100 + i % 100));
+    get(300000);
+  } else if (!strcmp(what, "forks")) {
+    // The child allocates nothing and runs nothing else.
+    for (int i = 0; i < 3; i++) { if (!fork()) _exit(0); int status; wait(&status); if (status) return 8; }
+    get(300000);
+  } else if (!strcmp(what, "runs")) {
+    print();
+    execl(argv[0], argv[0], "last", (char *)0);
+  } else if (!strcmp(what, "unloads")) {
+    void *library = dlopen(argv[2], RTLD_NOW);
+    if (!library) { fprintf(stderr, "%s\n", dlerror()); return 7; }
+    for (int i = 0; i < 3; i++) { if (!((void *(*)(long))dlsym(library, "grown_here"))(500000)) return 6; n_live++; bytes_live += 500000; }
+    dlclose(library);
+    // Another library may be where that one was.
+    free(malloc(10));
+  } else if (!strcmp(what, "many")) {
+    // More events than a small disk takes.
+    for (int i = 0; i < 400000; i++) free(malloc(100 + i % 100));
+  }
+  print();
+  return 0;
+}

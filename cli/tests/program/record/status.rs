@@ -1,0 +1,175 @@
+//! What users see of a run: exit statuses, messages, streams, and signals that reach the program.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use super::{Start, has, libraries, record};
+use crate::terminal::terminal;
+
+const IDLE: &str = "asked no GPU for memory; --heap records the heap of any program\n";
+
+#[test]
+fn a_program_without_a_gpu_keeps_its_status() {
+    let programs: [(&[&str], i32); 4] = [
+        (&["true"], 0),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "kill -TERM $$"], 143),
+        (&["sh", "-c", "kill -KILL $$"], 137),
+    ];
+    for (words, status) in programs {
+        let run = record(&[], words).run();
+        assert_eq!((run.status, &*run.out), (Some(status), ""), "{words:?}");
+        assert_eq!(run.err, format!("memreel: {} {IDLE}", words[0]));
+        assert!(run.files().is_empty(), "{:?}", run.files());
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_127_or_126() {
+    let missing = record(&[], &["./no-such-program"]).run();
+    assert_eq!(missing.status, Some(127));
+    assert_eq!(missing.err, "memreel: ./no-such-program: No such file or directory (os error 2)\n");
+    assert!(missing.files().is_empty());
+    let start = record(&[], &["./plain.txt"]);
+    fs::write(start.path("plain.txt"), "text").unwrap();
+    let refused = start.run();
+    assert_eq!(refused.status, Some(126));
+    assert_eq!(refused.err, "memreel: ./plain.txt: Permission denied (os error 13)\n");
+    assert_eq!(refused.files(), ["plain.txt"]);
+}
+
+/// A shell and `env` run a file without `#!` as a script of `sh`.
+#[test]
+fn a_script_without_an_interpreter_is_run_as_shells_run_it() {
+    let start = record(&[], &["./script", "one", "two"]);
+    fs::write(start.path("script"), "echo $0 $2\nexit 6\n").unwrap();
+    fs::set_permissions(start.path("script"), Permissions::from_mode(0o755)).unwrap();
+    let run = start.run();
+    assert_eq!((run.status, &*run.out), (Some(6), "./script two\n"), "{}", run.err);
+}
+
+#[test]
+fn wrong_usage_is_2_before_the_program_runs() {
+    let wrong: [(&[&str], &str); 7] = [
+        (&["--every", "nonsense"], "memreel: MEMREEL: "),
+        (&["--signal", "KILLER"], "memreel: MEMREEL: "),
+        (&["--stacks", "some"], "memreel: MEMREEL: "),
+        (&["--ring", "many"], "memreel: MEMREEL: "),
+        (&["--min-size", "12q"], "memreel: MEMREEL: "),
+        (&["-o", "."], "memreel: -o takes the name of a file, and . is a folder\n"),
+        (&["--no-such-option"], "error: unexpected argument '--no-such-option'"),
+    ];
+    for (options, message) in wrong {
+        let run = record(options, &["touch", "ran"]).run();
+        assert_eq!(run.status, Some(2), "{options:?}: {}", run.err);
+        assert!(run.err.starts_with(message), "{options:?}: {}", run.err);
+        assert!(run.files().is_empty(), "{options:?}: {:?}", run.files());
+    }
+    let nonsense = record(&["--every", "nonsense"], &["true"]).run();
+    assert!(nonsense.err.contains("\"nonsense\""), "{}", nonsense.err);
+    let twice = record(&["--ring", "5"], &["touch", "ran"]).env("MEMREEL", "all,ring=6").run();
+    assert_eq!(twice.status, Some(2), "{}", twice.err);
+    assert!(twice.err.contains("ring") && twice.files().is_empty(), "{}", twice.err);
+    let none = Start::of(env!("CARGO_BIN_EXE_memreel"), &["record"]).run();
+    assert_eq!(none.status, Some(2), "{}", none.err);
+}
+
+#[test]
+fn a_missing_library_or_folder_is_3_before_the_program_runs() {
+    const BUILD: &str = "`cargo build --profile shared -p memreel-preload -p memreel-heap`";
+    let start = record(&[], &["touch", "ran"]);
+    let folder = start.path("");
+    let run = start.env("MEMREEL_PRELOAD", &folder).run();
+    assert_eq!(run.status, Some(3));
+    assert!(run.err.starts_with("memreel: libmemreel_preload.so is not here ("), "{}", run.err);
+    assert!(run.err.contains(BUILD) && run.files().is_empty(), "{}", run.err);
+    // Only the library of the heap is missing.
+    let start = record(&["--heap"], &["touch", "ran"]);
+    let folder = start.path("libraries");
+    fs::create_dir(&folder).unwrap();
+    fs::copy(libraries().join("libmemreel_preload.so"), folder.join("libmemreel_preload.so")).unwrap();
+    let run = start.env("MEMREEL_PRELOAD", &folder).run();
+    assert_eq!(run.status, Some(3));
+    assert!(run.err.starts_with("memreel: libmemreel_heap.so is not here ("), "{}", run.err);
+    assert!(run.err.contains(BUILD), "{}", run.err);
+    assert_eq!(run.files(), ["libraries"]);
+    for output in ["missing/run.pickle", "/proc/run.pickle"] {
+        let run = record(&["-o", output], &["touch", "ran"]).run();
+        let folder = output.strip_suffix("/run.pickle").unwrap();
+        assert_eq!(run.status, Some(3), "{}", run.err);
+        assert!(run.err.starts_with(&format!("memreel: cannot write {folder}: ")), "{}", run.err);
+        assert!(run.files().is_empty());
+    }
+}
+
+#[test]
+fn streams_are_those_of_the_program() {
+    let mut start = record(&[], &["sh", "-c", "cat; echo wrong >&2"]);
+    let mut child = start.command.stdin(Stdio::piped()).spawn().unwrap();
+    let text: Vec<u8> = (0..1_000_000_u32).map(|n| b'a' + (n % 26) as u8).collect();
+    let (mut pipe, sent) = (child.stdin.take().unwrap(), text.clone());
+    let writer = thread::spawn(move || pipe.write_all(&sent));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.stdout == text, "{} bytes", output.stdout.len());
+    let run = start.ended(output);
+    assert_eq!(run.err, format!("wrong\nmemreel: sh {IDLE}"));
+}
+
+/// Waits until a program has printed a line.
+fn ready(child: &mut Child) -> BufReader<std::process::ChildStdout> {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    out
+}
+
+#[test]
+fn signals_reach_the_program() {
+    const WAIT: &str = "echo ready; while :; do sleep 0.02; done";
+    let traps = [
+        ("INT", "trap 'echo caught; exit 9' INT", 9, "caught\n"),
+        ("TERM", "trap 'exit 11' TERM", 11, ""),
+        ("USR1", "trap 'exit 12' USR1", 12, ""),
+        ("TERM", ":", 143, ""),
+    ];
+    for (signal, trap, status, says) in traps {
+        let mut start = record(&[], &["sh", "-c", &format!("{trap}; {WAIT}")]);
+        let mut child = start.spawn();
+        let mut out = ready(&mut child);
+        let kill = format!("kill -{signal} {}", child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &*rest), (Some(status), says), "{signal} {trap}");
+    }
+}
+
+/// The terminal sends Ctrl-C to the program itself, so it is not passed on too.
+#[test]
+fn a_terminal_interrupts_the_program_once() {
+    if !has("setsid") {
+        return;
+    }
+    let [near, far] = terminal(80);
+    let script =
+        "n=0; trap 'n=$((n+1))' INT; echo ready; while [ $n = 0 ]; do sleep 0.02; done; sleep 0.4; exit $n";
+    let mut start = record(&[], &["sh", "-c", script]);
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_memreel")]).args(start.command.get_args());
+    command.current_dir(start.folder.path()).env("MEMREEL_PRELOAD", libraries());
+    command.stdin(far).stdout(Stdio::piped()).stderr(Stdio::piped());
+    start.command = command;
+    let mut child = start.spawn();
+    let _out = ready(&mut child);
+    fs::File::from(near.try_clone().unwrap()).write_all(b"\x03").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

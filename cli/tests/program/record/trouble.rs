@@ -1,0 +1,101 @@
+//! Disks that fill, libraries that are unloaded, and interpreters that cannot be read: programs behave as without us.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{Start, cc, live, live_from, program, record, source};
+
+const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
+
+/// A file system of some mebibytes, while it lives.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn of(path: PathBuf, mib: u32) -> Option<Disk> {
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={mib}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            println!("skipped: cannot mount a small file system");
+            return None;
+        }
+        Some(Disk(path))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_disturbs_no_program() {
+    // Room for the beginning of a tape; for a tape and no snapshot.
+    for (mib, what) in [(1, "many"), (4, "many"), (4, "closed")] {
+        let program = program("program");
+        let start = record(&["--heap", "-o", "disk/run.pickle"], &[&program, what]);
+        let Some(disk) = Disk::of(start.path("disk"), mib) else { return };
+        let plain = Start::of(&program, &[what]).run();
+        let run = start.run();
+        assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{mib} {what}: {}", run.err);
+        if what == "many" {
+            assert!(run.err.contains("No space left on device"), "{mib} {what}: {}", run.err);
+        }
+        drop(disk);
+    }
+}
+
+/// The limit ends a process that has not asked to live with it, and memreel asks for less than it.
+#[test]
+fn a_limit_of_file_sizes_disturbs_no_program() {
+    let program = program("program");
+    for before in ["", "trap '' XFSZ; "] {
+        let memreel = env!("CARGO_BIN_EXE_memreel");
+        // 3 MiB: the unit is 512 bytes.
+        let script =
+            format!("{before}ulimit -f 6144; exec {memreel} record --heap -o run.pickle -- {program} many");
+        let run = Start::of("sh", &["-c", &script]).run();
+        assert_eq!((run.status, run.counted()), (Some(0), (20, 2_190_000)), "{before}: {}", run.err);
+        assert!(run.err.contains("ulimit -f") || run.err.contains("File too large"), "{before}: {}", run.err);
+    }
+}
+
+/// Frames in a library that is gone from the process have names as long as its file is there.
+#[test]
+fn a_library_that_was_unloaded_has_names() {
+    let start = record(&FILE, &[&program("program"), "unloads", "./libgrows.so"]);
+    let grows = start.path("libgrows.so");
+    cc(&["-shared", "-fPIC", "-o", grows.to_str().unwrap(), &source("grows.c")]);
+    let run = start.run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    let snapshot = run.snapshot("run.pickle");
+    assert_eq!(live_from(&snapshot, 100_000), run.counted());
+    let grown: Vec<_> = live(&snapshot).filter(|block| block.requested_size == 500_000).collect();
+    assert_eq!(grown.len(), 3);
+    for block in grown {
+        let frames: Vec<_> = snapshot.stacks.frames(block.stack.unwrap()).collect();
+        let is_named = frames
+            .iter()
+            .any(|frame| &*frame.name == "grown_here" && Path::new(&*frame.filename).ends_with("grows.c"));
+        assert!(is_named, "{frames:?}");
+    }
+}
+
+/// What exports the names of an interpreter, and is not CPython or of a version that is not known, has native frames.
+#[test]
+fn an_interpreter_that_is_not_known_has_native_frames() {
+    for version in ["3.10.14 (75b3de9d9035) [PyPy 7.3.16]", "3.99.0 (main)", "2.7.18 (default)"] {
+        let run = record(&FILE, &[&program("interpreter")]).env("SAID_VERSION", version).run();
+        assert_eq!((run.status, &*run.out), (Some(0), "1 300000\n"), "{}", run.err);
+        let snapshot = run.snapshot("run.pickle");
+        let block = live(&snapshot).find(|block| block.requested_size == 300_000).unwrap();
+        let frames: Vec<_> = snapshot.stacks.frames(block.stack.unwrap()).collect();
+        assert!(frames.iter().any(|frame| &*frame.name == "main"), "{version}: {frames:?}");
+    }
+}
