@@ -59,6 +59,24 @@ fn captures_are_not_disturbed() {
     assert_eq!(run.recorded().count(0, Action::Alloc), 30);
 }
 
+/// No stream reports that it has passed a free, so what completes frees is that the program waits.
+#[test]
+fn frees_complete_when_the_program_waits_or_ends_the_stream() {
+    for (what, n_completed) in [("nothing", 0), ("stream", 6), ("context", 18), ("destroyed", 18)] {
+        let run = Run::new("dlsym", "waits").argument(what).env("MOCK_BUSY", "1").start();
+        let recorded = run.recorded();
+        assert_eq!(recorded.count(0, Action::FreeRequested), 18, "{what}");
+        assert_eq!(recorded.count(0, Action::FreeCompleted), n_completed, "{what}");
+        recorded.assert_valid();
+    }
+}
+
+#[test]
+fn memory_of_graphs_is_a_part_of_the_driver() {
+    let run = Run::of("dlsym", "graphs");
+    assert_eq!(run.recorded().marked("driver:graph"), run.printed("graphs")[0].0);
+}
+
 #[test]
 fn a_refusal_is_an_event() {
     let run = Run::of("dlsym", "refused");

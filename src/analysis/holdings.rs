@@ -78,10 +78,16 @@ pub(super) fn of_blocks(lives: &[Life]) -> Vec<Holding> {
 }
 
 /// Returns whether requests for memory of the device are known: of a segment, by an event or in the file.
+///
+/// A recovered heap has events of segments, which nothing requested: those have no stacks where blocks have some.
 pub(super) fn has_requests(segments: &[&Segment], entries: &[TraceEntry]) -> bool {
     let is_request =
         |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
-    segments.iter().any(|segment| known(segment.stack).is_some()) || entries.iter().any(is_request)
+    let mut requests = entries.iter().filter(|entry| is_request(entry)).peekable();
+    let has_stack = |entry: &TraceEntry| known(entry.stack).is_some();
+    segments.iter().any(|segment| known(segment.stack).is_some())
+        || requests.peek().is_some() && !entries.iter().any(has_stack)
+        || requests.any(has_stack)
 }
 
 fn known(stack: Option<StackIndex>) -> Option<StackIndex> {

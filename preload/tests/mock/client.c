@@ -92,6 +92,23 @@ int main(int argc, char **argv) {
     ((int (*)(H *, H, unsigned long long))named("cuGraphInstantiateWithFlags"))(&e, 0, 0);
     ((int (*)(H *, const int *))named("cuMemPoolCreate"))(&pool, prop);
     usleep(300000);
+  } else if (!strcmp(what, "waits")) {
+    P p[20];
+    H streams[3];
+    for (int i = 0; i < 3; i++) ((int (*)(H *, unsigned))named("cuStreamCreate"))(&streams[i], 0);
+    for (int i = 0; i < 20; i++) alloc_async(&p[i], (i + 1) << 20, streams[i % 3]);
+    for (int i = 0; i < 18; i++) free_async(p[i], streams[i % 3]);
+    if (!strcmp(argv[3], "stream")) ((int (*)(H))named("cuStreamSynchronize"))(streams[1]);
+    else if (!strcmp(argv[3], "context")) ((int (*)(void))named("cuCtxSynchronize"))();
+    else if (!strcmp(argv[3], "destroyed")) for (int i = 0; i < 3; i++) ((int (*)(H))named("cuStreamDestroy_v2"))(streams[i]);
+    if (!strcmp(argv[3], "destroyed")) usleep(200000);
+  } else if (!strcmp(what, "graphs")) {
+    // Memory of a graph's nodes, which a launch takes and a trim gives back.
+    void (*reserve)(int, uint64_t) = (void (*)(int, uint64_t))named("mock_reserve_for_graphs");
+    reserve(0, 24 << 20);
+    usleep(200000);
+    printf("graphs %llu 0\n", 24ull << 20);
+    fflush(stdout);
   } else if (!strcmp(what, "refused")) {
     get("block", 1 << 30);
     get("refused", (size_t)8 << 30);

@@ -2,7 +2,8 @@
 //
 // Device memory has addresses and no bytes. A device has 4 GiB, of which a context takes 500 MiB, a module 4 MiB and
 // an instantiated graph 6 MiB. Blocks of 1 MiB and more have pages of 2 MiB of their own, smaller ones share pages.
-// Work of a stream is done when the stream is synchronised, or after MOCK_LATE calls of cuEventQuery.
+// Work of a stream is done at once for the driver, and for programs that ask when MOCK_BUSY is not set: with it, no event
+// is reached before its stream is destroyed.
 //
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
 // the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
@@ -36,6 +37,7 @@ static int n_physical;
 static struct { P at; uint64_t bytes, id; } maps[MAX];
 static int n_maps;
 static int contexts[8], primary[8], n_modules[8], n_graphs[8];
+static uint64_t of_graphs[8];
 static int capturing[64], n_global, n_calls;
 static atomic_int violations;
 static __thread H current;
@@ -59,8 +61,10 @@ static uint64_t used(int device) {
   for (int i = 0; i < n_physical; i++)
     if (physical[i].device == device && (physical[i].handles || physical[i].maps)) bytes += physical[i].bytes;
   if (contexts[device]) bytes += 500 * MIB;
-  return bytes + (small + PAGE - 1) / PAGE * PAGE + n_modules[device] * 4 * MIB + n_graphs[device] * 6 * MIB;
+  return bytes + (small + PAGE - 1) / PAGE * PAGE + n_modules[device] * 4 * MIB + n_graphs[device] * 6 * MIB
+    + of_graphs[device];
 }
+void mock_reserve_for_graphs(int device, uint64_t bytes) { of_graphs[device] = bytes; }
 uint64_t mock_used(int device) { pthread_mutex_lock(&lock); uint64_t u = used(device); pthread_mutex_unlock(&lock); return u; }
 
 static R add(P *out, uint64_t bytes, int kind, H stream) {
@@ -143,6 +147,7 @@ R cuMemPoolGetAttribute(H p, int a, uint64_t *v) {
   pthread_mutex_unlock(&lock);
   return OK;
 }
+R cuDeviceGetGraphMemAttribute(int d, int a, uint64_t *v) { *v = a == 2 ? of_graphs[d] : 0; return OK; }
 R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) { pthread_mutex_lock(&lock); *p = next_address; next_address += n; pthread_mutex_unlock(&lock); return OK; }
 R cuMemAddressFree(P p, size_t n) { return OK; }
 R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
@@ -168,7 +173,8 @@ R cuModuleUnload(H m) { n_modules[device_of(current)]--; return OK; }
 R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long f) { *e = (H)0x88; n_graphs[device_of(current)]++; return OK; }
 R cuGraphExecDestroy(H e) { n_graphs[device_of(current)]--; return OK; }
 R cuStreamCreate(H *s, unsigned f) { static atomic_int n; *s = (H)(uintptr_t)(0x100 + n++); return OK; }
-R cuStreamDestroy_v2(H s) { return OK; }
+static atomic_int n_destroyed;
+R cuStreamDestroy_v2(H s) { n_destroyed++; return OK; }
 R cuStreamWaitEvent(H s, H e, unsigned f) { return OK; }
 R cuCtxSynchronize(void) { return OK; }
 R cuMemsetD8Async(P p, unsigned char v, size_t n, H s) { return OK; }
@@ -181,7 +187,7 @@ R cuStreamEndCapture(H s, H *g) { capturing[(uintptr_t)s & 63] = 0; n_global = 0
 R cuThreadExchangeStreamCaptureMode(int *m) { int before = mode; mode = *m; *m = before; return OK; }
 R cuEventCreate(H *e, unsigned f) { static atomic_int n; *e = (H)(uintptr_t)(0x4000 + n++); return OK; }
 R cuEventRecord(H e, H s) { return captured(s) ? wrong("cuEventRecord on a captured stream") : OK; }
-R cuEventQuery(H e) { return n_global && mode != 2 ? wrong("cuEventQuery while a capture is open") : OK; }
+R cuEventQuery(H e) { if (getenv("MOCK_BUSY") && !n_destroyed) return NOT_READY; return n_global && mode != 2 ? wrong("cuEventQuery while a capture is open") : OK; }
 R cuEventDestroy_v2(H e) { return OK; }
 R cuLaunchKernel(void) { return OK; }
 

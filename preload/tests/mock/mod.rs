@@ -154,6 +154,11 @@ impl Start {
         self
     }
 
+    pub(crate) fn argument(mut self, argument: &str) -> Start {
+        self.command.arg(argument);
+        self
+    }
+
     pub(crate) fn start(mut self) -> Run {
         let done = self.command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -24,6 +24,7 @@ use child::Ended;
 use folder::Folder;
 use libraries::Libraries;
 use names::Names;
+use preloadable::Unrecorded;
 
 pub(crate) use options::Options;
 
@@ -33,10 +34,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let asked = environment::memreel(options, &names)?;
     let libraries = Libraries::find(options.heap)?;
     let folder = Folder::create(names.folder())?;
-    if let Some(why) = preloadable::why_not(&options.program[0]) {
+    let mut variables = environment::variables(options, &asked, &libraries, folder.path());
+    if let Some(Unrecorded { why, refuses }) = preloadable::why_not(&options.program[0]) {
         eprintln!("memreel: {why}; it runs unrecorded");
+        // Its children may be recorded, unless its loader would stop at the libraries.
+        if refuses {
+            variables.clear();
+        }
     }
-    let variables = environment::variables(options, &asked, &libraries, folder.path());
     let ended = child::run(&options.program, &variables);
     if let Ended::At { process, .. } = ended {
         // What cannot be read or written has been said; the status is the program's.

@@ -51,21 +51,27 @@ impl Names {
         &self.folder
     }
 
-    /// Returns the path of a process's snapshot, which no other of `taken` has.
-    pub(super) fn of(&self, tape: &TapeFile, program: u32, taken: &mut BTreeSet<PathBuf>) -> PathBuf {
+    /// Returns the path of a process's snapshot, which no other of `taken` has. The last program of a process has the plain
+    /// name, and earlier ones a number; `n_later` programs came after this one.
+    pub(super) fn of(
+        &self,
+        tape: &TapeFile,
+        n_later: usize,
+        program: u32,
+        taken: &mut BTreeSet<PathBuf>,
+    ) -> PathBuf {
         let rank = tape.rank.as_ref().map_or_else(String::new, |rank| format!("-rank{rank}"));
         let named = self.folder.join(format!("{}{rank}-{}.pickle", self.stem, tape.process));
         let first = match &self.own {
             Some(own) if tape.process == program => own.clone(),
             _ => named,
         };
-        // A process that ran several programs has several tapes.
         let numbered = (1_u32..).map(|n| {
             let stem = first.file_stem().unwrap_or_default().to_string_lossy();
             first.with_file_name(format!("{stem}-{n}.pickle"))
         });
-        let free = std::iter::once(first.clone()).chain(numbered).find(|path| !taken.contains(path));
-        let path = free.unwrap_or(first);
+        let plain = (n_later == 0).then(|| first.clone());
+        let path = plain.into_iter().chain(numbered).find(|path| !taken.contains(path)).unwrap_or(first);
         taken.insert(path.clone());
         path
     }
@@ -102,19 +108,20 @@ mod tests {
     fn the_program_has_the_file_that_was_named_and_others_rank_and_process() {
         let names = Names::new(Some(Path::new("out/run.pickle")), OsStr::new("python")).unwrap();
         let mut taken = BTreeSet::new();
-        let mut of = |process, rank| names.of(&tape(process, rank), 7, &mut taken);
-        assert_eq!(of(7, None), Path::new("out/run.pickle"));
-        assert_eq!(of(7, None), Path::new("out/run-1.pickle"), "it ran another program");
-        assert_eq!(of(8, Some("3")), Path::new("out/run-rank3-8.pickle"));
-        assert_eq!(of(9, None), Path::new("out/run-9.pickle"));
-        assert_eq!(of(9, None), Path::new("out/run-9-1.pickle"));
+        let mut of = |process, rank, n_later| names.of(&tape(process, rank), n_later, 7, &mut taken);
+        assert_eq!(of(7, None, 1), Path::new("out/run-1.pickle"), "it ran another program later");
+        assert_eq!(of(7, None, 0), Path::new("out/run.pickle"));
+        assert_eq!(of(8, Some("3"), 0), Path::new("out/run-rank3-8.pickle"));
+        assert_eq!(of(9, None, 2), Path::new("out/run-9-1.pickle"));
+        assert_eq!(of(9, None, 1), Path::new("out/run-9-2.pickle"));
+        assert_eq!(of(9, None, 0), Path::new("out/run-9.pickle"));
     }
 
     #[test]
     fn without_a_name_the_file_is_named_after_the_program() {
         let names = Names::new(None, OsStr::new("/usr/bin/python3")).unwrap();
         assert_eq!(
-            names.of(&tape(7, None), 7, &mut BTreeSet::new()),
+            names.of(&tape(7, None), 0, 7, &mut BTreeSet::new()),
             Path::new("./memreel-python3-7.pickle")
         );
         assert!(names.of_dumps().unwrap().ends_with("/memreel-python3-{rank}-{pid}-{cause}-{n}.pickle"));

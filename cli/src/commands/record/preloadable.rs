@@ -20,12 +20,27 @@ use object::{
 /// How often a script may name another script as its interpreter.
 const MAX_SCRIPTS: usize = 4;
 
-/// Returns why nothing can be loaded in front of a program; `None` if it can be, and for what is no program.
-pub(super) fn why_not(program: &OsStr) -> Option<String> {
+/// Why a program is not recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Unrecorded {
+    /// The reason, as a sentence without its end.
+    pub(super) why: String,
+    /// Whether its loader would fail with a library of memreel; other loaders ignore it, and that of a child may not.
+    pub(super) refuses: bool,
+}
+
+impl Unrecorded {
+    fn ignores(why: String) -> Unrecorded {
+        Unrecorded { why, refuses: false }
+    }
+}
+
+/// Returns why nothing can be loaded in front of a program; `None` if it can be, and for a file that is not a program.
+pub(super) fn why_not(program: &OsStr) -> Option<Unrecorded> {
     let mut path = in_path(program)?;
     for _ in 0..MAX_SCRIPTS {
         if let Some(why) = of_owner(&path) {
-            return Some(why);
+            return Some(Unrecorded::ignores(why));
         }
         let start = start_of(&path)?;
         match start.strip_prefix(b"#!") {
@@ -80,19 +95,27 @@ fn of_owner(path: &Path) -> Option<String> {
 }
 
 /// A program without the loader, or of another machine.
-fn of_binary(path: &Path) -> Option<String> {
+fn of_binary(path: &Path) -> Option<Unrecorded> {
     let bytes = fs::read(path).ok()?;
     let named = path.display();
     let Ok(header) = FileHeader64::<Endianness>::parse(&*bytes) else {
         return bytes
             .starts_with(b"\x7fELF")
-            .then(|| format!("{named} is a program of another kind of machine"));
+            .then(|| Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     };
     let endian = header.endian().ok()?;
     if header.e_machine(endian) != EM_X86_64 {
-        return Some(format!("{named} is a program of another kind of machine"));
+        return Some(Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     }
     let segments = header.program_headers(endian, &*bytes).ok()?;
-    let has_loader = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
-    (!has_loader).then(|| format!("{named} is linked statically, so no library can be loaded in front of it"))
+    let Some(loader) = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP) else {
+        let why = format!("{named} is linked statically, so no library can be loaded in front of it");
+        return Some(Unrecorded::ignores(why));
+    };
+    let loader = loader.data(endian, &*bytes).ok()?;
+    let loader = String::from_utf8_lossy(loader.split(|byte| *byte == 0).next()?).into_owned();
+    let why = || {
+        format!("{named} needs another C library than glibc ({loader}), and memreel's libraries need glibc")
+    };
+    (!loader.contains("ld-linux")).then(|| Unrecorded { why: why(), refuses: true })
 }

@@ -36,23 +36,22 @@ pub(super) fn save(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let (mut taken, mut processes) = (BTreeSet::new(), Vec::new());
-    for tape in folder.tapes()? {
+    let tapes = folder.tapes()?;
+    for (index, tape) in tapes.iter().enumerate() {
+        let n_later = tapes[index + 1..].iter().filter(|later| later.process == tape.process).count();
         let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
-        let saved = save_one(tape.clone(), names, program, &mut taken);
+        let name = |tape: &TapeFile| names.of(tape, n_later, program, &mut taken);
+        let saved = save_one(tape.clone(), n_later > 0, name);
         drop(waiting);
         match saved {
-            Ok(None) => forget(&tape),
+            Ok(None) => forget(tape),
             Ok(Some(process)) => {
                 print(options, &process, out)?;
                 if !options.keep_tape && !process.is_running {
-                    forget(&tape);
-                } else {
-                    writeln!(
-                        out,
-                        "memreel: the tape of process {} is {}",
-                        tape.process,
-                        tape.path.display()
-                    )?;
+                    forget(tape);
+                } else if !options.json {
+                    let (process, path) = (tape.process, tape.path.display());
+                    writeln!(out, "memreel: the tape of process {process} is {path}")?;
                 }
                 processes.push(process);
             }
@@ -62,7 +61,7 @@ pub(super) fn save(
             }
         }
     }
-    if !processes.iter().any(|process| process.tape.process == program) {
+    if processes.is_empty() && !options.json {
         nothing(options, out)?;
     }
     table::print(&processes, options.json, out)
@@ -74,12 +73,12 @@ fn forget(tape: &TapeFile) {
     TorchDump::remove(&tape.path, tape.process);
 }
 
-/// Writes the snapshot of one process; `None` if it recorded nothing.
+/// Writes the snapshot of one program of a process, to the path that `name` returns; `None` if it recorded nothing.
+/// `has_ended` if the process ran another program later.
 fn save_one(
     tape: TapeFile,
-    names: &Names,
-    program: u32,
-    taken: &mut BTreeSet<PathBuf>,
+    has_ended: bool,
+    name: impl FnOnce(&TapeFile) -> PathBuf,
 ) -> Result<Option<Recorded>, Failure> {
     let recovered = Recovered::read(&tape.path)?;
     let n_events = recovered.n_events();
@@ -88,7 +87,7 @@ fn save_one(
     }
     let mut problems = recovered.problems().to_vec();
     let snapshot = with_torch(recovered.snapshot(), &tape, &mut problems);
-    let path = names.of(&tape, program, taken);
+    let path = name(&tape);
     pickle::save(&snapshot, &path)?;
     problems.extend(table::refusals(&snapshot, &path));
     Ok(Some(Recorded {
@@ -97,7 +96,7 @@ fn save_one(
         snapshot,
         n_events,
         problems,
-        is_running: recovered.is_running() && !recovered.is_closed(),
+        is_running: !has_ended && recovered.is_running() && !recovered.is_closed(),
         tape,
     }))
 }
@@ -125,6 +124,7 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
         let line = json!({
             "process": tape.process, "rank": tape.rank, "file": path.display().to_string(), "events": n_events,
             "peak_bytes": peak_bytes, "is_running": is_running, "problems": problems,
+            "tape": (options.keep_tape || *is_running).then(|| tape.path.display().to_string()),
         });
         return writeln!(out, "{line}");
     }
@@ -141,7 +141,7 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
     problems.iter().try_for_each(|problem| writeln!(out, "memreel: process {}: {problem}", tape.process))
 }
 
-/// Says that the program itself recorded nothing.
+/// Prints that no process recorded anything.
 fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
     let hint = if options.heap { "" } else { "; --heap records the heap of any program" };
     let what = if options.heap { "allocated nothing that is recorded" } else { "asked no GPU for memory" };
