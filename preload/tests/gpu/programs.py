@@ -113,12 +113,12 @@ def llama():
 
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
-    config = LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=8, num_attention_heads=8, vocab_size=8000)
+    config = LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=12, num_attention_heads=16, vocab_size=16000)
     model = LlamaForCausalLM(config).cuda()
     optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
     ids = torch.randint(0, 8000, (4, 256), device="cuda")
     times = []
-    for _ in range(30):
+    for _ in range(int(os.environ.get("LLAMA_STEPS", 30))):
         torch.cuda.synchronize()
         begin = time.perf_counter()
         loss = model(input_ids=ids, labels=ids).loss
