@@ -136,6 +136,7 @@ R cuMemFreeAsync(P p, H s) { return captured(s) ? OK : drop_block(p); }
 R cuMemFreeAsync_ptsz(P p, H s) { return cuMemFreeAsync(p, s ? s : (H)2); }
 R cuMemPoolCreate(H *p, const int *props) { *p = (H)(uintptr_t)(0x2000 + props[3]); return OK; }
 R cuMemPoolDestroy(H p) { return OK; }
+R cuMemPoolSetAttribute(H p, int a, void *v) { return OK; }
 R cuMemPoolTrimTo(H p, size_t n) { return OK; }
 R cuDeviceGetDefaultMemPool(H *p, int d) { *p = (H)(uintptr_t)(0x3000 + d); return OK; }
 R cuMemPoolGetAttribute(H p, int a, uint64_t *v) {
