@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
 use memreel::Recovered;
 
@@ -81,11 +81,16 @@ fn a_fork_that_does_nothing_leaves_nothing() {
     n_forks.snapshots();
 }
 
+/// The program's own files get the numbers of ours, and nothing is written into them.
 #[test]
 fn a_program_that_closes_all_files_is_recorded() {
     let run = recorded(&["closed"]);
     assert_eq!(run.status, Some(0), "{}", run.err);
-    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted());
+    for number in 0..8 {
+        let mine = fs::read(run.folder.path().join(format!("mine-{number}"))).unwrap();
+        assert_eq!(mine.len(), 4, "file {number}");
+    }
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
 }
 
 #[test]
