@@ -2,8 +2,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io,
-    os::unix::fs::FileExt,
+    io, mem,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     ptr::{self, NonNull},
     sync::{
@@ -31,7 +31,7 @@ use crate::{
 /// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]
 pub(super) struct Mapped {
-    file: File,
+    file: Descriptor,
     path: PathBuf,
     header: NonNull<u8>,
     /// Whether slots may be taken and freed.
@@ -45,6 +45,15 @@ pub(super) struct Mapped {
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
+
+/// The open file. A program may close descriptors that it did not open, and then open files of its own under their
+/// numbers, so each use asks first whose file it is.
+#[derive(Debug)]
+struct Descriptor {
+    file: Option<File>,
+    /// The numbers of the file system and of the file in it.
+    identity: (u64, u64),
+}
 
 /// The slots of a file.
 #[derive(Debug, Default)]
@@ -92,7 +101,7 @@ impl Mapped {
         // An empty file would take the name of the tape that was here, and its place with the next try.
         let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
         let tape = Mapped {
-            file,
+            file: Descriptor::new(file).map_err(failed)?,
             path: path.to_owned(),
             header,
             is_open: AtomicBool::new(true),
@@ -190,8 +199,10 @@ impl Mapped {
     /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail.
     fn grow(&self, n_steps: usize) -> io::Result<Step> {
         let at = HEADER_BYTES + n_steps * STEP_BYTES;
-        reserve(&self.file, at as u64, STEP_BYTES)?;
-        Ok(Step(map(&self.file, at as u64, STEP_BYTES)?))
+        self.file.with(&self.path, |file| {
+            reserve(file, at as u64, STEP_BYTES)?;
+            Ok(Step(map(file, at as u64, STEP_BYTES)?))
+        })
     }
 
     #[cold]
@@ -207,6 +218,44 @@ impl Mapped {
     pub(super) fn take_back(&self, number: u32) {
         lock(&self.slots).free.push(number);
     }
+}
+
+impl Descriptor {
+    fn new(file: File) -> io::Result<Descriptor> {
+        let identity = identity(&file)?;
+        Ok(Descriptor { file: Some(file), identity })
+    }
+
+    /// Returns the file, if the descriptor is still its.
+    fn intact(&self) -> Option<&File> {
+        self.file.as_ref().filter(|file| identity(file).is_ok_and(|found| found == self.identity))
+    }
+
+    /// Calls `work` with the file, which is opened again if the program closed it.
+    fn with<T>(&self, path: &Path, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        if let Some(file) = self.intact() {
+            return work(file);
+        }
+        let again = OpenOptions::new().read(true).write(true).open(path)?;
+        if identity(&again)? != self.identity {
+            return Err(io::Error::other("the program closed its descriptor, and another file has its name"));
+        }
+        work(&again)
+    }
+}
+
+impl Drop for Descriptor {
+    /// A descriptor that is the program's now stays open.
+    fn drop(&mut self) {
+        if self.intact().is_none() {
+            mem::forget(self.file.take());
+        }
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl Slots {

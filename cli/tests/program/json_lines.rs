@@ -73,6 +73,7 @@ const RUNS: &[&[&str]] = &[
     &["validate", "FILE"],
     &["validate", "OUT/refused.pickle"],
     &["recover", "-o", "OUT/tape.pickle", "OUT/run.tape"],
+    &["recover", "--torch", "OUT/own.pickle", "-o", "OUT/merged.pickle", "OUT/run.tape"],
     &["fix", "FILE"],
     &["fix", "-o", "OUT", "FILE"],
     &["slim", "--depth", "2", "FILE"],

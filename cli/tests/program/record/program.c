@@ -2,6 +2,7 @@
 // bytes and more that it has at its end.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,6 +46,13 @@ int main(int argc, char **argv) {
   else if (!strcmp(what, "aborted")) { print(); abort(); }
   else if (!strcmp(what, "closed")) {
     for (int i = 3; i < 1024; i++) close(i);
+    // Files of its own have the numbers of those that were closed.
+    for (int i = 0; i < 8; i++) {
+      char name[16];
+      snprintf(name, sizeof name, "mine-%d", i);
+      int file = open(name, O_RDWR | O_CREAT, 0600);
+      if (write(file, "mine", 4) != 4) return 8;
+    }
     for (int i = 0; i < 50000; i++) free(malloc(100 + i % 100));
     get(300000);
   } else if (!strcmp(what, "forks")) {

@@ -134,7 +134,7 @@ fn ready(child: &mut Child) -> BufReader<std::process::ChildStdout> {
 
 #[test]
 fn signals_reach_the_program() {
-    const WAIT: &str = "echo ready; while :; do sleep 0.02; done";
+    const WAIT: &str = "n=0; echo ready; while [ $n -lt 500 ]; do sleep 0.02; n=$((n+1)); done";
     let traps = [
         ("INT", "trap 'echo caught; exit 9' INT", 9, "caught\n"),
         ("TERM", "trap 'exit 11' TERM", 11, ""),
@@ -160,8 +160,7 @@ fn a_terminal_interrupts_the_program_once() {
         return;
     }
     let [near, far] = terminal(80);
-    let script =
-        "n=0; trap 'n=$((n+1))' INT; echo ready; while [ $n = 0 ]; do sleep 0.02; done; sleep 0.4; exit $n";
+    let script = "n=0; trap 'n=$((n+1))' INT; echo ready; i=0; while [ $n = 0 ] && [ $i -lt 500 ]; do sleep 0.02; i=$((i+1)); done; sleep 0.4; exit $n";
     let mut start = record(&[], &["sh", "-c", script]);
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_memreel")]).args(start.command.get_args());
