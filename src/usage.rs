@@ -3,6 +3,9 @@
 
 use crate::event::DeviceId;
 
+/// The name of the device that is a process's heap.
+pub(crate) const HEAP: &str = "heap of the process";
+
 /// What a device reports of its memory at one time.
 ///
 /// The bytes that a table of the device explains otherwise than by segments are here too, because they change with
@@ -42,4 +45,12 @@ pub struct DeviceUsage {
     /// The reports, oldest first. The highest and the last are always among them; of many others, every second, fourth,
     /// and so on.
     pub reports: Vec<TimedUsage>,
+}
+
+impl DeviceUsage {
+    /// Returns whether the device is a process's heap: its segments are runs of pages, which nothing requested.
+    #[must_use]
+    pub fn is_heap(&self) -> bool {
+        self.name == HEAP
+    }
 }

@@ -46,11 +46,12 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
     }
     let (name, uuid) = driver()?.identity(device);
     state.recorder().describe_device(gpu.ledger_device(), &name, &uuid);
-    let after = others::used_bytes(gpu);
-    if let (Some(before), Some(after)) = (before, after)
-        && after >= before + PAGE_BYTES
-    {
-        add(gpu, Part::Context, after - before);
+    // Other processes may make contexts of their own meanwhile.
+    let own_bytes =
+        others::processes(gpu).filter(|found| found.others_bytes > 0).map(|found| found.own_bytes);
+    let bytes = own_bytes.or_else(|| others::used_bytes(gpu)?.checked_sub(before?));
+    if let Some(bytes) = bytes.filter(|bytes| *bytes >= PAGE_BYTES) {
+        add(gpu, Part::Context, bytes);
     }
     ending::watch();
     sampler::start(state);

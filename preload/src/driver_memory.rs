@@ -12,6 +12,7 @@ use super::{
     driver::{Driver, driver},
     gpu::{Account, Gpu, PAGE_BYTES},
     marks::marked,
+    others::processes,
     parts::Part,
     pools,
     state::record,
@@ -43,12 +44,13 @@ pub(crate) fn around_end(part: Part, call: &dyn Fn() -> Status) -> Status {
 fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
     let before = record(|state| {
         let (gpu, driver) = (state.current_gpu()?, driver()?);
-        Some((gpu, driver, unaccounted_bytes(gpu, driver)))
+        let is_shared = gpu.is_shared();
+        Some((gpu, driver, is_shared, unaccounted_bytes(gpu, driver, is_shared)))
     });
     let status = call();
-    let Some((gpu, driver, before)) = before.flatten() else { return status };
+    let Some((gpu, driver, is_shared, before)) = before.flatten() else { return status };
     record(|state| {
-        if let (Some(before), Some(after)) = (before, unaccounted_bytes(gpu, driver)) {
+        if let (Some(before), Some(after)) = (before, unaccounted_bytes(gpu, driver, is_shared)) {
             look(gpu, after - before);
         }
         state.waker.note(gpu);
@@ -56,9 +58,10 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
     status
 }
 
-/// Returns the used bytes of this thread's device that are not accounted for: those of other processes too.
-pub(crate) fn unaccounted_bytes(gpu: &Gpu, driver: &Driver) -> Option<i64> {
-    let used_bytes = driver.memory()?.used_bytes;
+/// Returns the used bytes of this thread's device that are not accounted for. Those of other processes are among them,
+/// unless the device is shared and its processes can be seen.
+fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64> {
+    let used_bytes = if is_shared { processes(gpu)?.own_bytes } else { driver.memory()?.used_bytes };
     let of_pools = pools::reserved_bytes(gpu, driver) + driver.graph_bytes(gpu.device);
     let booked_bytes = gpu.booked_bytes() + of_pools;
     Some(used_bytes.cast_signed() - booked_bytes.cast_signed())

@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicI64, Ordering},
+    atomic::{AtomicBool, AtomicI64, Ordering},
 };
 
 use memreel::{
@@ -31,6 +31,8 @@ pub(crate) struct Gpu {
     pub(crate) pending: Arc<Mutex<Pending>>,
     pub(crate) parts: Arc<Mutex<Parts>>,
     booked: Booked,
+    /// Whether other processes were seen on the device: then its used memory says little about this one's.
+    is_shared: AtomicBool,
 }
 
 /// The bytes that are accounted for.
@@ -74,6 +76,7 @@ impl Gpu {
             pending: Arc::default(),
             parts: Arc::default(),
             booked: Booked::default(),
+            is_shared: AtomicBool::new(false),
         };
         hold_at_forks(&gpu.context);
         hold_at_forks(&gpu.pools);
@@ -106,6 +109,14 @@ impl Gpu {
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_shared(&self, is_shared: bool) {
+        self.is_shared.store(is_shared, Ordering::Relaxed);
     }
 
     /// Records a block, and accounts for it.

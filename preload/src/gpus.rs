@@ -1,16 +1,14 @@
 //! What programs allocate and free on GPUs, by address: every device has its own addresses.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memreel::{
     Address, StreamId,
     integrate::{Refusal, hold_at_forks},
 };
 use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
 
 use super::{
     completions,
@@ -45,9 +43,9 @@ struct Block {
 }
 
 /// The blocks of all devices by address.
-type Blocks = Arc<Mutex<HashMap<u64, Block>>>;
+type Blocks = Arc<Mutex<FxHashMap<u64, Block>>>;
 
-fn blocks() -> MutexGuard<'static, HashMap<u64, Block>> {
+fn blocks() -> MutexGuard<'static, FxHashMap<u64, Block>> {
     static BLOCKS: OnceBox<Blocks> = OnceBox::new();
     let blocks = BLOCKS.get_or_init(|| {
         let blocks = Blocks::default();

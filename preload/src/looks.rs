@@ -9,7 +9,8 @@ use super::{
     driver::{Driver, driver},
     driver_memory::{add, set, take},
     gpu::{Gpu, PAGE_BYTES},
-    nested, others,
+    nested,
+    others::{self, Processes},
     parts::Part,
     pools,
     state::State,
@@ -31,7 +32,7 @@ pub(crate) struct Looks {
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     report: Option<(UsageReport, Instant)>,
-    others: Option<(Option<u64>, Instant)>,
+    processes: Option<(Option<Processes>, Instant)>,
 }
 
 /// What one look saw.
@@ -42,8 +43,9 @@ struct Sight {
     pools_bytes: u64,
     graph_bytes: u64,
     booked_bytes: u64,
-    /// Whether no call was under way: then the figures are of one moment.
-    is_quiet: bool,
+    /// The number of wrapped calls so far, if none was under way: then the figures are of one moment.
+    calls: Option<u64>,
+    n_own: u64,
 }
 
 impl Looks {
@@ -73,9 +75,9 @@ pub(crate) fn last_look(state: &State) {
 /// Reports what a device uses now, before its context ends. `n_own` is 1 within a wrapped call.
 pub(crate) fn look_at_end(state: &State, gpu: &Gpu, n_own: u64) -> Option<()> {
     let sight = sight(gpu, driver()?, n_own)?;
-    let others_bytes = others::other_processes_bytes(gpu);
-    explain(gpu, sight, others_bytes);
-    state.recorder().report_usage(gpu.ledger_device(), report(gpu, sight, others_bytes));
+    let processes = others::processes(gpu);
+    explain(gpu, sight, processes);
+    state.recorder().report_usage(gpu.ledger_device(), report(gpu, sight, processes));
     Some(())
 }
 
@@ -94,18 +96,19 @@ fn sight(gpu: &Gpu, driver: &Driver, n_own: u64) -> Option<Sight> {
             pools_bytes,
             graph_bytes,
             booked_bytes,
-            is_quiet: before.is_some() && before == nested::quiet(n_own),
+            calls: before.filter(|_| before == nested::quiet(n_own)),
+            n_own,
         })
     };
     // SAFETY: the context exists while the lock is held.
     unsafe { driver.within((*context)?, look) }.flatten()
 }
 
-fn report(gpu: &Gpu, sight: Sight, other_processes_bytes: Option<u64>) -> UsageReport {
+fn report(gpu: &Gpu, sight: Sight, processes: Option<Processes>) -> UsageReport {
     UsageReport {
         used_bytes: sight.used_bytes,
         total_bytes: sight.total_bytes,
-        other_processes_bytes,
+        other_processes_bytes: processes.map(|processes| processes.others_bytes),
         pool_slack_bytes: sight.pools_bytes.saturating_sub(gpu.pool_bytes()),
         page_rounding_bytes: gpu.page_rounding_bytes(),
     }
@@ -113,12 +116,12 @@ fn report(gpu: &Gpu, sight: Sight, other_processes_bytes: Option<u64>) -> UsageR
 
 impl Seen {
     fn take_in(&mut self, state: &State, gpu: &Gpu, sight: Sight) {
-        let mut others_bytes = self.others_bytes(gpu, OTHERS);
-        if sight.unexplained(others_bytes).is_some() {
-            others_bytes = self.others_bytes(gpu, Duration::ZERO);
+        let mut processes = self.processes(gpu, OTHERS);
+        if sight.unexplained(processes).is_some() {
+            processes = self.processes(gpu, Duration::ZERO);
         }
-        explain(gpu, sight, others_bytes);
-        let report = report(gpu, sight, others_bytes);
+        explain(gpu, sight, processes);
+        let report = report(gpu, sight, processes);
         let is_new = self.report.is_none_or(|(before, at)| before != report || at.elapsed() >= UNCHANGED);
         if is_new {
             self.report = Some((report, Instant::now()));
@@ -126,14 +129,14 @@ impl Seen {
         }
     }
 
-    /// The bytes of other processes, as they were at most so long ago.
-    fn others_bytes(&mut self, gpu: &Gpu, ago: Duration) -> Option<u64> {
-        match self.others {
-            Some((bytes, at)) if at.elapsed() < ago => bytes,
+    /// What processes use, as it was at most so long ago.
+    fn processes(&mut self, gpu: &Gpu, ago: Duration) -> Option<Processes> {
+        match self.processes {
+            Some((found, at)) if at.elapsed() < ago => found,
             _ => {
-                let bytes = others::other_processes_bytes(gpu);
-                self.others = Some((bytes, Instant::now()));
-                bytes
+                let found = others::processes(gpu);
+                self.processes = Some((found, Instant::now()));
+                found
             }
         }
     }
@@ -141,18 +144,22 @@ impl Seen {
 
 impl Sight {
     /// The bytes that nothing explains, if they are a page or more, or a page or more are missing.
-    fn unexplained(&self, others_bytes: Option<u64>) -> Option<i64> {
-        let booked_bytes = self.booked_bytes + self.pools_bytes + self.graph_bytes + others_bytes?;
-        let unexplained = self.used_bytes.cast_signed() - booked_bytes.cast_signed();
-        (self.is_quiet && unexplained.unsigned_abs() >= PAGE_BYTES).then_some(unexplained)
+    fn unexplained(&self, processes: Option<Processes>) -> Option<i64> {
+        let Processes { own_bytes, others_bytes } = processes?;
+        // The processes were asked later, and nothing may have happened in between.
+        let is_of_one_moment = self.calls.is_some() && self.calls == nested::quiet(self.n_own);
+        let used_bytes = if others_bytes > 0 { own_bytes } else { self.used_bytes };
+        let booked_bytes = self.booked_bytes + self.pools_bytes + self.graph_bytes;
+        let unexplained = used_bytes.cast_signed() - booked_bytes.cast_signed();
+        (is_of_one_moment && unexplained.unsigned_abs() >= PAGE_BYTES).then_some(unexplained)
     }
 }
 
 /// Records the memory of graphs, and as the driver's own what nothing explains, such as code that is loaded at its first
 /// use.
-fn explain(gpu: &Gpu, sight: Sight, others_bytes: Option<u64>) {
+fn explain(gpu: &Gpu, sight: Sight, processes: Option<Processes>) {
     set(gpu, Part::GraphMemory, sight.graph_bytes);
-    match sight.unexplained(others_bytes) {
+    match sight.unexplained(processes) {
         Some(more) if more > 0 => add(gpu, Part::Other, more.cast_unsigned()),
         Some(less) => take(gpu, Part::Other, less.unsigned_abs()),
         None => {}

@@ -30,21 +30,33 @@ pub(crate) fn used_bytes(gpu: &Gpu) -> Option<u64> {
     Some(device(gpu)?.memory_info().ok()?.used)
 }
 
-/// Returns the bytes of other processes on a device; `None` if they cannot be seen.
+/// What processes use of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Processes {
+    /// This process.
+    pub(crate) own_bytes: u64,
+    /// All others.
+    pub(crate) others_bytes: u64,
+}
+
+/// Returns what processes use of a device; `None` if they cannot be seen.
 ///
 /// A container sees no process, or numbers that are not its own: then this process is not among them.
-pub(crate) fn other_processes_bytes(gpu: &Gpu) -> Option<u64> {
+pub(crate) fn processes(gpu: &Gpu) -> Option<Processes> {
     let device = device(gpu)?;
-    let mut processes = device.running_compute_processes().ok()?;
-    processes.extend(device.running_graphics_processes().unwrap_or_default());
+    let mut found = device.running_compute_processes().ok()?;
+    found.extend(device.running_graphics_processes().unwrap_or_default());
     // A process that computes and draws is in both lists.
-    processes.sort_by_key(|found| found.pid);
-    processes.dedup_by_key(|found| found.pid);
-    let own = process::id();
-    processes.iter().find(|found| found.pid == own)?;
-    let bytes = processes.iter().filter(|found| found.pid != own).map(|found| match found.used_gpu_memory {
-        UsedGpuMemory::Used(bytes) => Some(bytes),
+    found.sort_by_key(|process| process.pid);
+    found.dedup_by_key(|process| process.pid);
+    let bytes = |used: &UsedGpuMemory| match used {
+        UsedGpuMemory::Used(bytes) => Some(*bytes),
         UsedGpuMemory::Unavailable => None,
-    });
-    bytes.sum()
+    };
+    let own = process::id();
+    let own_bytes = bytes(&found.iter().find(|process| process.pid == own)?.used_gpu_memory)?;
+    let others = found.iter().filter(|process| process.pid != own);
+    let others_bytes = others.map(|process| bytes(&process.used_gpu_memory)).sum::<Option<u64>>()?;
+    gpu.set_shared(others_bytes > 0);
+    Some(Processes { own_bytes, others_bytes })
 }

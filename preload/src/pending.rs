@@ -1,12 +1,14 @@
 //! Frees that wait for their streams.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 /// The frees of one device that were requested and may not have completed.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    by_stream: HashMap<usize, Waiting>,
+    by_stream: FxHashMap<usize, Waiting>,
     /// The latest free of each address: an address may be used again before its free is known to be done.
     latest: BTreeMap<u64, Free>,
     n_frees: u64,

@@ -1,13 +1,11 @@
 //! Physical memory under handles, and where it is mapped.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memreel::{Address, StreamId, integrate::hold_at_forks, recorder::Ledger};
 use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
 
 use super::{
     gpu::Account,
@@ -49,7 +47,7 @@ struct Mapping {
 
 #[derive(Debug, Default)]
 struct Table {
-    physical: HashMap<u64, Physical>,
+    physical: FxHashMap<u64, Physical>,
     mapped: std::collections::BTreeMap<u64, Mapping>,
 }
 

@@ -161,7 +161,6 @@ impl State {
     pub(crate) fn heap(&self) -> Option<MallocReports> {
         let device = DeviceId::from(self.n_gpus);
         let heap = MallocReports::connect(self.recorder(), device)?;
-        self.recorder().describe_device(device, "heap of the process", "");
         let _ = self.heap.set(Box::new(heap));
         Some(heap)
     }

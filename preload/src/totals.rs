@@ -17,7 +17,11 @@ impl Totals {
     #[inline]
     pub(crate) fn add(&self, bytes: u64, gpu: &Gpu) {
         self.allocated_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.peak_bytes.fetch_max(gpu.booked_bytes() + gpu.pool_bytes(), Ordering::Relaxed);
+        let held_bytes = gpu.booked_bytes() + gpu.pool_bytes();
+        // A locked instruction costs more than a look.
+        if held_bytes > self.peak_bytes.load(Ordering::Relaxed) {
+            self.peak_bytes.fetch_max(held_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Returns the sum of all allocations, and the highest peak.

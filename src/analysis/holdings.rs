@@ -1,9 +1,9 @@
 //! Holdings: which stack asked for which memory of the device, and from when to when it was held.
 
 use crate::{
-    event::{Action, Address},
+    event::{Action, Address, DeviceId},
     history::{Joining, Life, Moment, RangeValue, Ranges, insert_free, undo_segment_event},
-    snapshot::{Segment, StackIndex, StackTable, TraceEntry},
+    snapshot::{Segment, Snapshot, StackIndex, StackTable, TraceEntry},
 };
 
 /// Memory that one request took from the device and one gave back, or the part of it that shares both.
@@ -77,17 +77,20 @@ pub(super) fn of_blocks(lives: &[Life]) -> Vec<Holding> {
     lives.iter().map(holding).collect()
 }
 
-/// Returns whether requests for memory of the device are known: of a segment, by an event or in the file.
-///
-/// A recovered heap has events of segments, which nothing requested: those have no stacks where blocks have some.
-pub(super) fn has_requests(segments: &[&Segment], entries: &[TraceEntry]) -> bool {
+/// Returns whether requests for memory of the device are known: of a segment, by an event or in the file. Of a heap there
+/// are events of segments too, which nothing requested.
+pub(super) fn has_requests(
+    snapshot: &Snapshot,
+    device: DeviceId,
+    segments: &[&Segment],
+    entries: &[TraceEntry],
+) -> bool {
     let is_request =
         |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
-    let mut requests = entries.iter().filter(|entry| is_request(entry)).peekable();
-    let has_stack = |entry: &TraceEntry| known(entry.stack).is_some();
-    segments.iter().any(|segment| known(segment.stack).is_some())
-        || requests.peek().is_some() && !entries.iter().any(has_stack)
-        || requests.any(has_stack)
+    let is_heap = || snapshot.usage().iter().any(|usage| usage.device == device && usage.is_heap());
+    let is_requested =
+        segments.iter().any(|segment| known(segment.stack).is_some()) || entries.iter().any(is_request);
+    is_requested && !is_heap()
 }
 
 fn known(stack: Option<StackIndex>) -> Option<StackIndex> {

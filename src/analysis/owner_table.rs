@@ -193,7 +193,7 @@ impl<'a> Part<'a> {
         let entries: &[TraceEntry] = if is_host { &snapshot.host_traces } else { snapshot.trace(device) };
         let host = snapshot.host_segments.iter().filter(|_| is_host);
         let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
-        let is_of_blocks = !has_requests(&segments, entries);
+        let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
         let holdings = match is_of_blocks {
             true => of_heap(snapshot, device, entries, &segments),
             false => holdings(&segments, entries),
@@ -343,8 +343,8 @@ impl Table<'_> {
     fn peak(&self) -> Point {
         let all = self.parts.iter().enumerate();
         let all = all.flat_map(|(at, part)| part.reports.iter().map(move |report| (at, *report)));
-        let used =
-            |(_, timed): &(usize, TimedUsage)| (timed.report.used_bytes, std::cmp::Reverse(timed.time_us));
+        // Of equal reports the last: what the driver took for itself is recorded as soon as it is seen, and not before.
+        let used = |(_, timed): &(usize, TimedUsage)| (timed.report.used_bytes, timed.time_us);
         match all.max_by_key(used) {
             Some(report) => self.point(report),
             None => self.most_recorded(),

@@ -6,6 +6,7 @@ use crate::{
     event::{DeviceId, StackId},
     inventory::Inventory,
     recorder::Recorder,
+    usage,
 };
 
 /// The process's heap, for whoever stands in front of its `malloc`.
@@ -45,7 +46,9 @@ impl MallocReports {
     #[must_use]
     pub fn connect(recorder: &Recorder, device: DeviceId) -> Option<MallocReports> {
         super::connect(recorder, device);
-        ProcessHeap::get().filter(|heap| heap.is_of(recorder)).map(MallocReports)
+        let heap = ProcessHeap::get().filter(|heap| heap.is_of(recorder))?;
+        recorder.describe_device(device, usage::HEAP, "");
+        Some(MallocReports(heap))
     }
 
     /// Reports an allocation.

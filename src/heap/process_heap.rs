@@ -14,6 +14,7 @@ use crate::{
     inventory::{BlockState, Inventory, InventoryBlock, InventorySegment},
     recorder::{OwnWork, Recorder, Track},
     sync::settle_loads,
+    usage,
 };
 
 /// What every [`Heap`](super::Heap) of the process reports to, from the first switch of recording on.
@@ -55,6 +56,9 @@ pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
 pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory> {
     let heap = HEAP.get()?;
     let is_shown = recorder.has(&heap.track) && heap.is_used.load(Ordering::Relaxed);
+    if is_shown {
+        recorder.describe_device(heap.track.device(), usage::HEAP, "");
+    }
     is_shown.then_some(heap as &dyn Inventory)
 }
 

@@ -8,8 +8,9 @@ use crate::{
     event::DeviceId,
     seeded::SeededSet,
     snapshot::{
-        Annotation, DeviceUsage, Field, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId, Slot,
-        Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, counted, store_usage,
+        Annotation, DeviceUsage, Field, Frame, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId,
+        Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value, counted,
+        store_usage,
     },
 };
 
@@ -294,6 +295,16 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
     ranks.into_iter().zip(found).map(place).collect()
 }
 
+/// Gives a frame the line 0 if it has none: PyTorch writes that as -1 in 64 bits without a sign.
+fn has_a_line(frame: &mut Frame, shapes: &mut Shapes) {
+    let shape = shapes.get(frame.shape);
+    if let Some(Value::Big(_)) = shape.value("line") {
+        let mut shape = shape.clone();
+        shape.set("line".into(), Slot::Field(Field::Line));
+        frame.shape = shapes.intern(shape);
+    }
+}
+
 /// The numbers of one snapshot's stacks and shapes in another's tables.
 #[derive(Debug)]
 pub(super) struct Tables {
@@ -310,8 +321,7 @@ impl Tables {
             .map(|frame| {
                 let mut frame = frame.clone();
                 frame.shape = shapes[frame.shape.index()];
-                // PyTorch writes the line of code without lines as -1 in 64 bits without a sign.
-                frame.line = if i64::try_from(frame.line).is_ok() { frame.line } else { 0 };
+                has_a_line(&mut frame, &mut whole.shapes);
                 whole.stacks.intern_frame(frame)
             })
             .collect();

@@ -514,3 +514,17 @@ fn events_without_times_are_refused() {
     let error = merge_torch(Snapshot::default(), torch).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("PyTorch 2.2"), "{error}");
 }
+
+/// PyTorch writes the line of code that has none as -1, in 64 bits without a sign.
+#[test]
+fn a_frame_without_a_line_has_the_line_0() {
+    let entry = r#"{"action": "segment_alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 7,
+        "frames": [{"name": "f", "filename": "a.py", "line": 18446744073709551615}]}"#;
+    let torch: Snapshot =
+        serde_json::from_str(&format!(r#"{{"segments": [], "device_traces": [[{entry}]]}}"#)).unwrap();
+    let driver: Snapshot = serde_json::from_str(r#"{"segments": [], "device_traces": [[]]}"#).unwrap();
+    let merged = merge_torch(driver, torch).unwrap();
+    let lines: Vec<u64> = merged.stacks.all_frames().map(|frame| frame.line).collect();
+    assert_eq!(lines, [0]);
+    assert!(validate(&merged).iter().all(|finding| finding.code != "E16"), "{:?}", validate(&merged));
+}

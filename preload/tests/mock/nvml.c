@@ -34,7 +34,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, struct process
   unsigned found = others() ? 2 : 0;
   if (*n < found) { *n = found; return 7; }
   *n = found;
-  if (found) { p[0] = (struct process){(unsigned)getpid(), 1, -1u, -1u}; p[1] = (struct process){1, strtoull(others(), 0, 10), -1u, -1u}; }
+  if (found) { p[0] = (struct process){(unsigned)getpid(), used(), -1u, -1u}; p[1] = (struct process){1, strtoull(others(), 0, 10), -1u, -1u}; }
   return 0;
 }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *d, unsigned *n, struct process *p) { *n = 0; return 0; }

@@ -54,7 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "python",
         ],
     ),
-    ("heap", &["sync", "fork", "event", "inventory", "recorder"]),
+    ("heap", &["sync", "fork", "event", "inventory", "usage", "recorder"]),
     ("wrap", &["event", "inventory", "recorder"]),
     ("trigger", &["fork", "notice", "error", "recorder"]),
     (

@@ -25,7 +25,9 @@ pub(super) struct Variable {
 /// # Errors
 /// A usage error in the words of the variable: an unknown value, or a key that is in both.
 pub(super) fn memreel(options: &Options, names: &Names) -> Result<String, Failure> {
-    let of_user = env::var("MEMREEL").unwrap_or_default();
+    // Within another recording the variable is that one's.
+    let is_within = env::var_os("MEMREEL_RECORD").is_some();
+    let of_user = env::var("MEMREEL").ok().filter(|_| !is_within).unwrap_or_default();
     let has =
         |key: &str| of_user.split(',').any(|item| item.split('=').next().is_some_and(|k| k.trim() == key));
     if has("tape") || env::var_os("MEMREEL_TAPE").is_some() {
