@@ -45,6 +45,17 @@ extern "C" fn connect() {
         let _ = std::io::stderr().write_all(missing.as_bytes());
         return;
     }
+    // With half of the calls, blocks would overlap.
+    let is_behind = |name: &CStr| {
+        // SAFETY: the name ends in nul.
+        library_of(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+            != library_of(connect as *mut c_void)
+    };
+    if [c"malloc", c"calloc", c"realloc", c"free"].into_iter().any(is_behind) {
+        let behind = "memreel: the heap is not recorded: another library's malloc is in front of memreel's\n";
+        let _ = std::io::stderr().write_all(behind.as_bytes());
+        return;
+    }
     // What is looked at first is set last.
     for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(found) {
         place.store(function, Ordering::Release);
@@ -64,6 +75,15 @@ pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
 #[inline]
 fn is_silent() -> bool {
     N_SILENT.load(Ordering::Relaxed) != 0 && IS_SILENT.get()
+}
+
+/// Returns where the library is that an address is in.
+fn library_of(address: *mut c_void) -> *mut c_void {
+    // SAFETY: all its bytes are zero, which is a value of its fields.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; the result is written into `found`.
+    unsafe { libc::dladdr(address, &raw mut found) };
+    found.dli_fbase
 }
 
 /// Reports an allocation, which may have failed. Returns the block.

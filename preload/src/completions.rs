@@ -47,7 +47,7 @@ pub(crate) fn waited(stream: Option<usize>, call: &dyn Fn() -> Status) -> Status
     status
 }
 
-/// Marks a stream that the program destroys: what it has to do is done later, and nobody can ask for it then.
+/// Marks a stream that the program destroys: its work is done later, and the stream cannot be asked then.
 pub(crate) fn destroyed(stream: usize) {
     record(|state| {
         let (gpu, driver) = (state.current_gpu()?, driver()?);

@@ -1,6 +1,6 @@
 //! `dlsym`, which hands out wrappers in place of the driver's functions.
 //!
-//! The loader looks at who calls it: `RTLD_NEXT` means the libraries behind the caller's. So every call that is not for
+//! The loader looks at its caller: `RTLD_NEXT` means the libraries behind the caller's. So every call that is not for
 //! the driver is a jump, which keeps the caller's return address on the stack.
 
 use std::{

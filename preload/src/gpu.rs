@@ -25,7 +25,7 @@ const SHARES_A_PAGE: u64 = 1 << 20;
 pub(crate) struct Gpu {
     pub(crate) device: i32,
     ledger: Ledger,
-    /// A context of the device, while it exists. Who holds the lock may use the context.
+    /// A context of the device, while it exists. The context may be used while the lock is held.
     context: Arc<Mutex<Option<usize>>>,
     pools: Arc<Mutex<Vec<usize>>>,
     pub(crate) pending: Arc<Mutex<Pending>>,

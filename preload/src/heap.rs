@@ -1,4 +1,4 @@
-//! What `libmemreel_heap.so` calls: it stands in front of `malloc` and reports here.
+//! What `libmemreel_heap.so` calls: it is in front of `malloc` and reports here.
 
 use std::{
     ffi::c_void,

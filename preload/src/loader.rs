@@ -39,7 +39,7 @@ pub(crate) fn of(library: *mut c_void, symbol: &CStr) -> *mut c_void {
     }
     // SAFETY: `find_dlsym` stores the address of the loader's `dlsym` alone.
     let dlsym = unsafe { std::mem::transmute::<*mut c_void, Dlsym>(dlsym) };
-    // SAFETY: the name ends in nul; the library is loaded, or stands for those behind this one.
+    // SAFETY: the name ends in nul; the library is loaded, or means those behind this one.
     unsafe { dlsym(library, symbol.as_ptr()) }
 }
 

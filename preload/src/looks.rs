@@ -83,7 +83,7 @@ pub(crate) fn look_at_end(state: &State, gpu: &Gpu, n_own: u64) -> Option<()> {
 
 /// Looks at a device, if it has a context.
 fn sight(gpu: &Gpu, driver: &Driver, n_own: u64) -> Option<Sight> {
-    // The lock keeps the context: whoever ends it takes it away first.
+    // The lock keeps the context: a call that ends it takes it away first.
     let context = gpu.context();
     let look = || {
         completions::complete(gpu, driver);

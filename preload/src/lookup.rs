@@ -59,7 +59,7 @@ fn by_name(name: &CStr, version: c_int, is_per_thread: bool) -> Option<&'static 
 /// Replaces the function that `cuGetProcAddress` wrote into `found` by its wrapper, if it has one.
 ///
 /// # Safety
-/// The parameters are those of a call of `cuGetProcAddress` that had this status; `is_twin` tells whether the
+/// The parameters are those of a call of `cuGetProcAddress` that had this status; `is_twin` if the
 /// function was asked for by the twin for the default stream of each thread.
 unsafe fn replace(
     status: Status,

@@ -17,7 +17,7 @@ pub(crate) fn created(pool: Handle, location: Location) {
     }
 }
 
-/// Notes that the program destroys a pool: nobody asks for it any more.
+/// Notes that the program destroys a pool, which is not asked any more.
 pub(crate) fn destroyed(pool: Handle) {
     record(|state| state.gpus().for_each(|gpu| gpu.pools().retain(|known| *known != pool.addr())));
 }

@@ -38,7 +38,7 @@ pub(super) struct Owned {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns what is held from the device over time. Of a heap, whose segments nobody asked for, these are its blocks.
+    /// Returns what is held from the device over time. Of a heap, whose segments were not requested, these are its blocks.
     pub(super) fn holdings(&self) -> Vec<Holding> {
         match has_requests(self.snapshot(), self.device(), self.segments(), self.entries()) {
             true => holdings(self.segments(), self.entries()),

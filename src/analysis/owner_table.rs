@@ -47,7 +47,7 @@ pub struct DeviceOwners {
     pub now_us: Option<u64>,
     /// The time of the highest report; without reports, of the most recorded bytes if their entry is dated.
     pub peak_us: Option<u64>,
-    /// Whether the bytes are those of blocks, because nobody asked for the segments: of a process's heap.
+    /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
     pub is_of_blocks: bool,
     /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
     pub rows: Vec<OwnerRow>,

@@ -9,7 +9,7 @@ use crate::{
     usage,
 };
 
-/// The process's heap, for whoever stands in front of its `malloc`.
+/// The process's heap, for a library in front of its `malloc`.
 ///
 /// The rules are those of [`Heap`](crate::Heap): report an allocation after it, and a free before the memory can be
 /// allocated again. A process has one heap, of the first recorder that was connected. Nothing waits for a lock that a

@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT")]
     pub(super) ring: Option<String>,
 
-    /// Record one allocation in so many bytes, for example 512KiB
+    /// Record one allocation in BYTES bytes on average, for example 512KiB
     #[arg(long, value_name = "BYTES")]
     pub(super) sample: Option<String>,
 

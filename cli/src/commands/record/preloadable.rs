@@ -77,7 +77,7 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     in_path(OsStr::new(next.unwrap_or(first)))
 }
 
-/// A program that has rights of its own: the loader lets nobody into it.
+/// A program that has rights of its own: the loader ignores libraries in front of it.
 fn of_owner(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -24,7 +24,7 @@ fn assert_undisturbed(words: &[&str], prepare: &[&str]) -> Run {
     let snapshots = run.snapshots();
     assert!(!snapshots.is_empty(), "{words:?}: {}", run.err);
     for (name, snapshot) in snapshots {
-        assert!(snapshot.device_traces.iter().any(|trace| trace.len() > 10), "{name}");
+        assert!(snapshot.device_traces.iter().any(|trace| !trace.is_empty()), "{name}");
     }
     run
 }
