@@ -11,22 +11,35 @@ use super::{
     driver::{Driver, driver},
     gpu::{Account, Gpu},
     nested,
+    pending::Needed,
     state::record,
     types::Status,
 };
 
 /// Waits for a free in the order of a stream, which the calling thread has just requested.
-pub(crate) fn await_free(gpu: &Gpu, (address, bytes): (u64, u64), stream: usize) -> Option<()> {
-    let driver = driver()?;
+pub(crate) fn await_free(gpu: &Gpu, freed: (u64, u64), stream: usize) -> Option<()> {
+    let needed = gpu.pending().add(freed, stream)?;
     // SAFETY: the program has passed the stream to the driver in this call, and it was not captured.
-    gpu.pending().add((address, bytes), stream, |mark| unsafe { driver.mark(stream, mark) });
+    unsafe { mark(gpu, driver()?, needed) };
     Some(())
+}
+
+/// Marks a stream. The lock of the frees is not held while the driver works: its call may wait for one that frees.
+///
+/// # Safety
+/// The stream exists, is not captured and is of this thread's context.
+unsafe fn mark(gpu: &Gpu, driver: &Driver, needed: Needed) {
+    // SAFETY: the caller's promise; events are of this device's context.
+    let event = unsafe { driver.mark(needed.stream, needed.event) };
+    gpu.pending().marked(needed.stream, event.map(|event| needed.with(event)));
 }
 
 /// Completes the frees that streams have passed. The calling thread has a context of the device.
 pub(crate) fn complete(gpu: &Gpu, driver: &Driver) {
+    let mut marks = gpu.pending().marks();
     // SAFETY: marks are events of this device's context, and are never destroyed.
-    let done = gpu.pending().done(|mark| unsafe { driver.is_done(mark) });
+    marks.retain(|mark| unsafe { driver.is_done(mark.event) });
+    let done = gpu.pending().reached(&marks);
     end(gpu, done);
 }
 
@@ -51,9 +64,13 @@ pub(crate) fn waited(stream: Option<usize>, call: &dyn Fn() -> Status) -> Status
 pub(crate) fn destroyed(stream: usize) {
     record(|state| {
         let (gpu, driver) = (state.current_gpu()?, driver()?);
+        if captures::is_capturing(stream) {
+            return None;
+        }
+        let needed = gpu.pending().rest(stream)?;
         // SAFETY: the program passes the stream to the driver in this call, and it is not captured.
-        let mark = |mark| unsafe { driver.mark(stream, mark) };
-        (!captures::is_capturing(stream)).then(|| gpu.pending().mark_rest(stream, mark))
+        unsafe { mark(gpu, driver, needed) };
+        Some(())
     });
 }
 

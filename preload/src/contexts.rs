@@ -25,7 +25,7 @@ pub(crate) fn is_current(context: Handle) -> bool {
 /// Notes a context that a call makes, or finds.
 pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Status) -> Status {
     // Programs ask for the context of a device again and again.
-    let is_known = record(|state| state.gpu(device).is_some_and(|gpu| gpu.context().is_some()));
+    let is_known = record(|state| state.gpu(device).is_some_and(Gpu::has_context));
     if is_known != Some(false) {
         return call();
     }
@@ -41,7 +41,7 @@ pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Sta
 
 fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<u64>) -> Option<()> {
     let gpu = state.gpu(device)?;
-    if gpu.context().replace(context).is_some() {
+    if gpu.set_context(Some(context)).is_some() {
         return None;
     }
     let (name, uuid) = driver()?.identity(device);
@@ -62,15 +62,15 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
 pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status {
     let context = record(|state| {
         let gpu = state.gpu(device)?;
-        look_at_end(state, gpu, 1);
-        gpu.context().take()
+        look_at_end(state, gpu);
+        gpu.set_context(None)
     });
     let context = context.flatten();
     let status = call();
     record(|state| {
         let gpu = state.gpu(device)?;
         match driver()?.has_primary(device) {
-            true => *gpu.context() = context,
+            true => _ = gpu.set_context(context),
             false => ended(gpu),
         }
         Some(())
@@ -82,15 +82,15 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
 pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
     let gpu = record(|state| {
         let gpu = state.gpus().find(|gpu| *gpu.context() == Some(context.addr()))?;
-        look_at_end(state, gpu, 1);
-        gpu.context().take_if(|known| *known == context.addr()).map(|_| gpu)
+        look_at_end(state, gpu);
+        gpu.set_context(None).map(|_| gpu)
     });
     let gpu = gpu.flatten();
     let status = call();
     if let Some(gpu) = gpu {
         match status.is_success() {
             true => drop(record(|_| ended(gpu))),
-            false => *gpu.context() = Some(context.addr()),
+            false => _ = gpu.set_context(Some(context.addr())),
         }
     }
     status

@@ -184,11 +184,21 @@ impl Driver {
         Driver::ask(ask).unwrap_or(0)
     }
 
-    /// Lets this thread make calls that the capture of another thread may forbid: none of them is captured.
-    pub(crate) fn relax_captures(&self) {
-        let mut mode = RELAXED;
+    /// Lets this thread make calls that the capture of another thread may forbid: none of them is captured. Returns the
+    /// former mode.
+    pub(crate) fn relax_captures(&self) -> c_int {
+        self.exchange(RELAXED)
+    }
+
+    /// Ends that.
+    pub(crate) fn restore_captures(&self, mode: c_int) {
+        self.exchange(mode);
+    }
+
+    fn exchange(&self, mut mode: c_int) -> c_int {
         // SAFETY: the driver reads the mode and writes the former one.
         self.exchange_mode.map(|call| unsafe { call(&raw mut mode) });
+        mode
     }
 
     /// Whether the work of a stream is being captured. It is legal to ask that of any stream.

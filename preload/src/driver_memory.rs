@@ -19,7 +19,7 @@ use super::{
     types::Status,
 };
 
-/// The next address of the driver's own memory. No device has addresses of 2^52 and more, and viewers compute with numbers
+/// The next address of memory without one: the driver's own, and arrays. No device has addresses of 2^52 and more, and viewers compute with numbers
 /// below 2^53.
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(1 << 52);
 
@@ -67,9 +67,14 @@ fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64>
     Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
 }
 
+/// Returns an address that no device has, with room for these bytes.
+pub(crate) fn next_address(bytes: u64) -> u64 {
+    NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed)
+}
+
 /// Records that the driver took memory.
 pub(crate) fn add(gpu: &Gpu, part: Part, bytes: u64) {
-    let address = NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed);
+    let address = next_address(bytes);
     gpu.parts().all.push((part, address, bytes));
     marked(Some(part.mark()), || gpu.ledger().alloc(Address(address), bytes, StreamId::DEFAULT));
     gpu.account(account(part), bytes, 1);

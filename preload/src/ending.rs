@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{
     looks::last_look,
-    state::{record, switch_off},
+    nested::Outermost,
+    state::{is_forked, is_recording, record, switch_off},
 };
 
 /// Has the end of the program noticed.
@@ -19,7 +20,13 @@ pub(crate) fn watch() {
 }
 
 /// What the end frees is not recorded: what the program held at its end is the answer to a question.
+///
+/// A handler of a signal may call `exit` within a wrapped call, whose locks are taken then; and a child of `fork` may not
+/// call the driver.
 extern "C" fn at_exit() {
-    record(last_look);
+    let outermost = Outermost::begin();
+    if outermost.is_some() && !is_recording() && !is_forked() {
+        record(last_look);
+    }
     switch_off();
 }

@@ -31,6 +31,8 @@ pub(crate) struct Gpu {
     pub(crate) pending: Arc<Mutex<Pending>>,
     pub(crate) parts: Arc<Mutex<Parts>>,
     booked: Booked,
+    /// Whether there is a context.
+    has_context: AtomicBool,
     /// Whether other processes were seen on the device: then its used memory says little about this one's.
     is_shared: AtomicBool,
 }
@@ -76,6 +78,7 @@ impl Gpu {
             pending: Arc::default(),
             parts: Arc::default(),
             booked: Booked::default(),
+            has_context: AtomicBool::new(false),
             is_shared: AtomicBool::new(false),
         };
         hold_at_forks(&gpu.context);
@@ -96,6 +99,26 @@ impl Gpu {
 
     pub(crate) fn context(&self) -> MutexGuard<'_, Option<usize>> {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the context; `None` when it ends.
+    pub(crate) fn set_context(&self, context: Option<usize>) -> Option<usize> {
+        let mut place = self.context();
+        self.has_context.store(context.is_some(), Ordering::Release);
+        std::mem::replace(&mut *place, context)
+    }
+
+    /// Returns whether a context is known, without the lock that a look holds while it asks the driver.
+    pub(crate) fn has_context(&self) -> bool {
+        self.has_context.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a pool is this device's; `None` while a look asks the driver for them.
+    pub(crate) fn has_pool(&self, pool: usize) -> Option<bool> {
+        match self.pools.try_lock() {
+            Ok(pools) => Some(pools.contains(&pool)),
+            Err(_) => None,
+        }
     }
 
     /// The pools of this device that exist.

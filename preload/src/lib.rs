@@ -33,6 +33,7 @@ mod sampler;
 mod ending;
 mod heap;
 mod gpus;
+mod arrays;
 mod physical;
 mod pinned;
 mod captures;

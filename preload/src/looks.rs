@@ -68,13 +68,18 @@ impl Looks {
 /// Reports what the devices use now, before the program ends.
 pub(crate) fn last_look(state: &State) {
     for gpu in state.gpus() {
-        look_at_end(state, gpu, 0);
+        look_at_end(state, gpu);
     }
 }
 
-/// Reports what a device uses now, before its context ends. `n_own` is 1 within a wrapped call.
-pub(crate) fn look_at_end(state: &State, gpu: &Gpu, n_own: u64) -> Option<()> {
-    let sight = sight(gpu, driver()?, n_own)?;
+/// Reports what a device uses now, before its context ends. The calling thread is within a wrapped call, or at the exit,
+/// which counts as one.
+pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
+    let driver = driver()?;
+    let mode = driver.relax_captures();
+    let sight = sight(gpu, driver, 1);
+    driver.restore_captures(mode);
+    let sight = sight?;
     let processes = others::processes(gpu);
     explain(gpu, sight, processes);
     state.recorder().report_usage(gpu.ledger_device(), report(gpu, sight, processes));

@@ -45,10 +45,16 @@ impl Drop for Outermost {
 
 /// Runs a call that waits, which does not count as under way meanwhile: it neither allocates nor frees.
 pub(crate) fn apart<T>(wait: impl FnOnce() -> T) -> T {
+    /// Counts the call again, also if its thread is cancelled.
+    struct Waiting;
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            N_BEGUN.fetch_add(1, Ordering::SeqCst);
+        }
+    }
     N_ENDED.fetch_add(1, Ordering::SeqCst);
-    let done = wait();
-    N_BEGUN.fetch_add(1, Ordering::SeqCst);
-    done
+    let _waiting = Waiting;
+    wait()
 }
 
 /// Returns the number of calls so far if all but `n_own` have ended: then what is recorded is what the driver has. If the

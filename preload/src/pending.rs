@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 /// The frees of one device that were requested and may not have completed.
+///
+/// The driver is called without the lock that this is under: a call that needs a mark of a stream returns [`Needed`], and
+/// the mark comes back with [`Pending::marked`].
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     by_stream: FxHashMap<usize, Waiting>,
     /// The latest free of each address: an address may be used again before its free is known to be done.
     latest: BTreeMap<u64, Free>,
     n_frees: u64,
-    /// Marks that can be used again.
-    marks: Vec<usize>,
+    /// Events that can be used again.
+    events: Vec<usize>,
 }
 
 /// A free that waits.
@@ -28,13 +31,38 @@ struct Free {
 struct Waiting {
     /// Address and number, oldest first.
     frees: Vec<(u64, u64)>,
-    /// A mark in the stream, and how many frees are before it.
-    mark: Option<(usize, usize)>,
+    /// Whether a thread marks the stream now.
+    is_being_marked: bool,
+    mark: Option<Mark>,
+}
+
+/// An event in a stream, and the number of the last free before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    pub(crate) stream: usize,
+    pub(crate) event: usize,
+    pub(crate) last: u64,
+}
+
+/// A stream has to be marked behind its last free, with this event or a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Needed {
+    pub(crate) stream: usize,
+    pub(crate) event: Option<usize>,
+    last: u64,
+}
+
+impl Needed {
+    /// The mark that was made with an event.
+    pub(crate) fn with(self, event: usize) -> Mark {
+        Mark { stream: self.stream, event, last: self.last }
+    }
 }
 
 impl Waiting {
-    /// Ends the first `n` frees. An address that was freed again later waits for that.
-    fn end(&mut self, n: usize, latest: &mut BTreeMap<u64, Free>, done: &mut Vec<(u64, u64)>) {
+    /// Ends the frees up to a number. An address that was freed again later waits for that.
+    fn end(&mut self, last: u64, latest: &mut BTreeMap<u64, Free>, done: &mut Vec<(u64, u64)>) {
+        let n = self.frees.partition_point(|(_, number)| *number <= last);
         for (address, number) in self.frees.drain(..n) {
             if latest.get(&address).is_some_and(|free| free.number == number) {
                 done.extend(latest.remove(&address).map(|free| (address, free.bytes)));
@@ -44,45 +72,63 @@ impl Waiting {
 }
 
 impl Pending {
-    /// Adds a free; `mark` marks the stream, with a mark that can be used again if there is one, unless the last mark of
-    /// the stream is not reached.
-    pub(crate) fn add(
-        &mut self,
-        (address, bytes): (u64, u64),
-        stream: usize,
-        mark: impl FnOnce(Option<usize>) -> Option<usize>,
-    ) {
+    /// Adds a free. Returns that its stream needs a mark, unless the last one is not reached.
+    pub(crate) fn add(&mut self, (address, bytes): (u64, u64), stream: usize) -> Option<Needed> {
         self.n_frees += 1;
         self.latest.insert(address, Free { number: self.n_frees, bytes });
         let waiting = self.by_stream.entry(stream).or_default();
         waiting.frees.push((address, self.n_frees));
-        if waiting.mark.is_none() {
-            waiting.mark = mark(self.marks.pop()).map(|mark| (mark, waiting.frees.len()));
+        if waiting.mark.is_some() || waiting.is_being_marked {
+            return None;
+        }
+        waiting.is_being_marked = true;
+        Some(Needed { stream, event: self.events.pop(), last: self.n_frees })
+    }
+
+    /// Returns that a stream needs a mark, if frees were added after its mark.
+    pub(crate) fn rest(&mut self, stream: usize) -> Option<Needed> {
+        let waiting = self.by_stream.get_mut(&stream)?;
+        let (_, last) = *waiting.frees.last()?;
+        if waiting.is_being_marked || waiting.mark.is_some_and(|mark| mark.last >= last) {
+            return None;
+        }
+        waiting.is_being_marked = true;
+        let event = waiting.mark.take().map(|mark| mark.event).or_else(|| self.events.pop());
+        Some(Needed { stream, event, last })
+    }
+
+    /// Takes the mark of a stream, or that it could not be made.
+    pub(crate) fn marked(&mut self, stream: usize, mark: Option<Mark>) {
+        match self.by_stream.get_mut(&stream) {
+            Some(waiting) => {
+                waiting.is_being_marked = false;
+                waiting.mark = mark;
+            }
+            None => self.events.extend(mark.map(|mark| mark.event)),
         }
     }
 
-    /// Returns the addresses and bytes whose frees are done: those before a mark that `is_reached`.
-    pub(crate) fn done(&mut self, is_reached: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
-        let Pending { by_stream, latest, marks, .. } = self;
+    /// The marks that were made, which may be reached.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.by_stream.values().filter_map(|waiting| waiting.mark).collect()
+    }
+
+    /// Returns the addresses and bytes whose frees are done: those before marks that were reached.
+    pub(crate) fn reached(&mut self, marks: &[Mark]) -> Vec<(u64, u64)> {
+        let Pending { by_stream, latest, events, .. } = self;
         let mut done = Vec::new();
-        for waiting in by_stream.values_mut() {
-            let Some((mark, n)) = waiting.mark.filter(|(mark, _)| is_reached(*mark)) else { continue };
+        for mark in marks {
+            // Another mark may have taken its place.
+            let Some(waiting) = by_stream.get_mut(&mark.stream).filter(|waiting| waiting.mark == Some(*mark))
+            else {
+                continue;
+            };
             waiting.mark = None;
-            marks.push(mark);
-            waiting.end(n, latest, &mut done);
+            events.push(mark.event);
+            waiting.end(mark.last, latest, &mut done);
         }
-        by_stream.retain(|_, waiting| !waiting.frees.is_empty());
+        self.drop_empty();
         done
-    }
-
-    /// Marks the end of a stream again, if frees were added after its mark.
-    pub(crate) fn mark_rest(&mut self, stream: usize, mark: impl FnOnce(Option<usize>) -> Option<usize>) {
-        let Some(waiting) = self.by_stream.get_mut(&stream) else { return };
-        let n = waiting.frees.len();
-        if waiting.mark.is_none_or(|(_, marked)| marked < n) {
-            let again = waiting.mark.map(|(mark, _)| mark).or_else(|| self.marks.pop());
-            waiting.mark = mark(again).map(|mark| (mark, n));
-        }
     }
 
     /// The number of frees that were added so far.
@@ -93,21 +139,13 @@ impl Pending {
     /// Returns the addresses and bytes of the first `n_frees` frees, as far as they are of a stream, or of any: it was waited
     /// for.
     pub(crate) fn passed(&mut self, stream: Option<usize>, n_frees: u64) -> Vec<(u64, u64)> {
-        let Pending { by_stream, latest, marks, .. } = self;
+        let Pending { by_stream, latest, .. } = self;
         let mut done = Vec::new();
         for (_, waiting) in by_stream.iter_mut().filter(|(of, _)| stream.is_none_or(|stream| stream == **of))
         {
-            let n = waiting.frees.partition_point(|(_, number)| *number <= n_frees);
-            waiting.mark = match waiting.mark {
-                Some((mark, marked)) if marked <= n => {
-                    marks.push(mark);
-                    None
-                }
-                mark => mark.map(|(mark, marked)| (mark, marked - n)),
-            };
-            waiting.end(n, latest, &mut done);
+            waiting.end(n_frees, latest, &mut done);
         }
-        by_stream.retain(|_, waiting| !waiting.frees.is_empty());
+        self.drop_empty();
         done
     }
 
@@ -127,5 +165,17 @@ impl Pending {
     /// Forgets everything, because the context has ended, and returns the addresses and bytes of all frees.
     pub(crate) fn clear(&mut self) -> Vec<(u64, u64)> {
         std::mem::take(self).latest.into_iter().map(|(address, free)| (address, free.bytes)).collect()
+    }
+
+    /// Drops streams without frees; their events can be used again.
+    fn drop_empty(&mut self) {
+        let events = &mut self.events;
+        self.by_stream.retain(|_, waiting| {
+            let stays = !waiting.frees.is_empty();
+            if !stays {
+                events.extend(waiting.mark.map(|mark| mark.event));
+            }
+            stays
+        });
     }
 }

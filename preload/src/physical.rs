@@ -66,7 +66,11 @@ pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
     record(|state| {
         let owner =
             if location.kind == Location::DEVICE { Owner::Device(location.number) } else { Owner::Host };
-        table().physical.insert(handle, Physical { owner, bytes, n_handles: 1, n_mapped: 0 });
+        let before = table().physical.insert(handle, Physical { owner, bytes, n_handles: 1, n_mapped: 0 });
+        // A handle that is given out again: its memory was given back by calls that were not seen.
+        if let Some(Physical { owner: Owner::Device(device), bytes, .. }) = before {
+            state.gpu(device)?.account(Account::Physical, bytes, -1);
+        }
         let Owner::Device(device) = owner else { return None };
         let gpu = state.gpu(device)?;
         gpu.account(Account::Physical, bytes, 1);
@@ -89,14 +93,28 @@ pub(crate) fn retained(handle: u64) {
     record(|_| table().physical.get_mut(&handle).map(|physical| physical.n_handles += 1));
 }
 
-/// Notes that the program gave a handle back; the memory stays while it is mapped.
-pub(crate) fn released(handle: u64) {
-    record(|state| {
+/// Notes that the program gives a handle back, before the driver can give it out again; the memory stays while it is
+/// mapped.
+pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
+    let before = record(|state| {
         let mut table = table();
         let physical = table.physical.get_mut(&handle)?;
+        let before = *physical;
         physical.n_handles = physical.n_handles.saturating_sub(1);
-        drop_unused(state, &mut table, handle)
+        drop_unused(state, &mut table, handle);
+        Some(before)
     });
+    let status = call();
+    if let (false, Some(Some(before))) = (status.is_success(), before) {
+        record(|state| {
+            let was_dropped = table().physical.insert(handle, before).is_none();
+            if let (true, Owner::Device(device)) = (was_dropped, before.owner) {
+                state.gpu(device)?.account(Account::Physical, before.bytes, 1);
+            }
+            Some(())
+        });
+    }
+    status
 }
 
 /// Records memory that was mapped.

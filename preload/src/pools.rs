@@ -24,7 +24,7 @@ pub(crate) fn destroyed(pool: Handle) {
 
 /// Returns the GPU of a pool that the program made.
 pub(crate) fn gpu_of(state: &State, pool: usize) -> Option<&Gpu> {
-    state.gpus().find(|gpu| gpu.pools().contains(&pool))
+    state.gpus().find(|gpu| gpu.has_pool(pool) == Some(true))
 }
 
 /// Returns the bytes that the pools of a device hold.

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
 };
 
 use memreel::{
@@ -41,6 +43,10 @@ pub(crate) struct State {
 }
 
 static STATE: OnceBox<State> = OnceBox::new();
+
+/// How long a thread waits for another one that makes the state: 200 ms in all.
+const WAIT: Duration = Duration::from_millis(1);
+const MAX_WAITS: u32 = 200;
 
 thread_local! {
     static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
@@ -90,17 +96,32 @@ pub(crate) fn switch_off() {
     IS_OFF.store(true, Ordering::Relaxed);
 }
 
+/// Makes the state. Other threads wait a little, and then do without: what they wait for may need what they have.
 #[cold]
 fn open() -> Option<&'static State> {
-    // Two threads at once may make a state each, and one of them is dropped: no thread waits for another.
-    match STATE.get_or_try_init(|| State::open().map(Box::new)) {
-        Ok(state) => Some(state),
+    static IS_OPENING: AtomicBool = AtomicBool::new(false);
+    if IS_OPENING.swap(true, Ordering::Acquire) {
+        for _ in 0..MAX_WAITS {
+            thread::sleep(WAIT);
+            if STATE.get().is_some() || IS_OFF.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        return STATE.get();
+    }
+    // The run has ended, and its folder is gone.
+    if env::var_os("MEMREEL_RECORD").is_some_and(|folder| !Path::new(&folder).is_dir()) {
+        switch_off();
+        return None;
+    }
+    match State::open() {
+        Ok(state) => _ = STATE.set(Box::new(state)),
         Err(error) => {
             switch_off();
             notice::print(&format!("this process is not recorded: {error}"));
-            None
         }
     }
+    STATE.get()
 }
 
 /// Records in a child of `fork`, which has left its parent's tape, on a tape of its own.
@@ -111,6 +132,11 @@ fn begin_again(state: &'static State) -> &'static State {
         state.reel.record_history(&history());
     }
     state
+}
+
+/// Returns whether this is a child of `fork` that has not recorded yet.
+pub(crate) fn is_forked() -> bool {
+    IS_FORKED.load(Ordering::Relaxed)
 }
 
 /// Runs in a child of `fork`, where little may be done.

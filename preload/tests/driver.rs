@@ -71,6 +71,46 @@ fn frees_complete_when_the_program_waits_or_ends_the_stream() {
     }
 }
 
+/// Threads that begin at once record on one tape, and all of it.
+#[test]
+fn threads_that_begin_together_lose_nothing() {
+    for _ in 0..10 {
+        let run = Run::of("dlsym", "together");
+        assert_eq!(run.recorded().blocks(0).len(), 40, "{}", run.err);
+    }
+}
+
+#[test]
+fn every_array_is_recorded() {
+    let recorded = Run::of("dlsym", "arrays").recorded();
+    let blocks = recorded.snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let sizes: Vec<u64> =
+        blocks.map(|block| block.requested_size).filter(|bytes| *bytes == 16 << 20).collect();
+    assert_eq!(sizes.len(), 3);
+    recorded.assert_valid();
+}
+
+/// A name means another function from a version on, with other parameters.
+#[test]
+fn a_name_is_the_function_that_was_found() {
+    let run = Run::of("dlsym", "instantiated");
+    assert_eq!(run.printed("status"), [(0, 0)], "{}", run.err);
+    assert_eq!(run.recorded().marked("driver:graph"), 6 << 20);
+}
+
+/// A handler that ends the program within a wrapped call does not wait for it.
+#[test]
+fn a_handler_may_end_the_program_within_a_call() {
+    let run = Run::new("dlsym", "exits").env("MOCK_SIGNAL", "1").start();
+    assert_eq!((run.status, run.signal), (Some(3), None), "{}", run.err);
+}
+
+#[test]
+fn a_thread_may_be_cancelled_within_a_call() {
+    let run = Run::of("dlsym", "cancelled");
+    assert_eq!((run.printed("cancelled"), run.signal), (vec![(1, 0)], None), "{}", run.err);
+}
+
 #[test]
 fn memory_of_graphs_is_a_part_of_the_driver() {
     let run = Run::of("dlsym", "graphs");

@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io, mem,
+    os::fd::{AsRawFd, FromRawFd},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     ptr::{self, NonNull},
@@ -97,6 +98,7 @@ impl Mapped {
             std::fs::rename(path, old).map_err(failed)?;
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+        let file = not_standard(file).map_err(failed)?;
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
         // An empty file would take the name of the tape that was here, and its place with the next try.
         let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
@@ -220,6 +222,21 @@ impl Mapped {
     }
 }
 
+/// Returns a file at a descriptor that is not one of standard input, output or error: a program may have closed these, and
+/// what it writes there is not for the tape.
+fn not_standard(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > 2 {
+        return Ok(file);
+    }
+    // SAFETY: the descriptor is open; the call makes another one, which nothing else has.
+    let again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    if again < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { File::from_raw_fd(again) })
+}
+
 impl Descriptor {
     fn new(file: File) -> io::Result<Descriptor> {
         let identity = identity(&file)?;
@@ -236,7 +253,7 @@ impl Descriptor {
         if let Some(file) = self.intact() {
             return work(file);
         }
-        let again = OpenOptions::new().read(true).write(true).open(path)?;
+        let again = not_standard(OpenOptions::new().read(true).write(true).open(path)?)?;
         if identity(&again)? != self.identity {
             return Err(io::Error::other("the program closed its descriptor, and another file has its name"));
         }

@@ -1,10 +1,10 @@
-//! Arrays of textures: their addresses are those of the driver's handles.
+//! Arrays of textures. They have handles and no addresses: each is recorded at an address that no device has.
 
 use std::ffi::c_uint;
 
 use super::wrapped::wrapped;
 use crate::{
-    gpus::{self, Kind},
+    arrays, gpus,
     types::{ArrayShape, ArrayShape3d, Handle, Status},
 };
 
@@ -22,17 +22,17 @@ wrapped! {
         // SAFETY: the driver reads the shape too.
     ) = |call| created(call(), array, || unsafe { *shape }.bytes_of_levels(n_levels));
 
-    fn cuArrayDestroy["cuArrayDestroy", 2000](array: Handle) = |call| gpus::free(array.addr() as u64, call);
+    fn cuArrayDestroy["cuArrayDestroy", 2000](array: Handle) = |call| arrays::free(array.addr(), call);
 
     fn cuMipmappedArrayDestroy["cuMipmappedArrayDestroy", 5000](array: Handle)
-        = |call| gpus::free(array.addr() as u64, call);
+        = |call| arrays::free(array.addr(), call);
 }
 
 /// Records an array. Sparse and deferred ones have 0 bytes: their memory is created and mapped by other calls.
 fn created(status: Status, array: *mut Handle, bytes: impl Fn() -> u64) -> Status {
     if status.is_success() && !array.is_null() && bytes() > 0 {
         // SAFETY: after success the driver wrote the handle.
-        gpus::allocated(unsafe { *array }.addr() as u64, bytes(), Kind::Plain);
+        arrays::allocated(unsafe { *array }.addr(), bytes());
     } else if status == Status::OUT_OF_MEMORY {
         gpus::refused(bytes(), 0);
     }

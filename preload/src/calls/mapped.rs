@@ -41,13 +41,7 @@ wrapped! {
             status
         };
 
-    fn cuMemRelease["cuMemRelease", 10020](handle: u64) = |call| {
-        let status = call();
-        if status.is_success() {
-            physical::released(handle);
-        }
-        status
-    };
+    fn cuMemRelease["cuMemRelease", 10020](handle: u64) = |call| physical::release(handle, call);
 
     fn cuMemMap["cuMemMap", 10020](address: DevicePtr, bytes: usize, offset: usize, handle: u64, flags: u64) = |call| {
         let status = call();

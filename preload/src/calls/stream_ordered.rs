@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// `CU_STREAM_PER_THREAD`: the default stream of the calling thread, which the twins mean by a null stream.
-const STREAM_PER_THREAD: usize = 2;
+pub(super) const STREAM_PER_THREAD: usize = 2;
 
 wrapped! {
     fn cuMemAllocAsync["cuMemAllocAsync", 11020](address: *mut DevicePtr, bytes: usize, stream: Handle)
@@ -52,7 +52,7 @@ wrapped! {
     };
 }
 
-fn of_thread(stream: Handle) -> usize {
+pub(super) fn of_thread(stream: Handle) -> usize {
     if stream.is_null() { STREAM_PER_THREAD } else { stream.addr() }
 }
 

@@ -28,14 +28,14 @@ macro_rules! wrapped {
         }
 
         $(
-            /// The driver's function of this name, recorded.
+            /// The driver's function of this name, recorded. A thread that is cancelled in the driver unwinds through it.
             ///
             /// # Safety
             /// The duties of the driver's function.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "the driver's names")]
-            pub(crate) unsafe extern "C" fn $symbol($($arg: $type),*) -> $crate::types::Status {
-                type Function = unsafe extern "C" fn($($type),*) -> $crate::types::Status;
+            pub(crate) unsafe extern "C-unwind" fn $symbol($($arg: $type),*) -> $crate::types::Status {
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $crate::types::Status;
                 let outermost = $crate::nested::Outermost::begin();
                 let entry = &entries::$symbol;
                 let next = if outermost.is_some() { entry.next() } else { entry.driver() };

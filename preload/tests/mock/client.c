@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +60,25 @@ static void *thread(void *n) {
   pairs((H)((uintptr_t)n + 0x10), 50);
   return 0;
 }
+static pthread_barrier_t together;
+static void *begins(void *n) {
+  P p;
+  pthread_barrier_wait(&together);
+  begin();
+  for (int i = 0; i < 10; i++) if (alloc(&p, 1000 + i)) exit(4);
+  return 0;
+}
+static void at_signal(int n) { exit(3); }
 int main(int argc, char **argv) {
   const char *what = argv[2];
   find(argv[1]);
+  if (!strcmp(what, "together")) {
+    pthread_t t[4];
+    pthread_barrier_init(&together, 0, 4);
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, begins, 0);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    return 0;
+  }
   begin();
   if (!strcmp(what, "blocks")) {
     P a = get("gone", 3 << 20), b;
@@ -109,6 +126,29 @@ int main(int argc, char **argv) {
     usleep(200000);
     printf("graphs %llu 0\n", 24ull << 20);
     fflush(stdout);
+  } else if (!strcmp(what, "arrays")) {
+    size_t shape[3] = {1 << 20, 16, 0x0000000100000001};
+    H arrays[4];
+    for (int i = 0; i < 4; i++) ((int (*)(H *, void *))named("cuArrayCreate_v2"))(&arrays[i], shape);
+    ((int (*)(H))named("cuArrayDestroy"))(arrays[2]);
+  } else if (!strcmp(what, "instantiated")) {
+    H e; void *f = 0; int why;
+    asked = named("cuGetProcAddress_v2");
+    asked("cuGraphInstantiate", &f, 12000, 0, &why);
+    printf("status %d 0\n", ((int (*)(H *, H, unsigned long long))f)(&e, 0, 1));
+    usleep(100000);
+  } else if (!strcmp(what, "exits")) {
+    // The stand-in raises the signal within cuEventRecord.
+    signal(SIGUSR1, at_signal);
+    pairs(0, 100);
+  } else if (!strcmp(what, "cancelled")) {
+    pthread_t t;
+    void *end;
+    pthread_create(&t, 0, (void *(*)(void *))named("mock_wait"), 0);
+    usleep(100000);
+    pthread_cancel(t);
+    pthread_join(t, &end);
+    printf("cancelled %d 0\n", end == PTHREAD_CANCELED);
   } else if (!strcmp(what, "refused")) {
     get("block", 1 << 30);
     get("refused", (size_t)8 << 30);

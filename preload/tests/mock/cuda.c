@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -164,6 +165,12 @@ R cuMemRelease(uint64_t h) { pthread_mutex_lock(&lock); physical[of_id(h)].handl
 R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; n_maps++; physical[of_id(h)].maps++; pthread_mutex_unlock(&lock); return OK; }
 R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[of_id(maps[i].id)].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
 R cuMemSetAccess(P p, size_t n, const void *d, size_t c) { return OK; }
+// An array has 1 byte an element. Handles are close to each other, as those of a real driver are.
+static atomic_int n_arrays;
+R cuArrayCreate_v2(H *a, const size_t *shape) { *a = (H)(uintptr_t)(0x600000000000 + 64 * n_arrays++); return OK; }
+R cuArrayDestroy(H a) { return OK; }
+// The old function of this name; since 11.4 the name means the one with flags.
+R cuGraphInstantiate_v2(H *e, H g, H *n, char *log, size_t bytes) { return wrong("cuGraphInstantiate_v2 in place of the one with flags"); }
 R cuMemAllocHost_v2(void **p, size_t n) { *p = malloc(n); return OK; }
 R cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return OK; }
 R cuMemFreeHost(void *p) { free(p); return OK; }
@@ -176,18 +183,20 @@ R cuGraphExecDestroy(H e) { n_graphs[device_of(current)]--; return OK; }
 R cuStreamCreate(H *s, unsigned f) { static atomic_int n; *s = (H)(uintptr_t)(0x100 + n++); return OK; }
 static atomic_int n_destroyed;
 R cuStreamDestroy_v2(H s) { n_destroyed++; return OK; }
+// Waits for ever, as a program does: through the function that it finds.
+void *mock_wait(void *n) { ((R (*)(H))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamSynchronize"))((H)0x77); return 0; }
 R cuStreamWaitEvent(H s, H e, unsigned f) { return OK; }
 R cuCtxSynchronize(void) { return OK; }
 R cuMemsetD8Async(P p, unsigned char v, size_t n, H s) { return OK; }
 R cuGetErrorString(R r, const char **s) { *s = "an error of the stand-in"; return OK; }
 R cuStreamIsCapturing(H s, int *state) { *state = captured(s); return OK; }
 R cuStreamQuery(H s) { return captured(s) ? wrong("cuStreamQuery of a captured stream") : OK; }
-R cuStreamSynchronize(H s) { return captured(s) ? wrong("cuStreamSynchronize of a captured stream") : OK; }
+R cuStreamSynchronize(H s) { if (s == (H)0x77) for (;;) pause(); return captured(s) ? wrong("cuStreamSynchronize of a captured stream") : OK; }
 R cuStreamBeginCapture_v2(H s, int m) { capturing[(uintptr_t)s & 63] = 1; n_global += m == 0; return OK; }
 R cuStreamEndCapture(H s, H *g) { capturing[(uintptr_t)s & 63] = 0; n_global = 0; *g = (H)0x99; return OK; }
 R cuThreadExchangeStreamCaptureMode(int *m) { int before = mode; mode = *m; *m = before; return OK; }
 R cuEventCreate(H *e, unsigned f) { static atomic_int n; *e = (H)(uintptr_t)(0x4000 + n++); return OK; }
-R cuEventRecord(H e, H s) { return captured(s) ? wrong("cuEventRecord on a captured stream") : OK; }
+R cuEventRecord(H e, H s) { if (getenv("MOCK_SIGNAL")) raise(SIGUSR1); return captured(s) ? wrong("cuEventRecord on a captured stream") : OK; }
 R cuEventQuery(H e) { if (getenv("MOCK_BUSY") && !n_destroyed) return NOT_READY; return n_global && mode != 2 ? wrong("cuEventQuery while a capture is open") : OK; }
 R cuEventDestroy_v2(H e) { return OK; }
 R cuLaunchKernel(void) { return OK; }
@@ -201,6 +210,7 @@ static const struct { const char *name; int since, twin; void *f; } names[] = {
   F("cuCtxSetCurrent", cuCtxSetCurrent, 4000), F("cuMemAlloc", cuMemAlloc_v2, 3020), F("cuMemFree", cuMemFree_v2, 3020),
   F("cuMemAllocAsync", cuMemAllocAsync, 11020), T("cuMemAllocAsync", cuMemAllocAsync_ptsz, 11020),
   F("cuMemFreeAsync", cuMemFreeAsync, 11020), T("cuMemFreeAsync", cuMemFreeAsync_ptsz, 11020),
+  F("cuGraphInstantiate", cuGraphInstantiate_v2, 11000), F("cuGraphInstantiate", cuGraphInstantiateWithFlags, 11040),
   F("cuGetProcAddress", cuGetProcAddress, 11030), F("cuGetProcAddress", cuGetProcAddress_v2, 12000),
 };
 static R find(const char *name, void **f, int version, uint64_t flags) {

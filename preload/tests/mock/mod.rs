@@ -81,6 +81,7 @@ pub(crate) struct Run {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) signal: Option<i32>,
+    pub(crate) status: Option<i32>,
 }
 
 /// What one process recorded.
@@ -167,6 +168,7 @@ impl Start {
             out: text(&done.stdout),
             err: text(&done.stderr),
             signal: done.status.signal(),
+            status: done.status.code(),
         }
     }
 }

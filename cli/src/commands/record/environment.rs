@@ -5,6 +5,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
     path::Path,
 };
 
@@ -98,10 +99,12 @@ fn is_ours(library: &OsStr) -> bool {
 /// Returns a list of paths with these in front of the user's.
 fn in_front(first: Vec<OsString>, variable: &str, is_known: impl Fn(&OsStr) -> bool) -> OsString {
     let of_user = env::var_os(variable).unwrap_or_default();
-    let of_user = of_user.to_string_lossy();
-    // The loader takes blanks too.
-    let separators: &[char] = if variable == "LD_PRELOAD" { &[':', ' '] } else { &[':'] };
-    let rest = of_user.split(separators).filter(|path| !path.is_empty()).map(OsString::from);
-    let all: Vec<OsString> = first.into_iter().chain(rest.filter(|path| !is_known(path))).collect();
+    let is_preload = variable == "LD_PRELOAD";
+    // The loader takes blanks too. An empty path of Python's is the current folder.
+    let is_separator = |byte: &u8| *byte == b':' || is_preload && *byte == b' ';
+    let paths = of_user.as_bytes().split(is_separator).map(OsStr::from_bytes);
+    let rest =
+        paths.filter(|path| !of_user.is_empty() && !(is_preload && path.is_empty()) && !is_known(path));
+    let all: Vec<OsString> = first.into_iter().chain(rest.map(OsStr::to_owned)).collect();
     all.join(OsStr::new(":"))
 }

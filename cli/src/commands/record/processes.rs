@@ -36,19 +36,24 @@ pub(super) fn save(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let (mut taken, mut processes) = (BTreeSet::new(), Vec::new());
-    let tapes = folder.tapes()?;
-    for (index, tape) in tapes.iter().enumerate() {
-        let n_later = tapes[index + 1..].iter().filter(|later| later.process == tape.process).count();
+    let mut all = Vec::new();
+    // The last program of a process has the plain name, so it comes first here.
+    for tape in folder.tapes()?.into_iter().rev() {
+        let is_later = |(_, saved): &&(TapeFile, Result<Option<Recorded>, Failure>)| matches!(saved, Ok(Some(later)) if later.tape.process == tape.process);
+        let n_later = all.iter().filter(is_later).count();
         let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
         let name = |tape: &TapeFile| names.of(tape, n_later, program, &mut taken);
         let saved = save_one(tape.clone(), n_later > 0, name);
         drop(waiting);
+        all.push((tape, saved));
+    }
+    for (tape, saved) in all.into_iter().rev() {
         match saved {
-            Ok(None) => forget(tape),
+            Ok(None) => forget(&tape),
             Ok(Some(process)) => {
                 print(options, &process, out)?;
                 if !options.keep_tape && !process.is_running {
-                    forget(tape);
+                    forget(&tape);
                 } else if !options.json {
                     let (process, path) = (tape.process, tape.path.display());
                     writeln!(out, "memreel: the tape of process {process} is {path}")?;
