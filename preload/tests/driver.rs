@@ -26,7 +26,7 @@ fn a_program_is_met_however_it_finds_the_driver() {
 
 #[test]
 fn every_kind_of_memory_is_recorded() {
-    let run = Run::new("dlsym", "kinds").env("MOCK_OTHERS", "104857600").start();
+    let run = Run::prepared("dlsym", "kinds").env("MOCK_OTHERS", "104857600").start();
     let recorded = run.recorded();
     assert_eq!(recorded.blocks(0), run.printed("block"));
     // Neighbours are one range.
@@ -63,7 +63,7 @@ fn captures_are_not_disturbed() {
 #[test]
 fn frees_complete_when_the_program_waits_or_ends_the_stream() {
     for (what, n_completed) in [("nothing", 0), ("stream", 6), ("context", 18), ("destroyed", 18)] {
-        let run = Run::new("dlsym", "waits").argument(what).env("MOCK_BUSY", "1").start();
+        let run = Run::prepared("dlsym", "waits").argument(what).env("MOCK_BUSY", "1").start();
         let recorded = run.recorded();
         assert_eq!(recorded.count(0, Action::FreeRequested), 18, "{what}");
         assert_eq!(recorded.count(0, Action::FreeCompleted), n_completed, "{what}");
@@ -101,7 +101,7 @@ fn a_name_is_the_function_that_was_found() {
 /// A handler that ends the program within a wrapped call does not wait for it.
 #[test]
 fn a_handler_may_end_the_program_within_a_call() {
-    let run = Run::new("dlsym", "exits").env("MOCK_SIGNAL", "1").start();
+    let run = Run::prepared("dlsym", "exits").env("MOCK_SIGNAL", "1").start();
     assert_eq!((run.status, run.signal), (Some(3), None), "{}", run.err);
 }
 
@@ -144,7 +144,7 @@ fn sigkill_and_abort_lose_nothing() {
     let killed = Run::of("dlsym", "killed");
     assert_eq!(killed.signal, Some(9));
     assert_eq!(killed.recorded().blocks(0), killed.printed("block"));
-    let aborted = Run::new("dlsym", "aborted").env("MOCK_ABORT_AT", "50").start();
+    let aborted = Run::prepared("dlsym", "aborted").env("MOCK_ABORT_AT", "50").start();
     assert_eq!(aborted.signal, Some(6));
     let blocks = aborted.printed("block");
     assert_eq!(blocks.len(), 49);
@@ -180,7 +180,7 @@ fn a_program_that_closes_all_files_goes_on_and_is_recorded() {
 #[test]
 fn a_program_behaves_as_without_it() {
     for what in ["blocks", "kinds", "refused", "captures", "closed"] {
-        let (with, without) = (Run::of("dlsym", what), Run::new("dlsym", what).unrecorded().start());
+        let (with, without) = (Run::of("dlsym", what), Run::prepared("dlsym", what).unrecorded().start());
         assert_eq!(with.signal, without.signal);
         let names =
             |run: &Run| run.out.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
@@ -188,6 +188,6 @@ fn a_program_behaves_as_without_it() {
         assert_eq!(names_with, names_without, "{what}");
     }
     // A program that never uses the driver leaves nothing.
-    let idle = Run::new("none", "").start();
+    let idle = Run::prepared("none", "").start();
     assert!(idle.tapes().is_empty());
 }

@@ -202,12 +202,15 @@ impl Process {
         take_time();
         let address = self.devices[device].segment_alloc(bytes).unwrap().unwrap();
         driver_alloc(&self.ledgers[device], address, bytes);
+        take_time();
         self.others.push((device, address, bytes));
         self.said(device, address, bytes, &["segment_alloc", "alloc"]);
     }
 
     fn free_other(&mut self, at: usize) {
         let (device, address, bytes) = self.others.swap_remove(at);
+        // PyTorch's event of a segment is later than the driver's, which may be the event before this one.
+        take_time();
         driver_free(&self.ledgers[device], address);
         take_time();
         // SAFETY: it was allocated above, and is not in the list any more.

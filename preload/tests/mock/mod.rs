@@ -92,10 +92,10 @@ pub(crate) struct Recorded {
 impl Run {
     /// Runs the client, which finds the driver in a way and does something.
     pub(crate) fn of(way: &str, what: &str) -> Run {
-        Run::new(way, what).start()
+        Run::prepared(way, what).start()
     }
 
-    pub(crate) fn new(way: &str, what: &str) -> Start {
+    pub(crate) fn prepared(way: &str, what: &str) -> Start {
         let folder = tempfile::tempdir().unwrap();
         let program = if way == "none" {
             PathBuf::from("true")

@@ -104,7 +104,7 @@ fn in_front(first: Vec<OsString>, variable: &str, is_known: impl Fn(&OsStr) -> b
     let is_separator = |byte: &u8| *byte == b':' || is_preload && *byte == b' ';
     let paths = of_user.as_bytes().split(is_separator).map(OsStr::from_bytes);
     let rest =
-        paths.filter(|path| !of_user.is_empty() && !(is_preload && path.is_empty()) && !is_known(path));
+        paths.filter(|path| !(path.is_empty() && (is_preload || of_user.is_empty()) || is_known(path)));
     let all: Vec<OsString> = first.into_iter().chain(rest.map(OsStr::to_owned)).collect();
     all.join(OsStr::new(":"))
 }
