@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use super::{
     calls::{TABLES, wrapped::wrapped},
     entry::Entry,
+    loader,
     types::Status,
 };
 
@@ -79,7 +80,24 @@ unsafe fn replace(
     let Some(named) = by_name(name, version, is_per_thread) else { return };
     // The function that was found decides: a name may mean a later version of it, whose parameters are others.
     let is_it = |entry: &&'static Entry| entry.driver() == function;
-    let Some(entry) = Some(named).filter(is_it).or_else(|| entries().find(is_it)) else { return };
+    let exact = || Some(named).filter(is_it).or_else(|| entries().find(is_it));
+    // A driver may hand out another address than the one that it exports.
+    let is_hidden = || loader::is_of_driver(function) && !is_later(named.symbol, function);
+    let Some(entry) = exact().or_else(|| Some(named).filter(|_| is_hidden())) else { return };
     // SAFETY: the caller expects an address of a function here, and the wrapper has the type of the function.
     unsafe { *found = entry.replace(function) };
+}
+
+/// Returns whether a function is a later version than the one that is wrapped: its parameters may be others.
+fn is_later(symbol: &CStr, function: *mut c_void) -> bool {
+    let text = symbol.to_str().unwrap_or_default();
+    let (name, twin) = text.strip_suffix("_ptsz").map_or((text, ""), |name| (name, "_ptsz"));
+    let (name, version) = match name.rsplit_once("_v") {
+        Some((name, version)) => (name, version.parse().unwrap_or(1)),
+        None => (name, 1_u32),
+    };
+    (version + 1..version + 4).any(|version| {
+        let later = std::ffi::CString::new(format!("{name}_v{version}{twin}")).unwrap_or_default();
+        loader::of_driver(&later) == function
+    })
 }

@@ -104,8 +104,6 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     let named: Vec<OnceLock<Vec<Named>>> = parts.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     let work = || {
-        // The process's heap may be recorded, and this is the recorder's own work.
-        let _guard = Guard::enter();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(index) else { break };
@@ -115,8 +113,13 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     };
     thread::scope(|scope| {
         for _ in 1..n_threads {
+            // The process's heap may be recorded, and this is the recorder's own work; the caller marks its own thread.
+            let own_work = || {
+                let _guard = Guard::enter();
+                work();
+            };
             // Without this thread the others do its work.
-            let _ = thread::Builder::new().spawn_scoped(scope, work);
+            let _ = thread::Builder::new().spawn_scoped(scope, own_work);
         }
         work();
     });
