@@ -25,7 +25,7 @@ use crate::{
 /// let freed = heap.freed(0x5000).unwrap();
 /// heap.still_has(freed); // a realloc that failed
 /// let seen = snapshot::collect(&recorder, &[heap.inventory()], Default::default());
-/// assert_eq!(seen.device_traces[1].len(), 4, "an allocation, its free, and an allocation");
+/// assert_eq!(seen.device_traces[1].len(), 5, "the pages; an allocation, its free in two events, an allocation");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MallocReports(&'static ProcessHeap);
