@@ -25,9 +25,12 @@ use super::{
     clock::{Clock, Ticks},
     log::{ACTION_BITS, Cut},
 };
-use crate::sync::{AtomicU64, Mutex, fence, lock};
 #[cfg(not(loom))]
-use crate::{fork::Held, guard::Guard, inventory::InventorySegment};
+use crate::{fork::Held, inventory::InventorySegment};
+use crate::{
+    guard::Guard,
+    sync::{AtomicU64, Mutex, fence, lock},
+};
 
 /// The events of one device.
 #[derive(Debug)]
