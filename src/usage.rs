@@ -48,6 +48,12 @@ pub struct DeviceUsage {
 }
 
 impl DeviceUsage {
+    /// Returns whether it is memory of the host: the heap of the process, or pinned memory. GPUs have a `uuid`.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.uuid.is_empty()
+    }
+
     /// Returns whether the device is a process's heap: its segments are runs of pages, which nothing requested.
     #[must_use]
     pub fn is_heap(&self) -> bool {

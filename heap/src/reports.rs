@@ -48,8 +48,8 @@ extern "C" fn connect() {
     // With half of the calls, blocks would overlap.
     let is_behind = |name: &CStr| {
         // SAFETY: the name ends in nul.
-        library_of(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-            != library_of(connect as *mut c_void)
+        let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        library_of(first) != library_of(connect as *mut c_void) && !is_import(first)
     };
     if [c"malloc", c"calloc", c"realloc", c"free"].into_iter().any(is_behind) {
         let behind = "memreel: the heap is not recorded: another library's malloc is in front of memreel's\n";
@@ -75,6 +75,20 @@ pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
 #[inline]
 fn is_silent() -> bool {
     N_SILENT.load(Ordering::Relaxed) != 0 && IS_SILENT.get()
+}
+
+/// Returns whether an address is a program's way to a function of a library. In a program at a fixed address, such as
+/// Debian's Python, it is what the name means everywhere.
+fn is_import(address: *mut c_void) -> bool {
+    /// `RTLD_DL_SYMENT` of `dlfcn.h`.
+    const SYMBOL: libc::c_int = 1;
+    // SAFETY: all its bytes are zero, which is a value of its fields.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let mut symbol: *mut c_void = ptr::null_mut();
+    // SAFETY: any address may be asked for; the results are written into `found` and `symbol`.
+    let is_found = unsafe { libc::dladdr1(address, &raw mut found, &raw mut symbol, SYMBOL) } != 0;
+    // SAFETY: the loader's own entry, which lives as long as the program.
+    is_found && !symbol.is_null() && unsafe { (*symbol.cast::<libc::Elf64_Sym>()).st_shndx } == 0
 }
 
 /// Returns where the library is that an address is in.

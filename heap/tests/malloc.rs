@@ -141,6 +141,18 @@ fn an_allocator_behind_ours_serves_and_one_in_front_is_left_alone() {
     assert!(before.env("LD_PRELOAD", both).status().unwrap().success());
 }
 
+/// The address that such a program has for `malloc` is not another library's.
+#[test]
+fn a_program_at_a_fixed_address_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("fixed");
+    cc(&["-no-pie", "-fno-pie", "-o", program.to_str().unwrap(), &format!("{HERE}/fixed.c")]);
+    let tapes = tempfile::tempdir().unwrap();
+    let done = recorded(&program, tapes.path(), &[]).output().unwrap();
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+    assert_eq!(live(&snapshots(tapes.path())[0], 100_000), printed(&done));
+}
+
 /// What programs print is what they print without the libraries.
 #[test]
 fn programs_behave_as_without_it() {

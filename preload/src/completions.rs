@@ -18,9 +18,11 @@ use super::{
 
 /// Waits for a free in the order of a stream, which the calling thread has just requested.
 pub(crate) fn await_free(gpu: &Gpu, freed: (u64, u64), stream: usize) -> Option<()> {
+    // Before the free is added: its stream counts as being marked until it is.
+    let driver = driver()?;
     let needed = gpu.pending().add(freed, stream)?;
     // SAFETY: the program has passed the stream to the driver in this call, and it was not captured.
-    unsafe { mark(gpu, driver()?, needed) };
+    unsafe { mark(gpu, driver, needed) };
     Some(())
 }
 

@@ -50,7 +50,9 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
     let own_bytes =
         others::processes(gpu).filter(|found| found.others_bytes > 0).map(|found| found.own_bytes);
     let bytes = own_bytes.or_else(|| others::used_bytes(gpu)?.checked_sub(before?));
-    if let Some(bytes) = bytes.filter(|bytes| *bytes >= PAGE_BYTES) {
+    // A context that another thread retains while this one releases it was found before, and is accounted for.
+    let is_new = gpu.parts().bytes(Part::Context) == 0;
+    if let Some(bytes) = bytes.filter(|bytes| is_new && *bytes >= PAGE_BYTES) {
         add(gpu, Part::Context, bytes);
     }
     ending::watch();

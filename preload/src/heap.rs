@@ -25,7 +25,7 @@ fn reports() -> Option<MallocReports> {
     if let Some(heap) = HEAP.get() {
         return Some(*heap);
     }
-    if IS_OPENING.swap(true, Ordering::Acquire) {
+    if is_recording() || IS_OPENING.swap(true, Ordering::Acquire) {
         return None;
     }
     let opened = record(|state| state.heap()).flatten();

@@ -32,6 +32,7 @@ mod looks;
 mod sampler;
 mod ending;
 mod heap;
+mod requests;
 mod gpus;
 mod arrays;
 mod physical;

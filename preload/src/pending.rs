@@ -99,12 +99,10 @@ impl Pending {
 
     /// Takes the mark of a stream, or that it could not be made.
     pub(crate) fn marked(&mut self, stream: usize, mark: Option<Mark>) {
-        match self.by_stream.get_mut(&stream) {
-            Some(waiting) => {
-                waiting.is_being_marked = false;
-                waiting.mark = mark;
-            }
-            None => self.events.extend(mark.map(|mark| mark.event)),
+        // Without an entry the context has ended meanwhile, and the event with it.
+        if let Some(waiting) = self.by_stream.get_mut(&stream) {
+            waiting.is_being_marked = false;
+            waiting.mark = mark;
         }
     }
 
@@ -167,11 +165,11 @@ impl Pending {
         std::mem::take(self).latest.into_iter().map(|(address, free)| (address, free.bytes)).collect()
     }
 
-    /// Drops streams without frees; their events can be used again.
+    /// Drops streams without frees, unless a thread marks them; their events can be used again.
     fn drop_empty(&mut self) {
         let events = &mut self.events;
         self.by_stream.retain(|_, waiting| {
-            let stays = !waiting.frees.is_empty();
+            let stays = !waiting.frees.is_empty() || waiting.is_being_marked;
             if !stays {
                 events.extend(waiting.mark.map(|mark| mark.event));
             }

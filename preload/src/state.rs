@@ -223,7 +223,8 @@ impl State {
         })
     }
 
-    fn save(&self, path: &Path) -> Result<()> {
+    /// Writes a snapshot of all devices.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
         let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);
         let heap = self.heap.get().map(|heap| heap.inventory());

@@ -170,6 +170,15 @@ impl CachingAllocator {
         self.shared.heap().private.release(pool, Owner::Program)
     }
 
+    /// Returns the number of references to a private pool: that of its creator, and one for each
+    /// [`CachingAllocator::begin_pool`], without those that were released.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for an unknown pool.
+    pub fn pool_use_count(&self, pool: PoolId) -> Result<u64> {
+        self.shared.heap().private.use_count(pool)
+    }
+
     /// Gives the free segments of one private pool without references back to the device.
     ///
     /// # Errors

@@ -149,6 +149,11 @@ impl PrivatePools {
         self.pools.get_mut(id)
     }
 
+    /// Returns the number of references to a pool.
+    pub(super) fn use_count(&mut self, id: PoolId) -> Result<u64> {
+        self.pools.get_mut(id).map(|pool| pool.n_users).ok_or_else(|| unknown(id))
+    }
+
     /// Returns the pools that serve other requests when the device is full, in the order of creation.
     pub(super) fn fallbacks(&mut self) -> Vec<PoolId> {
         let ids = self.ids.clone();

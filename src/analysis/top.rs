@@ -69,22 +69,28 @@ impl DeviceHistory<'_> {
     /// once, even if the function is on the stack several times.
     #[must_use]
     pub fn top(&self, moment: Moment, by: By) -> Vec<Group> {
+        self.of_lives(self.lives_at(moment), by)
+            .unwrap_or_else(|| sorted(self.owned_at(moment).into_iter().map(Group::of_owner).collect()))
+    }
+
+    /// Groups lives, the largest group first; `None` by owner, because owners have segments and not blocks.
+    pub(super) fn of_lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, by: By) -> Option<Vec<Group>> {
         match by {
-            By::Stack => self.by_calls(self.lives_at(moment)),
+            By::Stack => Some(self.by_calls(lives)),
             By::Scope => {
                 let scopes = self.scopes();
-                self.grouped(self.lives_at(moment), |life| match scopes.of_life(life) {
+                Some(self.grouped(lives, |life| match scopes.of_life(life) {
                     Some(scope) => Site::Scope(scope.clone()),
                     None => Site::Before,
-                })
+                }))
             }
-            By::Name => self.grouped_by(
-                self.lives_at(moment),
+            By::Name => Some(self.grouped_by(
+                lives,
                 |life| self.name_numbers(life),
                 |numbers| self.site_of_names(numbers),
-            ),
-            By::Owner => sorted(self.owned_at(moment).into_iter().map(Group::of_owner).collect()),
-            By::Function | By::File => by_frame(self, moment, by),
+            )),
+            By::Owner => None,
+            By::Function | By::File => Some(by_frame(self, lives, by)),
         }
     }
 }
@@ -200,7 +206,7 @@ fn keep_names_once(groups: &mut [Group]) {
 
 /// Groups blocks by the functions or the files of frames. It looks at each stack once, with the sum of its blocks,
 /// and at each text once.
-fn by_frame(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
+fn by_frame<'l>(history: &DeviceHistory<'_>, lives: impl Iterator<Item = &'l Life>, by: By) -> Vec<Group> {
     let snapshot = history.snapshot();
     let shown = history.shown_frames();
     let mut ids = TextIds::default();
@@ -219,7 +225,7 @@ fn by_frame(history: &DeviceHistory<'_>, moment: Moment, by: By) -> Vec<Group> {
     };
     let mut groups: SeededMap<_, Group> = SeededMap::default();
     let mut keys = Vec::new();
-    for of_stack in history.grouped(history.lives_at(moment), Site::from_life) {
+    for of_stack in history.grouped(lives, Site::from_life) {
         keys.clear();
         if let Site::Stack(stack) = of_stack.site {
             keys.extend(shown.identifying(stack).map(|frame| (key(frame), Some(frame))));

@@ -35,15 +35,15 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn start() -> Clock {
         let counter = quanta::Clock::new();
-        let start_raw = counter.raw();
+        let (start_raw, (now, start)) = at_once(|| counter.raw(), || (SystemTime::now(), Instant::now()));
         let ns_of_a_million = counter.delta_as_nanos(start_raw, start_raw.saturating_add(1_000_000));
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock {
             is_inline: (0..3).any(|_| reads_the_counter(&counter)),
             // A counter of 24 MHz becomes one of 1.5 GHz.
             shift: (ns_of_a_million / 1_000_000).checked_ilog2().map_or(0, |shift| shift + 1),
             start_raw,
-            start: Instant::now(),
+            start,
             start_us: u64::try_from(since_epoch.as_micros()).unwrap_or(0),
             counter,
             fixed: None,
@@ -84,7 +84,8 @@ impl Clock {
     /// Returns the present ticks, and the nanoseconds from tick 0 to now.
     #[cfg(not(loom))]
     pub(super) fn pair(&self) -> (u64, u64) {
-        (self.now().0, u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
+        (ticks, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns the time of tick 0 in microseconds, and how many nanoseconds 2^30 ticks take by the counter's own
@@ -101,13 +102,31 @@ impl Clock {
         if let Some(fixed) = self.fixed {
             return fixed;
         }
-        let ticks = self.now().0;
-        let elapsed_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let raw_ticks = if self.is_inline { ticks } else { ticks >> self.shift };
         let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + raw_ticks);
         let ns = if elapsed_ns < CALIBRATED_NS { calibrated_ns } else { elapsed_ns };
         Scale::new(self.start_us, ns, ticks.max(1))
     }
+}
+
+/// Returns what a counter and a clock read at the same instant: of a few tries the one that took the least time, because
+/// another thread may get the processor between the two.
+fn at_once<T>(counter: impl Fn() -> u64, clock: impl Fn() -> T) -> (u64, T) {
+    let read = || {
+        let before = counter();
+        let read = clock();
+        (counter().saturating_sub(before), (before, read))
+    };
+    let (mut least, mut best) = read();
+    for _ in 0..4 {
+        let (took, read) = read();
+        if took < least {
+            (least, best) = (took, read);
+        }
+    }
+    best
 }
 
 /// Returns whether quanta's clock is the processor's counter: its value is between two reads of the counter.

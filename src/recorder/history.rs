@@ -126,6 +126,18 @@ impl History {
         History { enabled: Enabled::Off, ..History::all() }
     }
 
+    /// Returns whether anything is recorded: events, or the stacks of live blocks.
+    ///
+    /// ```
+    /// use memreel::recorder::History;
+    ///
+    /// assert!(History::state().is_on() && !History::off().is_on());
+    /// ```
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.enabled != Enabled::Off
+    }
+
     /// Sets which events are recorded. Default: [`Enabled::All`].
     #[must_use]
     pub fn enabled(self, enabled: Enabled) -> History {

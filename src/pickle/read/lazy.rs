@@ -84,7 +84,7 @@ impl<'a> LazySnapshot<'a> {
     pub(in crate::pickle) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
         let content = match InFile::read(bytes, file) {
             Ok(in_file) => Content::InFile(Box::new(in_file)),
-            Err(Failure::Fallback) => Content::InMemory(Box::new(whole::read(bytes).0?)),
+            Err(Failure::Fallback) => Content::InMemory(Box::new(whole::read(bytes, file).0?)),
             Err(Failure::Malformed(error)) => return Err(whole::error(bytes, error)),
         };
         let lazy = LazySnapshot { content, file };

@@ -64,10 +64,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Gives the pages of a mapped file back to the kernel once they are read; a page that is needed again is loaded again.
+    pub(super) fn releasing(self, file: Option<&'a Bytes>) -> Self {
+        Reader { file, ..self }
+    }
+
     /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on the disk.
     pub(super) fn lazy(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
         let decoder = EntryDecoder::lazy();
-        Reader { decoder, file, ..Reader::new(bytes, Path::Fast) }
+        Reader { decoder, ..Reader::new(bytes, Path::Fast).releasing(file) }
     }
 
     /// Reads the whole file.

@@ -1,4 +1,4 @@
-//! Tests of questions about a snapshot: all of them on small histories (`questions`), sites (`sites`), scopes
+//! Tests of questions about a snapshot: all of them on small histories (`questions`), new blocks (`new_blocks`), sites (`sites`), scopes
 //! (`scopes`), failed requests (`oom`), limits in tests (`gate`), curves (`timeline`), owners (`owners`), and the
 //! frames that answers show (`real_stacks`).
 #![forbid(unsafe_code)]
@@ -6,6 +6,7 @@
 mod gate;
 mod hostile;
 mod owners;
+mod new_blocks;
 mod questions;
 mod oom;
 mod real_stacks;
