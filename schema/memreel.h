@@ -70,12 +70,28 @@ void memreel_end_allocate_to_pool(int device, uint64_t pool_first,
 void memreel_release_pool(int device, uint64_t pool_first,
                           uint64_t pool_second);                /* set_release_pool */
 
+/* A pool under an id that the caller chooses, with one reference, as
+ * torch.cuda.MemPool has it: `use_on_oom` lets its free blocks serve other
+ * requests when the device is full, `no_split` gives each request a segment of
+ * its own. memreel_begin_allocate_to_pool adds a reference, memreel_release_pool
+ * drops one. memreel_pool_use_count returns the references, or -1 if there is no
+ * such pool. memreel_empty_pool gives the unused segments of a pool without
+ * references back to the device. */
+int memreel_create_pool(int device, uint64_t pool_first, uint64_t pool_second, int use_on_oom,
+                        int no_split);
+int64_t memreel_pool_use_count(int device, uint64_t pool_first, uint64_t pool_second);
+int memreel_empty_pool(int device, uint64_t pool_first, uint64_t pool_second);
+
 /* --- CuPy's CFunctionAllocator ----------------------------------------- */
 
 /* Like memreel_malloc and memreel_free, without a stream: blocks belong to the
  * default stream. When memory runs out it prints one line to stderr and returns
  * NULL; it throws only what a pool's function throws. */
 void *memreel_cupy_malloc(void *parameter, size_t size, int device);
+/* For CuPy's PythonFunctionAllocator, which knows the current stream: blocks
+ * belong to `stream`. When memory runs out it returns NULL and prints nothing;
+ * memreel_error() has the reason. */
+void *memreel_cupy_malloc_on(size_t size, int device, void *stream);
 void memreel_cupy_free(void *parameter, void *ptr, int device);
 
 /* --- Recording ---------------------------------------------------------- */
@@ -107,6 +123,14 @@ int memreel_dump(const char *path);
  * counted from 0. {pid} in the path is the number of the process. */
 int memreel_save_on_oom(const char *path);
 
+/* Makes each request that fails from now on call `observer`, on its own thread
+ * and before its failure is reported, with `data`, the device, the request, and
+ * the device's total and free memory in bytes. The function may allocate, free
+ * and call memreel_dump; it must not throw. It cannot be removed. */
+int memreel_on_oom(void (*observer)(void *data, int device, uint64_t requested, uint64_t total,
+                                    uint64_t free),
+                   void *data);
+
 /* Writes snapshots without being asked each time. `triggers` names the moments
  * and the files, in the grammar of docs/triggers.md:
  *   "dump=oom+exit+signal,file=snap-{host}-{rank}-{pid}-{time}.pickle,keep=5"
@@ -119,6 +143,23 @@ int memreel_dump_on(const char *triggers);
  * NULL if there is no such device. The text is valid until the thread calls
  * this function again. */
 const char *memreel_stats_json(int device);
+
+/* Set the peaks of the statistics to the present values, and the sums and
+ * counters to zero. */
+int memreel_reset_peak_stats(int device);
+int memreel_reset_accumulated_stats(int device);
+
+/* Returns the fraction that memreel_set_memory_fraction set, 1 without a limit
+ * and -1 for a failure. */
+double memreel_memory_fraction(int device);
+
+/* Returns 1 if memreel_record switched recording on, 0 if it is off, -1 for a
+ * failure. */
+int memreel_is_recording(void);
+
+/* Returns how many of a device's events are lost because more than max_entries
+ * were recorded; -1 for a failure. */
+int64_t memreel_lost_events(int device);
 
 /* Allocations of this thread between the two calls carry the scope's name.
  * Scopes nest, and end in the opposite order. Names are kept as long as the

@@ -1,4 +1,4 @@
-//! The two functions of CuPy's `CFunctionAllocator`: a leading parameter, no stream.
+//! The functions of CuPy's `CFunctionAllocator`: a leading parameter, no stream; and one with a stream.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,11 +7,29 @@ use std::{
 
 use super::{
     border::{cross, note, pointer, print},
-    pools,
-    state::state,
-    torch,
+    pools, torch,
 };
 use memreel::StreamId;
+
+/// Allocates a block on a stream, for CuPy's `PythonFunctionAllocator`. Returns null for zero bytes and for a failure,
+/// whose text `memreel_error` returns; it never throws a failure.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn memreel_cupy_malloc_on(
+    size: usize,
+    device: c_int,
+    stream: *mut c_void,
+) -> *mut c_void {
+    let stream = stream.addr().into();
+    // The function of a pool may throw, through this function.
+    let _chosen = pools::choose(device, stream);
+    cross(|| torch::alloc(size, device, stream)).map_or_else(
+        |error| {
+            note(&error.to_string());
+            ptr::null_mut()
+        },
+        pointer,
+    )
+}
 
 /// Allocates a block on the default stream. Returns null for zero bytes and for
 /// a failure; a failure is also written to stderr, because CuPy does not check.
@@ -21,12 +39,9 @@ pub extern "C-unwind" fn memreel_cupy_malloc(
     size: usize,
     device: c_int,
 ) -> *mut c_void {
-    if size == 0 {
-        return ptr::null_mut();
-    }
     // The function of a pool may throw, through this function.
     let _chosen = pools::choose(device, StreamId::DEFAULT);
-    cross(|| state()?.alloc(size as u64, device, StreamId::DEFAULT)).map_or_else(
+    cross(|| torch::alloc(size, device, StreamId::DEFAULT)).map_or_else(
         |error| {
             let text = error.to_string();
             note(&text);

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use super::{
     border::status,
+    figures::number,
     filters::{self, Chosen, Filter, StreamFilter},
     state::state,
 };
@@ -76,4 +77,32 @@ pub extern "C" fn memreel_end_allocate_to_pool(device: c_int, pool_first: u64, p
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_release_pool(device: c_int, pool_first: u64, pool_second: u64) {
     status(|| state()?.allocator(device)?.release_pool(PoolId { graph: pool_first, user: pool_second }));
+}
+
+/// Creates a pool under an id of PyTorch's, with one reference, as the constructor of `torch.cuda.MemPool` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_create_pool(
+    device: c_int,
+    pool_first: u64,
+    pool_second: u64,
+    use_on_oom: c_int,
+    no_split: c_int,
+) -> c_int {
+    let options = PoolOptions::default().use_on_oom(use_on_oom != 0).no_split(no_split != 0);
+    let pool = PoolId { graph: pool_first, user: pool_second };
+    status(|| state()?.allocator(device)?.create_pool_as(pool, options))
+}
+
+/// Returns the number of references to a pool; -1 if there is no such pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_pool_use_count(device: c_int, pool_first: u64, pool_second: u64) -> i64 {
+    let pool = PoolId { graph: pool_first, user: pool_second };
+    let count = || Ok(i64::try_from(state()?.allocator(device)?.pool_use_count(pool)?).unwrap_or(i64::MAX));
+    number(count, -1)
+}
+
+/// Gives the unused segments of a pool without references back to its device.
+#[unsafe(no_mangle)]
+pub extern "C" fn memreel_empty_pool(device: c_int, pool_first: u64, pool_second: u64) -> c_int {
+    status(|| state()?.allocator(device)?.empty_pool(PoolId { graph: pool_first, user: pool_second }))
 }

@@ -1,19 +1,19 @@
-//! Recording, snapshots and statistics from C, and reports of foreign allocators.
+//! Recording and snapshots from C, and reports of foreign allocators.
 
 use std::{
     cell::RefCell,
-    ffi::{CString, c_char, c_int, c_void},
+    ffi::{c_char, c_int, c_void},
     path::Path,
     ptr,
 };
 
 use super::{
-    border::{cross, note, status, text},
+    border::{status, text},
     options,
     state::{State, state, unknown},
 };
 use memreel::{
-    Address, Error, Result, pickle,
+    Address, Error, OutOfMemory, Result, pickle,
     recorder::{History, Ledger, Scope},
     trigger::Triggers,
 };
@@ -67,6 +67,34 @@ pub unsafe extern "C" fn memreel_save_on_oom(path: *const c_char) -> c_int {
     })
 }
 
+/// A function that is called when a request has failed: with the value that came with it, the device, the request,
+/// the device's total and its free memory in bytes.
+pub type OomObserver =
+    unsafe extern "C" fn(data: *mut c_void, device: c_int, requested: u64, total: u64, free: u64);
+
+/// Registers a function that each failed request calls, on its own thread and before its error is returned or thrown.
+///
+/// # Safety
+/// The function may be called with `data` from any thread until the process ends, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memreel_on_oom(observer: Option<OomObserver>, data: *mut c_void) -> c_int {
+    status(|| {
+        let observer = observer.ok_or_else(|| Error::misuse("the observer is null"))?;
+        let data = data.expose_provenance();
+        let call = move |device, oom: &OutOfMemory| {
+            let data = ptr::with_exposed_provenance_mut(data);
+            // SAFETY: the caller's promise.
+            unsafe {
+                observer(data, device, oom.requested_bytes, oom.device_total_bytes, oom.device_free_bytes)
+            };
+        };
+        for (device, allocator) in (0..).zip(state()?.reel.allocators()) {
+            allocator.on_oom(move |oom| call(device, oom));
+        }
+        Ok(())
+    })
+}
+
 /// Writes snapshots without being asked each time: `triggers` is a text such as
 /// `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
 ///
@@ -83,27 +111,6 @@ pub unsafe extern "C" fn memreel_dump_on(triggers: *const c_char) -> c_int {
 
 thread_local! {
     static SCOPES: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
-    static STATS: RefCell<Option<CString>> = const { RefCell::new(None) };
-}
-
-/// Returns a device's statistics as a JSON object with the keys of
-/// `torch.cuda.memory_stats`; null if the device does not exist. The text is
-/// valid until this thread calls the function again.
-#[unsafe(no_mangle)]
-pub extern "C" fn memreel_stats_json(device: c_int) -> *const c_char {
-    let stats = cross(|| {
-        let stats = state()?.allocator(device)?.stats().flatten();
-        let text = serde_json::to_string(&stats).map_err(|error| Error::misuse(error.to_string()))?;
-        CString::new(text).map_err(|error| Error::misuse(error.to_string()))
-    });
-    let stats = stats.map_err(|error| note(&error.to_string())).ok();
-    STATS
-        .try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            *kept = stats;
-            kept.as_ref().map_or(ptr::null(), |text| text.as_ptr())
-        })
-        .unwrap_or(ptr::null())
 }
 
 /// Begins a scope: this thread's allocations carry its name until [`memreel_scope_end`].

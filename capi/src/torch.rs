@@ -13,8 +13,9 @@ use super::{
 };
 use memreel::{Address, Result, StreamId, integrate::Inventory};
 
+/// Allocates a block; zero bytes are the null address.
 #[inline(always)]
-fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
+pub(super) fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
     if size == 0 { Ok(Address(0)) } else { state()?.alloc(size as u64, device, stream) }
 }
 

@@ -31,10 +31,20 @@ static int manage(const void **to, const void *const *from, int operation) {
     return 0;
 }
 
+static int n_observed;
+static uint64_t observed_bytes;
+
+static void observe(void *data, int device, uint64_t requested, uint64_t total, uint64_t free) {
+    if (data == (void *)&n_observed && device == 0 && free <= total) n_observed++;
+    observed_bytes = requested;
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     CHECK(memreel_error() == NULL);
+    CHECK(memreel_is_recording() == 0);
     CHECK(memreel_record("{\"enabled\": \"all\", \"max_entries\": 5000, \"stacks\": \"native\"}") == 0);
+    CHECK(memreel_is_recording() == 1);
     CHECK(memreel_record("{\"enabled\": \"sometimes\"}") == -1);
     CHECK(memreel_error() && strstr(memreel_error(), "sometimes"));
     CHECK(memreel_record("not JSON") == -1 && strstr(memreel_error(), "not JSON (expected"));
@@ -57,6 +67,14 @@ int main(int argc, char **argv) {
     memreel_record_stream(block, (void *)5);
     memreel_free(block, 77, 9, (void *)0xdead);
     CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.current\":0"));
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.peak\":1024"));
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.freed\":1024"));
+    CHECK(memreel_reset_peak_stats(0) == 0 && memreel_reset_peak_stats(9) == -1);
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.peak\":0"));
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.freed\":1024"));
+    CHECK(memreel_reset_accumulated_stats(0) == 0 && memreel_reset_accumulated_stats(-1) == -1);
+    CHECK(strstr(memreel_stats_json(0), "\"allocated_bytes.all.freed\":0"));
+    CHECK(memreel_lost_events(0) == 0 && memreel_lost_events(9) == -1);
     memreel_free(block, 1000, 0, NULL);
     CHECK(strstr(memreel_error(), "not a live block"));
     memreel_free(NULL, 0, 0, NULL);
@@ -90,17 +108,36 @@ int main(int argc, char **argv) {
     memreel_release_pool(0, 0, 9);
     CHECK(strstr(memreel_error(), "no private pool"));
 
+    /* A pool as torch.cuda.MemPool has it. */
+    CHECK(memreel_create_pool(0, 0, 12, 1, 1) == 0 && memreel_create_pool(0, 0, 12, 0, 0) == -1);
+    CHECK(memreel_pool_use_count(0, 0, 12) == 1 && memreel_pool_use_count(0, 0, 99) == -1);
+    memreel_begin_allocate_to_pool(0, 0, 12, NULL);
+    CHECK(memreel_pool_use_count(0, 0, 12) == 2);
+    memreel_end_allocate_to_pool(0, 0, 12);
+    memreel_release_pool(0, 0, 12);
+    CHECK(memreel_pool_use_count(0, 0, 12) == 1);
+    memreel_release_pool(0, 0, 12);
+    CHECK(memreel_empty_pool(0, 0, 12) == 0);
+
     /* As CuPy calls it. */
     void *array = memreel_cupy_malloc(NULL, 5000, 0);
     CHECK(array != NULL && memreel_cupy_malloc(NULL, 0, 0) == NULL);
     memreel_cupy_free(NULL, array, 0);
+    void *on = memreel_cupy_malloc_on(5000, 0, (void *)3);
+    CHECK(on != NULL && on != array && memreel_cupy_malloc_on(0, 0, NULL) == NULL);
+    memreel_cupy_free(NULL, on, 0);
 
     /* Out of memory: no exception, because this process has no PyTorch. */
     CHECK(memreel_save_on_oom(argv[2]) == 0);
     memreel_empty_cache();
+    CHECK(memreel_memory_fraction(0) == 1 && memreel_memory_fraction(9) == -1);
+    CHECK(memreel_on_oom(observe, &n_observed) == 0 && memreel_on_oom(NULL, NULL) == -1);
     memreel_set_memory_fraction(0.0, 0);
+    CHECK(memreel_memory_fraction(0) == 0);
     CHECK(memreel_malloc(64 << 20, 0, NULL) == NULL && strstr(memreel_error(), "out of memory"));
     CHECK(memreel_cupy_malloc(NULL, 64 << 20, 0) == NULL);
+    CHECK(memreel_cupy_malloc_on(64 << 20, 0, NULL) == NULL && strstr(memreel_error(), "out of memory"));
+    CHECK(n_observed == 3 && observed_bytes == 64 << 20);
     memreel_set_memory_fraction(1.0, 0);
     memreel_set_memory_fraction(2.0, 0);
     CHECK(strstr(memreel_error(), "memory fraction"));

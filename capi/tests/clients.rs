@@ -103,8 +103,8 @@ fn a_program_in_c_allocates_records_and_dumps() {
         let trace = &snapshot.device_traces[device];
         trace.iter().filter(|entry| entry.action == Some(action)).count()
     };
-    // 1000, 3 MiB, pooled, plain, CuPy's, and the reported one.
-    assert_eq!((count(0, Action::Alloc), count(0, Action::FreeCompleted), count(0, Action::Oom)), (6, 4, 2));
+    // 1000, 3 MiB, pooled, plain, CuPy's two, and the reported one.
+    assert_eq!((count(0, Action::Alloc), count(0, Action::FreeCompleted), count(0, Action::Oom)), (7, 5, 3));
     assert_eq!((count(1, Action::Alloc), count(1, Action::SegmentAlloc), count(1, Action::Oom)), (1, 2, 1));
     let named =
         snapshot.device_traces.iter().flatten().filter(|entry| entry.action == Some(Action::Annotate));
