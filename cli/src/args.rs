@@ -52,6 +52,9 @@ pub(crate) enum Command {
     Leaks(commands::leaks::Options),
     /// Print manual pages.
     Man(commands::man::Options),
+    /// Serve the Model Context Protocol, for assistants and editors.
+    #[cfg(feature = "mcp")]
+    Mcp(commands::mcp::Options),
     /// Sum up each stream's blocks, or draw them as a flame graph.
     Memory(commands::memory::Options),
     /// Join several snapshots into one; ranks become devices.

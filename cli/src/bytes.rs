@@ -42,6 +42,12 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     bytes.ok().filter(|bytes| (1..u64::MAX).contains(bytes)).ok_or_else(refuse)
 }
 
+/// Like [`parse`], and reads 0 too.
+pub(crate) fn parse_or_zero(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    if number == "0" { Ok(0) } else { parse(text) }
+}
+
 /// Returns a size as [`parse`] reads it, without rounding.
 pub(crate) fn exact(bytes: u64) -> String {
     let whole = UNITS.iter().rev().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));

@@ -10,6 +10,8 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
+use crate::question::is_asked;
+
 /// Whether standard output takes colours. `NO_COLOR` is described at <https://no-color.org>.
 static IS_ON: LazyLock<bool> = LazyLock::new(|| {
     let is_refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -18,7 +20,7 @@ static IS_ON: LazyLock<bool> = LazyLock::new(|| {
 });
 
 fn only_if_on(style: Style) -> Style {
-    if *IS_ON { style } else { Style::new() }
+    if *IS_ON && !is_asked() { style } else { Style::new() }
 }
 
 /// The style of headings and of the figure that was asked for; `{:#}` ends it.

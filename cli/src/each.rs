@@ -30,7 +30,7 @@ pub(crate) fn each_file(
     each_path(files, |path| open(path).and_then(|opened| answer(&opened)))
 }
 
-/// Like [`each_file`], for commands that open the file themselves.
+/// Like [`each_file`], for commands that open the file themselves. The failure of the only file is returned.
 pub(crate) fn each_path(
     files: &[PathBuf],
     mut answer: impl FnMut(&Path) -> Result<Exit, Failure>,
@@ -39,6 +39,7 @@ pub(crate) fn each_path(
     for path in files {
         let exit = match answer(path) {
             Ok(exit) => exit,
+            Err(failure) if files.len() == 1 => return Err(failure.of_file(&name(path))),
             Err(failure) => failure.of_file(&name(path)).report()?,
         };
         worst = worst.max(exit);

@@ -14,7 +14,16 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("When, and what is where?", &["timeline", "at", "trace", "segments", "memory", "stats", "compare"]),
     ("Change a file:", &["recover", "fix", "slim", "merge", "split", "convert"]),
     ("Check a file:", &["gate", "validate"]),
-    ("The rest:", &["completions", "man", "help"]),
+    (
+        "The rest:",
+        &[
+            #[cfg(feature = "mcp")]
+            "mcp",
+            "completions",
+            "man",
+            "help",
+        ],
+    ),
 ];
 
 /// Returns the program's command line. Its help lists the commands by [`GROUPS`].

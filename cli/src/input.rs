@@ -9,6 +9,7 @@ use std::{
     fs::{File, Metadata},
     io::{self, ErrorKind, Read},
     path::Path,
+    sync::Arc,
 };
 
 use memreel::{
@@ -20,7 +21,7 @@ use memreel::{
 };
 use serde_json::error::Category;
 
-use crate::{exit::Exit, failure::Failure, options::Devices, progress::Waiting};
+use crate::{exit::Exit, failure::Failure, options::Devices, progress::Waiting, question};
 
 /// A snapshot, with its name in messages.
 #[derive(Debug)]
@@ -28,13 +29,13 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// Whether it came from standard input, so that its name is not a file's.
     pub(crate) is_stdin: bool,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     /// The indices of each device's segments; made when it is first asked for.
     segments: OnceCell<BTreeMap<DeviceId, Vec<usize>>>,
 }
 
 impl Opened {
-    fn new(path: &Path, snapshot: Snapshot) -> Opened {
+    fn new(path: &Path, snapshot: Arc<Snapshot>) -> Opened {
         Opened { name: name(path), is_stdin: is_stdin(path), snapshot, segments: OnceCell::new() }
     }
 
@@ -99,8 +100,11 @@ fn is_stdin(path: &Path) -> bool {
 
 /// Reads a snapshot: a pickle, or JSON as viewers load it.
 pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
+    if let Some(snapshot) = question::snapshot(path) {
+        return Ok(Opened::new(path, snapshot));
+    }
     let _waiting = Waiting::new(format!("reading {}", name(path)));
-    Ok(Opened::new(path, load(path)?))
+    Ok(Opened::new(path, Arc::new(load(path)?)))
 }
 
 /// Reads two snapshots; a failure names its file.
@@ -214,20 +218,25 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     serde_json::from_slice(text).map_err(|error| Failure::Message(Exit::Unreadable, why(error)))
 }
 
-/// Reads a snapshot and checks its bytes. Returns the snapshot, or why there is none, and the findings about the
-/// bytes; JSON has no such findings.
+/// The snapshot of a file, or why there is none, and the findings about the file's bytes.
+pub(crate) type Inspected = (Result<Arc<Snapshot>, String>, Vec<Finding>);
+
+/// Reads a snapshot and checks its bytes. JSON has no findings about its bytes.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn inspect(path: &Path) -> Result<(Result<Snapshot, String>, Vec<Finding>), Failure> {
+pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
+    if let Some(snapshot) = question::snapshot(path) {
+        return Ok((Ok(snapshot), Vec::new()));
+    }
     let _waiting = Waiting::new(format!("reading {}", name(path)));
     if let Some(snapshot) = recovered(path)? {
-        return Ok((Ok(snapshot), Vec::new()));
+        return Ok((Ok(Arc::new(snapshot)), Vec::new()));
     }
     let Inspection { snapshot, mut findings, .. } = match read_unmappable(path)? {
         Some(bytes) if is_json(&bytes) => {
             return match parse(&bytes) {
-                Ok(snapshot) => Ok((Ok(snapshot), Vec::new())),
+                Ok(snapshot) => Ok((Ok(Arc::new(snapshot)), Vec::new())),
                 Err(Failure::Message(_, why)) => Ok((Err(why), Vec::new())),
                 Err(failure) => Err(failure),
             };
@@ -239,5 +248,5 @@ pub(crate) fn inspect(path: &Path) -> Result<(Result<Snapshot, String>, Vec<Find
     if let Err(why) = &snapshot {
         findings.retain(|finding| finding.what != *why);
     }
-    Ok((snapshot, findings))
+    Ok((snapshot.map(Arc::new), findings))
 }

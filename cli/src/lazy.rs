@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use memreel::{
     Snapshot,
@@ -15,6 +18,7 @@ use crate::{
     failure::Failure,
     input::{is_json, name, parse, read_unmappable, recovered, unreadable},
     progress::Waiting,
+    question,
 };
 
 /// A file of the command line, open.
@@ -27,13 +31,17 @@ enum Content {
     File(OpenFile),
     /// Standard input, a pipe or JSON, which cannot be mapped.
     Bytes(Vec<u8>),
-    Tape(Box<Snapshot>),
+    /// A tape's, or one that a question has in memory.
+    Memory(Arc<Snapshot>),
 }
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
+        if let Some(snapshot) = question::snapshot(path) {
+            return Ok(Source { name: name(path), content: Content::Memory(snapshot) });
+        }
         let content = match (recovered(path)?, read_unmappable(path)?) {
-            (Some(snapshot), _) => Content::Tape(Box::new(snapshot)),
+            (Some(snapshot), _) => Content::Memory(Arc::new(snapshot)),
             (None, Some(bytes)) => Content::Bytes(bytes),
             (None, None) => Content::File(pickle::open(path).map_err(unreadable)?),
         };
@@ -45,7 +53,7 @@ impl Source {
         let _waiting = Waiting::new(format!("reading {}", self.name));
         Ok(match &self.content {
             Content::File(file) => file.lazy()?,
-            Content::Tape(snapshot) => (**snapshot).clone().into(),
+            Content::Memory(snapshot) => (**snapshot).clone().into(),
             Content::Bytes(bytes) if is_json(bytes) => parse(bytes)?.into(),
             Content::Bytes(bytes) => pickle::lazy(bytes)?,
         })

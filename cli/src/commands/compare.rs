@@ -5,6 +5,7 @@
 use std::{
     io::{self, Write},
     path::PathBuf,
+    sync::Arc,
 };
 
 use memreel::{
@@ -74,7 +75,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     } else if options.json {
         writeln!(out, "{}", object(&comparison, &opened[0], &opened[1]))?;
     } else {
-        head(&comparison, &opened, [&options.before, &options.after].map(|path| name(path)), out)?;
+        head(
+            &comparison,
+            [&opened[0], &opened[1]],
+            [&options.before, &options.after].map(|path| name(path)),
+            out,
+        )?;
         for (side, snapshot, segments) in sides {
             print(side, snapshot, segments, out)?;
         }
@@ -83,12 +89,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 /// Removes the segments of all devices but the one that was named.
-fn of_device(both: [Opened; 2], which: Devices) -> Result<[Snapshot; 2], Failure> {
+fn of_device(both: [Opened; 2], which: Devices) -> Result<[Arc<Snapshot>; 2], Failure> {
     if let Devices::One(device) = which {
         both[0].devices(which).or_else(|_| both[1].devices(which))?;
-        return Ok(both.map(|mut opened| {
-            opened.snapshot.segments.retain(|segment| segment.device == device.into());
-            opened.snapshot
+        return Ok(both.map(|opened| {
+            let mut snapshot = Arc::unwrap_or_clone(opened.snapshot);
+            snapshot.segments.retain(|segment| segment.device == device.into());
+            Arc::new(snapshot)
         }));
     }
     Ok(both.map(|opened| opened.snapshot))
@@ -115,7 +122,7 @@ fn object(comparison: &Comparison, before: &Snapshot, after: &Snapshot) -> Value
 /// Prints how many segments each file has. They are those of the end of its history.
 fn head(
     comparison: &Comparison,
-    opened: &[Snapshot; 2],
+    opened: [&Snapshot; 2],
     names: [String; 2],
     out: &mut impl Write,
 ) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
 };
 
@@ -72,7 +73,8 @@ struct Report {
 
 fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let (snapshot, mut bytes) = inspect(file)?;
-    let fixed = fix(snapshot.map_err(|why| Failure::Message(Exit::Unreadable, why))?);
+    let fixed =
+        fix(snapshot.map(Arc::unwrap_or_clone).map_err(|why| Failure::Message(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     // The result is validated while it is written.
     let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };

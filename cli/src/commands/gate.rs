@@ -24,6 +24,7 @@ use crate::{
     input::{Opened, list, name, open},
     json::print_line,
     options::Input,
+    share,
     sites::{Sites, owner_heading},
     text::{clean, escape_xml},
     warnings::warnings,
@@ -61,19 +62,19 @@ pub(crate) struct Options {
     input: Input,
 
     /// Allow at most this number of bytes in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes
-    #[arg(long, value_name = "BYTES", value_parser = most)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_peak: Option<u64>,
 
     /// Allow at most this number of bytes allocated at the end
-    #[arg(long, value_name = "BYTES", value_parser = most)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_live: Option<u64>,
 
     /// Allow at most this number of bytes reserved at any moment
-    #[arg(long, value_name = "BYTES", value_parser = most)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
     /// Allow at most this share of the reserved memory in no block, when the most is reserved
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 
     /// Allow an owner at most this number of bytes from the device at any moment, such as nccl=1GiB; may be repeated
@@ -85,7 +86,7 @@ pub(crate) struct Options {
     baseline: Option<PathBuf>,
 
     /// Allow the baseline to be exceeded by this share
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent, requires = "baseline")]
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
     /// Fail if a history is not whole, so that its figures may be too low
@@ -97,29 +98,11 @@ pub(crate) struct Options {
     junit: Option<PathBuf>,
 }
 
-/// Reads a size; unlike [`bytes::parse`], also 0.
-fn most(text: &str) -> Result<u64, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
-    if number == "0" { Ok(0) } else { bytes::parse(text) }
-}
-
 fn owner(text: &str) -> Result<(String, u64), String> {
     match text.split_once('=') {
-        Some((owner, bytes)) if !owner.is_empty() => Ok((owner.to_owned(), most(bytes)?)),
+        Some((owner, bytes)) if !owner.is_empty() => Ok((owner.to_owned(), bytes::parse_or_zero(bytes)?)),
         _ => Err(format!("{text:?} is not an owner and a size; use for example nccl=1GiB")),
     }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
-    let number = number.filter(|number| number.is_finite() && *number >= 0.0);
-    // 0.02 may be meant as two percent.
-    if number.is_some_and(|number| number > 0.0 && number < 1.0) && !text.ends_with('%') {
-        return Err(format!(
-            "{text:?} needs a unit: {text}% is less than one percent; 2 and 2% are two percent"
-        ));
-    }
-    number.ok_or_else(|| format!("{text:?} is not a share; use for example 20%"))
 }
 
 /// The results for one device of one file.

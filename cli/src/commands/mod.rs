@@ -13,6 +13,8 @@ pub(crate) mod fragmentation;
 pub(crate) mod gate;
 pub(crate) mod leaks;
 pub(crate) mod man;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod oom;

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if opened.is_empty() {
         return Ok(worst);
     }
-    let snapshots: Vec<&Snapshot> = opened.iter().map(|file| &file.snapshot).collect();
+    let snapshots: Vec<&Snapshot> = opened.iter().map(|file| &*file.snapshot).collect();
     let tables = of_device(owners(&snapshots), options.input.device)?;
     if options.input.json {
         let names: Vec<&str> = opened.iter().map(|file| &*file.name).collect();

@@ -13,7 +13,14 @@ use memreel::{
 use serde_json::json;
 
 use crate::{
-    bytes, exit::Exit, failure::Failure, fit::print_text, lazy::each_lazy, output::Output, text::count,
+    bytes,
+    exit::Exit,
+    failure::Failure,
+    fit::print_text,
+    instant::{self, Instant},
+    lazy::each_lazy,
+    output::Output,
+    text::count,
 };
 
 #[derive(Debug, clap::Args)]
@@ -87,15 +94,6 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-/// A point in time, as typed.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Instant {
-    /// Microseconds after the first event.
-    After(i64),
-    /// Microseconds since the Unix epoch.
-    Since1970(i64),
-}
-
 fn ends(text: &str) -> Result<(&str, &str), String> {
     text.split_once("..")
         .ok_or_else(|| format!("{text:?} is not a range; use for example 100..200, 100.. or ..200"))
@@ -116,28 +114,9 @@ fn events(text: &str) -> Result<Range<usize>, String> {
 
 fn times(text: &str) -> Result<Range<Instant>, String> {
     let (from, to) = ends(text)?;
-    let or = |text: &str, or: i64| if text.is_empty() { Ok(Instant::Since1970(or)) } else { instant(text) };
+    let or =
+        |text: &str, or: i64| if text.is_empty() { Ok(Instant::Since1970(or)) } else { instant::parse(text) };
     Ok(or(from, i64::MIN)?..or(to, i64::MAX)?)
-}
-
-fn instant(text: &str) -> Result<Instant, String> {
-    let refuse =
-        || format!("{text:?} is not a time; use for example 1.5s, 200ms, 70us, or a number as in time_us");
-    if let Ok(time) = text.parse() {
-        return Ok(Instant::Since1970(time));
-    }
-    let units = [("ms", 1e3), ("us", 1.0), ("s", 1e6)];
-    let (number, factor) = units
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
-        .ok_or_else(refuse)?;
-    let number: f64 = number.trim().parse().map_err(|_| refuse())?;
-    #[allow(clippy::cast_possible_truncation)]
-    if number.is_finite() && number >= 0.0 {
-        Ok(Instant::After((number * factor) as i64))
-    } else {
-        Err(refuse())
-    }
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -259,10 +238,7 @@ impl Options {
         let times = self.time.as_ref()?;
         let first =
             DeviceId::first(document.n_traces()).filter_map(|device| first_time(document, device)).min();
-        let absolute = |instant| match instant {
-            Instant::After(after) => first.unwrap_or(0).saturating_add(after),
-            Instant::Since1970(time) => time,
-        };
+        let absolute = |instant: Instant| instant.time_us(first.unwrap_or(0));
         Some(Window::Time(absolute(times.start)..absolute(times.end)))
     }
 }

@@ -5,6 +5,7 @@
 use std::{
     io::{self, Write},
     path::PathBuf,
+    sync::Arc,
 };
 
 use clap::ValueEnum;
@@ -81,12 +82,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 fn report(
     file: &str,
-    snapshot: Result<Snapshot, String>,
+    snapshot: Result<Arc<Snapshot>, String>,
     mut findings: Vec<Finding>,
     options: &Options,
     out: &mut impl Write,
 ) -> io::Result<Exit> {
-    findings.extend(snapshot.as_ref().map(validate).unwrap_or_default());
+    findings.extend(snapshot.as_deref().map(validate).unwrap_or_default());
     let refusal = snapshot.err();
     let least = options.severity.severity();
     for finding in findings.iter().filter(|finding| finding.severity >= least) {

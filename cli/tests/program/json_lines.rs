@@ -55,6 +55,8 @@ const RUNS: &[&[&str]] = &[
     &["owners", "FILE", "OUT/owners.pickle"],
     &["top", "--tree", "FILE"],
     &["top", "--tree", "OUT/deep.json"],
+    &["top", "--new", "FILE"],
+    &["top", "--new", "--since", "1us", "--by", "function", "FILE"],
     &["leaks", "FILE"],
     &["leaks", "--older-than", "3", "FILE"],
     &["leaks", "--between", "one", "two", "OUT/own.pickle"],

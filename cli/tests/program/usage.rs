@@ -21,6 +21,14 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
+#[cfg(not(feature = "mcp"))]
+fn a_program_without_the_server_says_where_it_is() {
+    let output = run(&["mcp"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--features mcp"), "{output:?}");
+}
+
+#[test]
 fn a_closed_pipe_is_success() {
     // More lines than a pipe holds, and a reader that takes one byte of them.
     let many = vec![BROKEN; 400];

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The packages that are published, with their folders.
-const PACKAGES: [(&str, &str); 2] = [("memreel", ""), ("memreel-cli", "cli")];
+const PACKAGES: [(&str, &str); 3] = [("memreel", ""), ("memreel-cli", "cli"), ("memreel-mcp", "mcp")];
 
 fn repository(path: impl AsRef<Path>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -34,7 +34,7 @@ const MAY_TOO: &str = "recorder/lines.rs";
 #[test]
 fn unsafe_code_is_where_memory_or_a_foreign_caller_is_touched() {
     let mut stray = Vec::new();
-    for file in files(&repository("src")).into_iter().chain(files(&repository("cli/src"))) {
+    for file in ["src", "cli/src", "mcp/src"].iter().flat_map(|root| files(&repository(root))) {
         let below = file.strip_prefix(repository("src")).ok().and_then(|below| below.iter().next());
         let room = below.map(|room| room.to_string_lossy().trim_end_matches(".rs").to_owned());
         let may = room.is_some_and(|room| MAY.contains(&room.as_str()));
@@ -48,7 +48,7 @@ fn unsafe_code_is_where_memory_or_a_foreign_caller_is_touched() {
 #[test]
 fn every_file_uses_unsafe_code_or_forbids_it() {
     let mut neither = Vec::new();
-    for root in ["src", "cli/src", "capi/src", "preload/src", "heap/src"] {
+    for root in ["src", "cli/src", "mcp/src", "capi/src", "preload/src", "heap/src"] {
         let files = files(&repository(root));
         assert!(!files.is_empty(), "{root} has no files");
         let forbids = |file: &Path| fs::read_to_string(file).unwrap().contains("#![forbid(unsafe_code)]");

@@ -4,5 +4,6 @@ mod answers;
 mod golden;
 mod lists;
 mod names;
+mod new_blocks;
 mod rows;
 mod distinct_rows;

@@ -2,12 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod groups;
+mod new_blocks;
+mod options;
+
 use std::io::{self, Write};
 
-use clap::ValueEnum;
 use memreel::{
     Snapshot,
-    analysis::{Branch, By, DeviceHistory, Group, Site, Totals},
+    analysis::{Branch, DeviceHistory, Totals},
     snapshot::Frame,
 };
 use serde::Serialize;
@@ -21,91 +24,23 @@ use crate::{
     fit::{columns, fill, print_text},
     json::{List, Rest, WithList},
     moment::{self, At},
-    options::{Input, Listing},
-    rest::{print_rest, rest},
-    sites::{Sites, call, heading, owner_heading, print_rows},
+    rest::rest,
+    sites::{Sites, call, heading},
     text::{count, of_it_pending, percent},
     warnings::print_warnings,
     width::width_left,
 };
+use groups::print_groups;
+use options::Grouping;
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The peak is the first moment with the most bytes in use, as in the viewer's
-timeline. In every command, a block is in use from its allocation until its free
-is complete: it is allocated (live, held) until the free is requested, and then
-pending while the free waits for a stream. `in use` (PyTorch and --json: active)
-is allocated plus pending, in requested bytes; reserved is what the allocator
-holds from the device.
-
-By function or file, `own bytes` is what it allocated itself, `with callees`
-adds what the functions that it called allocated, and the share is of its own
-bytes. Of a stack the Python frames are shown, or if it has none, the program's
-compiled ones; allocators, operators, interpreters and standard libraries are
-not. Stacks in which these have the same names, files and lines are one group.
---json has all frames of the one with the most bytes, with a mark at those that
-are shown, and the number of stacks. --tree has the outermost 1024 calls of a
-stack, and counts those that it leaves out.
-
-Example:
-  memreel top snapshot.pickle
-  memreel top --at end --by function -n 20 snapshot.pickle
-  memreel top --tree snapshot.pickle
-
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
-snapshot.")]
-pub(crate) struct Options {
-    #[command(flatten)]
-    input: Input,
-
-    /// Look at this moment: the number of an event, start, peak or end
-    #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
-    at: At,
-
-    /// Group blocks by
-    #[arg(long, value_enum, default_value = "stack")]
-    by: Grouping,
-
-    /// Print the tree of calls from the outermost inward, without branches below 1 %
-    #[arg(long, conflicts_with = "by")]
-    tree: bool,
-
-    #[command(flatten)]
-    listing: Listing,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Grouping {
-    /// The whole stack
-    Stack,
-    /// The function that allocated
-    Function,
-    /// Its source file
-    File,
-    /// The scope, from user metadata or annotations
-    Scope,
-    /// The name that the program gave the block
-    Name,
-    /// The library that asked for memory of the device: segments, not blocks
-    Owner,
-}
-
-impl Grouping {
-    fn by(self) -> By {
-        match self {
-            Grouping::Stack => By::Stack,
-            Grouping::Function => By::Function,
-            Grouping::File => By::File,
-            Grouping::Scope => By::Scope,
-            Grouping::Name => By::Name,
-            Grouping::Owner => By::Owner,
-        }
-    }
-}
+pub(crate) use options::Options;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_history(&options.input, out, |asked, out| {
         let history = &asked.history;
+        if options.new {
+            return new_blocks::answer(options, asked, out);
+        }
         let totals = history.totals_at(options.at.moment(history)?);
         let sites = Sites::new(history, options.listing.frames);
         if options.input.json {
@@ -212,37 +147,7 @@ fn body(
     } else {
         all_bytes
     };
-    let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
-    if !groups.is_empty() {
-        let heading = match options.by {
-            Grouping::Stack => Sites::heading(),
-            Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
-            Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
-            Grouping::Owner => owner_heading(),
-            Grouping::Function => heading(&of_callees(), "function"),
-            Grouping::File => heading(&of_callees(), "file"),
-        };
-        writeln!(out, "{heading}")?;
-    }
-    let listed = &groups[..groups.len().min(options.listing.n)];
-    if has_totals {
-        print_rows(listed.iter().map(|group| (with_total(group, all_bytes), sites, &group.site)), out)?;
-    } else {
-        sites.print_groups(listed, all_bytes, out)?;
-    }
-    print_rest(&groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
-    let has_sites =
-        groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
-    if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
-        print_text("note: no stacks were recorded; record with context=\"all\" to see what allocates", out)?;
-    }
-    if has_sites && groups.iter().any(|group| matches!(group.site, Site::Size(_))) {
-        print_text(
-            "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \
-             backward thread: record with stacks=\"all\", or try --by scope",
-            out,
-        )?;
-    }
+    print_groups(options, history, &groups, all_bytes, sites, out)?;
     Ok(())
 }
 
@@ -291,14 +196,4 @@ fn chain(calls: &[&Frame], room: usize) -> Vec<String> {
         pieces.append(&mut call);
     }
     if pieces.is_empty() { vec!["(no stack)".to_owned()] } else { pieces }
-}
-
-/// Returns the figures' headings of a list with the bytes of callees.
-fn of_callees() -> String {
-    format!("{:>7} {:>11} {:>6} {:>12}", "share", "own bytes", "blocks", "with callees")
-}
-
-fn with_total(group: &Group, all_bytes: u64) -> String {
-    let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
-    format!("{} {own:>11} {:>6} {total:>12}", percent(group.bytes, all_bytes), group.n_blocks)
 }

@@ -1,0 +1,70 @@
+//! `memreel mcp`: a server of the Model Context Protocol.
+
+#![forbid(unsafe_code)]
+
+use std::{ffi::OsString, io, path::PathBuf, time::Duration};
+
+use memreel_mcp::{Limits, Settings};
+
+use crate::{bytes, exit::Exit, failure::Failure};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Serves the Model Context Protocol on standard input and output, until the client
+closes standard input. Each command that answers questions is a tool, with its
+options as parameters. Files are only read. Each question runs in a process of
+its own, which is ended when it takes too long or too much memory. An answer
+that is longer than --max-answer is cut, with a note of what is left out.
+
+A client starts the server itself. Its configuration has the command `memreel`
+with the argument `mcp`; docs/mcp.md has examples.
+
+Example:
+  memreel mcp
+  memreel mcp --root /data/snapshots --max-answer 20000
+
+Exit status: 0 the client has closed the session, 2 wrong usage, 3 the session
+could not begin.")]
+pub(crate) struct Options {
+    /// Answer about files below this folder only; may be given again
+    #[arg(long, value_name = "FOLDER")]
+    root: Vec<PathBuf>,
+
+    /// End a question after this number of seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+
+    /// Give a question at most this memory: 4GiB, 512MiB or bytes
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
+    max_memory: u64,
+
+    /// Cut answers that have more characters
+    #[arg(long, value_name = "COUNT", default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    max_answer: u32,
+}
+
+/// Serves a client with the commands of a command line. `program` is how this program is started again, for each question.
+pub(crate) fn run(
+    options: &Options,
+    commands: clap::Command,
+    program: Vec<OsString>,
+) -> Result<Exit, Failure> {
+    let limits = Limits {
+        timeout: Duration::from_secs(options.timeout),
+        max_memory_bytes: options.max_memory,
+        max_answer_chars: options.max_answer as usize,
+    };
+    let settings = Settings { program, commands, limits, roots: options.root.clone() };
+    memreel_mcp::serve(settings).map_err(failure)?;
+    Ok(Exit::Fine)
+}
+
+fn failure(error: io::Error) -> Failure {
+    let is_usage = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    Failure::Message(if is_usage { Exit::Usage } else { Exit::Unreadable }, error.to_string())
+}
+
+/// Refuses to serve where standard input and output are another program's.
+pub(crate) fn refuse() -> Failure {
+    Failure::usage("a server needs standard input and output; start `memreel mcp` as a program")
+}

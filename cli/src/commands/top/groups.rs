@@ -1,0 +1,69 @@
+//! The groups of `memreel top`.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel::analysis::{DeviceHistory, Group, Site};
+
+use super::options::{Grouping, Options};
+use crate::{
+    bytes::Bytes,
+    fit::print_text,
+    rest::print_rest,
+    sites::{Sites, heading, owner_heading, print_rows},
+    text::percent,
+};
+
+/// Prints the groups with their heading, what is behind them, and notes about what they lack.
+pub(super) fn print_groups(
+    options: &Options,
+    history: &DeviceHistory<'_>,
+    groups: &[Group],
+    all_bytes: u64,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
+    if !groups.is_empty() {
+        let heading = match options.by {
+            Grouping::Stack => Sites::heading(),
+            Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
+            Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
+            Grouping::Owner => owner_heading(),
+            Grouping::Function => heading(&of_callees(), "function"),
+            Grouping::File => heading(&of_callees(), "file"),
+        };
+        writeln!(out, "{heading}")?;
+    }
+    let listed = &groups[..groups.len().min(options.listing.n)];
+    if has_totals {
+        print_rows(listed.iter().map(|group| (with_total(group, all_bytes), sites, &group.site)), out)?;
+    } else {
+        sites.print_groups(listed, all_bytes, out)?;
+    }
+    print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
+    let has_sites =
+        groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
+    if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
+        print_text("note: no stacks were recorded; record with context=\"all\" to see what allocates", out)?;
+    }
+    if has_sites && groups.iter().any(|group| matches!(group.site, Site::Size(_))) {
+        print_text(
+            "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \
+             backward thread: record with stacks=\"all\", or try --by scope",
+            out,
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the figures' headings of a list with the bytes of callees.
+fn of_callees() -> String {
+    format!("{:>7} {:>11} {:>6} {:>12}", "share", "own bytes", "blocks", "with callees")
+}
+
+fn with_total(group: &Group, all_bytes: u64) -> String {
+    let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
+    format!("{} {own:>11} {:>6} {total:>12}", percent(group.bytes, all_bytes), group.n_blocks)
+}

@@ -1,0 +1,100 @@
+//! The options of `memreel top`.
+
+#![forbid(unsafe_code)]
+
+use clap::ValueEnum;
+use memreel::analysis::By;
+
+use crate::{
+    instant::{self, Instant},
+    moment::{self, At},
+    options::{Input, Listing},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The peak is the first moment with the most bytes in use, as in the viewer's
+timeline. In every command, a block is in use from its allocation until its free
+is complete: it is allocated (live, held) until the free is requested, and then
+pending while the free waits for a stream. `in use` (PyTorch and --json: active)
+is allocated plus pending, in requested bytes; reserved is what the allocator
+holds from the device.
+
+By function or file, `own bytes` is what it allocated itself, `with callees`
+adds what the functions that it called allocated, and the share is of its own
+bytes. Of a stack the Python frames are shown, or if it has none, the program's
+compiled ones; allocators, operators, interpreters and standard libraries are
+not. Stacks in which these have the same names, files and lines are one group.
+--json has all frames of the one with the most bytes, with a mark at those that
+are shown, and the number of stacks. --tree has the outermost 1024 calls of a
+stack, and counts those that it leaves out.
+
+--new is about the blocks that are allocated after --since: the most bytes of
+them that are held at once, and what is left of them at the end. A block counts
+until its free is requested, so that the figures do not depend on when the GPU
+has done its work. --at is then the peak of these blocks, or another moment.
+
+Example:
+  memreel top snapshot.pickle
+  memreel top --at end --by function -n 20 snapshot.pickle
+  memreel top --tree snapshot.pickle
+  memreel top --new --since 10s --at end snapshot.pickle
+
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(super) input: Input,
+
+    /// Look at this moment: the number of an event, start, peak or end
+    #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
+    pub(super) at: At,
+
+    /// Group blocks by
+    #[arg(long, value_enum, default_value = "stack")]
+    pub(super) by: Grouping,
+
+    /// Print the tree of calls from the outermost inward, without branches below 1 %
+    #[arg(long, conflicts_with = "by")]
+    pub(super) tree: bool,
+
+    /// Count only what is allocated after --since, until the program requests its free
+    #[arg(long, conflicts_with = "tree")]
+    pub(super) new: bool,
+
+    /// The time from which --new counts: 1.5s or 200ms after the first event, or a number as in `time_us` [default: the beginning]
+    #[arg(long, value_name = "TIME", value_parser = instant::parse, requires = "new")]
+    pub(super) since: Option<Instant>,
+
+    #[command(flatten)]
+    pub(super) listing: Listing,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Grouping {
+    /// The whole stack
+    Stack,
+    /// The function that allocated
+    Function,
+    /// Its source file
+    File,
+    /// The scope, from user metadata or annotations
+    Scope,
+    /// The name that the program gave the block
+    Name,
+    /// The library that asked for memory of the device: segments, not blocks
+    Owner,
+}
+
+impl Grouping {
+    pub(super) fn by(self) -> By {
+        match self {
+            Grouping::Stack => By::Stack,
+            Grouping::Function => By::Function,
+            Grouping::File => By::File,
+            Grouping::Scope => By::Scope,
+            Grouping::Name => By::Name,
+            Grouping::Owner => By::Owner,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The program `memreel` as a library: [`run`] is the program, [`ask`] runs one of its commands on snapshots in memory.
+//!
+//! It is for packages that ship the program in another form, such as the one for Python; these use [`run_as`]. Programs that ask about snapshots
+//! use the library `memreel`, whose results are data and not text.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod bytes;
+mod colour;
+mod commands;
+mod counted;
+mod dispatch;
+mod each;
+mod exit;
+mod failure;
+mod fit;
+mod folded;
+mod groups;
+mod input;
+mod instant;
+mod json;
+mod labels;
+mod lazy;
+mod moment;
+mod names;
+mod options;
+mod output;
+mod owner_table;
+mod plot;
+mod progress;
+mod pytorch;
+mod question;
+mod rest;
+mod share;
+mod site_text;
+mod sites;
+mod table;
+mod text;
+mod torch_dump;
+mod warnings;
+mod width;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, ErrorKind, Write},
+    path::Path,
+};
+
+use clap::error::{ContextKind, ContextValue};
+
+use dispatch::{parsed, run_command};
+use exit::Exit;
+use failure::Failure;
+
+pub use question::{Answer, Named, Refusal, ask};
+
+/// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
+///
+/// `memreel record` does not return: it ends the process as the recorded program ended.
+#[must_use]
+pub fn run(words: Vec<OsString>) -> u8 {
+    let program = env::current_exe().map_or_else(|_| "memreel".into(), OsString::from);
+    run_as(words, vec![program])
+}
+
+/// Runs the program like [`run`], for a package that ships it in another form: `program` has the words that start it, before
+/// its command. `memreel mcp` starts it for each question.
+#[must_use]
+pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
+    let args = match parsed(words, &groups::program()) {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
+    // The session has standard output, which is locked below.
+    #[cfg(feature = "mcp")]
+    if let args::Command::Mcp(options) = &args.command {
+        return commands::mcp::run(options, groups::program(), program)
+            .or_else(Failure::report)
+            .unwrap_or_else(unwritten) as u8;
+    }
+    #[cfg(not(feature = "mcp"))]
+    drop(program);
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let done = run_command(&args.command, &mut out).or_else(Failure::report);
+    let flushed = done.and_then(|exit| out.flush().map(|()| exit));
+    flushed.unwrap_or_else(unwritten) as u8
+}
+
+/// Reads a snapshot as the commands do: a pickle, JSON as viewers load it, or a tape.
+///
+/// # Errors
+/// The file cannot be read, or is not a snapshot.
+pub fn load(path: &Path) -> Result<Named, Refusal> {
+    let opened = input::open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
+    Ok(Named { name: opened.name, snapshot: opened.snapshot })
+}
+
+/// Reads a size as the options of the program do, 0 included: `24GiB`, `1.5 GiB`, `512M` and `1000000` count in 1024s, `2 GB`
+/// in 1000s.
+///
+/// # Errors
+/// The text is not a size.
+pub fn parse_bytes(text: &str) -> Result<u64, Refusal> {
+    bytes::parse_or_zero(text).map_err(|message| Refusal { status: Exit::Usage as u8, message })
+}
+
+/// Reads a share as the options of the program do: `2%` and `2` are two percent.
+///
+/// # Errors
+/// The text is not a share.
+pub fn parse_percent(text: &str) -> Result<f64, Refusal> {
+    share::parse(text).map_err(|message| Refusal { status: Exit::Usage as u8, message })
+}
+
+/// Reports an error in the command line, or prints the help that it asks for. Returns the exit status.
+fn refuse(error: &clap::Error) -> u8 {
+    let word = error.get(ContextKind::InvalidSubcommand);
+    if let Some(ContextValue::String(word)) = word
+        && is_file_name(word)
+    {
+        eprintln!(
+            "memreel: {word} is a file name, not a command, and no such file exists; give a command first, for \
+             example: memreel top {word}"
+        );
+        return Exit::Usage as u8;
+    }
+    #[cfg(not(feature = "mcp"))]
+    if let Some(ContextValue::String(word)) = word
+        && word == "mcp"
+    {
+        eprintln!(
+            "memreel: this memreel was built without the server; the Python package has it, or build it with: cargo install \
+             --path cli --locked --features mcp"
+        );
+        return Exit::Usage as u8;
+    }
+    // Its reader may have gone.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
+}
+
+/// Whether a word is the name of a file, and so not a misspelt command.
+fn is_file_name(word: &str) -> bool {
+    Path::new(word).extension().is_some() || word.contains('/')
+}
+
+/// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.
+fn unwritten(error: io::Error) -> Exit {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Exit::Fine;
+    }
+    eprintln!("memreel: cannot write: {error}");
+    Exit::Unreadable
+}

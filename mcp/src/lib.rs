@@ -1,0 +1,50 @@
+//! The server of `memreel mcp`: each analysis of the program `memreel` as a tool of the Model Context Protocol, on standard
+//! input and output.
+//!
+//! The tools are made of the program's own command line, so that their options and descriptions are the program's. Each
+//! question runs in a child process with limits of time and memory, which may write no file: whatever a snapshot makes the
+//! reader do, the server goes on.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod child;
+mod clean;
+mod files;
+mod json;
+mod limits;
+mod output;
+mod parameter;
+mod server;
+mod tool;
+
+use std::{ffi::OsString, io, path::PathBuf};
+
+pub use limits::Limits;
+pub use tool::COMMANDS;
+
+/// What a server needs to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The words that start the program `memreel`, before its command. Paths in them must be absolute.
+    pub program: Vec<OsString>,
+    /// The program's command line; the tools are those of its commands that [`COMMANDS`] names.
+    pub commands: clap::Command,
+    /// What one question may use, and how long its answer may be.
+    pub limits: Limits,
+    /// The folders whose files may be asked about; empty means every file that the process may read.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Serves one client on standard input and output until it closes standard input.
+///
+/// # Errors
+/// A folder cannot be found, the client broke the protocol before its session began, or the system gives no threads or pipes.
+pub fn serve(settings: Settings) -> io::Result<()> {
+    let server = server::Server::new(settings)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(server::serve(server));
+    // A question may still wait for a file system that does not answer.
+    runtime.shutdown_background();
+    served
+}
