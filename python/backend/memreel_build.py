@@ -1,0 +1,184 @@
+"""Builds memreel's wheel: the libraries that are loaded into programs, and then the extension, with maturin.
+
+The variable MEMREEL_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.28`, builds for the glibc of that version with
+zig's linker (`pip install ziglang cargo-zigbuild`) and marks the wheel for manylinux. Without it, the wheel is for this
+machine. MEMREEL_WHEEL_PYTHON, such as `python3.14t`, builds for another interpreter than this one; one without the lock gets
+a wheel of its own, because the stable interface is that of interpreters with it. MEMREEL_WHEEL_PROFILE is the profile of cargo: `wheel` without it, `dev` for a wheel to test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import maturin
+
+PROFILE = os.environ.get("MEMREEL_WHEEL_PROFILE", "wheel")
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent
+LIBRARIES = HERE / "memreel" / "lib"
+# Each package of the workspace that is a library of its own, with its features.
+PACKAGES = {"memreel-capi": ["cuda"], "memreel-preload": [], "memreel-heap": []}
+# What no build needs.
+NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "docs/images/", "examples/train.png")
+
+get_requires_for_build_editable = maturin.get_requires_for_build_editable
+get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
+get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    licences()
+    return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    licences()
+    libraries()
+    use_target()
+    return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    licences()
+    return maturin.prepare_metadata_for_build_editable(metadata_directory, config_settings)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    licences()
+    libraries()
+    use_target()
+    return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Writes an archive of the workspace, whose pyproject.toml is this one with its paths from the root."""
+    version = re.search(r'^version = "(.+)"$', (HERE / "Cargo.toml").read_text(), re.M).group(1)
+    name = f"memreel-{version}"
+    with tarfile.open(Path(sdist_directory) / f"{name}.tar.gz", "w:gz") as archive:
+        for path in tracked():
+            archive.add(ROOT / path, f"{name}/{path}")
+        project = (HERE / "pyproject.toml").read_text()
+        for old, new in (
+            ('backend-path = ["backend"]', 'backend-path = ["python/backend"]'),
+            ('readme = "README.md"', 'readme = "python/README.md"'),
+            ('manifest-path = "Cargo.toml"', 'manifest-path = "python/Cargo.toml"'),
+            ('python-source = "."', 'python-source = "python"'),
+            ('path = "memreel/lib/', 'path = "python/memreel/lib/'),
+        ):
+            assert old in project, old
+            project = project.replace(old, new)
+        add(archive, f"{name}/pyproject.toml", project)
+        readme = (HERE / "README.md").read_text()
+        head = f"Metadata-Version: 2.4\nName: memreel\nVersion: {version}\nRequires-Python: >=3.10\n"
+        add(archive, f"{name}/PKG-INFO", f"{head}Description-Content-Type: text/markdown\n\n{readme}")
+    return f"{name}.tar.gz"
+
+
+def add(archive, name, text):
+    entry = tarfile.TarInfo(name)
+    entry.size = len(text.encode())
+    archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+def tracked():
+    """The files of the workspace: those of git, or in an unpacked archive all."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True)
+        paths = listed.stdout.decode().split("\0")
+    else:
+        paths = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
+    return sorted(path for path in paths if path and not path.startswith((*NOT_IN_SDIST, "target/")))
+
+
+def licences():
+    """Copies the licences of the workspace beside pyproject.toml, which may name no file above it."""
+    for path in ROOT.glob("LICENSE-*"):
+        shutil.copy(path, HERE)
+
+
+def libraries():
+    """Builds the libraries into memreel/lib, where the package looks for them."""
+    target = os.environ.get("MEMREEL_WHEEL_TARGET")
+    if target:
+        link_with_zig(target)
+    for package, features in PACKAGES.items():
+        command = ["cargo", "build", "--profile", PROFILE, "-p", package]
+        command += ["--features", ",".join(features)] if features else []
+        command += ["--target", target.rsplit(".", 2)[0]] if target else []
+        print(" ".join(command), file=sys.stderr, flush=True)
+        subprocess.run(command, check=True, cwd=ROOT)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = built / (target.rsplit(".", 2)[0] if target else "") / ("debug" if PROFILE == "dev" else PROFILE)
+    shutil.rmtree(LIBRARIES, ignore_errors=True)
+    LIBRARIES.mkdir()
+    for package in PACKAGES:
+        name = "libmemreel.so" if package == "memreel-capi" else f"lib{package.replace('-', '_')}.so"
+        shutil.copy(built / name, LIBRARIES / name)
+        subprocess.run(["strip", "--strip-debug", LIBRARIES / name], check=False)
+    hook = LIBRARIES / "python" / "memreel_record"
+    hook.mkdir(parents=True)
+    for path in (HERE / "memreel_record").glob("*.py"):
+        shutil.copy(path, hook)
+
+
+def link_with_zig(target):
+    """Has cargo link with zig for the glibc of a target, and with the system's libgcc_s.
+
+    zig puts an unwinder of its own in the place of libgcc_s. Exceptions of C++ and cancelled threads pass through memreel's
+    functions, and their unwinder is libgcc_s: two unwinders in one process end it with a fault.
+    """
+    triple, major, minor = target.rsplit(".", 2)
+    linker = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "zig-linker"
+    linker.parent.mkdir(parents=True, exist_ok=True)
+    linker.write_text(
+        f"""#!/bin/sh
+# Programs that run while this is built have no such exceptions.
+case " $* " in *" -shared "*) kind=library ;; *) kind=program ;; esac
+for word; do
+  shift
+  case "$kind $word" in
+    "library -lgcc_s") set -- "$@" '{libgcc_s()}' ;;
+    *) set -- "$@" "$word" ;;
+  esac
+done
+exec cargo-zigbuild zig cc -- -target {triple.replace("-unknown", "")}.{major}.{minor} "$@"
+"""
+    )
+    linker.chmod(0o755)
+    os.environ[f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"] = str(linker)
+
+
+def libgcc_s():
+    """Where this machine's libgcc_s is."""
+    ctypes.CDLL("libgcc_s.so.1")
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("/libgcc_s.so.1"):
+            return line.split(maxsplit=5)[5]
+    raise RuntimeError("libgcc_s.so.1 is loaded, but not mapped")
+
+
+def use_target():
+    """Has maturin build for the target of MEMREEL_WHEEL_TARGET and the interpreter of MEMREEL_WHEEL_PYTHON."""
+    target = os.environ.get("MEMREEL_WHEEL_TARGET")
+    if target is None:
+        # As pip does for a wheel of this machine alone.
+        arguments = f"--profile {PROFILE} --compatibility linux"
+    else:
+        triple, major, minor = target.rsplit(".", 2)
+        arguments = f"--profile {PROFILE} --target {triple} --compatibility manylinux_{major}_{minor}"
+    named = os.environ.get("MEMREEL_WHEEL_PYTHON")
+    if named:
+        arguments += f" --interpreter {named}"
+    if named.endswith("t") if named else sysconfig.get_config_var("Py_GIL_DISABLED"):
+        # The interpreter without the lock has a stable interface of its own from 3.15 on.
+        arguments += " --no-default-features"
+    os.environ.setdefault("MATURIN_PEP517_ARGS", arguments)

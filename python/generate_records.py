@@ -1,0 +1,124 @@
+"""Writes memreel/records.py from schema/json.schema.json: a class for each object that the program prints with --json.
+
+usage: python python/generate_records.py > python/memreel/records.py
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import sys
+from pathlib import Path
+
+SCHEMA = Path(__file__).resolve().parent.parent / "schema" / "json.schema.json"
+# The answers, with the names that they have in Python where the schema's are of commands.
+ANSWERS = {
+    "summary": "Summary",
+    "top_groups": "Top",
+    "top_tree": "Tree",
+    "top_new": "TopNew",
+    "leaks_sites": "Leaks",
+    "leaks_between": "LeaksBetween",
+    "leaks_older": "LeaksOlder",
+    "churn": "Churn",
+    "fragmentation": "Fragmentation",
+    "oom_failed": "Oom",
+    "owners": "Owners",
+    "timeline": "Timeline",
+    "at": "State",
+    "replay": "Replay",
+    "diff": "Diff",
+    "gate": "Gate",
+    "stats": "Stats",
+    "finding": "Finding",
+    "fix": "Fixed",
+    "slim": "Slimmed",
+    "merge": "Merged",
+}
+PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+def name_of(definition: str) -> str:
+    return ANSWERS.get(definition) or "".join(word.title() for word in definition.split("_"))
+
+
+class Writer:
+    """The classes in an order in which each is defined before its use."""
+
+    def __init__(self, schema: dict) -> None:
+        self.definitions = {**schema["$defs"], **schema["$defs"]["commands"]["$defs"]}
+        self.lines: list[str] = []
+        self.written: set[str] = set()
+
+    def type_of(self, value: object) -> tuple[str, str | None]:
+        """The annotation of a value, and the definition of the object in it."""
+        if not isinstance(value, dict) or not value.keys() - {"description"}:
+            return "Any", None
+        if "$ref" in value:
+            definition = value["$ref"].rsplit("/", 1)[1]
+            found = self.definitions[definition]
+            if "properties" in found:
+                return name_of(definition), definition
+            return self.type_of(found)
+        if "anyOf" in value:
+            kinds = [self.type_of(kind) for kind in value["anyOf"]]
+            return " | ".join(kind for kind, _ in kinds), next((inner for _, inner in kinds if inner), None)
+        if "enum" in value:
+            return f"Literal[{', '.join('None' if word is None else json.dumps(word) for word in value['enum'])}]", None
+        kinds = value["type"] if isinstance(value["type"], list) else [value["type"]]
+        inner = None
+        texts = []
+        for kind in kinds:
+            if kind == "array":
+                item, inner = self.type_of(value.get("items", {}))
+                texts.append(f"list[{item}]")
+            else:
+                texts.append(PLAIN[kind])
+        return " | ".join(texts), inner
+
+    def write(self, definition: str) -> None:
+        if definition in self.written:
+            return
+        self.written.add(definition)
+        found = self.definitions[definition]
+        required, optional, nested = [], [], {}
+        for key, value in found["properties"].items():
+            kind, inner = self.type_of(value)
+            if inner is not None:
+                self.write(inner)
+                nested[key] = name_of(inner)
+            assert not keyword.iskeyword(key), key
+            description = " ".join(value.get("description", "").split())
+            if key in found["required"]:
+                required.append((f"    {key}: {kind}", description))
+            else:
+                optional.append((f"    {key}: {kind if kind.endswith('None') else kind + ' | None'} = None", description))
+        is_answer = definition in ANSWERS
+        self.lines += ["", ""]
+        self.lines.append(f"@dataclass(frozen=True{', repr=False' if is_answer else ''})")
+        self.lines.append(f"class {name_of(definition)}({'Answer' if is_answer else 'Record'}):")
+        self.lines += [f'    """{found["description"]}"""', ""]
+        pairs = "".join(f'"{key}": lambda: {kind}, ' for key, kind in nested.items()).removesuffix(", ")
+        if nested:
+            self.lines += [f"    _nested: ClassVar[Nested] = {{{pairs}}}"]
+        for line, description in required + optional:
+            self.lines += [line] + ([f'    """{description}"""'] if description else [])
+
+
+def main() -> None:
+    writer = Writer(json.loads(SCHEMA.read_text()))
+    for definition in ANSWERS:
+        writer.write(definition)
+    head = '''"""The objects of the program's answers. Made by generate_records.py from schema/json.schema.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from memreel.answer import Answer, Nested, Record'''
+    sys.stdout.write(head + "\n" + "\n".join(writer.lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""memreel records the memory of GPUs and hosts, and answers questions about snapshots of PyTorch and memreel.
+
+    import memreel
+
+    with memreel.record("run.pickle"):
+        train()
+
+    snapshot = memreel.load("run.pickle")
+    print(snapshot.top())
+
+Names are imported when they are first used, so that `import memreel` costs a program nothing.
+"""
+
+from __future__ import annotations
+
+from memreel._errors import Error, HistoryError, MemreelWarning, RecordingError, UnreadableError, UsageError
+
+# Known to type checkers; `typing` takes longer to import than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from memreel import records
+    from memreel.recording import dump, on_oom, record, scope, start, stop
+    from memreel.serving import install
+    from memreel.snapshot import Snapshot, diff, gate, load, merge
+    from memreel.table import Table
+
+__all__ = [
+    "Error",
+    "HistoryError",
+    "MemreelWarning",
+    "RecordingError",
+    "Snapshot",
+    "Table",
+    "UnreadableError",
+    "UsageError",
+    "__version__",
+    "diff",
+    "dump",
+    "gate",
+    "install",
+    "load",
+    "merge",
+    "on_oom",
+    "record",
+    "records",
+    "scope",
+    "start",
+    "stop",
+]
+
+__version__ = "0.1.0"
+
+# The module of each name that is imported when it is first used.
+_MODULES = {
+    **dict.fromkeys(("Snapshot", "diff", "gate", "load", "merge"), "memreel.snapshot"),
+    **dict.fromkeys(("dump", "on_oom", "record", "scope", "start", "stop"), "memreel.recording"),
+    "Table": "memreel.table",
+    "install": "memreel.serving",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "records":
+        from importlib import import_module
+
+        return import_module("memreel.records")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'memreel' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

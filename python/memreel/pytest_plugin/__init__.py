@@ -1,0 +1,121 @@
+"""The plugin of pytest: limits of memory as marks, a report a test, and a baseline.
+
+    @pytest.mark.limit_gpu_memory("2 GB")
+    @pytest.mark.limit_gpu_leaks("0 B", warmups=2)
+    @pytest.mark.limit_host_memory("500 MB")
+
+pytest imports this module in every run. What does the work is imported when a test has a mark or an option asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from memreel.pytest_plugin.run import Run
+
+MARKS = {
+    "limit_gpu_memory": 'limit_gpu_memory(size): fail if the test allocates more of a GPU\'s memory at once, e.g. "2 GB"',
+    "limit_gpu_leaks": 'limit_gpu_leaks(size, warmups=0): fail if the test leaves more of a GPU\'s memory allocated, e.g. "0 B"; '
+    "it is called `warmups` times before it is measured",
+    "limit_host_memory": 'limit_host_memory(size): fail if the test allocates more of the host\'s memory at once, e.g. "500 MB"',
+}
+RUN = pytest.StashKey["Run"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("memreel", "limits and reports of GPU and host memory")
+    group.addoption("--memreel", action="store_true", help="report the memory of each test, and keep its snapshot")
+    group.addoption(
+        "--memreel-dir", metavar="DIR", default=".memreel", help="the folder of the snapshots of --memreel [default: .memreel]"
+    )
+    group.addoption("--memreel-baseline", metavar="FILE", help="fail tests whose peaks are above those in this file (JSON)")
+    group.addoption(
+        "--memreel-tolerance", metavar="PERCENT", help="allow peaks to be above the baseline by this share, e.g. 2%% [default: 0%%]"
+    )
+    group.addoption(
+        "--memreel-update", action="store_true", help="write the peaks of the tests that pass into the baseline, instead of comparing"
+    )
+    parser.addini("memreel_stacks", "stacks that PyTorch's history records for limits: python, all or none", default="python")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in MARKS.values():
+        config.addinivalue_line("markers", line)
+    asked = ("memreel", "memreel_baseline", "memreel_tolerance", "memreel_update")
+    if any(config.getoption(option) for option in asked):
+        run_of(config)
+    config.pluginmanager.register(Results(config), "memreel-results")
+
+
+def run_of(config: pytest.Config) -> Run:
+    """Returns what this run of pytest measures, which is made when it is first needed."""
+    run: Run | None = config.stash.get(RUN, None)
+    if run is None:
+        from memreel.pytest_plugin.run import Run
+
+        run = config.stash[RUN] = Run(config)
+    return run
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.get_closest_marker(name) for name in MARKS):
+            run_of(config).expect(item)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    # Again: fixtures may have added marks.
+    pytest_collection_modifyitems(item.config, [item])
+    run: Run | None = item.config.stash.get(RUN, None)
+    plan = run.plan(item) if run is not None else None
+    if run is None or plan is None:
+        return (yield)
+    run.warm_up(item, plan)
+    with run.measuring(item, plan):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    run: Run | None = item.config.stash.get(RUN, None)
+    if run is not None and call.when == "call":
+        run.note(item, report)
+    return report
+
+
+class Results:
+    """What the tests of this run reported, those of the workers of xdist included."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        measured: dict[str, Any] | None = getattr(report, "memreel", None)
+        if measured is not None:
+            # Of a test that is run again, the last run counts.
+            self.tests[report.nodeid] = {**measured, "passed": report.passed}
+
+    def pytest_sessionfinish(self) -> None:
+        is_worker = hasattr(self.config, "workerinput")
+        if self.config.getoption("memreel_update") and not is_worker:
+            run_of(self.config).baseline.update(self.tests)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.tests:
+            return
+        from memreel.pytest_plugin.report import lines
+
+        for title, body in lines(self.tests, run_of(self.config)):
+            terminalreporter.write_sep("=", title)
+            for line in body:
+                terminalreporter.write_line(line)

@@ -1,0 +1,105 @@
+"""Where a recording of this process comes from."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from memreel._errors import UsageError
+
+Stacks = Literal["all", "python", "native", "none"]
+
+
+class Source(Protocol):
+    """What can record this process."""
+
+    # Why nothing records here, and what to do; empty if something does.
+    why_not: str
+
+    def start(self, stacks: Stacks, max_entries: int | None) -> None:
+        """Begins to record, if the program does not already."""
+
+    def stop(self) -> None:
+        """Ends what `start` began."""
+
+    def dump(self, path: Path) -> None:
+        """Writes what was recorded: the whole file, or nothing."""
+
+    def begin_scope(self, name: str) -> object:
+        """Begins a scope of this thread, and returns what ends it."""
+
+    def end_scope(self, begun: object) -> None:
+        """Ends a scope."""
+
+
+class Nothing:
+    """A process in which nothing records."""
+
+    def __init__(self, why_not: str) -> None:
+        self.why_not = why_not
+
+    def start(self, stacks: Stacks, max_entries: int | None) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def dump(self, path: Path) -> None:
+        from memreel._errors import RecordingError
+
+        raise RecordingError(self.why_not)
+
+    def begin_scope(self, name: str) -> object:
+        return None
+
+    def end_scope(self, begun: object) -> None:
+        pass
+
+
+HINT = "run the program under `memreel record -- python ...`, or with --heap for memory that is not a GPU's"
+
+
+@cache
+def _preloaded() -> Source | None:
+    """The recording that the process was started under, which no later event changes."""
+    if os.environ.get("MEMREEL_RECORD") and hasattr(ctypes.PyDLL(None), "memreel_preload_dump"):
+        from memreel.recording.preloaded import Preloaded
+
+        return Preloaded()
+    return None
+
+
+def check_options(stacks: Stacks, max_entries: int | None) -> None:
+    """Raises UsageError for options that no source has."""
+    if stacks not in ("all", "python", "native", "none"):
+        raise UsageError(f"stacks is {stacks!r}; use python, all, native or none")
+    if max_entries is not None and (not isinstance(max_entries, int) or max_entries < 1):
+        raise UsageError(f"max_entries is {max_entries!r}; use a whole number from 1 on, or None for all")
+
+
+def source() -> Source:
+    """Returns the source of this process, which is asked for anew each time: PyTorch may be imported later."""
+    preloaded = _preloaded()
+    if preloaded is not None:
+        return preloaded
+    # Not imported for those that do not use it.
+    serving = sys.modules.get("memreel.serving.install")
+    if serving is not None and serving.is_installed():
+        from memreel.recording.installed import Installed
+
+        return Installed()
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return Nothing(f"nothing is recorded: PyTorch is not imported; import it first, or {HINT}")
+    cuda = getattr(torch, "cuda", None)
+    if not hasattr(getattr(torch, "_C", None), "_cuda_record_memory_history") or cuda is None:
+        return Nothing(f"nothing is recorded: this PyTorch is built without CUDA; {HINT}")
+    if not cuda.is_available():
+        return Nothing(f"nothing is recorded: PyTorch finds no GPU; {HINT}")
+    from memreel.recording.torch_history import TorchHistory
+
+    return TorchHistory(torch)

@@ -1,0 +1,1042 @@
+"""The objects of the program's answers. Made by generate_records.py from schema/json.schema.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from memreel.answer import Answer, Nested, Record
+
+
+@dataclass(frozen=True)
+class Totals(Record):
+    """Memory at a moment."""
+
+    event: int | None
+    """The moment, after this event."""
+    active_bytes: int
+    """Requested bytes in use, those of blocks that wait for a stream included."""
+    allocated_bytes: int
+    """Requested bytes that the program holds."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    blocks: int
+    """Blocks in use."""
+
+
+@dataclass(frozen=True)
+class Failure(Record):
+    """A request that failed, in short."""
+
+    event: int
+    """The event."""
+    requested_bytes: int
+    """The request, after rounding."""
+    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full"]
+    """The reason (`memreel help oom`)."""
+    why: str
+    """The reason in a sentence."""
+    n_ooms: int
+    """Requests that failed."""
+
+
+@dataclass(frozen=True)
+class Frame(Record):
+    """A call of a stack."""
+
+    name: str
+    """The function."""
+    filename: str
+    """The path of its source file; `??` if it is unknown."""
+    line: int
+    """The line; 0 if it is unknown."""
+    is_shown: bool
+    """Whether it is one of the calls that identify the code that allocated, which the text shows."""
+
+
+@dataclass(frozen=True)
+class LeakSite(Record):
+    """A site that holds blocks at the end."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    bytes: int
+    """Requested bytes of its live blocks."""
+    live: int
+    """These blocks."""
+    allocated: int
+    """Allocations within the history."""
+    freed: int
+    """Those whose block is free at the end."""
+    oldest_event: int | None
+    """The alloc of the oldest live block; null from before the history."""
+    newest_event: int | None
+    """The alloc of the newest live block; null from before the history."""
+    bytes_after_each_quarter: list[int]
+    """Bytes held after each quarter of the history."""
+    is_growing: bool
+    """Whether they grew in every quarter."""
+    stacks: int | None = None
+    """The recorded stacks that look the same; absent if there is none."""
+    stack: list[Frame] | None = None
+    """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack, which are grouped by the size that was requested."""
+
+
+@dataclass(frozen=True)
+class Group(Record):
+    """Blocks of one stack."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    bytes: int
+    """The bytes that they requested; of a function or a file, those that it requested itself."""
+    blocks: int
+    """The blocks."""
+    total_bytes: int
+    """The same as `bytes`."""
+    stacks: int | None = None
+    """The recorded stacks that look the same; absent if there is none."""
+    names: list[str] | None = None
+    """The names that the program gave to blocks; absent if there are none."""
+    stack: list[Frame] | None = None
+    """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack, which are grouped by the size that was requested."""
+
+
+@dataclass(frozen=True)
+class Rest(Record):
+    """The results that the list leaves out."""
+
+    count: int
+    """How many there are."""
+    bytes: int
+    """Their bytes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Summary(Answer):
+    """What a device of a file shows."""
+
+    _nested: ClassVar[Nested] = {"peak": lambda: Totals, "end": lambda: Totals, "most_reserved": lambda: Totals, "oom": lambda: Failure, "growing": lambda: LeakSite, "holders": lambda: Group, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    memreel_version: str | None
+    """The memreel that recorded it; null if that was PyTorch or another tool."""
+    settings: str | None
+    """The allocator's settings, as `PYTORCH_ALLOC_CONF` has them; null before PyTorch 2.3."""
+    events: int
+    """Events of the history."""
+    span_us: int
+    """From the first event to the last."""
+    is_whole: bool
+    """Whether the history is recorded from its beginning and its figures are exact."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    peak: Totals
+    """The first moment with the most bytes in use."""
+    end: Totals
+    """The end."""
+    most_reserved: Totals
+    """The first moment with the most bytes reserved."""
+    oom: Failure | None
+    """The last request that failed; null if none did."""
+    n_growing: int
+    """Sites that grew in every quarter of the history."""
+    growing: list[LeakSite]
+    """The largest of them, at most 3."""
+    holders: list[Group]
+    """The largest holders at the peak, at most 3."""
+    rest: Rest
+    """The holders behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class TopGroup(Record):
+    """Blocks of one stack or, with `--by`, of one function, file, scope, name or owner."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    bytes: int
+    """The bytes that they requested; of a function or a file, those that it requested itself."""
+    blocks: int
+    """The blocks."""
+    total_bytes: int
+    """Of a function or a file, the bytes of its callees too; otherwise as `bytes`."""
+    stacks: int | None = None
+    """The recorded stacks that look the same; absent if there is none."""
+    names: list[str] | None = None
+    """The names that the program gave to blocks; absent if there are none."""
+    stack: list[Frame] | None = None
+    """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack, which are grouped by the size that was requested."""
+    function: str | None = None
+    """The function (`--by function`); null for blocks without a stack."""
+    filename: str | None = None
+    """Its source file (`--by function` and `--by file`); null for blocks without a stack."""
+    scope: str | None = None
+    """The scope (`--by scope`): empty outside of all, null for blocks from before the history."""
+    name: str | None = None
+    """The name of a block (`--by name`); null for blocks without one."""
+    owner: str | None = None
+    """The owner (`--by owner`), of which `bytes` are held from the device, in `blocks` pieces."""
+
+
+@dataclass(frozen=True, repr=False)
+class Top(Answer):
+    """`top`, with or without `--by`."""
+
+    _nested: ClassVar[Nested] = {"groups": lambda: TopGroup, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    event: int | None
+    """The moment, after this event."""
+    active_bytes: int
+    """Requested bytes in use, those of blocks that wait for a stream included."""
+    allocated_bytes: int
+    """Requested bytes that the program holds."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    blocks: int
+    """Blocks in use."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    is_whole: bool
+    """Whether, besides, the history is recorded from its beginning."""
+    groups: list[TopGroup]
+    """The largest holders, at most `-n`."""
+    rest: Rest
+    """The groups behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class Call(Record):
+    """A call in a tree."""
+
+    name: str
+    """The function."""
+    filename: str
+    """The path of its source file; `??` if it is unknown."""
+    line: int
+    """The line; 0 if it is unknown."""
+
+
+@dataclass(frozen=True)
+class Branch(Record):
+    """A call in a tree; its branches follow it, one deeper."""
+
+    _nested: ClassVar[Nested] = {"frame": lambda: Call}
+    depth: int
+    """How deep it is."""
+    frame: Call | None
+    """The call; null for blocks without a stack."""
+    bytes: int
+    """The bytes that it and its callees requested."""
+    blocks: int
+    """Their blocks."""
+    calls_left_out: int | None = None
+    """The deeper calls of its longest stack, which the tree leaves out after 1024 calls."""
+
+
+@dataclass(frozen=True, repr=False)
+class Tree(Answer):
+    """`top --tree`."""
+
+    _nested: ClassVar[Nested] = {"tree": lambda: Branch}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    event: int | None
+    """The moment, after this event."""
+    active_bytes: int
+    """Requested bytes in use, those of blocks that wait for a stream included."""
+    allocated_bytes: int
+    """Requested bytes that the program holds."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    blocks: int
+    """Blocks in use."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    is_whole: bool
+    """Whether, besides, the history is recorded from its beginning."""
+    tree: list[Branch]
+    """The calls from the outermost inward, without branches below 1 %."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True, repr=False)
+class TopNew(Answer):
+    """`top --new`."""
+
+    _nested: ClassVar[Nested] = {"groups": lambda: TopGroup, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    since_event: int | None
+    """The last event that is not counted."""
+    n_events: int
+    """Events after it."""
+    peak_event: int | None
+    """The first moment with the most bytes of new blocks."""
+    peak_bytes: int
+    """Requested bytes of the new blocks that the program holds then."""
+    peak_blocks: int
+    """Their number."""
+    left_bytes: int
+    """Requested bytes of the new blocks that the program holds at the end."""
+    left_blocks: int
+    """Their number."""
+    is_complete: bool
+    """Whether every event after `since_event` is in the history."""
+    event: int | None
+    """The moment of the groups, after this event."""
+    allocated_bytes: int
+    """Requested bytes of the new blocks that the program holds then."""
+    blocks: int
+    """Their number."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    groups: list[TopGroup]
+    """The largest holders, at most `-n`."""
+    rest: Rest
+    """The groups behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True, repr=False)
+class Leaks(Answer):
+    """`leaks` without an option."""
+
+    _nested: ClassVar[Nested] = {"sites": lambda: LeakSite, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    allocated_bytes: int
+    """Requested bytes that the program holds at the end."""
+    n_growing: int
+    """Sites that grew in every quarter of the history."""
+    sites: list[LeakSite]
+    """The growing sites first, then those with the most bytes; at most `-n`."""
+    rest: Rest
+    """The sites behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True, repr=False)
+class LeaksBetween(Answer):
+    """`leaks --between`."""
+
+    _nested: ClassVar[Nested] = {"groups": lambda: Group, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    bytes: int
+    """Bytes allocated between the ends of the scopes and still held."""
+    blocks: int
+    """Their blocks."""
+    groups: list[Group]
+    """The largest, at most `-n`."""
+    rest: Rest
+    """The groups behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True, repr=False)
+class LeaksOlder(Answer):
+    """`leaks --older-than`."""
+
+    _nested: ClassVar[Nested] = {"groups": lambda: Group, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    bytes: int
+    """Bytes held for at least this number of events."""
+    blocks: int
+    """Their blocks."""
+    perhaps_bytes: int
+    """Bytes from before a history that is shorter than that."""
+    perhaps_blocks: int
+    """Their blocks."""
+    groups: list[Group]
+    """The largest, at most `-n`."""
+    rest: Rest
+    """The groups behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class ChurnSite(Record):
+    """A site that allocates and frees one size."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    cycles: int
+    """How often."""
+    size_bytes: int
+    """The requested size of each block."""
+    bytes: int
+    """The requested bytes of all."""
+    mean_life_events: int
+    """The mean number of events from the alloc to the end of the free."""
+    stack: list[Frame] | None
+    """All frames of the stack, innermost first; null if the blocks have none."""
+    stacks: int | None = None
+    """The recorded stacks that look the same; absent if there is none."""
+
+
+@dataclass(frozen=True, repr=False)
+class Churn(Answer):
+    """The sites of a device that allocate and free one size again and again."""
+
+    _nested: ClassVar[Nested] = {"sites": lambda: ChurnSite, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    cycles: int
+    """Cycles of alloc and free that repeat one size."""
+    sites: list[ChurnSite]
+    """The sites with the most cycles, at most `-n`."""
+    rest: Rest
+    """The sites behind them."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class Usage(Record):
+    """How the reserved memory is used at a moment."""
+
+    event: int | None
+    """The moment, after this event."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    active_bytes: int
+    """Requested bytes in use."""
+    external_bytes: int
+    """Reserved bytes in no block."""
+    internal_bytes: int
+    """Bytes in blocks beyond the requested ones."""
+
+
+@dataclass(frozen=True)
+class Site(Record):
+    """A stack, or the size of blocks without one."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    stack: list[Frame] | None
+    """All frames, innermost first; null if there is none."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack: the size that was requested."""
+
+
+@dataclass(frozen=True)
+class Pinned(Record):
+    """A segment that few blocks keep from being returned."""
+
+    _nested: ClassVar[Nested] = {"largest": lambda: Site}
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size."""
+    free_bytes: int
+    """Its free bytes."""
+    blocks: int
+    """The blocks in it."""
+    used_bytes: int
+    """Their bytes."""
+    largest: Site
+    """The site of the largest of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Fragmentation(Answer):
+    """The reserved memory of a device that no block uses."""
+
+    _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "pinned": lambda: Pinned, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    at: Usage
+    """The moment of `--at`."""
+    most_reserved: Usage
+    """The first moment with the most bytes reserved."""
+    most_waste: Usage
+    """The first moment with the most bytes in no block."""
+    free_bytes: int
+    """Free bytes of the segments at the moment of `--at`."""
+    free_pieces: int
+    """The pieces that they are in."""
+    largest_free_bytes: int
+    """The largest piece."""
+    empty_segments_bytes: int
+    """Segments without blocks, which `empty_cache` returns."""
+    pinned: list[Pinned]
+    """Segments of which less than half is in use, those with the most free bytes first; at most `-n`."""
+    rest: Rest
+    """The segments behind them, with their free bytes."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class FailedRequest(Record):
+    """A request that failed."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    event: int
+    """The event."""
+    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full"]
+    """The reason (`memreel help oom`)."""
+    is_limited: bool
+    """Whether the device had enough free, so that a limit refused."""
+    why: str
+    """The reason in a sentence."""
+    n_ooms: int
+    """Requests that failed."""
+    requested_bytes: int
+    """The request, after rounding."""
+    segment_bytes: int
+    """The segment or the pages that it needs."""
+    device_free_bytes: int
+    """What the device had free."""
+    outside_bytes: int | None
+    """What others held of the device; null in answers about files, which do not have its size."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    allocated_bytes: int
+    """Requested bytes that the program held."""
+    active_bytes: int
+    """These, and those of blocks that wait for a stream."""
+    free_here_bytes: int
+    """Free bytes that its stream and pool could have used."""
+    largest_free_bytes: int
+    """The largest piece of them."""
+    free_elsewhere_bytes: int
+    """Free bytes of other streams and pools."""
+    free_pages_bytes: int
+    """Whole pages of them, which an expandable segment could return."""
+    fits_compacted: bool
+    """Whether it fits if all that is free here were one piece."""
+    fits_expandable: bool | None
+    """Whether `with_expandable_segments` is `yes`; null if it is `perhaps`."""
+    with_expandable_segments: Literal["yes", "no", "perhaps"]
+    """What a replay with expandable segments says."""
+    is_expandable: bool
+    """Whether they were on."""
+    pool_id: list[int] | None
+    """The pool of the request; null where the file does not name it."""
+    pending_bytes: int
+    """Bytes that were freed and wait for a stream."""
+    pending_blocks: int
+    """Their blocks."""
+    is_last: bool
+    """Whether no block was allocated or freed afterwards; otherwise free figures are upper bounds."""
+    stack: list[Frame] | None
+    """The stack of the request; null if it has none."""
+
+
+@dataclass(frozen=True, repr=False)
+class Oom(Answer):
+    """A request failed."""
+
+    _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    oom: FailedRequest
+    """The last request that failed."""
+    live: list[Group]
+    """The largest holders at that moment, at most `-n`."""
+    pending: list[Group]
+    """The largest holders of blocks that wait for a stream, at most `-n`."""
+    rest: Rest
+    """The live groups behind the listed ones."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class OwnerRow(Record):
+    """The memory of one owner."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    owner: str
+    """The library, `program`, `unknown`, a part of the driver such as `driver:context`, or what the row is about."""
+    kind: Literal["owner", "driver", "pool_slack", "page_rounding", "other_processes", "unexplained"]
+    """What the row is about."""
+    now_bytes: int | None
+    """The bytes at the last report, or at the end without one."""
+    peak_bytes: int | None
+    """The bytes at the highest report, or without one when the most was recorded."""
+    stack_bytes: int | None
+    """The bytes that the stack asked for; null without a stack."""
+    stack: list[Frame] | None
+    """All frames of the stack that asked for the most at the peak, innermost first; null if there is none."""
+
+
+@dataclass(frozen=True, repr=False)
+class Owners(Answer):
+    """Who has the memory of a device, over all files: those of the processes of one run. The rows add up to what the device reports as used."""
+
+    _nested: ClassVar[Nested] = {"rows": lambda: OwnerRow, "outside": lambda: OwnerRow}
+    files: list[str]
+    """The files with this device, as they were given."""
+    device: int
+    """The device, by its number in the first file."""
+    name: str | None
+    """Its name; null if it is not known."""
+    uuid: str | None
+    """What distinguishes it from all others; null if it is not known."""
+    total_bytes: int | None
+    """The size of the device; null without a report of the device."""
+    used_now_bytes: int | None
+    """What the last report has as used; null without a report."""
+    used_peak_bytes: int | None
+    """What the highest report has as used; null without a report."""
+    now_us: int | None
+    """The time of the last report; null without a report."""
+    peak_us: int | None
+    """The time of the highest report, or without one of the most recorded bytes; null if it is not dated."""
+    is_of_blocks: bool
+    """Whether the bytes are those of blocks, because the segments have no request of their own: of a process's heap."""
+    rows: list[OwnerRow]
+    """The owners, the parts of the driver, and what is not of segments."""
+    outside: list[OwnerRow]
+    """Memory in no sum: managed memory, and memory that another process exports."""
+
+
+@dataclass(frozen=True)
+class Point(Record):
+    """A piece of the history."""
+
+    event: int | None
+    """The event with the highest figures in it."""
+    time_us: int
+    """When it was, since the Unix epoch; 0 if that is unknown."""
+    allocated_bytes: int
+    """Requested bytes that the program held."""
+    active_bytes: int
+    """These, and those of blocks that wait for a stream."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+
+
+@dataclass(frozen=True, repr=False)
+class Timeline(Answer):
+    """The memory of a device over its history."""
+
+    _nested: ClassVar[Nested] = {"points": lambda: Point}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    points: list[Point]
+    """The highest figures of each of `--width` pieces of the history."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class Block(Record):
+    """A block in use."""
+
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size after rounding."""
+    requested_bytes: int
+    """The requested size."""
+    is_pending: bool
+    """Whether it is freed and waits for a stream."""
+    allocated_by_event: int | None
+    """Its alloc; null from before the history."""
+    names: list[str]
+    """The names that the program gave it."""
+
+
+@dataclass(frozen=True)
+class Layout(Record):
+    """A segment with its blocks."""
+
+    _nested: ClassVar[Nested] = {"blocks": lambda: Block}
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size."""
+    stream: int
+    """The stream."""
+    is_expandable: bool
+    """Whether it is a range of an expandable segment."""
+    blocks: list[Block]
+    """Its blocks in use, by address."""
+
+
+@dataclass(frozen=True, repr=False)
+class State(Answer):
+    """The state of a device at a moment."""
+
+    _nested: ClassVar[Nested] = {"segments": lambda: Layout}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    event: int | None
+    """The moment, after this event."""
+    allocated_bytes: int
+    """Requested bytes that the program holds."""
+    active_bytes: int
+    """Requested bytes in use, those of blocks that wait for a stream included."""
+    reserved_bytes: int
+    """Bytes held from the device."""
+    n_blocks: int
+    """Blocks in use."""
+    segments: list[Layout]
+    """The segments, by address."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class ReplayFailure(Record):
+    """A request that failed in a replay."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    request: int
+    """The number of the request."""
+    size_bytes: int
+    """Its size."""
+    stack: list[Frame]
+    """Its stack, innermost first."""
+
+
+@dataclass(frozen=True, repr=False)
+class Replay(Answer):
+    """The history of a device under one setting."""
+
+    _nested: ClassVar[Nested] = {"first_oom": lambda: ReplayFailure}
+    file: str
+    """The file, as it was given."""
+    conf: str
+    """The setting."""
+    device: int
+    """The device."""
+    reserved_peak_bytes: int
+    """The most bytes reserved."""
+    allocated_peak_bytes: int
+    """The most bytes of blocks, after rounding."""
+    requests: int
+    """Requests that were replayed."""
+    num_ooms: int
+    """Requests that failed."""
+    num_alloc_retries: int
+    """Requests for which the cache was released."""
+    num_device_alloc: int
+    """Allocations from the device."""
+    num_device_free: int
+    """Frees to the device."""
+    first_oom: ReplayFailure | None
+    """The first request that failed; null if none did."""
+    reserved_peak_bytes_rising: int
+    """The peak if the device gives out rising addresses."""
+    reserved_peak_bytes_falling: int
+    """The peak if it gives out falling addresses."""
+    has_recorded_addresses: bool
+    """Whether the figures are for the addresses of the recorded run."""
+    waste_at_peak_bytes: int
+    """Reserved bytes in no block, at the peak of reserved memory."""
+    pre_existing_blocks: int
+    """Blocks from before the history."""
+    pre_existing_bytes: int
+    """Their bytes."""
+    pre_existing_blocks_refused: int
+    """Those for which there was no room."""
+    recorded_conf: str
+    """The setting of the recorded run."""
+    recorded_reserved_peak_bytes: int
+    """Its peak."""
+    recorded_num_ooms: int
+    """Its requests that failed."""
+    is_least: bool
+    """Whether no other of the tried settings is better."""
+    place: int
+    """Its place among the tried settings, the best first; settings with the same figures share one."""
+    confidence: Literal["sure", "high", "fair", "low"]
+    """How much memory from before the history may matter."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class SiteChange(Record):
+    """A site that holds more or less than before."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    bytes: int | None
+    """The growth."""
+    blocks: int
+    """The growth in blocks."""
+    before_bytes: int
+    """Bytes before."""
+    after_bytes: int
+    """Bytes after."""
+    stack: list[Frame] | None = None
+    """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack, which are grouped by the size that was requested."""
+    owner: str | None = None
+    """The owner (`--by owner`), whose bytes are held from the device."""
+
+
+@dataclass(frozen=True, repr=False)
+class Diff(Answer):
+    """How two snapshots differ on a device."""
+
+    _nested: ClassVar[Nested] = {"changes": lambda: SiteChange}
+    before: str
+    """The earlier file."""
+    after: str
+    """The later file."""
+    device: int
+    """The device."""
+    after_device: int
+    """The device of the later file; it differs from `device` only if each file has one device."""
+    before_event: int | None
+    """The moment in the earlier file."""
+    after_event: int | None
+    """The moment in the later file."""
+    before_bytes: int
+    """Bytes in use then."""
+    after_bytes: int
+    """Bytes in use then."""
+    before_reserved_bytes: int
+    """Bytes reserved then."""
+    after_reserved_bytes: int
+    """Bytes reserved then."""
+    before_peak_bytes: int
+    """The most bytes in use in the earlier history."""
+    after_peak_bytes: int
+    """The most bytes in use in the later history."""
+    changes: list[SiteChange]
+    """Every site that differs: the largest growth first, then the largest loss."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class Check(Record):
+    """A figure and its limit."""
+
+    what: str
+    """The figure: `peak`, `live`, `reserved` or `fragmentation`, or `owner` with a name."""
+    actual: float
+    """Its value."""
+    most: float
+    """The limit."""
+    is_baseline: bool
+    """Whether the limit comes from the baseline."""
+    is_passed: bool
+    """Whether it is kept."""
+
+
+@dataclass(frozen=True, repr=False)
+class Gate(Answer):
+    """The checks of a device."""
+
+    _nested: ClassVar[Nested] = {"checks": lambda: Check}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    is_passed: bool
+    """Whether every check passed and, with `--strict`, the history is whole."""
+    checks: list[Check]
+    """One for each limit."""
+    warnings: list[str]
+    """Why figures may be too low, or why the baseline cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Free(Record):
+    """Free bytes."""
+
+    external: int | None
+    """In blocks that the program does not hold."""
+    internal: int | None
+    """In blocks that it holds, beyond the requested ones."""
+
+
+@dataclass(frozen=True)
+class SegmentMap(Record):
+    """A segment, drawn."""
+
+    _nested: ClassVar[Nested] = {"free_bytes": lambda: Free}
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size."""
+    stream: int
+    """The stream."""
+    free_bytes: Free
+    """Its free bytes."""
+    pages: str | None
+    """One letter for each page (`memreel stats` has the legend); null if the segment is not drawn."""
+
+
+@dataclass(frozen=True, repr=False)
+class Stats(Answer):
+    """How the segments are filled, as PyTorch's tool counts it."""
+
+    _nested: ClassVar[Nested] = {"free_bytes": lambda: Free, "segments": lambda: SegmentMap}
+    file: str
+    """The file, as it was given."""
+    device: int | None
+    """The device; null for all."""
+    n_segments: int
+    """The segments, the small ones included."""
+    reserved_bytes: int | None
+    """Bytes held from the device."""
+    allocated_bytes: int | None
+    """Requested bytes that the program holds."""
+    free_bytes: Free
+    """The free bytes."""
+    page_bytes: int
+    """The size of a page."""
+    segments: list[SegmentMap]
+    """Segments of at least a page, by size."""
+
+
+@dataclass(frozen=True, repr=False)
+class Finding(Answer):
+    """A broken rule."""
+
+    file: str
+    """The file, as it was given."""
+    rule: int
+    """The number of the rule (schema/snapshot.md)."""
+    severity: Literal["E", "W", "P"]
+    """E: a reader throws or shows wrong figures. W: a misleading picture. P: differs from PyTorch, without harm."""
+    place: str
+    """Where."""
+    what: str
+    """What."""
+
+
+@dataclass(frozen=True)
+class Repair(Record):
+    """A defect of the bytes."""
+
+    what: str
+    """What."""
+    count: int
+    """How often."""
+
+
+@dataclass(frozen=True)
+class ChangeMade(Record):
+    """A kind of change."""
+
+    place: str
+    """Where; empty for the whole file."""
+    what: str
+    """What."""
+    count: int
+    """How often."""
+
+
+@dataclass(frozen=True, repr=False)
+class Fixed(Answer):
+    """The repairs of a file."""
+
+    _nested: ClassVar[Nested] = {"written_anew": lambda: Repair, "changes": lambda: ChangeMade}
+    file: str
+    """The file, as it was given."""
+    written_anew: list[Repair]
+    """Defects of the bytes, which end with writing the file again."""
+    changes: list[ChangeMade]
+    """What was added, dropped, moved or renamed."""
+    left: list[str]
+    """Findings that are left, as `validate` prints them."""
+    written: str | None
+    """The new file; null without `-o`."""
+
+
+@dataclass(frozen=True, repr=False)
+class Slimmed(Answer):
+    """What is left of a file."""
+
+    file: str
+    """The file, as it was given."""
+    n_events: list[int]
+    """Events before and after."""
+    n_frames: list[int]
+    """Frames before and after."""
+    written: str | None
+    """The new file; null without `-o`."""
+
+
+@dataclass(frozen=True)
+class Origin(Record):
+    """Where a device of a joined file comes from."""
+
+    device: int
+    """Its number now."""
+    file: str
+    """Its file."""
+    number_in_file: int
+    """Its number there."""
+    n_events: int
+    """Its events."""
+
+
+@dataclass(frozen=True)
+class DifferingSetting(Record):
+    """A setting that differs."""
+
+    key: str
+    """Its key."""
+    values: list[Any]
+    """Its value in each file; null where it is missing."""
+
+
+@dataclass(frozen=True, repr=False)
+class Merged(Answer):
+    """The joined file."""
+
+    _nested: ClassVar[Nested] = {"origins": lambda: Origin, "differing_settings": lambda: DifferingSetting}
+    files: int
+    """Files that were joined."""
+    devices: list[int]
+    """Its devices."""
+    n_events: int
+    """Its events."""
+    written: str | None
+    """The new file; null without `-o`."""
+    origins: list[Origin]
+    """Where each device comes from."""
+    differing_settings: list[DifferingSetting]
+    """Settings that differ between the files."""

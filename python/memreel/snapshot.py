@@ -1,0 +1,325 @@
+"""`Snapshot`: a file in memory, the questions that it answers, and the snapshots that can be made of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from memreel import _memreel, records
+from memreel._errors import UnreadableError, UsageError
+from memreel.answer import Answer
+from memreel.files import made
+from memreel.question import Question, distinct, options
+from memreel.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Path = str | os.PathLike[str]
+Moment = int | Literal["start", "peak", "end"]
+A = TypeVar("A", bound=Answer)
+
+
+class Snapshot:
+    """A snapshot of PyTorch or memreel.
+
+    A question is about one device: the only GPU that has memory, or without one the host, or the one that is named with
+    `device=`. Its answer has
+    the fields of the program's `--json`, and the program's text as its `repr`. While an answer is made, other threads run.
+    """
+
+    def __init__(self, opened: _memreel.Opened, name: str | None = None) -> None:
+        self._opened = opened
+        self.name = name or opened.name
+
+    @property
+    def devices(self) -> list[int]:
+        """The devices that have memory or a history; -1 is pinned host memory."""
+        return self._opened.devices
+
+    @property
+    def n_events(self) -> int:
+        """The number of recorded events of all devices."""
+        return self._opened.n_events
+
+    def _question(self, command: str, **given: object) -> Question:
+        return Question([(self.name, self._opened)], command, options(given))
+
+    def _answer(self, kind: type[A], command: str, device: int | None, **given: object) -> A:
+        return self._question(command, device=self._device(device), **given).answers(kind)[0]
+
+    def _device(self, device: int | None) -> int:
+        if device is not None:
+            return device
+        devices = self._opened.likely_devices
+        if len(devices) > 1:
+            known = ", ".join(map(str, devices))
+            raise UsageError(f"{self.name} has devices {known}; name one, for example device={devices[0]}")
+        return devices[0] if devices else 0
+
+    # What was when
+
+    @property
+    def peak(self) -> records.Totals:
+        """The first moment with the most bytes in use, and the figures of that moment."""
+        return self.summary().peak
+
+    def summary(self, *, device: int | None = None) -> records.Summary:
+        """Returns what the device's history shows: its peak, its end, its last failed request."""
+        return self._answer(records.Summary, "summary", device)
+
+    def at(self, event: Moment, *, device: int | None = None) -> records.State:
+        """Returns the allocator's state after an event: its segments, with their blocks and what is free."""
+        given = options({"device": self._device(device)})
+        question = Question([(self.name, self._opened)], "at", given, [str(event), self.name])
+        return question.answers(records.State)[0]
+
+    def timeline(
+        self, *, width: int = 100, by: Literal["event", "time"] = "event", device: int | None = None
+    ) -> records.Timeline:
+        """Returns the highest figures of each of `width` pieces of the history."""
+        return self._answer(records.Timeline, "timeline", device, width=width, time=by == "time")
+
+    # Who holds the memory
+
+    def top(
+        self,
+        by: Literal["stack", "function", "file", "scope", "name", "owner"] = "stack",
+        at: Moment = "peak",
+        n: int = 10,
+        *,
+        frames: int = 4,
+        device: int | None = None,
+    ) -> records.Top:
+        """Returns what holds the memory at a moment, the largest holders first."""
+        return self._answer(records.Top, "top", device, by=by, at=at, n=n, frames=frames)
+
+    def new(
+        self,
+        since_us: int | None = None,
+        at: Moment = "peak",
+        n: int = 10,
+        *,
+        by: Literal["stack", "function", "file", "scope", "name"] = "stack",
+        frames: int = 4,
+        device: int | None = None,
+    ) -> records.TopNew:
+        """Returns what is allocated from a time on, in microseconds since the Unix epoch: the most that is held at once, and
+        what is left at the end. A block counts until its free is requested."""
+        return self._answer(records.TopNew, "top", device, new=True, since=since_us, by=by, at=at, n=n, frames=frames)
+
+    def tree(self, at: Moment = "peak", *, device: int | None = None) -> records.Tree:
+        """Returns the tree of the calls that hold the memory at a moment."""
+        return self._answer(records.Tree, "top", device, tree=True, at=at)
+
+    def leaks(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Leaks:
+        """Returns what is held at the end: the sites that only grow first."""
+        return self._answer(records.Leaks, "leaks", device, n=n, frames=frames)
+
+    def leaks_between(
+        self, first: str, second: str, n: int = 10, *, frames: int = 4, device: int | None = None
+    ) -> records.LeaksBetween:
+        """Returns what was allocated between the ends of two scopes, such as `step#10` and `step#20`, and is still held."""
+        given = {"device": self._device(device), "n": n, "frames": frames}
+        words = ["--between", first, second, *options(given)]
+        return Question([(self.name, self._opened)], "leaks", words).answers(records.LeaksBetween)[0]
+
+    def leaks_older_than(
+        self, events: int, n: int = 10, *, frames: int = 4, device: int | None = None
+    ) -> records.LeaksOlder:
+        """Returns what is held at the end and is at least this number of events old."""
+        return self._answer(records.LeaksOlder, "leaks", device, older_than=events, n=n, frames=frames)
+
+    def churn(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Churn:
+        """Returns the sites that allocate and free one size again and again."""
+        return self._answer(records.Churn, "churn", device, n=n, frames=frames)
+
+    def fragmentation(
+        self, at: Moment = "end", n: int = 10, *, device: int | None = None
+    ) -> records.Fragmentation:
+        """Returns the reserved memory that no block uses, and what pins it."""
+        return self._answer(records.Fragmentation, "fragmentation", device, at=at, n=n)
+
+    def oom(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Oom | None:
+        """Returns why the last failed request failed; None if none did."""
+        question = self._question("oom", device=self._device(device), n=n, frames=frames)
+        failed = [source for source in question.objects() if source["oom"] is not None]
+        return records.Oom.answered(failed[0], question.text) if failed else None
+
+    def owners(self, *, frames: int = 1, device: int | None = None) -> records.Owners:
+        """Returns who has the device's memory: each library, the driver, what is unexplained."""
+        return self._answer(records.Owners, "owners", device, frames=frames)
+
+    # What would be
+
+    def replay(
+        self, conf: str, *, limit: int | str | None = None, device: int | None = None
+    ) -> records.Replay:
+        """Returns what the history would need under another `PYTORCH_ALLOC_CONF`, such as `expandable_segments:True`."""
+        return self._answer(records.Replay, "replay", device, conf=conf, limit=limit)
+
+    def sweep(self, *, limit: int | str | None = None, device: int | None = None) -> list[records.Replay]:
+        """Returns what the history would need under each of a grid of settings, the best first."""
+        question = self._question("replay", device=self._device(device), sweep=True, limit=limit)
+        return question.answers(records.Replay)
+
+    def gate(
+        self,
+        *,
+        max_peak: int | str | None = None,
+        max_live: int | str | None = None,
+        max_reserved: int | str | None = None,
+        max_fragmentation: str | None = None,
+        max_owner: list[str] | None = None,
+        tolerance: str | None = None,
+        strict: bool = False,
+        baseline: Snapshot | Path | None = None,
+        device: int | None = None,
+    ) -> records.Gate:
+        """Checks the figures against limits; `is_passed` is the result."""
+        given = {key: value for key, value in locals().items() if key not in ("self", "device", "baseline")}
+        snapshots = [(self.name, self._opened)]
+        if baseline is not None:
+            before = opened(baseline)
+            snapshots = distinct([*snapshots, (before.name, before._opened)])
+            given["baseline"] = snapshots[1][0]
+        words = options({"device": self._device(device), **given})
+        return Question(snapshots, "gate", words, [self.name]).answers(records.Gate)[0]
+
+    def validate(self) -> list[records.Finding]:
+        """Returns the rules of the format that the snapshot breaks."""
+        question = self._question("validate")
+        found = [source for source in question.objects() if "rule" in source]
+        return [records.Finding.answered(source, question.text) for source in found]
+
+    # Tables
+
+    @property
+    def events(self) -> Table:
+        """A row for each event, device by device, oldest first. `stack` is a number of `stacks`."""
+        return Table(self._opened.events())
+
+    @property
+    def blocks(self) -> Table:
+        """A row for each block at the end, free ones included."""
+        return Table(self._opened.blocks())
+
+    @property
+    def segments(self) -> Table:
+        """A row for each segment at the end."""
+        return Table(self._opened.segments())
+
+    @property
+    def stacks(self) -> Table:
+        """A row for each frame of each stack, innermost first."""
+        return Table(self._opened.stacks())
+
+    # Other snapshots
+
+    def fix(self) -> Snapshot:
+        """Returns the snapshot without the defects on which the web viewer throws."""
+        return self._made("fix")
+
+    def slim(
+        self,
+        *,
+        events: str | None = None,
+        time: str | None = None,
+        scope: str | None = None,
+        nth: int | None = None,
+        device: int | None = None,
+        min_size: int | str | None = None,
+        depth: int | None = None,
+        drop_path: list[str] | None = None,
+        strip_prefix: list[str] | None = None,
+        anonymise: bool = False,
+    ) -> Snapshot:
+        """Returns a smaller snapshot: a window, fewer frames, no names. The options are those of `memreel slim`."""
+        return self._made("slim", **{key: value for key, value in locals().items() if key != "self"})
+
+    def _made(self, command: str, **given: object) -> Snapshot:
+        question = self._question(command, **given)
+        return Snapshot(made(question), f"{self.name} ({command})")
+
+    def save(self, path: Path) -> None:
+        """Writes the snapshot as a pickle that pytorch.org/memory_viz opens: the whole file, or nothing."""
+        self._opened.save(path)
+
+    # To look at
+
+    def plot(self, ax: Axes | None = None, *, width: int = 1000, device: int | None = None) -> Axes:
+        """Draws the timeline with matplotlib, into `ax` or a new figure."""
+        from memreel.look import plot
+
+        return plot(self.timeline(width=width, device=device), ax)
+
+    def __repr__(self) -> str:
+        return self._question("summary").text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from memreel.look import page
+
+        return page(self)
+
+    def _svg(self, device: int) -> str:
+        from memreel.files import drawn
+
+        return drawn(self._question("timeline", device=device))
+
+    def ask(self, words: list[str]) -> tuple[int, str]:
+        """Runs a command of the program, with this snapshot's name where the command line has a file. Returns the exit
+        status and the text."""
+        return _memreel.ask([(self.name, self._opened)], words)
+
+
+def load(path: Path) -> Snapshot:
+    """Reads a snapshot: a pickle of PyTorch or memreel, JSON as viewers load it, or a tape. Nothing in it is executed."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        # What is wrong is said by what opens it.
+        mode = stat.S_IFREG
+    if stat.S_ISFIFO(mode):
+        # Opening it would wait for its writer, and nothing could interrupt that.
+        raise UnreadableError(f"{os.fspath(path)}: it is a pipe, not a file")
+    # The program reads standard input under this name.
+    return Snapshot(_memreel.Opened.load("./-" if path == "-" else path))
+
+
+def diff(
+    before: Snapshot | Path,
+    after: Snapshot | Path,
+    *,
+    by: Literal["stack", "owner"] = "stack",
+    at: Moment = "end",
+    n: int = 10,
+    device: int | None = None,
+) -> records.Diff:
+    """Returns the stacks that hold more or less in the second snapshot than in the first."""
+    both = [opened(before), opened(after)]
+    given = options({"by": by, "at": at, "n": n, "device": device})
+    answers = Question([(one.name, one._opened) for one in both], "diff", given).answers(records.Diff)
+    if len(answers) > 1:
+        known = ", ".join(str(answer.device) for answer in answers)
+        raise UsageError(f"the snapshots have devices {known}; name one, for example device={answers[0].device}")
+    return answers[0]
+
+
+def merge(snapshots: list[Snapshot | Path], *, in_order: bool = False) -> Snapshot:
+    """Returns one snapshot of several; their devices get numbers of their own, by the ranks in the names."""
+    if isinstance(snapshots, (str, os.PathLike)):
+        raise UsageError(f"merge takes a list of snapshots, and not one path: merge([{os.fspath(snapshots)!r}, ...])")
+    all_of_them = [opened(one) for one in snapshots]
+    named = [(one.name, one._opened) for one in all_of_them]
+    return Snapshot(made(Question(named, "merge", options({"in_order": in_order}))), "merged")
+
+
+def gate(snapshot: Snapshot | Path, **limits: Any) -> records.Gate:
+    """Checks a snapshot against limits; the same as `Snapshot.gate`."""
+    return opened(snapshot).gate(**limits)
+
+
+def opened(snapshot: Snapshot | Path) -> Snapshot:
+    """Returns the snapshot, or reads its file."""
+    return snapshot if isinstance(snapshot, Snapshot) else load(snapshot)

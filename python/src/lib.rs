@@ -1,0 +1,60 @@
+//! `memreel._memreel`, the extension of the Python package: the whole program, and its commands on snapshots in memory.
+//!
+//! What a question is, and how its answer looks, is defined by the program. Python asks in the words of the command line and
+//! gets the text, or the lines of `--json`; only tables with a row for each event, block or frame are made here, because
+//! they go to other libraries as Arrow arrays.
+
+#![forbid(unsafe_code)]
+
+mod refusal;
+mod table;
+mod columns;
+mod events;
+mod blocks;
+mod stacks;
+mod opened;
+
+use pyo3::pymodule;
+
+/// The functions and classes that Python sees.
+#[pymodule(gil_used = false)]
+mod _memreel {
+    use std::ffi::OsString;
+
+    use pyo3::{PyResult, Python, pyfunction, types::PyAnyMethods};
+
+    #[pymodule_export]
+    use crate::opened::{Opened, ask, join_torch};
+    #[pymodule_export]
+    use crate::table::{Table, table};
+
+    use crate::refusal::exception;
+
+    /// Runs the program with the words of a command line, the program's name first; returns its exit status.
+    ///
+    /// The program is started again as `python -m memreel`, by this interpreter.
+    #[pyfunction]
+    fn main(py: Python<'_>, words: Vec<OsString>) -> PyResult<u8> {
+        let python: OsString = py.import("sys")?.getattr("executable")?.extract()?;
+        let program = vec![python, "-m".into(), "memreel".into()];
+        Ok(py.detach(|| memreel_cli::run_as(words, program)))
+    }
+
+    /// Reads a size as the options of the program do, 0 included; returns bytes.
+    #[pyfunction]
+    fn parse_bytes(py: Python<'_>, text: &str) -> PyResult<u64> {
+        memreel_cli::parse_bytes(text).map_err(|refusal| exception(py, refusal))
+    }
+
+    /// Reads a share as the options of the program do; returns percent.
+    #[pyfunction]
+    fn parse_percent(py: Python<'_>, text: &str) -> PyResult<f64> {
+        memreel_cli::parse_percent(text).map_err(|refusal| exception(py, refusal))
+    }
+
+    /// Returns a size as the program prints it, such as `1.5 MiB`.
+    #[pyfunction]
+    fn bytes_text(bytes: u64) -> String {
+        memreel::analysis::Bytes(bytes).to_string()
+    }
+}

@@ -1,0 +1,46 @@
+"""Recording in a process that was started under `memreel record`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import memreel
+from memreel._libraries import folder
+
+pytestmark = pytest.mark.skipif(folder() is None, reason="the libraries of memreel record are not installed here")
+
+PROGRAM = """
+import memreel
+with memreel.record("part.pickle"):
+    with memreel.scope("mine"):
+        block = bytearray(10_000_000)
+    del block
+memreel.dump("{pid}.pickle")
+try:
+    memreel.dump("no/such/folder.pickle")
+except memreel.UnreadableError as error:
+    print(error)
+"""
+
+
+def test_everything_is_recorded_with_the_scopes_of_the_program(tmp_path):
+    command = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "all.pickle", "--", sys.executable, "-c", PROGRAM]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ))
+    assert ended.returncode == 0, ended.stderr
+    assert "no/such does not exist" in ended.stdout
+    for name in ("part.pickle", "all.pickle"):
+        snapshot = memreel.load(tmp_path / name)
+        (block,) = [row for row in snapshot.events if row["action"] == "alloc" and row["size_bytes"] > 10_000_000]
+        assert block["scope"] == "record/mine", name
+        assert not any("error" in str(finding.severity) for finding in snapshot.validate())
+    # What was recorded after the part is in the file of the whole run alone.
+    assert memreel.load(tmp_path / "all.pickle").n_events > memreel.load(tmp_path / "part.pickle").n_events
+
+
+def test_the_program_s_status_is_passed_on(tmp_path):
+    command = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "x.pickle", "--", "sh", "-c", "exit 7"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 7
