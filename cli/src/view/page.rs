@@ -1,0 +1,47 @@
+//! The files of the page, which the program has in itself.
+
+#![forbid(unsafe_code)]
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        /// The name of each file, and its bytes.
+        const FILES: &[(&str, &[u8])] = &[$(($name, include_bytes!(concat!("../../viewer/", $name)))),*];
+    };
+}
+
+files!["index.html"];
+
+/// Returns a file of the page with its content type.
+pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
+    let path = if path.is_empty() { "index.html" } else { path };
+    let (name, bytes) = FILES.iter().find(|(name, _)| *name == path)?;
+    let kind = match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    Some((kind, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_in_the_program() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("viewer");
+        let mut there: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.ends_with(".md"))
+            .collect();
+        there.sort();
+        let mut listed: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, there);
+    }
+}
