@@ -26,9 +26,13 @@ mod reading;
 mod recording;
 mod refusal;
 mod route;
+#[cfg(test)]
+mod samples;
 mod server;
 mod sizes;
 mod state;
+#[cfg(test)]
+mod tests;
 mod token;
 mod window;
 mod words;
