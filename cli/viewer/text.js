@@ -71,3 +71,15 @@ export function element(tag, name = "", text = null, children = []) {
   made.append(...children);
   return made;
 }
+
+// Control characters, marks and overrides of direction, ends of lines, and halves of surrogate pairs.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"};
+
+/** Returns a text of a snapshot for one line: what cannot be seen as an escape ("\u{202e}"), cut after `most` characters. */
+export function plain(text, most = 200) {
+  const whole = String(text ?? "");
+  // An escape makes a text longer, so the cut comes first: the work does not grow with a name of 1 MB.
+  const cut = whole.length > most ? `${whole.slice(0, most)}…` : whole;
+  return cut.replace(HIDDEN, one => ESCAPES[one] ?? `\\u{${one.charCodeAt(0).toString(16)}}`);
+}
