@@ -10,7 +10,7 @@ export function bytes(count) {
   if (count < 1024) return `${Math.round(count)} B`;
   let index = -1;
   let rest = count;
-  do { rest /= 1024; index += 1; } while (rest >= 1024 && index < UNITS.length - 1);
+  do { rest /= 1024; index += 1; } while (rest >= 1023.995 && index < UNITS.length - 1);
   return `${rest.toFixed(2)} ${UNITS[index]}`;
 }
 
