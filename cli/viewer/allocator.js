@@ -2,7 +2,7 @@
 
 import {bytes, counted, element, exact_bytes, number, percent, plain} from "./text.js";
 import {create as create_surface} from "./surface.js";
-import {create as create_hover, lines_of} from "./hover.js";
+import {create as create_tip} from "./tip.js";
 import {create as create_latest} from "./latest.js";
 import {blocks_of, find, rows_of} from "./segments.js";
 import {LABELS, ROW, at, paint} from "./segment_rows.js";
@@ -20,13 +20,13 @@ export function create(app) {
   fit.title = "Give every segment the whole width, instead of one scale for all";
   fit.setAttribute("aria-pressed", "false");
   const surface = create_surface("segments-surface", (context, width, height) => paint(context, width, height, view));
-  const hover = create_hover(app);
   const spacer = element("div", "spacer");
   const scroller = element("div", "scroll segments-scroll", null, [surface.element, spacer]);
   scroller.tabIndex = 0;
   scroller.setAttribute("role", "application");
   scroller.setAttribute("aria-label", "Segments. Arrow keys move between blocks, Enter pins a block.");
-  const room = element("div", "segments-room", null, [scroller, hover.element]);
+  const room = element("div", "segments-room", null, [scroller]);
+  const tip = create_tip(app, room);
   const top = element("div", "bar", null, [steps.element, fit]);
   const whole = element("div", "allocator", null, [top, summary, room]);
 
@@ -113,9 +113,8 @@ export function create(app) {
     if (!block) return;
     view.chosen = block[0];
     const [index, , ] = reveal(block[0]) ?? [0];
-    const lines = lines_of(block[0], block[2], block[3], block[4]);
-    hover.block(LABELS, index * ROW - scroller.scrollTop + ROW, block[0], lines);
-    app.announce(lines.join(", "));
+    tip.block({life: block[0], bytes: block[2]}, LABELS, index * ROW - scroller.scrollTop + ROW);
+    app.announce(`Block of ${bytes(block[2])}, requested ${bytes(block[3])}${block[4] ? ", free pending" : ""}`);
     surface.request();
   }
 
@@ -127,11 +126,11 @@ export function create(app) {
     const [x, y] = place_of(event);
     const hit = at(view, surface.width, x, y);
     scroller.classList.toggle("over-block", Boolean(hit?.block));
-    if (!hit) hover.hide();
-    else if (hit.block) hover.block(x, y, hit.block[0], lines_of(hit.block[0], hit.block[2], hit.block[3], hit.block[4]));
-    else hover.show(x, y, hit.lines);
+    if (!hit) tip.hide();
+    else if (hit.block) tip.block({life: hit.block[0], bytes: hit.block[2]}, x, y);
+    else tip.text(...hit.lines, x, y);
   });
-  scroller.addEventListener("pointerleave", () => hover.hide());
+  scroller.addEventListener("pointerleave", () => tip.hide());
   scroller.addEventListener("click", event => {
     const block = at(view, surface.width, ...place_of(event))?.block;
     if (!block) return;
@@ -169,5 +168,5 @@ export function create(app) {
     return lines.join("\n");
   }
 
-  return {element: whole, show, update, hide: () => { ask.stop(); hover.hide(); }, text, canvas: () => surface.canvas, svg: () => surface.svg()};
+  return {element: whole, show, update, hide: () => { ask.stop(); tip.hide(); }, text, canvas: () => surface.canvas, svg: () => surface.svg()};
 }

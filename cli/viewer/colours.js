@@ -50,9 +50,20 @@ export function is_dark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Returns the value of a colour that style.css defines, for a canvas: token("--active"). */
+const probe = document.createElement("i");
+const tokens = new Map();
+
+/** Returns the colour of a token of style.css for a canvas, as it is in the present theme: token("--active"). */
 export function token(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const key = `${is_dark()} ${name}`;
+  if (!tokens.has(key)) {
+    probe.hidden = true;
+    probe.style.color = `var(${name})`;
+    document.documentElement.append(probe);
+    tokens.set(key, getComputedStyle(probe).color);
+    probe.remove();
+  }
+  return tokens.get(key);
 }
 
 function mix(number) {

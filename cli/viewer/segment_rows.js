@@ -8,7 +8,7 @@ import {blocks_of} from "./segments.js";
 /** Height of a row in pixels. */
 export const ROW = 24;
 /** Width of the column of labels in pixels. */
-export const LABELS = 232;
+export const LABELS = 300;
 const PAD = 10;
 const FONT = "12px system-ui, sans-serif";
 
@@ -59,9 +59,9 @@ function paint_pool(context, row, y, width, look) {
 function paint_segment(context, row, y, width, view) {
   const {look, x, scale} = view;
   context.fillStyle = look.text;
-  label(context, row.text, 16, y + ROW / 2, 108);
+  label(context, row.text, 16, y + ROW / 2, 140);
   context.fillStyle = row.is_pinned ? look.warning : look.quiet;
-  label(context, row.detail, 126, y + ROW / 2, LABELS - 132);
+  label(context, row.detail, 160, y + ROW / 2, LABELS - 166);
   const top = y + 3;
   const tall = ROW - 6;
   if (row.parts.length > 1) dashes(context, look["strong-edge"], x, x + row.bytes * scale, y + ROW / 2);
@@ -131,16 +131,21 @@ export function at(view, width, x, y) {
   const row = view.rows[Math.floor((y + view.top) / ROW)];
   if (!row || row.kind === "pool") return null;
   const {x: left, scale} = scale_of(row, width, widest_of(view.rows), view.is_fitted);
-  if (x < left) return {row, block: null, lines: [`Segment 0x${row.start.toString(16)}: ${row.text}`, `${row.detail}, largest gap ${bytes(Math.max(...row.parts.map(part => part.largest_gap_bytes)))}`, `pool ${plain(row.pool)}, stream ${row.stream}`]};
+  if (x < left) return {row, block: null, lines: about(row)};
   const offset = (x - left) / scale;
   if (offset > row.bytes + 2 / scale) return null;
   const near = nearest(row, offset, 1.5 / scale);
   if (near) return {row, block: near, lines: null};
   const part = row.parts.find(of => offset >= of.offset && offset < of.offset + of.bytes);
-  if (!part) return {row, block: null, lines: ["Unmapped pages of the range"]};
+  if (!part) return {row, block: null, lines: ["Unmapped pages", "of an expandable range"]};
   const from = Math.max(0, ...part.blocks.filter(([, start]) => part.offset + start <= offset).map(([, start, size]) => start + size));
   const to = Math.min(part.bytes, ...part.blocks.filter(([, start]) => part.offset + start > offset).map(([, start]) => start));
   return {row, block: null, lines: [`Free: ${bytes(to - from)}`, `at 0x${(part.at + BigInt(from)).toString(16)}`]};
+}
+
+function about(row) {
+  const gap = row.parts.reduce((most, part) => Math.max(most, part.largest_gap_bytes), 0);
+  return [`Segment 0x${row.start.toString(16)}: ${row.text}`, `${row.detail}, largest gap ${bytes(gap)}, pool ${plain(row.pool)}, stream ${row.stream}`];
 }
 
 // The block at an offset, or one that is too narrow to be hit and within reach.
