@@ -50,9 +50,14 @@ export function is_dark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Returns the value of a colour that style.css defines, for a canvas: token("--active"). */
+/** Returns a colour that style.css defines, resolved for a canvas: token("--active") is "rgb(26, 30, 38)". */
 export function token(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
 }
 
 function mix(number) {
