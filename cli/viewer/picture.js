@@ -35,17 +35,15 @@ export function decode(buffer) {
   return picture;
 }
 
-/** Returns the bitmap of a picture, painted at the first call. Row 0 of the bitmap is the highest. */
-export function paint(picture, kind, rest, is_searched) {
-  if (picture.bitmap) return picture.bitmap;
-  const {n_columns, n_rows} = picture;
+/** Returns the bitmap of a raster with its table of lives. Row 0 of the bitmap is the highest. It runs in painter.js. */
+export function paint(of, {kind, rest, is_searched}) {
+  const {n_columns, n_rows} = of;
   const canvas = new OffscreenCanvas(n_columns, n_rows);
   const context = canvas.getContext("2d", {willReadFrequently: true});
   const image = context.createImageData(n_columns, n_rows);
-  transpose(picture.raster, new Uint32Array(image.data.buffer), n_columns, n_rows, table(picture, kind, rest, is_searched));
+  transpose(of.raster, new Uint32Array(image.data.buffer), n_columns, n_rows, table(of, kind, rest, is_searched));
   context.putImageData(image, 0, 0);
-  picture.bitmap = canvas;
-  return canvas;
+  return canvas.transferToImageBitmap();
 }
 
 // The colour of each cell's value as a pixel (little endian: alpha, blue, green, red).

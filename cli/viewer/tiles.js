@@ -1,6 +1,7 @@
 // The windows of the timeline: which pictures a view needs, which are here, and which are asked for.
 
-import {decode, paint} from "./picture.js";
+import {decode} from "./picture.js";
+import {create as create_painter} from "./painter.js";
 import {Refusal} from "./source.js";
 
 const MOST_BYTES = 40e6;
@@ -9,14 +10,19 @@ const FINEST = 40;
 
 const fineness = ({window}) => window.level + window.rise;
 
-/** Returns the tiles of a timeline. `arrived(picture)` is called for each picture, `failed(text)` for each refusal. */
-export function create(app, arrived, failed) {
+/**
+ * Returns the tiles of a timeline. `arrived(picture)` is called for each picture, `failed(text)` for each refusal;
+ * `rest()` returns the colour of what is not drawn block by block.
+ */
+export function create(app, {arrived, failed, rest}) {
+  const painter = create_painter();
   const pictures = new Map(); // key → picture, the least recently used first
   const running = new Map(); // key → {want, abort}
   const refused = new Set();
   let wants = [];
   let meaning = "";
   let rows = 512;
+  let last_drawn = null;
 
   /** Returns the extent of the axis: moments, or microseconds. */
   const span = () => {
@@ -88,7 +94,9 @@ export function create(app, arrived, failed) {
     const params = {...app.filtered(), axis, level: want.level, index: want.index, rise: want.rise, shelf: want.shelf, rows, colour};
     try {
       const picture = decode(await app.source.picture(params, {signal: abort.signal}));
-      if (of === meaning) keep(want, picture);
+      const bitmap = await painter.paint(picture, look());
+      if (of === meaning) keep(want, Object.assign(picture, {bitmap}));
+      else bitmap.close();
     } catch (error) {
       if (of === meaning && error.name !== "AbortError") {
         if (error instanceof Refusal || !(error instanceof TypeError)) refused.add(want.key);
@@ -99,33 +107,32 @@ export function create(app, arrived, failed) {
     pump();
   };
 
+  const look = () => ({kind: app.state.colour, rest: rest(), is_searched: app.state.search !== ""});
+
+  const drop = picture => {
+    if (pictures.get(picture.key) === picture) pictures.delete(picture.key);
+    picture.bitmap.close();
+  };
+
   const keep = (want, picture) => {
     // Pictures with other colours were shown until now.
-    for (const [key, old] of pictures) if (old.is_stale) pictures.delete(key);
+    for (const old of [...pictures.values()]) if (old.is_stale || old.key === want.key) drop(old);
     Object.assign(picture, {key: want.key, window: want});
-    pictures.delete(want.key);
     pictures.set(want.key, picture);
     shrink();
     arrived(picture);
   };
 
-  const cost = picture => picture.bytes + (picture.bitmap ? picture.n_columns * picture.n_rows * 4 : 0);
+  const cost = picture => picture.bytes + picture.n_columns * picture.n_rows * 4;
 
-  // Bitmaps go first, because they can be painted again; the picture of the whole stays.
+  // The picture of the whole and the one that was drawn last stay.
   const shrink = () => {
     let sum = 0;
     for (const picture of pictures.values()) sum += cost(picture);
-    const oldest = [...pictures.values()].filter(picture => fineness(picture) > 0).slice(0, -1);
-    for (const picture of oldest) {
-      if (sum <= MOST_BYTES) return;
-      if (!picture.bitmap) continue;
-      sum -= picture.n_columns * picture.n_rows * 4;
-      picture.bitmap = null;
-    }
-    for (const picture of oldest) {
+    for (const picture of [...pictures.values()].filter(of => fineness(of) > 0 && of !== last_drawn)) {
       if (sum <= MOST_BYTES) return;
       sum -= cost(picture);
-      pictures.delete(picture.key);
+      drop(picture);
     }
   };
 
@@ -137,7 +144,7 @@ export function create(app, arrived, failed) {
       const shape = JSON.stringify([app.query(), axis, app.device().n_events]);
       const now = JSON.stringify([shape, n_rows, colour, search, app.state.filters]);
       if (now !== meaning) {
-        if (meaning && JSON.parse(meaning)[0] !== shape) pictures.clear();
+        if (meaning && JSON.parse(meaning)[0] !== shape) for (const picture of [...pictures.values()]) drop(picture);
         for (const picture of pictures.values()) picture.is_stale = true;
         for (const {abort} of running.values()) abort.abort();
         running.clear();
@@ -170,20 +177,23 @@ export function create(app, arrived, failed) {
       const finer = meeting.filter(of => of !== base && (covering < 0 || fineness(of) > fineness(base)));
       const is_enough = covering >= 0 && fineness(base) >= fineness({window: wants[0] ?? base.window});
       const seen = base ? [base, ...(is_enough ? [] : finer.slice(-2))] : [];
-      if (base) { pictures.delete(base.key); pictures.set(base.key, base); }
+      if (base && pictures.delete(base.key)) pictures.set(base.key, base);
+      last_drawn = seen.at(-1) ?? null;
       return seen;
     },
     /** Returns the picture of everything, or undefined. */
     whole: () => pictures.get("0/0/0/0"),
-    bitmap(picture, rest) {
-      if (!picture.bitmap) {
-        paint(picture, app.state.colour, rest, app.state.search !== "");
-        shrink();
+    /** Paints all pictures again, because the page became light or dark. */
+    repaint() {
+      for (const picture of pictures.values()) {
+        painter.paint(picture, look()).then(bitmap => {
+          if (pictures.get(picture.key) !== picture) return bitmap.close();
+          picture.bitmap.close();
+          picture.bitmap = bitmap;
+          arrived(picture);
+        });
       }
-      return picture.bitmap;
     },
-    /** Forgets the bitmaps, because the colours changed. */
-    repaint() { for (const picture of pictures.values()) picture.bitmap = null; },
     is_busy: () => running.size > 0,
     count: () => pictures.size,
   };

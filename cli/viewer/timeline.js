@@ -40,14 +40,17 @@ export function create(app) {
   let direction = 1;
   let ready = null;
 
-  const tiles = create_tiles(app, () => {
-    app.announce("");
-    paint_minimap();
-    dirty();
-    ready?.();
-  }, text => {
-    app.announce(text);
-    ready?.();
+  const tiles = create_tiles(app, {
+    arrived(picture) {
+      if (picture === tiles.whole()) paint_minimap();
+      dirty();
+      ready?.();
+    },
+    failed(text) {
+      app.announce(text);
+      ready?.();
+    },
+    rest: () => rest,
   });
 
   // What is seen, and where.
@@ -169,11 +172,10 @@ export function create(app) {
     const [from, to] = [Math.max(view.from, picture.from), Math.min(view.to, picture.to)];
     const [low, high] = [Math.max(view.low, picture.low), Math.min(view.high, picture.high)];
     if (from >= to || low >= high) return;
-    const bitmap = tiles.bitmap(picture, rest);
     const across = picture.n_columns / (picture.to - picture.from);
     const up = picture.n_rows / (picture.high - picture.low);
     context.imageSmoothingEnabled = false;
-    context.drawImage(bitmap, (from - picture.from) * across, (picture.high - high) * up, (to - from) * across, (high - low) * up, x(from), y(high), x(to) - x(from), y(low) - y(high));
+    context.drawImage(picture.bitmap, (from - picture.from) * across, (picture.high - high) * up, (to - from) * across, (high - low) * up, x(from), y(high), x(to) - x(from), y(low) - y(high));
   };
   const paint_reading = () => {
     const {coarse, read} = app.file();
@@ -388,7 +390,7 @@ export function create(app) {
   };
   const want = () => {
     if (!app.device() || app.file().state !== "ready") return;
-    const n_rows = box().height * (devicePixelRatio || 1) > 700 || app.state.vertical ? 1024 : 512;
+    const n_rows = box().height * (devicePixelRatio || 1) > 700 || app.state.vertical ? 768 : 512;
     tiles.want(view(), n_rows);
   };
   new ResizeObserver(() => {
