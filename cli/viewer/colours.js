@@ -50,20 +50,14 @@ export function is_dark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-const probe = document.createElement("i");
-const tokens = new Map();
-
-/** Returns the colour of a token of style.css for a canvas, as it is in the present theme: token("--active"). */
+/** Returns a colour that style.css defines, resolved for a canvas: token("--active") is "rgb(26, 30, 38)". */
 export function token(name) {
-  const key = `${is_dark()} ${name}`;
-  if (!tokens.has(key)) {
-    probe.hidden = true;
-    probe.style.color = `var(${name})`;
-    document.documentElement.append(probe);
-    tokens.set(key, getComputedStyle(probe).color);
-    probe.remove();
-  }
-  return tokens.get(key);
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
 }
 
 function mix(number) {

@@ -40,7 +40,7 @@ async function load(path, place) {
     console.error(error);
     const text = `${path} could not be started: ${error.message}`;
     if (place) place.replaceChildren(element("p", "error", text));
-    return {element: element("p", "empty error", text), show() {}, hide() {}, update() {}};
+    return {element: element("p", "error", text), show() {}, hide() {}, update() {}};
   }
 }
 
