@@ -53,6 +53,8 @@ export function create(app) {
   ]);
   let timer = 0;
   let counted = "";
+  let listed = null;
+  let names = [];
 
   const put = (key, value) => app.set({filters: with_filter(app.state.filters, key, value)});
   search.addEventListener("input", () => {
@@ -73,12 +75,15 @@ export function create(app) {
     if (!device) return;
     const {filters} = app.state;
     for (const [index, [key, select, label]] of selects.entries()) {
-      const names = device[CHOICES[index][1]] ?? [];
-      options(select, names, filters[key]);
-      label.hidden = names.length < 2 && filters[key] === undefined;
+      const all = device[CHOICES[index][1]] ?? [];
+      options(select, all, filters[key]);
+      label.hidden = all.length < 2 && filters[key] === undefined;
     }
-    const names = [...new Set(device.scopes.map(of => of.name))].slice(0, MOST_SCOPES);
-    if (scopes.childElementCount !== names.length || scopes.firstChild?.value !== names[0]) scopes.replaceChildren(...names.map(name => new Option("", name)));
+    if (listed !== device.scopes) {
+      listed = device.scopes;
+      names = paths_of(listed).slice(0, MOST_SCOPES);
+      scopes.replaceChildren(...names.map(name => new Option("", name)));
+    }
     scope.parentElement.hidden = !names.length && filters.scope === undefined;
     write(scope, filters.scope ?? "");
     write(search, app.state.search);
@@ -112,6 +117,18 @@ export function create(app) {
   }
 
   return {element: whole, show: refresh, hide() {}, update};
+}
+
+/** Returns the distinct paths of scopes, such as "step#3/forward": a scope's path has the names of the scopes around it. */
+export function paths_of(scopes) {
+  const open = [];
+  const paths = new Set();
+  for (const of of [...scopes].sort((a, b) => a.from - b.from || a.depth - b.depth)) {
+    open.length = Math.min(open.length, of.depth);
+    open[of.depth] = of.name;
+    paths.add(open.slice(0, of.depth + 1).map(name => name ?? "").join("/"));
+  }
+  return [...paths];
 }
 
 function chips_of(app, put) {

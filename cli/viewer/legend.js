@@ -81,9 +81,16 @@ function choice({filters}, colour, {group, name}) {
     case "pool": case "owner": case "scope": return {filters: with_filter(filters, colour, name)};
     case "stream": return {filters: with_filter(filters, "stream", name.replace(/^stream /, ""))};
     case "size": return {filters: with_filter(with_filter(filters, "least_bytes", 2 ** group), "most_bytes", 2 ** (group + 1) - 1)};
-    case "stack": case "function": return {search: name.slice(0, 500)};
+    case "stack": case "function": return {search: function_of(name)};
     default: return null;
   }
+}
+
+// The name of the innermost function in "train.py:12 forward ← main.py:3 run" or "forward (train.py)": a search is for a part
+// of one frame. A name that was shortened is searched by its longer half.
+function function_of(text) {
+  const call = text.split(" ← ")[0].replace(/^\S+:\d+ /, "").replace(/ \([^()]*\)$/, "");
+  return call.split("…").reduce((longest, part) => (part.length > longest.length ? part : longest), "").trim();
 }
 
 function is_chosen(state, patch) {
