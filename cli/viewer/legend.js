@@ -5,7 +5,7 @@ import {bytes, element, number, percent, plain} from "./text.js";
 import {create as create_latest} from "./latest.js";
 import {with_filter} from "./filters.js";
 
-const MOST_SHOWN = 40;
+const MOST_SHOWN = 12;
 
 /** Creates the panel. */
 export function create(app) {

@@ -32,6 +32,12 @@ function median(numbers) {
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
+function verdict(far, n_devices) {
+  if (n_devices < 3) return "An outlier needs at least three.";
+  if (!far.length) return "No peak is far from the median.";
+  return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
+}
+
 /** Creates the view. */
 export function create(app) {
   const summary = element("p", "summary");
@@ -70,9 +76,10 @@ export function create(app) {
     for (const of of charts) of.observer.disconnect();
     charts = ready.map((of, index) => tile(of, reasons[index], {most, until, middle}));
     grid.replaceChildren(...charts.map(of => of.element), ...all.filter(of => !of.device).map(unread));
-    const far = reasons.filter(Boolean).length;
-    summary.textContent = `${counted(ready.length, "device")} of ${counted(app.files.files.length, "file")}; median peak ${bytes(middle)}, lowest ${bytes(Math.min(...peaks))}, highest ${bytes(Math.max(...peaks))}. ${far ? `${counted(far, "outlier")}: ${ready.filter((_, index) => reasons[index]).map(of => plain(of.name, 60)).join(", ")}` : ready.length < 3 ? "An outlier needs at least three." : "No peak is far from the median."}`;
-    Object.assign(whole.dataset, {ranks: ready.length, outliers: far, median: middle});
+    const far = ready.filter((_, index) => reasons[index]);
+    const spread = ready.length ? `; median peak ${bytes(middle)}, lowest ${bytes(Math.min(...peaks))}, highest ${bytes(Math.max(...peaks))}` : "";
+    summary.textContent = `${counted(ready.length, "device")} of ${counted(app.files.files.length, "file")}${spread}. ${verdict(far, ready.length)}`;
+    Object.assign(whole.dataset, {ranks: ready.length, outliers: far.length, median: middle});
   }
 
   function tile(of, reason, scale) {
