@@ -9,7 +9,50 @@ macro_rules! files {
     };
 }
 
-files!["index.html"];
+files![
+    "address.js",
+    "allocator.js",
+    "app.js",
+    "branches.js",
+    "chart.js",
+    "colours.js",
+    "compare.js",
+    "copy.js",
+    "curves.js",
+    "details.js",
+    "drawing.js",
+    "filters.js",
+    "gestures.js",
+    "icicle.js",
+    "index.html",
+    "keys.js",
+    "latest.js",
+    "legend.js",
+    "list.js",
+    "main.js",
+    "minimap.js",
+    "offer.js",
+    "pages.js",
+    "painter.js",
+    "picture.js",
+    "picture_drawing.js",
+    "ranks.js",
+    "ruler.js",
+    "segment_rows.js",
+    "segments.js",
+    "source.js",
+    "status.js",
+    "steps.js",
+    "style.css",
+    "surface.js",
+    "text.js",
+    "tiles.js",
+    "timeline.js",
+    "tip.js",
+    "views.css",
+    "virtual.js",
+    "whatif.js"
+];
 
 /// Returns a file of the page with its content type.
 pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {

@@ -4,7 +4,9 @@ use memreel::history::Moment;
 use serde_json::Value;
 
 use super::{
-    block, device::Device, icicle, order, picture,
+    block,
+    device::Device,
+    icicle, order, picture,
     samples::{asked, snapshot, with_device},
     state,
     window::{Window, moment},
@@ -71,7 +73,9 @@ fn a_picture_shows_the_blocks_of_each_column() {
     for seed in SEEDS {
         let snapshot = snapshot(seed, 300);
         with_device(&snapshot, |device| {
-            for query in ["rows=64", "rows=200&level=2&index=3", "rows=64&rise=1&shelf=1", "rows=64&axis=time"] {
+            for query in
+                ["rows=64", "rows=200&level=2&index=3", "rows=64&rise=1&shelf=1", "rows=64&axis=time"]
+            {
                 let picture = drawn(device, query);
                 assert!(picture.are_all, "seed {seed}: {query}");
                 let row_bytes = (picture.high - picture.low) / picture.n_rows as f64;
@@ -162,8 +166,10 @@ fn small_blocks_are_summed_up_where_there_are_many() {
         let lives = device.history.lives();
         let ends = [Moment::START, device.history.end()];
         let shown = device.sizes.shown(lives, ends, 4000, [10, 1000], |_| true);
-        let mut expected: Vec<u32> =
-            (0..).take(lives.len()).filter(|number| lives[*number as usize].requested_bytes >= 4000).collect();
+        let mut expected: Vec<u32> = (0..)
+            .take(lives.len())
+            .filter(|number| lives[*number as usize].requested_bytes >= 4000)
+            .collect();
         let mut found = shown.lives;
         found.sort_unstable();
         expected.sort_unstable();
@@ -208,7 +214,11 @@ fn blocks_are_found_at_any_of_their_addresses() {
             let query = format!("block?address={middle:#x}&moment={}", life.from.0);
             let found = block::answer(&asked(&query), device).unwrap();
             assert_eq!(found["life"], number, "{query}");
-            let earlier = device.history.lives().iter().filter(|other| other.address == life.address && other.from < life.from);
+            let earlier = device
+                .history
+                .lives()
+                .iter()
+                .filter(|other| other.address == life.address && other.from < life.from);
             assert_eq!(found["use"], earlier.count());
         }
         let missing = block::answer(&asked("block?address=0x10"), device).unwrap_err();
@@ -224,16 +234,20 @@ fn a_list_is_sorted_and_filtered() {
             let found = order::answer(&asked(query), device).unwrap();
             found["rows"].as_array().unwrap().clone()
         };
-        let bytes = |rows: &[Value]| rows.iter().map(|row| row["bytes"].as_u64().unwrap()).collect::<Vec<_>>();
+        let bytes =
+            |rows: &[Value]| rows.iter().map(|row| row["bytes"].as_u64().unwrap()).collect::<Vec<_>>();
         assert!(bytes(&rows("list?count=1000")).is_sorted_by(|one, other| one >= other));
         assert!(bytes(&rows("list?descending=0&count=1000")).is_sorted());
         let all = rows("list?sort=from&descending=0&count=1000");
         assert_eq!(all.len(), device.history.lives().len().min(1000));
         assert_eq!(rows("list?sort=from&descending=0&offset=5&count=10"), all[5..15]);
         let large = rows("list?least_bytes=5000&most_bytes=20000&count=1000");
-        let expected = device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.requested_bytes));
+        let expected =
+            device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.requested_bytes));
         assert_eq!(large.len(), expected.count());
-        assert!(order::answer(&asked("list?sort=colour"), device).unwrap_err().why.contains("is not an order"));
+        assert!(
+            order::answer(&asked("list?sort=colour"), device).unwrap_err().why.contains("is not an order")
+        );
     });
 }
 

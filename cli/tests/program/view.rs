@@ -105,7 +105,9 @@ fn the_page_and_its_answers_need_the_whole_address() {
     assert_eq!(page.status, 200, "{}", page.text());
     assert!(page.text().contains("<!doctype html>") || page.text().contains("<!DOCTYPE html>"));
     let policy = page.head.to_lowercase();
-    for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff", "no-referrer"] {
+    for part in
+        ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "nosniff", "no-referrer"]
+    {
         assert!(policy.contains(part), "{part}: {policy}");
     }
     assert!(!policy.contains("unsafe"), "{policy}");
@@ -141,7 +143,8 @@ fn one_socket_listens_and_only_on_this_machine() {
         .collect();
     let mut listening = Vec::new();
     for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let table = fs::read_to_string(format!("/proc/{}/net/{table}", server.child.id())).unwrap_or_default();
+        let table =
+            fs::read_to_string(format!("/proc/{}/net/{table}", server.child.id())).unwrap_or_default();
         for line in table.lines().skip(1) {
             let columns: Vec<&str> = line.split_whitespace().collect();
             const LISTEN: &str = "0A";
@@ -181,7 +184,8 @@ fn a_page_says_why_a_file_cannot_be_shown() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("empty.pickle"), b"").unwrap();
     fs::write(path("text.pickle"), b"hello, this is a text").unwrap();
-    fs::write(path("cut.pickle"), &fs::read(fixture("torch-2.11/snapshots/oom.pickle")).unwrap()[..3000]).unwrap();
+    fs::write(path("cut.pickle"), &fs::read(fixture("torch-2.11/snapshots/oom.pickle")).unwrap()[..3000])
+        .unwrap();
     fs::copy(fixture("torch-2.11/snapshots/oom.pickle"), path("good.pickle")).unwrap();
     let names = ["empty.pickle", "text.pickle", "cut.pickle", "good.pickle"].map(path);
     let server = serve(&names.each_ref().map(String::as_str));
@@ -220,7 +224,8 @@ fn a_missing_file_and_a_taken_port_are_refused_before_anything_is_served() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing.pickle: cannot be read"));
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = memreel(&["view", "--no-open", "--port", &port, "torch-2.11/snapshots/oom.pickle"]).output().unwrap();
+    let output =
+        memreel(&["view", "--no-open", "--port", &port, "torch-2.11/snapshots/oom.pickle"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains(&format!("port {port} is taken")), "{error}");
