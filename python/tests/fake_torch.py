@@ -62,6 +62,10 @@ class FakeTorch(types.ModuleType):
         self.is_on, self.max_entries = enabled is not None, max_entries
         self.trace.clear()
 
+    def reset_accumulated(self) -> None:
+        """Counts anew, as `torch.cuda.reset_accumulated_memory_stats` does."""
+        self.stats = dict.fromkeys(KEYS, 0)
+
     def event(self, action: str, address: int, size: int) -> None:
         if self.is_on:
             entry = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time.time_ns() // 1000}
