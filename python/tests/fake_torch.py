@@ -125,7 +125,7 @@ def frames() -> list[dict]:
 
 def import_torch(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> FakeTorch:
     """Makes a module the torch of this process, or none; memreel begins anew."""
-    from memreel.recording import session, torch_history
+    from memreel.recording import scopes, session, torch_history
 
     if module is None:
         monkeypatch.delitem(sys.modules, "torch", raising=False)
@@ -133,4 +133,6 @@ def import_torch(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | Non
         monkeypatch.setitem(sys.modules, "torch", module)
     session.forget()
     torch_history.forget()
+    # A test of a training that fails leaves its step.
+    scopes._innermost.set(None)
     return module

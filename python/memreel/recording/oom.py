@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
 
 from memreel.recording import paths
+from memreel.recording.decorator import Decorator
 from memreel.recording.session import dump, sessions, start
 from memreel.recording.sources import source
 
 
-class on_oom(ContextDecorator):
+class on_oom(Decorator):
     """Writes a snapshot when the code inside runs out of memory, and prints why on standard error. The exception goes on.
 
         with memreel.on_oom("oom-{rank}.pickle"):

@@ -29,11 +29,8 @@ class Source(Protocol):
     def dump(self, path: Path) -> None:
         """Writes what was recorded: the whole file, or nothing."""
 
-    def begin_scope(self, name: str) -> object:
-        """Begins a scope of this thread, and returns what ends it."""
-
-    def end_scope(self, begun: object) -> None:
-        """Ends a scope."""
+    def set_scopes(self, names: list[str]) -> None:
+        """Names what this thread allocates from now on: the scopes that it is in, the outermost first."""
 
 
 class Nothing:
@@ -53,10 +50,7 @@ class Nothing:
 
         raise RecordingError(self.why_not)
 
-    def begin_scope(self, name: str) -> object:
-        return None
-
-    def end_scope(self, begun: object) -> None:
+    def set_scopes(self, names: list[str]) -> None:
         pass
 
 
