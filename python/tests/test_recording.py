@@ -265,6 +265,24 @@ def test_scopes_that_begin_before_cuda_hold_when_it_begins(torch, tmp_path):
     assert torch.metadata == ""
 
 
+def test_a_gpu_that_was_found_is_not_looked_for_again(torch):
+    asked = []
+    torch.cuda.is_available = lambda: asked.append(1) or len(asked) > 1
+    for _ in range(5):
+        with memreel.scope("step"):
+            pass
+    # The first time there was none, which may change.
+    assert len(asked) == 2
+
+
+def test_another_torch_is_looked_at_anew(torch, monkeypatch):
+    with memreel.scope("step"):
+        pass
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(is_available=False))
+    with pytest.raises(memreel.RecordingError, match="finds no GPU"):
+        memreel.dump("x.pickle")
+
+
 def test_scopes_are_paths(torch, tmp_path):
     torch.use()
 
