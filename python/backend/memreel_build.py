@@ -23,6 +23,12 @@ from pathlib import Path
 
 import maturin
 
+try:
+    import tomllib
+except ModuleNotFoundError:
+    # Before Python 3.11; maturin needs it there too.
+    import tomli as tomllib
+
 PROFILE = os.environ.get("MEMREEL_WHEEL_PROFILE", "wheel")
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
@@ -72,9 +78,7 @@ def build_sdist(sdist_directory, config_settings=None):
     name = f"memreel-{version}"
     files = {path: ((ROOT / path).read_bytes(), os.access(ROOT / path, os.X_OK)) for path in tracked()}
     files["pyproject.toml"] = (from_root((HERE / "pyproject.toml").read_text()).encode(), False)
-    readme = (HERE / "README.md").read_text()
-    head = f"Metadata-Version: 2.4\nName: memreel\nVersion: {version}\nRequires-Python: >=3.10\n"
-    files["PKG-INFO"] = (f"{head}Description-Content-Type: text/markdown\n\n{readme}".encode(), False)
+    files["PKG-INFO"] = (metadata(version).encode(), False)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path, (content, is_program) in sorted(files.items()):
@@ -87,6 +91,26 @@ def build_sdist(sdist_directory, config_settings=None):
         with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
             packed.write(archive.getvalue())
     return f"{name}.tar.gz"
+
+
+def metadata(version):
+    """The text of PKG-INFO. What it lacks no wheel of the archive may have (PEP 643)."""
+    project = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
+    fields = [
+        ("Metadata-Version", "2.4"),
+        ("Name", project["name"]),
+        ("Version", version),
+        *(("Classifier", one) for one in project["classifiers"]),
+        *(("License-File", path.name) for path in sorted(ROOT.glob("LICENSE-*"))),
+        ("Summary", project["description"]),
+        ("Keywords", ",".join(project["keywords"])),
+        ("License-Expression", project["license"]),
+        ("Requires-Python", project["requires-python"]),
+        *(("Project-URL", f"{name}, {url}") for name, url in project.get("urls", {}).items()),
+        ("Description-Content-Type", "text/markdown; charset=UTF-8"),
+    ]
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    return "".join(f"{key}: {value}\n" for key, value in fields) + "\n" + readme
 
 
 def from_root(project):

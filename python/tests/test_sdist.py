@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import importlib.util
 import os
 import re
@@ -95,6 +96,29 @@ def test_the_archive_has_every_file_of_the_workspace(unpacked):
     for source in unpacked.glob("**/src/**/*.rs"):
         for path in re.findall(r'include_(?:str|bytes)!\("([^"]+)"\)', source.read_text()):
             assert (source.parent / path).is_file(), (source, path)
+
+
+def test_the_metadata_is_that_of_the_project(unpacked):
+    project = tomllib.loads((unpacked / "pyproject.toml").read_text())["project"]
+    found = email.message_from_bytes((unpacked / "PKG-INFO").read_bytes())
+    version = tomllib.loads((unpacked / "python" / "Cargo.toml").read_text())["package"]["version"]
+    assert (found["Name"], found["Version"], found["Metadata-Version"]) == (project["name"], version, "2.4")
+    assert (found["Summary"], found["Requires-Python"]) == (project["description"], project["requires-python"])
+    assert found["License-Expression"] == project["license"] and found["Keywords"].split(",") == project["keywords"]
+    assert found.get_all("Classifier") == project["classifiers"]
+    assert found.get_all("License-File") == ["LICENSE-APACHE", "LICENSE-MIT"]
+    assert found.get_all("Project-URL", []) == [f"{name}, {url}" for name, url in project.get("urls", {}).items()]
+    readme = (unpacked / "python" / "README.md").read_bytes()
+    assert found.get_payload(decode=True) == readme and found["Description-Content-Type"] == "text/markdown; charset=UTF-8"
+
+
+def test_registries_can_follow_every_link_of_the_readme(unpacked):
+    # A registry shows the page without the files beside it.
+    project = tomllib.loads((unpacked / "pyproject.toml").read_text())["project"]
+    text = (unpacked / "python" / "README.md").read_text()
+    links = [*re.findall(r"\]\(([^)\s]+)", text), *re.findall(r"^\[[^]]+\]:\s*(\S+)", text, re.MULTILINE)]
+    links += [*re.findall(r"(?:href|src)=[\"']([^\"']+)", text), *project.get("urls", {}).values()]
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_what_pyproject_names_is_in_the_archive(unpacked):
