@@ -9,6 +9,7 @@ a wheel of its own, because the stable interface is that of interpreters with it
 from __future__ import annotations
 
 import ctypes
+import gzip
 import io
 import os
 import re
@@ -17,9 +18,16 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from functools import cache
 from pathlib import Path
 
 import maturin
+
+try:
+    import tomllib
+except ModuleNotFoundError:
+    # Before Python 3.11; maturin needs it there too.
+    import tomli as tomllib
 
 PROFILE = os.environ.get("MEMREEL_WHEEL_PROFILE", "wheel")
 HERE = Path(__file__).resolve().parent.parent
@@ -29,6 +37,10 @@ LIBRARIES = HERE / "memreel" / "lib"
 PACKAGES = {"memreel-capi": ["cuda"], "memreel-preload": [], "memreel-heap": []}
 # What no build needs.
 NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "docs/images/", "examples/train.png")
+# What an archive or a build of it has beside the sources.
+MADE = ("pyproject.toml", "PKG-INFO", "target/", "python/memreel/lib/", "python/LICENSE-")
+# 1980-01-01, the first time that a zip archive can have.
+NO_TIME = 315532800
 
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
 get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
@@ -60,43 +72,82 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """Writes an archive of the workspace, whose pyproject.toml is this one with its paths from the root."""
+    """Writes an archive of the workspace, whose pyproject.toml is this one with its paths from the root. The same sources are
+    the same bytes."""
     version = re.search(r'^version = "(.+)"$', (HERE / "Cargo.toml").read_text(), re.M).group(1)
     name = f"memreel-{version}"
-    with tarfile.open(Path(sdist_directory) / f"{name}.tar.gz", "w:gz") as archive:
-        for path in tracked():
-            archive.add(ROOT / path, f"{name}/{path}")
-        project = (HERE / "pyproject.toml").read_text()
-        for old, new in (
-            ('backend-path = ["backend"]', 'backend-path = ["python/backend"]'),
-            ('readme = "README.md"', 'readme = "python/README.md"'),
-            ('manifest-path = "Cargo.toml"', 'manifest-path = "python/Cargo.toml"'),
-            ('python-source = "."', 'python-source = "python"'),
-            ('path = "memreel/lib/', 'path = "python/memreel/lib/'),
-        ):
-            assert old in project, old
-            project = project.replace(old, new)
-        add(archive, f"{name}/pyproject.toml", project)
-        readme = (HERE / "README.md").read_text()
-        head = f"Metadata-Version: 2.4\nName: memreel\nVersion: {version}\nRequires-Python: >=3.10\n"
-        add(archive, f"{name}/PKG-INFO", f"{head}Description-Content-Type: text/markdown\n\n{readme}")
+    files = {path: ((ROOT / path).read_bytes(), os.access(ROOT / path, os.X_OK)) for path in tracked()}
+    files["pyproject.toml"] = (from_root((HERE / "pyproject.toml").read_text()).encode(), False)
+    files["PKG-INFO"] = (metadata(version).encode(), False)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path, (content, is_program) in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{path}")
+            entry.size, entry.mtime = len(content), source_time()
+            entry.mode = 0o755 if is_program else 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    with open(Path(sdist_directory) / f"{name}.tar.gz", "wb") as file:
+        # Without the name of the file and the time, which gzip would note.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            packed.write(archive.getvalue())
     return f"{name}.tar.gz"
 
 
-def add(archive, name, text):
-    entry = tarfile.TarInfo(name)
-    entry.size = len(text.encode())
-    archive.addfile(entry, io.BytesIO(text.encode()))
+def metadata(version):
+    """The text of PKG-INFO. What it lacks no wheel of the archive may have (PEP 643)."""
+    project = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
+    fields = [
+        ("Metadata-Version", "2.4"),
+        ("Name", project["name"]),
+        ("Version", version),
+        *(("Classifier", one) for one in project["classifiers"]),
+        *(("License-File", path.name) for path in sorted(ROOT.glob("LICENSE-*"))),
+        ("Summary", project["description"]),
+        ("Keywords", ",".join(project["keywords"])),
+        ("License-Expression", project["license"]),
+        ("Requires-Python", project["requires-python"]),
+        *(("Project-URL", f"{name}, {url}") for name, url in project.get("urls", {}).items()),
+        ("Description-Content-Type", "text/markdown; charset=UTF-8"),
+    ]
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    return "".join(f"{key}: {value}\n" for key, value in fields) + "\n" + readme
+
+
+def from_root(project):
+    """A pyproject.toml with its paths from the root of the workspace."""
+    for old, new in (
+        ('backend-path = ["backend"]', 'backend-path = ["python/backend"]'),
+        ('readme = "README.md"', 'readme = "python/README.md"'),
+        ('manifest-path = "Cargo.toml"', 'manifest-path = "python/Cargo.toml"'),
+        ('python-source = "."', 'python-source = "python"'),
+        ('path = "memreel/lib/', 'path = "python/memreel/lib/'),
+    ):
+        assert old in project, old
+        project = project.replace(old, new)
+    return project
+
+
+@cache
+def source_time():
+    """The time of each entry: that of SOURCE_DATE_EPOCH, or of the newest commit, or where there is no git, a fixed one."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return int(given)
+    if not (ROOT / ".git").exists():
+        return NO_TIME
+    newest = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True, text=True)
+    return int(newest.stdout) if newest.returncode == 0 else NO_TIME
 
 
 def tracked():
-    """The files of the workspace: those of git, or in an unpacked archive all."""
+    """The files of the workspace: those of git, or in an unpacked archive all that a build has not made."""
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True)
         paths = listed.stdout.decode().split("\0")
     else:
         paths = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
-    return sorted(path for path in paths if path and not path.startswith((*NOT_IN_SDIST, "target/")))
+        paths = [path for path in paths if not path.startswith(MADE) and "__pycache__" not in path and not path.endswith(".so")]
+    return [path for path in paths if path and not path.startswith(NOT_IN_SDIST)]
 
 
 def licences():

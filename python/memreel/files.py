@@ -13,7 +13,7 @@ def made(question: Question) -> _memreel.Opened:
     """Returns the snapshot that a command makes."""
     with tempfile.TemporaryDirectory(prefix="memreel-") as folder:
         path = Path(folder) / "made.pickle"
-        _memreel.ask(question.snapshots, question.words(f"--output={path}"))
+        question.printed(f"--output={path}")
         return _memreel.Opened.load(path)
 
 
@@ -21,5 +21,5 @@ def drawn(question: Question) -> str:
     """Returns the SVG that `memreel timeline` draws."""
     with tempfile.TemporaryDirectory(prefix="memreel-") as folder:
         path = Path(folder) / "timeline.svg"
-        _memreel.ask(question.snapshots, question.words(f"--svg={path}"))
+        question.printed(f"--svg={path}")
         return path.read_text(encoding="utf-8")

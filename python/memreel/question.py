@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from memreel import _memreel
+from memreel._errors import Error
 from memreel.answer import Answer
+from memreel.wording import in_python
 
 A = TypeVar("A", bound=Answer)
 Named = Sequence[tuple[str, _memreel.Opened]]
@@ -29,13 +31,20 @@ class Question:
         """The words of the command line behind `memreel`."""
         return [self.command, *more, *self.options, "--", *self.positionals]
 
+    def printed(self, *more: str) -> str:
+        """Runs the command, with more options, and returns what the program prints. Errors speak of Python's parameters."""
+        try:
+            return _memreel.ask(self.snapshots, self.words(*more))[1]
+        except Error as error:
+            raise type(error)(in_python(str(error), self.command)) from None
+
     def text(self) -> str:
         """Returns what the program prints."""
-        return _memreel.ask(self.snapshots, self.words())[1]
+        return self.printed()
 
     def objects(self) -> list[dict[str, Any]]:
         """Returns what the program prints with `--json`."""
-        _, text = _memreel.ask(self.snapshots, self.words("--json"))
+        text = self.printed("--json")
         # Not `splitlines`: texts of a snapshot may have other characters at which it splits.
         return [json.loads(line) for line in text.split("\n") if line]
 

@@ -12,6 +12,7 @@ from memreel.answer import Answer
 from memreel.files import made
 from memreel.question import Question, distinct, options
 from memreel.table import Table
+from memreel.wording import without_help
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +80,8 @@ class Snapshot:
         self, *, width: int = 100, by: Literal["event", "time"] = "event", device: int | None = None
     ) -> records.Timeline:
         """Returns the highest figures of each of `width` pieces of the history."""
+        if by not in ("event", "time"):
+            raise UsageError(f"by={by!r}: not one of event, time")
         return self._answer(records.Timeline, "timeline", device, width=width, time=by == "time")
 
     # Who holds the memory
@@ -121,6 +124,10 @@ class Snapshot:
         self, first: str, second: str, n: int = 10, *, frames: int = 4, device: int | None = None
     ) -> records.LeaksBetween:
         """Returns what was allocated between the ends of two scopes, such as `step#10` and `step#20`, and is still held."""
+        for name, scope in (("first", first), ("second", second)):
+            if scope.startswith("-"):
+                # On a command line it would be an option.
+                raise UsageError(f"{name}={scope!r}: the name of a scope that begins with - cannot be asked for")
         given = {"device": self._device(device), "n": n, "frames": frames}
         words = ["--between", first, second, *options(given)]
         return Question([(self.name, self._opened)], "leaks", words).answers(records.LeaksBetween)[0]
@@ -270,7 +277,10 @@ class Snapshot:
     def ask(self, words: list[str]) -> tuple[int, str]:
         """Runs a command of the program, with this snapshot's name where the command line has a file. Returns the exit
         status and the text."""
-        return _memreel.ask([(self.name, self._opened)], words)
+        try:
+            return _memreel.ask([(self.name, self._opened)], words)
+        except UsageError as error:
+            raise UsageError(without_help(str(error))) from None
 
 
 def load(path: Path) -> Snapshot:

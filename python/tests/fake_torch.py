@@ -62,6 +62,10 @@ class FakeTorch(types.ModuleType):
         self.is_on, self.max_entries = enabled is not None, max_entries
         self.trace.clear()
 
+    def reset_accumulated(self) -> None:
+        """Counts anew, as `torch.cuda.reset_accumulated_memory_stats` does."""
+        self.stats = dict.fromkeys(KEYS, 0)
+
     def event(self, action: str, address: int, size: int) -> None:
         if self.is_on:
             entry = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time.time_ns() // 1000}
@@ -121,7 +125,7 @@ def frames() -> list[dict]:
 
 def import_torch(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> FakeTorch:
     """Makes a module the torch of this process, or none; memreel begins anew."""
-    from memreel.recording import session, torch_history
+    from memreel.recording import scopes, session, torch_history
 
     if module is None:
         monkeypatch.delitem(sys.modules, "torch", raising=False)
@@ -129,4 +133,6 @@ def import_torch(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | Non
         monkeypatch.setitem(sys.modules, "torch", module)
     session.forget()
     torch_history.forget()
+    # A test of a training that fails leaves its step.
+    scopes._innermost.set(None)
     return module

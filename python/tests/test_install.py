@@ -170,6 +170,23 @@ def test_recordings_are_memreels(tmp_path):
     assert lines[6] == "3"
 
 
+def test_a_measured_part_that_erases_the_history_is_not_measured():
+    assert run("""
+        from memreel.pytest_plugin.window import Window
+        memreel.install()
+        kept = torch.alloc(1000)
+        for erases in (False, True):
+            window = Window("none")
+            window.begin()
+            torch.alloc(2000)
+            if erases:
+                torch._C._cuda_record_memory_history(clear_history=True)
+            torch.alloc(3000)
+            measured = window.end(None)
+            print(measured.gpu_peak_bytes, "lacks allocations of the test" in measured.why_no_gpu)
+    """) == ["5000 False", "3000 True"]
+
+
 def test_a_pool_of_memory_is_memreels():
     assert run("""
         memreel.install()

@@ -265,6 +265,24 @@ def test_scopes_that_begin_before_cuda_hold_when_it_begins(torch, tmp_path):
     assert torch.metadata == ""
 
 
+def test_a_gpu_that_was_found_is_not_looked_for_again(torch):
+    asked = []
+    torch.cuda.is_available = lambda: asked.append(1) or len(asked) > 1
+    for _ in range(5):
+        with memreel.scope("step"):
+            pass
+    # The first time there was none, which may change.
+    assert len(asked) == 2
+
+
+def test_another_torch_is_looked_at_anew(torch, monkeypatch):
+    with memreel.scope("step"):
+        pass
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(is_available=False))
+    with pytest.raises(memreel.RecordingError, match="finds no GPU"):
+        memreel.dump("x.pickle")
+
+
 def test_scopes_are_paths(torch, tmp_path):
     torch.use()
 
@@ -299,6 +317,36 @@ def test_out_of_memory_is_written_explained_and_raised_again(torch, tmp_path, ca
     assert events(tmp_path / "oom-0.pickle")[-1] == ("oom", 1 << 30)
     printed = capsys.readouterr().err
     assert "the snapshot is" in printed and "1.00 GiB asked for" in printed
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have groups from 3.11 on")
+@pytest.mark.parametrize("is_cause", [False, True])
+def test_out_of_memory_is_found_in_a_group(torch, tmp_path, capsys, is_cause):
+    oom = OutOfMemoryError("CUDA out of memory")
+    inner = ExceptionGroup("inner", [KeyError("x"), ExceptionGroup("innermost", [ValueError("y"), oom, MemoryError()])])
+    raised = inner
+    if is_cause:
+        raised = RuntimeError("a task failed")
+        raised.__cause__ = inner
+    with pytest.raises(type(raised)) as caught:
+        with memreel.on_oom(tmp_path / "oom.pickle"):
+            torch.alloc(1, 64)
+            torch.event("oom", 0, 1 << 30)
+            raise raised
+    assert caught.value is raised and inner.exceptions[1].exceptions[1] is oom
+    assert events(tmp_path / "oom.pickle")[-1] == ("oom", 1 << 30)
+    printed = capsys.readouterr().err
+    assert printed.count("the snapshot is") == 1 and printed.count("1.00 GiB asked for") == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have groups from 3.11 on")
+def test_a_group_of_other_exceptions_writes_nothing(torch, tmp_path):
+    group = ExceptionGroup("all", [KeyError("x"), ExceptionGroup("inner", [ValueError("y")])])
+    group.exceptions[1].__context__ = group
+    with pytest.raises(ExceptionGroup), memreel.on_oom(tmp_path / "oom.pickle"):
+        torch.alloc(1, 64)
+        raise group
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_exceptions_write_nothing(torch, tmp_path):

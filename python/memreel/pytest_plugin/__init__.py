@@ -104,11 +104,20 @@ class Results:
         if measured is not None:
             # Of a test that is run again, the last run counts.
             self.tests[report.nodeid] = {**measured, "passed": report.passed}
+        elif report.failed and report.nodeid in self.tests:
+            # Its teardown.
+            self.tests[report.nodeid]["passed"] = False
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         is_worker = hasattr(self.config, "workerinput")
-        if self.config.getoption("memreel_update") and not is_worker:
+        if not self.config.getoption("memreel_update") or is_worker or not self.tests:
+            return
+        try:
             run_of(self.config).baseline.update(self.tests)
+        except OSError as error:
+            # The report is still printed, and this with it.
+            run_of(self.config).why_not_updated = str(error)
+            session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.tests:

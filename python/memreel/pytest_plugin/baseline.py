@@ -54,7 +54,8 @@ class Baseline:
         return None if found is None else Peaks(found.get("gpu_peak_bytes"), found.get("heap_peak_bytes"))
 
     def update(self, measured: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the peaks of the tests that passed beside those that are there: the whole file, or what was there before."""
+        """Writes the peaks of the tests that passed beside those that are there: the whole file, or what was there before.
+        Raises OSError if it cannot be written."""
         if self.path is None:
             return
         for test, of_test in measured.items():
@@ -80,13 +81,15 @@ def _is_size(size: object) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=".memreel-", suffix=".tmp", delete=False
-        ) as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=".memreel-", suffix=".tmp", delete=False
+    ) as file:
+        try:
             file.write(text)
-        os.chmod(file.name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise pytest.UsageError(f"cannot write the baseline {path}: {error}") from error
+            file.flush()
+            os.chmod(file.name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise

@@ -68,6 +68,8 @@ def _unchecked(tests: Tests) -> list[str]:
 
 
 def _baseline(tests: Tests, run: Run) -> list[str]:
+    if run.why_not_updated:
+        return [f"cannot write the baseline {run.baseline.path}: {run.why_not_updated}"]
     if run.is_updated:
         return [f"peaks of {_count(sum(of['passed'] for of in tests.values()), 'test', 'tests')} written to {run.baseline.path}"]
     new = [test for test, of in tests.items() if of["is_new"]]

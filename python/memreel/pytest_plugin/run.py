@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import tempfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,12 @@ class Run:
         except UsageError as error:
             raise pytest.UsageError(f"--memreel-tolerance: {error}") from None
         self.baseline = Baseline.read(folder / named if named else None, self.is_updated)
+        # Why the baseline could not be written at the end of the run.
+        self.why_not_updated = ""
+        if self.is_reported and (why := why_not_writable(self.folder)):
+            raise pytest.UsageError(f"--memreel-dir: snapshots cannot be written to {self.folder}: {why}")
+        if self.is_updated and self.baseline.path and (why := why_not_writable(self.baseline.path.parent)):
+            raise pytest.UsageError(f"the baseline {self.baseline.path} cannot be written: {why}")
         self.stacks = _stacks(config)
 
     def expect(self, item: pytest.Item) -> None:
@@ -126,6 +133,19 @@ class Measuring:
         if verdict.failures:
             kept = f"\nThe snapshot is {measured.snapshot}" if measured.snapshot else ""
             pytest.fail("\n\n".join(verdict.failures) + kept, pytrace=False)
+
+
+def why_not_writable(folder: Path) -> str:
+    """Returns why no file can be written in a folder that is there or is made later; empty if one can be."""
+    there = next(path for path in (folder, *folder.parents) if path.exists() or path == path.parent)
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    try:
+        # Permissions do not say all: a file system may be read-only.
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def file_name(test: str) -> str:

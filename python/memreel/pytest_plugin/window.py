@@ -11,8 +11,9 @@ from time import sleep, time_ns
 from typing import Any
 
 from memreel._errors import Error, NothingYet
+from memreel.pytest_plugin.counted import Counted
 from memreel.pytest_plugin.resident import Resident
-from memreel.recording import session, torch_history
+from memreel.recording import session
 from memreel.recording.sources import Source, Stacks, source
 from memreel.snapshot import Moment, Snapshot, load
 
@@ -31,6 +32,8 @@ class Figures:
     peak_bytes: int
     left_bytes: int
     n_events: int
+    # The last event before the part.
+    since_event: int | None
     is_complete: bool
     text: Callable[[Moment], str] = field(repr=False, compare=False)
 
@@ -69,19 +72,18 @@ class Window:
         self._stacks = stacks
         self._source: Source | None = None
         self._resident = Resident()
-        self._before: dict[int, int] = {}
-        self._after: dict[int, int] = {}
+        self._counted = Counted()
 
     def begin(self) -> None:
         found = source()
-        # How much a ring of the program has lost is only known by counting.
-        self._before = _counted(found)
         session.sessions.begin(found, self._stacks, None)
         self._source = found
         self._resident.begin()
         sleep(MARGIN_S)
         self._since_us = time_ns() // 1000
         sleep(MARGIN_S)
+        # After that time, so that none is counted of which the event is older.
+        self._counted.begin(found)
 
     def close(self) -> None:
         self._resident.end()
@@ -105,6 +107,8 @@ class Window:
                     path.replace(keep) if path.stat().st_dev == keep.parent.stat().st_dev else _copied(path, keep)
         finally:
             self.close()
+        if snapshot is not None:
+            why = why or self._counted.why_not(snapshot, {gpu.device: gpu.since_event for gpu in gpus})
         if snapshot is not None and not gpus and not _has_gpu():
             # `memreel record` records the heap of such a machine.
             why = why or "this machine has no GPU"
@@ -115,7 +119,8 @@ class Window:
     def _written(self, path: Path) -> tuple[Snapshot | None, str]:
         """The snapshot of what was recorded, or why there is none; neither if nothing was allocated."""
         begun, now = self._source, source()
-        self._after = _counted(now) if self._before else {}
+        if begun is not None:
+            self._counted.end(begun, now)
         if begun is None or (begun.why_not and now.why_not):
             return None, now.why_not
         if begun.why_not:
@@ -130,9 +135,8 @@ class Window:
 
     def _figures(self, snapshot: Snapshot, device: int) -> Figures:
         new = snapshot.new(self._since_us, device=device)
-        n_counted = self._after.get(device, 0) - self._before.get(device, 0)
-        is_complete = new.is_complete and (new.since_event is not None or new.n_events >= n_counted)
-        return Figures(device, new.peak_bytes, new.left_bytes, new.n_events, is_complete, self._text(snapshot, device))
+        text = self._text(snapshot, device)
+        return Figures(device, new.peak_bytes, new.left_bytes, new.n_events, new.since_event, new.is_complete, text)
 
     def _host(self, snapshot: Snapshot | None, resident_bytes: int) -> Host | None:
         heap = snapshot._opened.heap if snapshot is not None else None
@@ -149,13 +153,6 @@ class Window:
 
 LOST = "the history of GPU {} lost events of the test; record with more max_entries"
 RESIDENT = "This is resident memory, which has no stacks; `memreel record --heap -- pytest` counts the bytes that are requested."
-
-
-def _counted(found: Source) -> dict[int, int]:
-    """The number of events of each device so far, if they are in a history that the program has switched on."""
-    if not isinstance(found, torch_history.TorchHistory) or torch_history.history.is_ours or not found.is_on():
-        return {}
-    return found.counts()
 
 
 def _has_gpu() -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memreel._errors import MemreelWarning, RecordingError, UnreadableError
 from memreel.recording.sources import Stacks
+from memreel.recording.stacked import Stacked
 from memreel.serving.library import library
 from memreel.serving.scopes import scopes
 
@@ -72,9 +73,8 @@ class Installed:
                 return n_lost
             device += 1
 
-    def begin_scope(self, name: str) -> object:
-        scopes().begin(name)
-        return None
+    def set_scopes(self, names: list[str]) -> None:
+        stacked.change(names)
 
-    def end_scope(self, begun: object) -> None:
-        scopes().end()
+
+stacked = Stacked(lambda name: scopes().begin(name), lambda begun: scopes().end())

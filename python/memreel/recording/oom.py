@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
 
 from memreel.recording import paths
+from memreel.recording.decorator import Decorator
 from memreel.recording.session import dump, sessions, start
 from memreel.recording.sources import source
 
 
-class on_oom(ContextDecorator):
+class on_oom(Decorator):
     """Writes a snapshot when the code inside runs out of memory, and prints why on standard error. The exception goes on.
 
         with memreel.on_oom("oom-{rank}.pickle"):
@@ -54,15 +54,22 @@ def report(path: str | os.PathLike[str]) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an exception, or one that it comes from, is PyTorch's, CuPy's or JAX's for a request that failed."""
+    """Returns whether an exception, one that it comes from, or one of its group is PyTorch's, CuPy's or JAX's for a request that
+    failed."""
     seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        names = {kind.__name__ for kind in type(cause).__mro__}
-        if names & {"OutOfMemoryError", "MemoryError"} or "RESOURCE_EXHAUSTED" in str(cause):
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        names = {kind.__name__ for kind in type(one).__mro__}
+        if names & {"OutOfMemoryError", "MemoryError"} or "RESOURCE_EXHAUSTED" in str(one):
             return True
-        cause = cause.__cause__ or cause.__context__
+        waiting.append(one.__cause__ or one.__context__)
+        if "BaseExceptionGroup" in names:
+            # From Python 3.11 on, and before with the package exceptiongroup.
+            waiting += getattr(one, "exceptions", ())
     return False
 
 

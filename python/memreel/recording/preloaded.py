@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memreel._errors import RecordingError
 from memreel.recording.sources import Stacks
+from memreel.recording.stacked import Stacked
 
 
 class Preloaded:
@@ -22,6 +23,10 @@ class Preloaded:
         library = ctypes.CDLL(None)
         library.memreel_preload_error.restype = ctypes.c_char_p
         self._library = library
+        self._scopes = Stacked(
+            lambda name: self._check(library.memreel_preload_scope_begin(name.encode())),
+            lambda begun: self._check(library.memreel_preload_scope_end()),
+        )
 
     def _check(self, status: int) -> None:
         if status != 0:
@@ -55,9 +60,5 @@ class Preloaded:
             both = [_memreel.Opened.load(file) for file in (segments, blocks)]
             _memreel.join_torch(*both).save(path)
 
-    def begin_scope(self, name: str) -> object:
-        self._check(self._library.memreel_preload_scope_begin(name.encode()))
-        return None
-
-    def end_scope(self, begun: object) -> None:
-        self._check(self._library.memreel_preload_scope_end())
+    def set_scopes(self, names: list[str]) -> None:
+        self._scopes.change(names)

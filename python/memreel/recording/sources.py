@@ -7,9 +7,12 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from memreel._errors import UsageError
+
+if TYPE_CHECKING:
+    from memreel.recording.torch_history import TorchHistory
 
 Stacks = Literal["all", "python", "native", "none"]
 
@@ -29,11 +32,8 @@ class Source(Protocol):
     def dump(self, path: Path) -> None:
         """Writes what was recorded: the whole file, or nothing."""
 
-    def begin_scope(self, name: str) -> object:
-        """Begins a scope of this thread, and returns what ends it."""
-
-    def end_scope(self, begun: object) -> None:
-        """Ends a scope."""
+    def set_scopes(self, names: list[str]) -> None:
+        """Names what this thread allocates from now on: the scopes that it is in, the outermost first."""
 
 
 class Nothing:
@@ -53,13 +53,15 @@ class Nothing:
 
         raise RecordingError(self.why_not)
 
-    def begin_scope(self, name: str) -> object:
-        return None
-
-    def end_scope(self, begun: object) -> None:
+    def set_scopes(self, names: list[str]) -> None:
         pass
 
 
+# The PyTorch that has found a GPU.
+_with_gpu: dict[str, TorchHistory] = {}
+# A child of fork cannot use it.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_with_gpu.clear)
 HINT = "run the program under `memreel record -- python ...`, or with --heap for memory that is not a GPU's"
 
 
@@ -82,7 +84,7 @@ def check_options(stacks: Stacks, max_entries: int | None) -> None:
 
 
 def source() -> Source:
-    """Returns the source of this process, which is asked for anew each time: PyTorch may be imported later."""
+    """Returns the source of this process, which may change: PyTorch may be imported later."""
     preloaded = _preloaded()
     if preloaded is not None:
         return preloaded
@@ -93,6 +95,10 @@ def source() -> Source:
 
         return Installed()
     torch = sys.modules.get("torch")
+    found = _with_gpu.get("torch")
+    # A GPU that was found stays.
+    if found is not None and found.torch is torch:
+        return found
     if torch is None:
         return Nothing(f"nothing is recorded: PyTorch is not imported; import it first, or {HINT}")
     cuda = getattr(torch, "cuda", None)
@@ -102,4 +108,5 @@ def source() -> Source:
         return Nothing(f"nothing is recorded: PyTorch finds no GPU; {HINT}")
     from memreel.recording.torch_history import TorchHistory
 
-    return TorchHistory(torch)
+    _with_gpu["torch"] = TorchHistory(torch)
+    return _with_gpu["torch"]

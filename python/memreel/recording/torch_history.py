@@ -13,6 +13,7 @@ from typing import Any
 
 from memreel._errors import MemreelWarning, NothingYet, RecordingError, UnreadableError
 from memreel.recording.sources import Stacks
+from memreel.recording.torch_scopes import TorchScopes
 
 # This key stays the last of the settings.
 LAST = "roundup_power2_divisions"
@@ -26,9 +27,6 @@ COUNTS = (
     "num_ooms",
 )
 
-# What ends a scope that began before CUDA was initialised.
-EARLY = object()
-
 
 class History:
     """What is known of the history that memreel switched on in this process."""
@@ -39,10 +37,7 @@ class History:
         self.max_entries: int | None = None
         # Events before the history began, by device.
         self.before: dict[int, int] = {}
-        # The scopes that began before CUDA was initialised, and are open.
-        self.early_scopes: list[str] = []
-        # Whether PyTorch was asked to begin them; it keeps what it is asked.
-        self.has_queued = False
+        self.scopes: TorchScopes | None = None
 
 
 history = History()
@@ -144,37 +139,10 @@ class TorchHistory:
                 n_lost += max(1, counts.get(device, 0) - history.before.get(device, 0) - len(trace))
         return n_lost
 
-    def begin_scope(self, name: str) -> object:
-        if not self.torch.cuda.is_initialized():
-            history.early_scopes.append(name)
-            if not history.has_queued:
-                history.has_queued = True
-                self.torch.cuda._lazy_call(self._begin_early_scopes)
-            return EARLY
-        get = getattr(self.torch._C, "_cuda_getMemoryMetadata", None)
-        if get is not None:
-            outer: str = get()
-            self.torch._C._cuda_setMemoryMetadata(f"{outer}/{name}" if outer else name)
-            return outer
-        annotation = self.torch.autograd.profiler.record_function(name)
-        annotation.__enter__()
-        return annotation
-
-    def end_scope(self, begun: object) -> None:
-        if begun is EARLY:
-            # In a child of fork they are forgotten.
-            if history.early_scopes:
-                history.early_scopes.pop()
-            if self.torch.cuda.is_initialized():
-                self._begin_early_scopes()
-        elif isinstance(begun, str):
-            self.torch._C._cuda_setMemoryMetadata(begun)
-        elif begun is not None:
-            begun.__exit__(None, None, None)  # type: ignore[attr-defined]
-
-    def _begin_early_scopes(self) -> None:
-        if hasattr(self.torch._C, "_cuda_setMemoryMetadata"):
-            self.torch._C._cuda_setMemoryMetadata("/".join(history.early_scopes))
+    def set_scopes(self, names: list[str]) -> None:
+        if history.scopes is None:
+            history.scopes = TorchScopes(self.torch)
+        history.scopes.change(names)
 
 
 def replace(path: Path, snapshot: object) -> None:

@@ -211,7 +211,61 @@ def test_is_too_long():
     torch.empty(10)
 """)
     suite.run().assert_outcomes(passed=2, warnings=1)
-    assert "1 limit was not checked (test_it.py::test_is_too_long): the history of GPU 0 lost events" in suite.text
+    assert "1 limit was not checked (test_it.py::test_is_too_long): the history of GPU 0 lacks allocations of the test: " in suite.text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("", "torch.empty(5)"), ("", "torch.event('segment_map', 1, 2); torch.event('segment_map', 3, 4)")]
+    + [("block = torch.empty(7)", "torch.empty(5)"), ("torch.reset_accumulated()", "")],
+)
+def test_a_history_that_the_test_restarts_is_said(suite, before, after):
+    suite.write(f"""
+@pytest.mark.limit_gpu_memory("10 B")
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_restarts():
+    torch.use()
+    {before or "pass"}
+    torch.kept = torch.empty(100)
+    torch.cuda.memory._record_memory_history("all")
+    {after or "pass"}
+
+@pytest.mark.limit_gpu_memory("10 B")
+def test_restarts_before_its_allocations():
+    torch.cuda.memory._record_memory_history("all")
+    torch.empty(10)
+    torch.reset_accumulated()
+
+@pytest.mark.limit_gpu_memory("10 B")
+def test_above():
+    torch.empty(11)
+""")
+    suite.run().assert_outcomes(passed=2, failed=1, warnings=2)
+    assert "2 limits were not checked (test_it.py::test_restarts): the history of GPU 0 lacks allocations" in suite.text
+    assert "the test restarted it (torch.cuda.memory._record_memory_history)" in suite.text
+    assert "11 B of the test's memory at the peak" in suite.text
+
+
+def test_a_history_that_the_test_restarts_under_memreel_record_is_said(suite):
+    with (suite.path / "conftest.py").open("a") as file:
+        # What the hook of `memreel record` keeps.
+        file.write("""
+import types
+hook = sys.modules["_memreel_torch"] = types.ModuleType("_memreel_torch")
+hook.state = types.SimpleNamespace(by_program=False, since_us=1)
+""")
+    suite.write("""
+@pytest.mark.limit_gpu_memory("10 B")
+def test_restarts():
+    sys.modules["_memreel_torch"].state.__dict__.update(by_program=True, since_us=2)
+    torch.empty(5)
+
+@pytest.mark.limit_gpu_memory("10 B")
+def test_does_not():
+    torch.empty(5)
+""")
+    suite.run().assert_outcomes(passed=2, warnings=1)
+    assert "1 limit was not checked (test_it.py::test_restarts): the test restarted PyTorch's history" in suite.text
 
 
 def test_limits_that_cannot_be_checked_are_said(bare):

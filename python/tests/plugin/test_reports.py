@@ -104,6 +104,11 @@ def test_a_baseline_that_cannot_be_compared_is_said(bare):
         (["--memreel-update"], "--memreel-update needs --memreel-baseline=FILE"),
         (["--memreel-tolerance=2%"], "--memreel-tolerance needs --memreel-baseline=FILE"),
         (["--memreel-baseline=good.json", "--memreel-tolerance=0.02"], '--memreel-tolerance: "0.02" needs a unit'),
+        (["--memreel-baseline=/proc/ci.json", "--memreel-update"], "the baseline /proc/ci.json cannot be written"),
+        (["--memreel-baseline=folder", "--memreel-update"], "folder cannot be read as a baseline"),
+        (["--memreel", "--memreel-dir=bad.json"], "--memreel-dir: snapshots cannot be written to "),
+        (["--memreel", "--memreel-dir=bad.json/more"], "bad.json is not a folder"),
+        (["--memreel", "--memreel-dir=/proc/snapshots"], "--memreel-dir: snapshots cannot be written to /proc/snapshots"),
         (["--memreel", "-o", "memreel_stacks=some"], "memreel_stacks is python, all or none, and not 'some'"),
     ],
 )
@@ -111,10 +116,52 @@ def test_options_are_checked_before_the_tests(bare, options, why):
     (bare.path / "bad.json").write_text("{")
     (bare.path / "other.json").write_text("{}")
     (bare.path / "negative.json").write_text('{"memreel_baseline": 1, "tests": {"a": {"gpu_peak_bytes": -5}}}')
+    (bare.path / "folder").mkdir()
     (bare.path / "good.json").write_text('{"memreel_baseline": 1, "tests": {}}')
     bare.write("def test_it(): pass\n")
     result = bare.run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR and why in result.stderr.str()
+    assert "Traceback" not in result.stderr.str() and "INTERNALERROR" not in bare.text
+
+
+def test_a_baseline_that_cannot_be_written_at_the_end_is_said_after_the_report(suite):
+    suite.write("""
+import pathlib
+
+def test_it():
+    torch.empty(5 << 20)
+    pathlib.Path("out/ci.json").mkdir(parents=True)
+""")
+    result = suite.run("--memreel", "--memreel-baseline=out/ci.json", "--memreel-update")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["*memory of the tests*", "*5.00 MiB*test_it", "cannot write the baseline *ci.json: *"])
+    assert "written to" not in suite.text and [path.name for path in (suite.path / "out").iterdir()] == ["ci.json"]
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-plan"])
+def test_tests_that_do_not_run_write_nothing(sample, option):
+    result = sample.run("--memreel", "--memreel-baseline=out/ci.json", "--memreel-update", option)
+    assert result.ret == pytest.ExitCode.OK
+    assert not (sample.path / "out").exists() and not (sample.path / ".memreel").exists()
+
+
+def test_a_test_whose_teardown_fails_has_not_passed(suite):
+    suite.write("""
+@pytest.fixture
+def broken():
+    yield
+    assert not "torn down"
+
+def test_broken(broken):
+    torch.empty(5)
+
+def test_whole():
+    torch.empty(6)
+""")
+    suite.run("--memreel-baseline=ci.json", "--memreel-update").assert_outcomes(passed=2, errors=1)
+    assert baseline(suite) == {"test_it.py::test_whole": {"gpu_peak_bytes": 6}}
+    assert "peaks of 1 test written" in suite.text
 
 
 @xdist
