@@ -4,7 +4,7 @@ import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {element} from "./text.js";
+import {element, plain} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -51,8 +51,8 @@ async function open() {
   const file = app.file();
   if (!app.files) return;
   if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.files.files.length}.`);
-  if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error);
-  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${app.state.device}`, "The snapshot has no entries of this device.");
+  if (file.state === "failed") return fail(`${plain(file.name)} cannot be shown`, file.error);
+  if (file.state === "ready" && !app.device()) return fail(`${plain(file.name)} has no device ${app.state.device}`, "The snapshot has no entries of this device.");
   document.documentElement.dataset.state = "loading";
   const name = file.state === "reading" ? "timeline" : app.state.view;
   if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)[2]));
@@ -121,9 +121,9 @@ function refresh_bar() {
   }
   at("colour").value = state.colour;
   at("axis").value = state.axis;
-  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, file.state === "ready" ? file.name : `${file.name} (${file.state})`]), state.file);
+  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, plain(file.name, 80) + (file.state === "ready" ? "" : ` (${file.state})`)]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
-  document.title = app.file() ? `${app.file().name} - memreel` : "memreel";
+  document.title = app.file() ? `${plain(app.file().name)} - memreel` : "memreel";
 }
 
 function options(select, rows, value) {
