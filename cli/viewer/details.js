@@ -1,6 +1,6 @@
 // The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
 
-import {WHOLE, base_name, bytes, duration, element, exact_bytes, number, plain} from "./text.js";
+import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain} from "./text.js";
 
 /** Returns the panel of the pinned block. */
 export function create(app) {
@@ -74,7 +74,7 @@ export function create(app) {
     }
     const parts = [element("h3", "", "Stack, innermost first"), list];
     if (hidden) {
-      const all = element("button", "", `Show ${number(hidden)} frames of the allocator and the libraries`);
+      const all = element("button", "", `Show ${counted(hidden, "frame")} of the allocator and the libraries`);
       all.type = "button";
       all.addEventListener("click", () => {
         for (const item of list.querySelectorAll("[data-inner]")) item.hidden = false;
@@ -98,7 +98,7 @@ function birth(block) {
 
 function life_text(app, block) {
   const until = block.until ?? app.device().n_events;
-  const events = `${number(until - block.from)} events`;
+  const events = `${counted(until - block.from, "event")}`;
   if (block.from_us === null || block.from_us === undefined || block.is_from_before) return events;
   const end = block.until_us ?? app.device().last_us;
   return end === null ? events : `${events}, ${duration(end - block.from_us)}${block.until === null ? " or more" : ""}`;
