@@ -144,9 +144,7 @@ async function timeline_svg(app) {
   const drawing = create_drawing(width, height + HEAD);
   ground(drawing, width, height + HEAD);
   write_head(drawing, app);
-  drawing.save();
-  draw_picture(drawing, picture, {from, to, low, high, is_events: axis === "events"}, colour, width, height);
-  drawing.restore();
+  draw_picture(drawing, picture, {from, to, low, high, is_events: axis === "events"}, colour, {top: HEAD + 4, width, height: height + HEAD});
   return drawing.text();
 }
 

@@ -1,6 +1,6 @@
 // The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
 
-import {base_name, bytes, duration, element, exact_bytes, number} from "./text.js";
+import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain} from "./text.js";
 
 /** Returns the panel of the pinned block. */
 export function create(app) {
@@ -21,7 +21,7 @@ export function create(app) {
 
   const show = block => {
     const facts = element("dl", "facts");
-    const fact = (name, text) => facts.append(element("dt", "", name), element("dd", "", text));
+    const fact = (name, text) => facts.append(element("dt", "", name), element("dd", "", null, [element("bdi", "", plain(text, WHOLE))]));
     fact("Size", exact_bytes(block.bytes));
     const waste = block.bytes - block.requested_bytes;
     fact("Requested", exact_bytes(block.requested_bytes) + (waste > 0 ? `, ${bytes(waste)} lost to rounding` : ""));
@@ -63,10 +63,10 @@ export function create(app) {
     const list = element("ol");
     let hidden = 0;
     for (const of of block.frames) {
-      const item = element("li", of.is_shown ? "" : "quiet", of.name || "??");
+      const item = element("li", of.is_shown ? "" : "quiet", null, [element("bdi", "", plain(of.name || "??", WHOLE))]);
       if (of.filename) {
-        const path = element("span", "path", `${base_name(of.filename)}:${of.line}`);
-        path.title = of.filename;
+        const path = element("bdi", "path", plain(`${base_name(of.filename)}:${of.line}`));
+        path.title = plain(of.filename, 2000);
         item.append(path);
       }
       if (!of.is_shown) { item.hidden = true; item.dataset.inner = ""; hidden += 1; }
@@ -74,7 +74,7 @@ export function create(app) {
     }
     const parts = [element("h3", "", "Stack, innermost first"), list];
     if (hidden) {
-      const all = element("button", "", `Show ${number(hidden)} frames of the allocator and the libraries`);
+      const all = element("button", "", `Show ${counted(hidden, "frame")} of the allocator and the libraries`);
       all.type = "button";
       all.addEventListener("click", () => {
         for (const item of list.querySelectorAll("[data-inner]")) item.hidden = false;
@@ -98,7 +98,7 @@ function birth(block) {
 
 function life_text(app, block) {
   const until = block.until ?? app.device().n_events;
-  const events = `${number(until - block.from)} events`;
+  const events = `${counted(until - block.from, "event")}`;
   if (block.from_us === null || block.from_us === undefined || block.is_from_before) return events;
   const end = block.until_us ?? app.device().last_us;
   return end === null ? events : `${events}, ${duration(end - block.from_us)}${block.until === null ? " or more" : ""}`;

@@ -56,7 +56,7 @@ export function create(width, height) {
       parts.push("</g>".repeat(now.clips));
       now = saved.pop() ?? now;
     },
-    text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">\n${parts.filter(Boolean).join("\n")}\n</svg>\n`,
+    text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">\n<style>rect{shape-rendering:crispEdges}</style>\n${parts.filter(Boolean).join("\n")}\n</svg>\n`,
   };
   for (const key of ["fillStyle", "strokeStyle", "lineWidth", "font", "globalAlpha", "textAlign", "textBaseline"]) {
     Object.defineProperty(drawing, key, {get: () => now[key], set: value => { now[key] = value; }});

@@ -1,7 +1,7 @@
 // The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
 
 import {css, text_on, token} from "./colours.js";
-import {bytes, counted, element, exact_bytes, frame, number, percent, plain} from "./text.js";
+import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {create as create_latest} from "./latest.js";
@@ -86,7 +86,7 @@ export function create(app) {
     if (chosen) {
       path.replaceChildren(
         element("p", "", `${exact_bytes(chosen.bytes)} in ${counted(chosen.n_blocks, "block")}, ${percent(answer.bytes ? chosen.bytes / answer.bytes : 0)} of all`),
-        element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", of.name || "??"), " ", element("bdi", "quiet", of.filename ? `${of.filename}:${of.line}` : "")]))),
+        element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", plain(of.name || "??", WHOLE)), " ", element("bdi", "quiet", of.filename ? plain(`${of.filename}:${of.line}`, WHOLE) : "")]))),
       );
     }
     surface.request();

@@ -1,6 +1,7 @@
 // The keyboard: every key with what it does, and the list of them.
 
 import {COLOURINGS} from "./colours.js";
+import {change_axis} from "./lens.js";
 import {element, number} from "./text.js";
 
 const MARKS = {o: ["oom", "failure"], k: ["peak", "peak"], s: ["segment", "segment"]};
@@ -13,7 +14,9 @@ export function open(app, views) {
 
   const jump = async (kind, direction) => {
     mark = kind;
-    const {moment} = await app.source.next({...app.query(), moment: app.moment(), kind, direction});
+    // Without a cursor the search begins at the beginning or at the end.
+    const from = app.state.cursor ?? (direction > 0 ? 0 : app.device().n_events);
+    const {moment} = await app.source.next({...app.query(), moment: from, kind, direction});
     if (moment === null) app.announce(`There is no ${direction > 0 ? "later" : "earlier"} ${kind}.`);
     else app.goto(moment);
   };
@@ -25,7 +28,7 @@ export function open(app, views) {
     ...Object.entries(MARKS).map(([key, [kind, name]]) => [[key, key.toUpperCase()], `Next or previous ${name}`, of => jump(kind, of === key ? 1 : -1)]),
     [views.map((_, index) => String(index + 1)), views.map(([, title]) => title).join(", "), key => app.set({view: views[Number(key) - 1][0]})],
     [["c", "C"], "Next or previous colouring", key => app.set({colour: COLOURINGS.at((COLOURINGS.indexOf(app.state.colour) + (key === "c" ? 1 : -1)) % COLOURINGS.length)})],
-    [["x"], "Axis by events or by time", () => app.set({axis: app.state.axis === "events" ? "time" : "events"})],
+    [["x"], "Axis by events or by time", () => change_axis(app, app.state.axis === "events" ? "time" : "events")],
     [["/"], "Search", focus_search],
     [["g"], "Go to an event or an address", place],
     [["t"], "Light or dark", () => app.toggle_theme()],

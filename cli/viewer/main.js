@@ -2,9 +2,10 @@
 
 import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
+import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {element} from "./text.js";
+import {element, plain} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -100,7 +101,7 @@ function connect_bar() {
   at("file").addEventListener("change", () => app.set({file: Number(at("file").value), device: first_device(Number(at("file").value))}));
   at("device").addEventListener("change", () => app.set({device: Number(at("device").value)}));
   at("colour").addEventListener("change", () => app.set({colour: at("colour").value}));
-  at("axis").addEventListener("change", () => app.set({axis: at("axis").value}));
+  at("axis").addEventListener("change", () => change_axis(app, at("axis").value).catch(error => app.announce(error.message)));
   at("theme").addEventListener("click", app.toggle_theme);
   at("skip").addEventListener("click", event => {
     event.preventDefault();
@@ -121,9 +122,11 @@ function refresh_bar() {
   }
   at("colour").value = state.colour;
   at("axis").value = state.axis;
-  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, file.state === "ready" ? file.name : `${file.name} (${file.state})`]), state.file);
+  // A history without times has one axis.
+  at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
+  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, file.state === "ready" ? plain(file.name, 80) : `${plain(file.name, 80)} (${file.state})`]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
-  document.title = app.file() ? `${app.file().name} - memreel` : "memreel";
+  document.title = app.file() ? `${plain(app.file().name, 80)} - memreel` : "memreel";
 }
 
 function options(select, rows, value) {

@@ -4,7 +4,7 @@ import {rgb, token} from "./colours.js";
 import {bytes, number} from "./text.js";
 import {label} from "./surface.js";
 
-const EDGE = {left: 78, right: 10, top: 8, bottom: 22};
+const EDGE = {left: 78, right: 10, bottom: 22};
 const MOST_RECTANGLES = 24_000;
 const CURVES = [["reserved", "--reserved"], ["active", "--active"], ["allocated", "--allocated"]];
 
@@ -45,9 +45,9 @@ function merged({raster, n_columns, n_rows}, step, most) {
   return done;
 }
 
-/** Draws a picture, cut to a view {from, to, low, high, is_events}, on a context of a size. */
-export function draw(context, picture, view, kind, width, height) {
-  const box = {x: EDGE.left, y: EDGE.top, width: width - EDGE.left - EDGE.right, height: height - EDGE.top - EDGE.bottom};
+/** Draws a picture, cut to a view {from, to, low, high, is_events}, on a context of a size, below `top`. */
+export function draw(context, picture, view, kind, {top, width, height}) {
+  const box = {x: EDGE.left, y: top, width: width - EDGE.left - EDGE.right, height: height - top - EDGE.bottom};
   const x = place => box.x + (place - view.from) / (view.to - view.from) * box.width;
   const y = count => box.y + box.height * (1 - (count - view.low) / (view.high - view.low));
   const column = index => x(picture.from + index / picture.n_columns * (picture.to - picture.from));
@@ -58,10 +58,10 @@ export function draw(context, picture, view, kind, width, height) {
   context.clip();
   const rest = token("--rest");
   for (const {value, from, to, low, high} of rectangles(picture)) {
-    const [left, right, top, bottom] = [column(from), column(to), row(high), row(low)];
-    if (right < box.x || left > box.x + box.width || bottom < box.y || top > box.y + box.height) continue;
+    const [left, right, upper, lower] = [column(from), column(to), row(high), row(low)];
+    if (right < box.x || left > box.x + box.width || lower < box.y || upper > box.y + box.height) continue;
     context.fillStyle = value === 1 ? rest : shade(rgb(kind, picture.groups[value - 2]), picture.lives[value - 2]);
-    context.fillRect(left, top, right - left, bottom - top);
+    context.fillRect(left, upper, right - left, lower - upper);
   }
   context.lineWidth = 1.5;
   for (const [name, ink] of CURVES) {

@@ -1,6 +1,6 @@
 // The ruler of the timeline: ticks of both axes, the scopes, and the markers of peaks, failures and snapshots.
 
-import {bytes, duration, number} from "./text.js";
+import {bytes, duration, number, plain} from "./text.js";
 
 export const MARKS_HEIGHT = 16;
 export const SCOPE_HEIGHT = 16;
@@ -59,7 +59,7 @@ export function paint_scopes({context, box, view, x, inks}, scopes, place) {
     context.fillRect(left, top, 1, SCOPE_HEIGHT - 2);
     if (right - left < 26) continue;
     context.fillStyle = inks.text;
-    context.fillText(cut(context, name, right - left - 8), left + 5, top + SCOPE_HEIGHT / 2 - 1);
+    context.fillText(cut(context, plain(name, 100), right - left - 8), left + 5, top + SCOPE_HEIGHT / 2 - 1);
   }
 }
 

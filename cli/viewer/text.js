@@ -50,10 +50,10 @@ export function base_name(path) {
   return (path || "").split(/[\\/]/).pop();
 }
 
-/** Returns a frame in one line: "train.py:12 forward". */
+/** Returns a frame in one line: "train.py:12 forward", cut and escaped as by `plain`. */
 export function frame(of) {
   const where = of.filename && of.filename !== "??" ? `${base_name(of.filename)}:${of.line} ` : "";
-  return where + (of.name || "??");
+  return plain(where + (of.name || "??"), 400);
 }
 
 /** Returns a text of at most `most` characters with the middle left out. */
@@ -75,6 +75,9 @@ export function element(tag, name = "", text = null, children = []) {
 // Control characters, marks and overrides of direction, ends of lines, and halves of surrogate pairs.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"};
+
+/** Characters of a text where all of it is shown. */
+export const WHOLE = 2_000_000;
 
 /** Returns a text of a snapshot for one line: what cannot be seen as an escape ("\u{202e}"), cut after `most` characters. */
 export function plain(text, most = 200) {

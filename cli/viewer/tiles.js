@@ -3,10 +3,10 @@
 import {decode} from "./picture.js";
 import {create as create_painter} from "./painter.js";
 import {Refusal} from "./source.js";
+import {create as create_windows} from "./windows.js";
 
 const MOST_BYTES = 40e6;
 const MOST_REQUESTS = 2;
-const FINEST = 40;
 
 const fineness = ({window}) => window.level + window.rise;
 
@@ -24,58 +24,8 @@ export function create(app, {arrived, failed, rest}) {
   let rows = 512;
   let last_drawn = null;
 
-  /** Returns the extent of the axis: moments, or microseconds. */
-  const span = () => {
-    const device = app.device();
-    if (app.state.axis === "time") return Math.max(1, (device.last_us ?? 0) - (device.first_us ?? 0));
-    return device.n_events + 1;
-  };
-  const top = () => Math.max(1, app.device().top_bytes);
-
-  // The finest window in halves of `all` that has [from, to] in it.
-  const fitting = (from, to, all) => {
-    const width = Math.max(to - from, 1e-9);
-    for (let level = Math.min(Math.max(0, Math.floor(Math.log2(all / width))), FINEST); level > 0; level--) {
-      const half = all / 2 ** level / 2;
-      const index = Math.min(Math.max(Math.floor(from / half), 0), 2 ** (level + 1) - 2);
-      if (from >= index * half && to <= (index + 2) * half) return {level, index};
-    }
-    return {level: 0, index: 0};
-  };
-
-  const tile = (level, index, rise, shelf) => {
-    const half = span() / 2 ** level / 2;
-    const high = top() / 2 ** rise / 2;
-    return {
-      key: `${level}/${index}/${rise}/${shelf}`, level, index, rise, shelf,
-      from: index * half, to: (index + 2) * half, low: shelf * high, high: (shelf + 2) * high,
-    };
-  };
-
-  const wanted = view => {
-    const most = span();
-    const across = fitting(Math.max(view.from, 0), Math.min(view.to, most), most);
-    const up = fitting(Math.min(Math.max(view.low, 0), top()), Math.min(view.high, top()), top());
-    // Windows finer than a moment have no more in them.
-    const finest = app.state.axis === "events" ? Math.max(0, Math.ceil(Math.log2(most / 64))) : Math.max(0, Math.floor(Math.log2(most)));
-    while (across.level > finest) {
-      across.level -= 1;
-      across.index = Math.min(Math.floor(across.index / 2), 2 ** (across.level + 1) - 2);
-    }
-    const here = tile(across.level, across.index, up.level, up.index);
-    const list = [here, tile(0, 0, 0, 0)];
-    for (const step of view.direction < 0 ? [-1, 1] : [1, -1]) {
-      const index = here.index + step;
-      if (index >= 0 && index <= 2 ** (here.level + 1) - 2) list.push({...tile(here.level, index, here.rise, here.shelf), is_ahead: true});
-    }
-    return list;
-  };
-
-  const contains = (outer, view) => {
-    const slack = span() * 1e-9;
-    return outer.from <= view.from + slack && outer.to >= Math.min(view.to, span()) - slack
-      && outer.low <= Math.max(view.low, 0) + 1 && outer.high >= Math.min(view.high, top()) - 1;
-  };
+  const windows = create_windows(app);
+  const {span, top, contains} = windows;
 
   const pump = () => {
     for (const want of wants) {
@@ -152,7 +102,7 @@ export function create(app, {arrived, failed, rest}) {
         meaning = now;
         rows = n_rows;
       }
-      wants = wanted(view);
+      wants = windows.wanted(view);
       const keys = new Set(wants.map(({key}) => key));
       const best = this.drawn(view).at(-1);
       for (const [key, {want, abort}] of running) {
@@ -194,7 +144,8 @@ export function create(app, {arrived, failed, rest}) {
         });
       }
     },
-    is_busy: () => running.size > 0,
+    /** Returns whether something that the view needs now is on its way. */
+    is_waiting: () => wants.length > 0 && running.has(wants[0].key),
     count: () => pictures.size,
   };
 }

@@ -1,6 +1,6 @@
 // The tip at the pointer: the size at once, the place of the allocation as soon as the server has answered.
 
-import {bytes, element, frame, number, shortened} from "./text.js";
+import {bytes, element, frame, number, plain, shortened} from "./text.js";
 
 const MOST_KNOWN = 500;
 const WAIT_MS = 90;
@@ -76,5 +76,5 @@ export function create(app, place) {
 /** Returns where a block was allocated: the innermost frame that is shown. */
 export function site(block) {
   const shown = block.frames.find(of => of.is_shown) ?? block.frames[0];
-  return shown ? shortened(frame(shown), 160) : "no stack was recorded";
+  return shown ? plain(shortened(frame(shown), 160)) : "no stack was recorded";
 }
