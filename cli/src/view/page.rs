@@ -28,6 +28,7 @@ files![
     "keys.js",
     "latest.js",
     "legend.js",
+    "lens.js",
     "list.js",
     "main.js",
     "minimap.js",
@@ -38,6 +39,7 @@ files![
     "picture_drawing.js",
     "ranks.js",
     "ruler.js",
+    "scene.js",
     "segment_rows.js",
     "segments.js",
     "source.js",
@@ -48,10 +50,12 @@ files![
     "text.js",
     "tiles.js",
     "timeline.js",
+    "timeline_keys.js",
     "tip.js",
     "views.css",
     "virtual.js",
-    "whatif.js"
+    "whatif.js",
+    "windows.js"
 ];
 
 /// Returns a file of the page with its content type.
