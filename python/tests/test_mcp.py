@@ -35,7 +35,7 @@ def script(folder: Path) -> Path:
 
 
 def test_the_official_client_asks_and_gets_answers() -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp.client.stdio")
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
