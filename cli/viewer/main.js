@@ -5,7 +5,7 @@ import {create as create_source} from "./source.js";
 import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {element, plain} from "./text.js";
+import {element, file_names, plain} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -124,9 +124,10 @@ function refresh_bar() {
   at("axis").value = state.axis;
   // A history without times has one axis.
   at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
-  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, file.state === "ready" ? plain(file.name, 80) : `${plain(file.name, 80)} (${file.state})`]), state.file);
+  const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
+  options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
-  document.title = app.file() ? `${plain(app.file().name, 80)} - memreel` : "memreel";
+  document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
 }
 
 function options(select, rows, value) {
