@@ -102,6 +102,16 @@ function connect_bar() {
   at("device").addEventListener("change", () => app.set({device: Number(at("device").value)}));
   at("colour").addEventListener("change", () => app.set({colour: at("colour").value}));
   at("axis").addEventListener("change", () => change_axis(app, at("axis").value).catch(error => app.announce(error.message)));
+  at("end").addEventListener("click", async () => {
+    if (!confirm("End memreel view? The page stays, but it can ask for nothing more.")) return;
+    try {
+      await app.source.end();
+      app.announce("The server has ended.");
+      at("end").disabled = true;
+    } catch (error) {
+      app.announce(error.message);
+    }
+  });
   at("theme").addEventListener("click", app.toggle_theme);
   at("skip").addEventListener("click", event => {
     event.preventDefault();
@@ -127,7 +137,15 @@ function refresh_bar() {
   const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
   options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
+  at("file").title = app.file() ? plain(app.file().name, 500) : "";
   document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
+}
+
+// The name without its folders, unless another file has the same.
+function file_name({name}) {
+  const short = base_name(name);
+  const is_one = app.files.files.filter(of => base_name(of.name) === short).length === 1;
+  return plain(is_one ? short : shortened(name, 60), 80);
 }
 
 function options(select, rows, value) {
