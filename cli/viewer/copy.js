@@ -134,8 +134,8 @@ async function timeline_svg(app) {
   const {axis, range, vertical, colour} = app.state;
   const device = app.device();
   const span = axis === "events" ? device.n_events + 1 : Math.max(1, device.last_us - device.first_us);
-  const [from, to] = (range ?? [0, span]).map(of => clamp(of, 0, span));
-  const [low, high] = vertical ?? [0, device.top_bytes * 1.04];
+  const [from, to] = cut(range, span) ?? [0, span];
+  const [low, high] = cut(vertical, device.top_bytes * 1.04) ?? [0, device.top_bytes * 1.04];
   const [across, up] = [window_of(from, to, span), window_of(clamp(low, 0, device.top_bytes), clamp(high, 0, device.top_bytes), Math.max(1, device.top_bytes))];
   const params = {...app.filtered(), axis, level: across.level, index: across.index, rise: up.level, shelf: up.index, rows: ROWS, colour};
   const picture = decode(await app.source.picture(params));
@@ -146,6 +146,12 @@ async function timeline_svg(app) {
   write_head(drawing, app);
   draw_picture(drawing, picture, {from, to, low, high, is_events: axis === "events"}, colour, {top: HEAD + 4, width, height: height + HEAD});
   return drawing.text();
+}
+
+// The part of an interval in [0, most], or null if there is none.
+function cut(interval, most) {
+  const [from, to] = interval?.map(of => clamp(of, 0, most)) ?? [0, 0];
+  return to > from ? [from, to] : null;
 }
 
 /** Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`. */
