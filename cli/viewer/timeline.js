@@ -180,7 +180,7 @@ export function create(app) {
   const want = () => {
     if (!is_ready()) return;
     const height = lens.box().height * (devicePixelRatio || 1);
-    tiles.want(lens.view(), height > 700 || app.state.vertical ? 768 : 512);
+    tiles.want(lens.view(), height > 700 || app.state.vertical ? 768 : height < 300 ? 256 : 512);
   };
   new ResizeObserver(() => {
     if (!is_shown) return;
