@@ -85,6 +85,7 @@ function connect_bar() {
     tab.type = "button";
     tab.title = `${title} (${index + 1})`;
     tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", "view");
     tab.dataset.view = name;
     tab.addEventListener("click", () => app.set({view: name}));
     at("tabs").append(tab);
