@@ -1,6 +1,6 @@
 // Two files, or two moments of one, side by side: both curves on one axis, and what differs by stack.
 
-import {bytes, counted, element, frame, number, percent, plain} from "./text.js";
+import {bytes, counted, element, file_names, frame, number, percent, plain} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
 import {create as create_latest} from "./latest.js";
 
@@ -54,15 +54,16 @@ export function create(app) {
 
   async function load() {
     const at = other_file();
-    const rows = app.files.files.map((file, index) => new Option(plain(file.name, 80) + (index === app.state.file ? " (this file)" : file.state === "ready" ? "" : ` (${file.state})`), index));
+    const names = file_names(app.files.files);
+    const rows = app.files.files.map((file, index) => new Option(plain(names[index], 80) + (index === app.state.file ? " (this file)" : file.state === "ready" ? "" : ` (${file.state})`), index));
     other.replaceChildren(...rows);
     other.value = at;
-    before.textContent = plain(app.file().name, 80);
+    before.textContent = plain(names[app.state.file], 80);
     for (const [key, input] of moments) input.value = app.state[key] === null ? "" : number(app.state[key]);
-    await Promise.all([curves(at), differences(at)]);
+    await Promise.all([curves(at, names), differences(at)]);
   }
 
-  async function curves(at) {
+  async function curves(at, names) {
     const query = {device: app.state.device, points: POINTS};
     try {
       const [one, two] = await Promise.all([
@@ -70,7 +71,7 @@ export function create(app) {
       ]);
       if (!one || !two) return;
       const list = [{name: "before", ink: "--reserved", points: active(one)}, {name: "after", ink: "--accent", points: active(two), is_dashed: true}];
-      chart.draw({curves: list, ...extent(list)}, `Active bytes of ${plain(app.file().name)} and of ${plain(app.files.files[at].name)}`);
+      chart.draw({curves: list, ...extent(list)}, `Active bytes of ${plain(names[app.state.file])} and of ${plain(names[at])}`);
     } catch (error) {
       app.announce(error.message);
     }
@@ -152,7 +153,7 @@ function expand(place, open, of) {
   const list = place.querySelector("ol");
   open.setAttribute("aria-expanded", !list);
   if (list) list.remove();
-  else place.append(element("ol", "compare-frames", null, of.frames.map(one => element("li", one.is_shown === false ? "quiet" : "", null, [element("bdi", "", plain(frame(one), 400))]))));
+  else place.append(element("ol", "compare-frames", null, of.frames.map(one => element("li", "", null, [element("bdi", "", plain(typeof one === "string" ? one : frame(one), 400))]))));
 }
 
 function amount(size, count) {

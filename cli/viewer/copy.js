@@ -1,6 +1,6 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
-import {bytes, element, number, plain} from "./text.js";
+import {base_name, bytes, element, number, plain} from "./text.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
 import {draw as draw_picture} from "./picture_drawing.js";
@@ -81,11 +81,11 @@ function title_of(app) {
   const {state} = app;
   const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
   if (state.search) filters.push(`search ${state.search}`);
-  return plain([app.file()?.name, `device ${state.device}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
+  return plain([base_name(app.file()?.name), `device ${state.device}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
 }
 
 function name_of(app) {
-  return `memreel-${(app.file()?.name ?? "view").replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 60)}-${app.state.view}`;
+  return `memreel-${(base_name(app.file()?.name) || "view").replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 60)}-${app.state.view}`;
 }
 
 async function text_of(app) {
@@ -134,8 +134,8 @@ async function timeline_svg(app) {
   const {axis, range, vertical, colour} = app.state;
   const device = app.device();
   const span = axis === "events" ? device.n_events + 1 : Math.max(1, device.last_us - device.first_us);
-  const [from, to] = (range ?? [0, span]).map(of => clamp(of, 0, span));
-  const [low, high] = vertical ?? [0, device.top_bytes * 1.04];
+  const [from, to] = cut(range, span) ?? [0, span];
+  const [low, high] = cut(vertical, device.top_bytes * 1.04) ?? [0, device.top_bytes * 1.04];
   const [across, up] = [window_of(from, to, span), window_of(clamp(low, 0, device.top_bytes), clamp(high, 0, device.top_bytes), Math.max(1, device.top_bytes))];
   const params = {...app.filtered(), axis, level: across.level, index: across.index, rise: up.level, shelf: up.index, rows: ROWS, colour};
   const picture = decode(await app.source.picture(params));
@@ -146,6 +146,12 @@ async function timeline_svg(app) {
   write_head(drawing, app);
   draw_picture(drawing, picture, {from, to, low, high, is_events: axis === "events"}, colour, {top: HEAD + 4, width, height: height + HEAD});
   return drawing.text();
+}
+
+// The part of an interval in [0, most], or null if there is none.
+function cut(interval, most) {
+  const [from, to] = interval?.map(of => clamp(of, 0, most)) ?? [0, 0];
+  return to > from ? [from, to] : null;
 }
 
 /** Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`. */

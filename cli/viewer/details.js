@@ -86,6 +86,7 @@ export function create(app) {
   };
 
   const update = changed => {
+    if (changed.has("life") && app.state.life === null) app.announce("");
     if (["life", "file", "device", "files"].some(key => changed.has(key))) refresh();
   };
   return {element: root, show: refresh, hide() {}, update};

@@ -29,8 +29,8 @@ export function create(width, height) {
     lineTo: (x, y) => path.push(`L${short(x)} ${short(y)}`),
     closePath: () => path.push("Z"),
     rect: (x, y, across, down) => path.push(`M${short(x)} ${short(y)}h${short(across)}v${short(down)}h${short(-across)}Z`),
-    stroke() { if (path.length) parts.push(`<path d="${path.join("")}" ${stroke()}/>`); },
-    fill() { if (path.length) parts.push(`<path d="${path.join("")}" fill="${escaped(now.fillStyle)}"${opacity()}/>`); },
+    stroke() { if (path.length) parts.push(`<path d="${path.join("")}" shape-rendering="auto" ${stroke()}/>`); },
+    fill() { if (path.length) parts.push(`<path d="${path.join("")}" shape-rendering="auto" fill="${escaped(now.fillStyle)}"${opacity()}/>`); },
     clip() {
       const id = `c${parts.length}`;
       parts.push(`<clipPath id="${id}"><path d="${path.join("")}"/></clipPath><g clip-path="url(#${id})">`);
@@ -56,7 +56,7 @@ export function create(width, height) {
       parts.push("</g>".repeat(now.clips));
       now = saved.pop() ?? now;
     },
-    text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">\n<style>rect{shape-rendering:crispEdges}</style>\n${parts.filter(Boolean).join("\n")}\n</svg>\n`,
+    text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" shape-rendering="crispEdges">\n${parts.filter(Boolean).join("\n")}\n</svg>\n`,
   };
   for (const key of ["fillStyle", "strokeStyle", "lineWidth", "font", "globalAlpha", "textAlign", "textBaseline"]) {
     Object.defineProperty(drawing, key, {get: () => now[key], set: value => { now[key] = value; }});

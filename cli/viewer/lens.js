@@ -9,8 +9,8 @@ const BOTTOM = 24;
 const HEADROOM = 1.04;
 const LEAST_BYTES = 4096;
 
-/** Returns the lens over a plot. The part that is shown is `range` and `vertical` of the app's state. */
-export function create(app, tiles, plot) {
+/** Returns the lens over a plot of a size ({width, height}). The part that is shown is `range` and `vertical` of the app's state. */
+export function create(app, tiles, size) {
   let direction = 1;
 
   const view = () => {
@@ -21,7 +21,7 @@ export function create(app, tiles, plot) {
   const box = () => {
     const depths = app.device().scopes.reduce((most, {depth}) => Math.max(most, depth + 1), 0);
     const top = MARKS_HEIGHT + Math.min(depths, MOST_DEPTHS) * SCOPE_HEIGHT;
-    return {left: LEFT, top, width: Math.max(10, plot.clientWidth - LEFT), height: Math.max(10, plot.clientHeight - top - BOTTOM)};
+    return {left: LEFT, top, width: Math.max(10, size.width - LEFT), height: Math.max(10, size.height - top - BOTTOM)};
   };
 
   /** Returns what a frame needs: the view, the box of the plot, the pictures that are here, and the ways between all units. */

@@ -5,7 +5,7 @@ import {create as create_source} from "./source.js";
 import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {element, plain} from "./text.js";
+import {element, file_names, plain} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -85,6 +85,7 @@ function connect_bar() {
     tab.type = "button";
     tab.title = `${title} (${index + 1})`;
     tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", "view");
     tab.dataset.view = name;
     tab.addEventListener("click", () => app.set({view: name}));
     at("tabs").append(tab);
@@ -102,6 +103,16 @@ function connect_bar() {
   at("device").addEventListener("change", () => app.set({device: Number(at("device").value)}));
   at("colour").addEventListener("change", () => app.set({colour: at("colour").value}));
   at("axis").addEventListener("change", () => change_axis(app, at("axis").value).catch(error => app.announce(error.message)));
+  at("end").addEventListener("click", async () => {
+    if (!confirm("End memreel view? The page stays, but it can ask for nothing more.")) return;
+    try {
+      await app.source.end();
+      app.announce("The server has ended.");
+      at("end").disabled = true;
+    } catch (error) {
+      app.announce(error.message);
+    }
+  });
   at("theme").addEventListener("click", app.toggle_theme);
   at("skip").addEventListener("click", event => {
     event.preventDefault();
@@ -124,9 +135,18 @@ function refresh_bar() {
   at("axis").value = state.axis;
   // A history without times has one axis.
   at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
-  options(at("file"), (app.files?.files ?? []).map((file, index) => [index, file.state === "ready" ? plain(file.name, 80) : `${plain(file.name, 80)} (${file.state})`]), state.file);
+  const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
+  options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
-  document.title = app.file() ? `${plain(app.file().name, 80)} - memreel` : "memreel";
+  at("file").title = app.file() ? plain(app.file().name, 500) : "";
+  document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
+}
+
+// The name without its folders, unless another file has the same.
+function file_name({name}) {
+  const short = base_name(name);
+  const is_one = app.files.files.filter(of => base_name(of.name) === short).length === 1;
+  return plain(is_one ? short : shortened(name, 60), 80);
 }
 
 function options(select, rows, value) {

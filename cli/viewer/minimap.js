@@ -11,12 +11,13 @@ export function create(move) {
   const root = element("div", "minimap", null, [canvas, frame]);
   let shown = [0, 1];
   let grip = null;
+  let inset = 0;
+  let across = 0;
 
   const fraction = event => {
     const box = root.getBoundingClientRect();
-    return clamp((event.clientX - box.left - root.inset) / Math.max(1, box.width - root.inset), 0, 1);
+    return clamp((event.clientX - box.left - inset) / Math.max(1, box.width - inset), 0, 1);
   };
-  root.inset = 0;
   root.addEventListener("pointerdown", event => {
     if (event.button !== 0) return;
     const at = fraction(event);
@@ -40,15 +41,15 @@ export function create(move) {
   return {
     element: root,
     /** Paints the active and reserved bytes of the picture of everything. */
-    paint(picture, top, inks, inset) {
-      root.inset = inset;
+    paint(picture, top, inks, left) {
+      inset = left;
       const ratio = devicePixelRatio || 1;
       const [width, height] = [root.clientWidth, root.clientHeight];
       canvas.width = width * ratio;
       canvas.height = height * ratio;
       const context = canvas.getContext("2d");
       context.scale(ratio, ratio);
-      const across = width - inset;
+      across = width - inset;
       const most = top * 1.04;
       for (let x = 0; x < across; x++) {
         const first = Math.floor(x / across * picture.n_columns);
@@ -67,8 +68,7 @@ export function create(move) {
     /** Shows which part of the whole the view is. */
     place(from, to) {
       shown = [from, to];
-      const across = root.clientWidth - root.inset;
-      frame.style.left = `${root.inset + from * across}px`;
+      frame.style.left = `${inset + from * across}px`;
       frame.style.width = `${Math.max(3, (to - from) * across)}px`;
     },
   };

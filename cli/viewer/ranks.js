@@ -1,6 +1,6 @@
 // Many files as small curves on one scale, and those whose peak is far from the median.
 
-import {bytes, counted, element, number, percent, plain} from "./text.js";
+import {bytes, counted, element, file_names, number, percent, plain} from "./text.js";
 import {create as create_chart} from "./chart.js";
 
 const POINTS = 200;
@@ -51,9 +51,10 @@ export function create(app) {
 
   // A device of a file, for each that can be read.
   function members() {
+    const names = file_names(app.files.files);
     return app.files.files.flatMap((file, index) => {
-      if (file.state !== "ready") return [{key: `${index}`, file: index, name: file.name, state: file.state, error: file.error}];
-      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${file.name}, device ${of.device}` : file.name, state: "ready"}));
+      if (file.state !== "ready") return [{key: `${index}`, file: index, name: names[index], state: file.state, error: file.error}];
+      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${names[index]}, device ${of.device}` : names[index], state: "ready"}));
     });
   }
 

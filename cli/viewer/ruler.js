@@ -1,6 +1,6 @@
 // The ruler of the timeline: ticks of both axes, the scopes, and the markers of peaks, failures and snapshots.
 
-import {bytes, duration, number, plain} from "./text.js";
+import {bytes, number, plain} from "./text.js";
 
 export const MARKS_HEIGHT = 16;
 export const SCOPE_HEIGHT = 16;
@@ -32,7 +32,7 @@ export function paint_axis({context, box, view, x, inks}, is_time) {
     context.fillStyle = inks.strong;
     context.fillRect(left, at, 1, 5);
     context.fillStyle = inks.quiet;
-    const text = is_time ? duration(place) : number(place);
+    const text = is_time ? time(place, step, view.to) : number(place);
     const half = context.measureText(text).width / 2;
     context.fillText(text, Math.min(Math.max(left, box.left + half), box.left + box.width - half), at + 7);
   }
@@ -99,6 +99,13 @@ export function text_at({box, view, x}, device, place, left, top) {
   const at = view.from + ((left - box.left) / box.width) * (view.to - view.from);
   const scope = device.scopes.find(of => of.depth === depth && place(of.from) <= at && place(of.until) > at);
   return scope ? {text: scope.name, from: scope.from, until: scope.until} : null;
+}
+
+// A time in the unit of the largest, with the digits in which neighbouring ticks differ.
+function time(place, step, most) {
+  const [unit, name] = most >= 1e6 ? [1e6, "s"] : most >= 1e3 ? [1e3, "ms"] : [1, "µs"];
+  const digits = Math.min(Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9)), 9);
+  return `${(place / unit).toFixed(digits)} ${name}`;
 }
 
 function cut(context, text, width) {

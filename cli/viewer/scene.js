@@ -19,10 +19,10 @@ export function inks() {
   return found;
 }
 
-/** Returns the context of a canvas, which is cleared and has the size of its element. */
-export function prepare(canvas, inks) {
+/** Returns the context of a canvas, which is cleared and has a size in pixels of CSS. */
+export function prepare(canvas, inks, size) {
   const ratio = devicePixelRatio || 1;
-  const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
+  const [width, height] = [Math.round(size.width * ratio), Math.round(size.height * ratio)];
   if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -50,6 +50,14 @@ export function base_name(path) {
   return (path || "").split(/[\\/]/).pop();
 }
 
+/** Returns the names of files without the folders that all of them are in. */
+export function file_names(files) {
+  const paths = files.map(of => of.name.split("/"));
+  let n_shared = 0;
+  while (paths.length && paths.every(path => path.length > n_shared + 1 && path[n_shared] === paths[0][n_shared])) n_shared += 1;
+  return paths.map(path => path.slice(n_shared).join("/"));
+}
+
 /** Returns a frame in one line: "train.py:12 forward", cut and escaped as by `plain`. */
 export function frame(of) {
   const where = of.filename && of.filename !== "??" ? `${base_name(of.filename)}:${of.line} ` : "";

@@ -32,6 +32,9 @@ export function create(app) {
   const root = element("div", "timeline", null, [minimap.element, plot]);
   const tip = create_tip(app, plot);
   const frames = [];
+  // A frame that asked the elements for their size would wait for the layout of the whole page.
+  const size = {width: 0, height: 0};
+  const measure = () => Object.assign(size, {width: plot.clientWidth, height: plot.clientHeight});
   let inks = null;
   let rest = [0, 0, 0];
   let [is_shown, is_base_dirty, is_planned] = [false, true, false];
@@ -51,7 +54,7 @@ export function create(app) {
     },
     rest: () => rest,
   });
-  const lens = create_lens(app, tiles, plot);
+  const lens = create_lens(app, tiles, size);
   const is_ready = () => app.device() !== null && app.file().state === "ready";
 
   // A frame draws bitmaps that are there; nothing is decoded or asked for in it.
@@ -74,16 +77,16 @@ export function create(app) {
   const paint = () => {
     const of = lens.geometry();
     if (is_base_dirty) {
-      scene.paint_base({...of, inks, context: scene.prepare(base, inks)}, app);
+      scene.paint_base({...of, inks, context: scene.prepare(base, inks, size)}, app);
       minimap.place(of.view.from / tiles.span(), of.view.to / tiles.span());
       hint.hidden = of.drawn.length > 0 && !of.picture.is_stale && !tiles.is_waiting();
       hint.textContent = of.drawn.length ? "Asking for more detail…" : "Asking for the picture…";
     }
-    scene.paint_surface({...of, inks, context: scene.prepare(surface, inks)}, app, {hovered, brushed});
+    scene.paint_surface({...of, inks, context: scene.prepare(surface, inks, size)}, app, {hovered, brushed});
   };
   const paint_reading = () => {
     const {coarse, read, name} = app.file();
-    const of = {context: scene.prepare(base, inks), box: {left: LEFT, top: 20, width: plot.clientWidth - LEFT - 10, height: plot.clientHeight - 50}, inks};
+    const of = {context: scene.prepare(base, inks, size), box: {left: LEFT, top: 20, width: size.width - LEFT - 10, height: size.height - 50}, inks};
     if (coarse?.points?.length) curves.paint_coarse(of, coarse.points, read);
     hint.hidden = false;
     hint.textContent = `Reading ${plain(name, 80)}: ${Math.floor(100 * read)}%${coarse ? `, ${number(coarse.n_events)} events` : ""}. The height is relative to the beginning.`;
@@ -177,10 +180,11 @@ export function create(app) {
   const want = () => {
     if (!is_ready()) return;
     const height = lens.box().height * (devicePixelRatio || 1);
-    tiles.want(lens.view(), height > 700 || app.state.vertical ? 768 : 512);
+    tiles.want(lens.view(), height > 700 || app.state.vertical ? 768 : height < 300 ? 256 : 512);
   };
   new ResizeObserver(() => {
     if (!is_shown) return;
+    measure();
     paint_minimap();
     want();
     dirty();
@@ -193,6 +197,7 @@ export function create(app) {
       is_shown = true;
       if (!inks) refresh_inks();
       minimap.element.hidden = !is_ready();
+      measure();
       if (is_ready()) {
         want();
         if (!tiles.whole() && !tiles.drawn(lens.view()).length) await new Promise(kept => { ready = kept; });

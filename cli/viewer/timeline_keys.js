@@ -38,14 +38,24 @@ export function keys_of(app, lens, tiles) {
   }
 
   // Pins the largest block at the cursor, or the one above or below the pinned one.
-  function pin(step) {
-    const spot = geometry().place(app.moment());
+  async function pin(step) {
+    const moment = app.moment();
+    const spot = geometry().place(moment);
     const picture = tiles.drawn({...view(), from: spot, to: spot}).at(-1);
     const found = picture ? blocks_of(picture, column_at(picture, spot)) : [];
-    if (!found.length) return app.announce("No block is large enough to be drawn here; zoom in.");
     const index = found.findIndex(({life}) => life === app.state.life);
-    const largest = found.reduce((best, of) => (of.bytes > best.bytes ? of : best));
-    const chosen = step === 0 || index < 0 ? largest : found[clamp(index + step, 0, found.length - 1)];
-    app.set({cursor: app.moment(), life: chosen.life});
+    const chosen = step === 0 || index < 0 ? largest(found) ?? await largest_of_state(moment) : found[clamp(index + step, 0, found.length - 1)];
+    if (chosen) app.set({cursor: moment, life: chosen.life});
+    else app.announce("There is no block at the cursor.");
   }
+
+  // All blocks may be too small for the picture; the server has them.
+  async function largest_of_state(moment) {
+    const {segments} = await app.source.state({...app.query(), moment});
+    return largest(segments.flatMap(({blocks}) => blocks.map(([life, , bytes]) => ({life, bytes}))));
+  }
+}
+
+function largest(blocks) {
+  return blocks.reduce((best, of) => (best && best.bytes >= of.bytes ? best : of), null);
 }
