@@ -35,7 +35,7 @@ def unpacked(tmp_path_factory):
     name = backend().build_sdist(folder)
     with tarfile.open(folder / name) as archive:
         # Python 3.11.4 and newer ask which members are safe.
-            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return folder / name.removesuffix(".tar.gz")
 
 
