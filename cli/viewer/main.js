@@ -166,6 +166,7 @@ async function poll() {
   } catch (error) {
     return fail("The server does not answer", `${error.message}\n\nStart memreel view again; the address then is a new one.`);
   }
+  if (app.source.note && !app.files) app.source.note().then(note => { at("message").textContent = note; at("end").hidden = true; });
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
   app.files = answer;
   // An address without a device means the first one.

@@ -21,7 +21,8 @@ export function create() {
     for (const {of, look, keep} of waiting.values()) keep(paint(of, look));
     waiting.clear();
   };
-  try {
+  // A page that is one file has no other file for a thread.
+  if (!document.getElementById("pack")) try {
     thread = new Worker(new URL("painter.js", import.meta.url), {type: "module"});
     thread.onmessage = ({data}) => {
       waiting.get(data.number)?.keep(data.bitmap);

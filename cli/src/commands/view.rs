@@ -5,8 +5,9 @@
 use std::{
     env,
     ffi::OsString,
+    fs,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -14,7 +15,7 @@ use std::{
 use crate::{
     exit::Exit,
     failure::Failure,
-    view::{Serving, serve},
+    view::{Serving, html, serve},
 };
 
 #[derive(Debug, clap::Args)]
@@ -24,11 +25,16 @@ else on the machine can read it, and it loads nothing from a network. It is
 there while the file is still read. Several files are ranks of one run, or two
 files that the page compares.
 
+--html writes one file that opens without memreel and without a network. It has
+pictures of the whole history, and everything around the peak, failed requests
+and the end; it shows what it leaves out.
+
 The server ends with Ctrl-C, with End in the page's menu, or after --idle.
 
 Example:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
+  memreel view --html bug.html snapshot.pickle           one file for a bug report
   memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
 
 Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
@@ -45,6 +51,10 @@ pub(crate) struct Options {
     /// Print the address, and open no browser
     #[arg(long)]
     no_open: bool,
+
+    /// Write the page to this file, with what it needs of the snapshots, instead of serving it; at most 20 MB
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "idle"])]
+    html: Option<PathBuf>,
 
     /// End after this number of minutes without a request
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
@@ -63,6 +73,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
         })?;
     }
+    if let Some(path) = &options.html {
+        return save(&options.files, path);
+    }
     let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
     let opens = !options.no_open && has_display();
     let mut printed = Ok(());
@@ -74,6 +87,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
     .map_err(|error| Failure::Message(Exit::Unreadable, refused(options.port, &error)))?;
     printed?;
+    Ok(Exit::Fine)
+}
+
+/// Writes the page that is one file.
+fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
+    let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
+    let page = html(files).map_err(unreadable)?;
+    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
+    fs::write(path, page).map_err(cannot)?;
     Ok(Exit::Fine)
 }
 

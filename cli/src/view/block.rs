@@ -49,7 +49,8 @@ fn at_address(asked: &Asked, device: &Device<'_>, text: &str) -> Result<u32, Ref
 /// The most uses of addresses at and below one that are looked at.
 const N_NEAR: usize = 100_000;
 
-fn block(device: &Device<'_>, life: &Life, number: u32) -> Value {
+/// Returns all that is known about a block.
+pub(super) fn block(device: &Device<'_>, life: &Life, number: u32) -> Value {
     let history = &device.history;
     let group = |colour| device.palette.groups(device, colour).name(life, number);
     let shown = history.shown_frames();

@@ -29,7 +29,7 @@ pub(super) enum Colour {
     Age,
 }
 
-const COLOURS: [(&str, Colour); 8] = [
+pub(super) const COLOURS: [(&str, Colour); 8] = [
     ("stack", Colour::Stack),
     ("function", Colour::Function),
     ("owner", Colour::Owner),

@@ -12,6 +12,7 @@
 
 mod asked;
 mod block;
+mod bundle;
 mod choice;
 mod compare;
 mod device;
@@ -20,6 +21,7 @@ mod groups;
 mod http;
 mod icicle;
 mod order;
+mod pack;
 mod page;
 mod picture;
 mod reading;
@@ -37,4 +39,4 @@ mod token;
 mod window;
 mod words;
 
-pub(crate) use server::{Serving, serve};
+pub(crate) use server::{Serving, html, serve};

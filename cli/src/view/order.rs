@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{asked::Asked, choice::Choice, device::Device, groups::Colour, refusal::Refusal, words::site};
 
 /// The most rows of an answer.
-const MAX_ROWS: usize = 1000;
+const MAX_ROWS: usize = 2000;
 
 /// The numbers of the chosen lives in the order of a request.
 pub(super) struct Order {

@@ -33,6 +33,7 @@ files![
     "main.js",
     "minimap.js",
     "offer.js",
+    "offline.js",
     "pages.js",
     "painter.js",
     "picture.js",
@@ -57,6 +58,11 @@ files![
     "whatif.js",
     "windows.js"
 ];
+
+/// Returns the names of the files.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
 
 /// Returns a file of the page with its content type.
 pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {

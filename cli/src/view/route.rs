@@ -88,7 +88,8 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn describe(&self) -> Value {
+    /// Returns the files, each with its devices or with how much of it is read.
+    pub(super) fn describe(&self) -> Value {
         let files = self.sources.iter().zip(self.recordings).map(|(source, recording)| {
             let mut file = json!({ "name": source.name });
             match (source.snapshot.get(), recording.get()) {
@@ -116,7 +117,7 @@ impl<'a> Files<'a> {
 const MAX_GROUPS: usize = 200;
 
 /// Returns the groups of a colour with the bytes that they hold at the peak, the largest first.
-fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
+pub(super) fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
     let groups = device.palette.groups(device, Colour::parse(asked.text("colour"))?);
     let moment = asked.moment("moment")?.unwrap_or(device.peak.moment);
     let choice = super::choice::Choice::asked(asked, device, true)?;

@@ -16,7 +16,9 @@ use std::{
 };
 
 use super::{
+    bundle,
     http::{self, Door, Question},
+    pack,
     reading::Source,
     recording::Recording,
     route::Files,
@@ -57,6 +59,23 @@ pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Resu
         is_over.store(true, Ordering::Relaxed);
         served
     })
+}
+
+/// Returns one page that has the files in it, as far as there is room for them.
+///
+/// # Errors
+/// A file cannot be read; the text has its name.
+pub(crate) fn html(paths: &[PathBuf]) -> Result<String, String> {
+    let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
+    let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
+    let files = Files { sources: &sources, recordings: &recordings };
+    read(&files, &AtomicBool::new(false));
+    let failed = sources.iter().find_map(|source| Some((source, source.snapshot.get()?.as_ref().err()?)));
+    if let Some((source, why)) = failed {
+        return Err(format!("{}: {why}", source.name));
+    }
+    let pack = pack::pack(&files).map_err(|error| error.to_string())?;
+    bundle::html(&pack)
 }
 
 /// Reads the files, one after the other.
