@@ -11,9 +11,9 @@ const RAMP = [
   [0x44, 0x01, 0x54], [0x47, 0x2d, 0x7b], [0x3b, 0x52, 0x8b], [0x2c, 0x72, 0x8e], [0x21, 0x91, 0x8c],
   [0x28, 0xae, 0x80], [0x5e, 0xc9, 0x62], [0xad, 0xdc, 0x30], [0xfd, 0xe7, 0x25],
 ];
-// Groups of a size or an age are powers of two: of bytes from 512 B to 16 GiB, of events from 1 to 16 million.
+// Groups of a size or an age are powers of two: of bytes from 512 B to 16 GiB, of events from 1 to 16 million. The others are
+// numbered by what they hold at the peak, the largest first.
 const ORDERED = {size: [9, 34], age: [0, 24]};
-const NUMBERED = new Set(["owner", "pool", "stream"]);
 
 /** Ways of colouring blocks, in the order of the menu. */
 export const COLOURINGS = ["stack", "function", "owner", "pool", "stream", "scope", "size", "age"];
@@ -24,9 +24,7 @@ export function rgb(kind, group) {
     const [least, most] = ORDERED[kind];
     return along((group - least) / (most - least));
   }
-  if (NUMBERED.has(kind)) return shade(HUES[group % HUES.length], Math.floor(group / HUES.length) % 3);
-  const mixed = mix(group);
-  return shade(HUES[mixed % HUES.length], Math.floor(mixed / HUES.length) % 3);
+  return shade(HUES[group % HUES.length], Math.floor(group / HUES.length) % 3);
 }
 
 /** Returns the colour of a group for CSS. */
@@ -58,12 +56,6 @@ export function token(name) {
   const colour = getComputedStyle(probe).color;
   probe.remove();
   return colour;
-}
-
-function mix(number) {
-  let of = Math.imul(number ^ (number >>> 16), 0x45d9f3b);
-  of = Math.imul(of ^ (of >>> 16), 0x45d9f3b);
-  return (of ^ (of >>> 16)) >>> 0;
 }
 
 function shade(colour, step) {

@@ -16,6 +16,8 @@ export function create(app) {
   rest.type = "button";
   const whole = element("div", "legend", null, [title, list, rest]);
   let groups = [];
+  let names = new Map();
+  app.group_name = group => names.get(group) ?? "a group that holds nothing at the peak";
   let wanted = "";
   let is_long = false;
 
@@ -28,6 +30,7 @@ export function create(app) {
       const answer = await ask(app.source.groups, params);
       if (!answer) return undefined;
       groups = answer.groups;
+      names = new Map(groups.map(of => [of.group, of.name]));
       list.dataset.colour = colour;
     } catch (error) {
       list.replaceChildren(element("li", "error", plain(error.message)));

@@ -6,6 +6,8 @@ const MAGIC = 0x3150524d; // "MRP1"
 const CURVES = ["allocated_min", "allocated_max", "active_min", "active_max", "reserved_min", "reserved_max"];
 export const REST = 1;
 const FIRST_LIFE = 2;
+// In the place of a life's number: the small blocks of a group, summed up.
+const SUM = 0xffffffff;
 
 /** Returns the picture of a buffer. Cells of `raster` are 0 (nothing), REST, or the index in `lives` plus two. */
 export function decode(buffer) {
@@ -96,6 +98,7 @@ export function cell_at(picture, place, height) {
 function meaning(picture, value) {
   if (value < FIRST_LIFE) return {value, life: null};
   const index = value - FIRST_LIFE;
+  if (picture.lives[index] === SUM) return {value, life: null, sum: picture.groups[index]};
   return {value, life: picture.lives[index], bytes: picture.sizes[index], group: picture.groups[index]};
 }
 
@@ -105,7 +108,8 @@ export function blocks_of(picture, column) {
   let last = 0;
   for (let row = 0; row < picture.n_rows; row++) {
     const value = picture.raster[column * picture.n_rows + row];
-    if (value !== last && value >= FIRST_LIFE) found.push(meaning(picture, value));
+    const of = value !== last && value >= FIRST_LIFE ? meaning(picture, value) : null;
+    if (of && of.life !== null) found.push(of);
     last = value;
   }
   return found;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::OnceLock,
 };
@@ -57,7 +58,7 @@ pub(super) struct Palette([OnceLock<Groups>; COLOURS.len()]);
 
 impl Palette {
     pub(super) fn groups(&self, device: &Device<'_>, colour: Colour) -> &Groups {
-        self.0[colour as usize].get_or_init(|| Groups::new(device, colour))
+        self.0[colour as usize].get_or_init(|| Groups::new(device, colour).ranked(device))
     }
 }
 
@@ -177,6 +178,28 @@ impl Groups {
     fn named(self, numbers: Numbers) -> Groups {
         let of = if numbers.names.len() > 1 { self.of } else { Of::One };
         Groups { of, names: numbers.names }
+    }
+
+    /// Numbers the groups by what they hold at the peak, the largest first, so that the largest have different colours.
+    fn ranked(mut self, device: &Device<'_>) -> Groups {
+        let (Of::Stack(_) | Of::Life(_)) = self.of else { return self };
+        let mut bytes = vec![0_u64; self.names.len()];
+        for (number, life) in (0..).zip(device.history.lives()) {
+            if life.is_active_at(device.peak.moment) {
+                let sum = &mut bytes[self.number(life, number) as usize];
+                *sum = sum.saturating_add(life.represented_bytes);
+            }
+        }
+        let mut order: Vec<u32> = (0..).take(bytes.len()).collect();
+        order.sort_by_key(|group| (Reverse(bytes[*group as usize]), *group));
+        let mut rank = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(place, group)| rank[*group as usize] = place);
+        if let Of::Stack(of) | Of::Life(of) = &mut self.of {
+            // A stack that no life has is of no group.
+            of.iter_mut().for_each(|group| *group = rank.get(*group as usize).copied().unwrap_or(*group));
+        }
+        self.names = order.iter().map(|group| std::mem::take(&mut self.names[*group as usize])).collect();
+        self
     }
 
     /// Returns the group of a life, given its number.

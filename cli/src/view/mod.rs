@@ -33,6 +33,7 @@ mod samples;
 mod server;
 mod sizes;
 mod state;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -11,6 +11,7 @@ use super::{
     figures::Extremes,
     groups::Colour,
     refusal::Refusal,
+    sums::{Sum, sums},
     window::{Column, Window},
 };
 
@@ -23,8 +24,11 @@ const N_MOST: usize = 65_000;
 /// The raster's value for a place with nothing.
 const NOTHING: u16 = 0;
 
-/// The raster's value for the blocks that have no band of their own.
+/// The raster's value for the blocks that have no band of their own, nor one of their group.
 const REST: u16 = 1;
+
+/// In the place of a life's number: the small blocks of a group.
+const SUM: u32 = u32::MAX;
 
 /// What comes before the bytes of a picture.
 const MAGIC: &[u8; 4] = b"MRP1";
@@ -80,12 +84,20 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refu
     let mut numbers = shown.lives;
     numbers.sort_unstable_by_key(|number| (lives[*number as usize].from, *number));
     let bands: Vec<&Life> = numbers.iter().map(|number| &lives[*number as usize]).collect();
-    let raster = raster(&bands, &figures, height);
+    let groups = device.palette.groups(device, colour);
+    let sums = if shown.are_all {
+        Vec::new()
+    } else {
+        let small = device.sizes.small(lives, moments, least_bytes);
+        sums(device, groups, &figures, small.filter(|span| is_chosen(span.life)))
+    };
+    let raster = raster(&sums, &bands, &figures, height);
 
     let mut out = Out(Vec::with_capacity(raster.len() * 2 + columns.len() * 32));
     out.0.extend_from_slice(MAGIC);
     let are_all = u32::from(shown.are_all && choice.is_all());
-    [columns.len(), height.n_rows, bands.len()].into_iter().for_each(|n| out.u32(n as u32));
+    let n_places = sums.len() + bands.len();
+    [columns.len(), height.n_rows, n_places].into_iter().for_each(|n| out.u32(n as u32));
     out.u32(are_all);
     out.u32(n_moments(&columns) as u32);
     [window.from, window.to, height.low, height.high].into_iter().for_each(|edge| out.f64(edge));
@@ -94,12 +106,15 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refu
     for figure in figure {
         (0..2).for_each(|end| figures.iter().for_each(|column| out.f32(figure(column)[end])));
     }
-    let groups = device.palette.groups(device, colour);
+    sums.iter().for_each(|_| out.u32(SUM));
     numbers.iter().for_each(|number| out.u32(*number));
+    sums.iter().for_each(|sum| out.u32(sum.group));
     numbers.iter().zip(&bands).for_each(|(number, life)| out.u32(groups.number(life, *number)));
+    sums.iter().for_each(|sum| out.bytes(sum.bytes.iter().copied().max().unwrap_or(0)));
     bands.iter().for_each(|life| out.bytes(life.represented_bytes));
     let is_found =
         |(number, life): (&u32, &&Life)| search.as_ref().is_some_and(|search| search.finds(life, *number));
+    out.0.extend(sums.iter().map(|_| 0));
     out.0.extend(numbers.iter().zip(&bands).map(|pair| u8::from(is_found(pair))));
     out.0.resize(out.0.len().next_multiple_of(4), 0);
     raster.iter().for_each(|place| out.0.extend_from_slice(&place.to_le_bytes()));
@@ -110,26 +125,32 @@ fn n_moments(columns: &[Column]) -> usize {
     columns.first().zip(columns.last()).map_or(0, |(first, last)| last.1 - first.0)
 }
 
-/// Returns the rows of each column, from the lowest up: the rest, then the bands in the order in which they were allocated.
+/// Returns the rows of each column, from the lowest up: the rest, the sums, and the bands in the order in which they were
+/// allocated.
 /// A column is the moment of its most active bytes.
-fn raster(bands: &[&Life], figures: &[Extremes], height: Height) -> Vec<u16> {
+fn raster(sums: &[Sum], bands: &[&Life], figures: &[Extremes], height: Height) -> Vec<u16> {
     let mut raster = vec![NOTHING; figures.len() * height.n_rows];
     let mut next = 0;
     let mut live: Vec<usize> = Vec::new();
-    for (column, rows) in figures.iter().zip(raster.chunks_exact_mut(height.n_rows)) {
+    for (at, (column, rows)) in figures.iter().zip(raster.chunks_exact_mut(height.n_rows)).enumerate() {
         let moment = column.highest;
         while next < bands.len() && bands[next].from <= moment {
             live.push(next);
             next += 1;
         }
         live.retain(|band| bands[*band].until > moment);
-        paint(&live, bands, column, height, rows);
+        let of_sums = sums.iter().map(|sum| sum.bytes[at]);
+        let of_bands = live.iter().map(|band| bands[*band].represented_bytes);
+        let places = (0..sums.len()).chain(live.iter().map(|band| sums.len() + band));
+        let stacked: Vec<(usize, u64)> = places.zip(of_sums.chain(of_bands)).collect();
+        paint(&stacked, column, height, rows);
     }
     raster
 }
 
-fn paint(live: &[usize], bands: &[&Life], column: &Extremes, height: Height, rows: &mut [u16]) {
-    let shown_bytes = live.iter().fold(0_u64, |sum, band| sum.saturating_add(bands[*band].represented_bytes));
+/// Fills the rows of a column with what is in it, each with its place in the table of lives.
+fn paint(stacked: &[(usize, u64)], column: &Extremes, height: Height, rows: &mut [u16]) {
+    let shown_bytes = stacked.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     let mut below_bytes = column.active[1].saturating_sub(shown_bytes);
     let mut from = height.row(0);
     let mut fill = |until: usize, place: u16| {
@@ -139,10 +160,9 @@ fn paint(live: &[usize], bands: &[&Life], column: &Extremes, height: Height, row
         }
     };
     fill(height.row(below_bytes), REST);
-    for band in live {
-        below_bytes = below_bytes.saturating_add(bands[*band].represented_bytes);
-        let place = u16::try_from(*band + 2).unwrap_or(REST);
-        fill(height.row(below_bytes), place);
+    for (place, bytes) in stacked {
+        below_bytes = below_bytes.saturating_add(*bytes);
+        fill(height.row(below_bytes), u16::try_from(place + 2).unwrap_or(REST));
     }
 }
 

@@ -6,9 +6,11 @@ use serde_json::Value;
 use super::{
     block,
     device::Device,
+    groups::Colour,
     icicle, order, picture,
     samples::{asked, snapshot, with_device},
     state,
+    sums::sums,
     window::{Window, moment},
 };
 
@@ -175,6 +177,33 @@ fn small_blocks_are_summed_up_where_there_are_many() {
         expected.sort_unstable();
         assert!(!shown.are_all && found.len() > 10 && found.len() < lives.len());
         assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn the_small_blocks_of_a_group_are_summed_up_in_each_column() {
+    let snapshot = snapshot(19, 500);
+    with_device(&snapshot, |device| {
+        let lives = device.history.lives();
+        let figures: Vec<_> = (0..device.figures.n_moments())
+            .step_by(13)
+            .map(|from| device.figures.between(&device.history, from, from + 13))
+            .collect();
+        let moments = [Moment::START, device.history.end()];
+        let groups = device.palette.groups(device, Colour::Size);
+        let small = device.sizes.small(lives, moments, 10_000);
+        let found = sums(device, groups, &figures, small);
+        assert!(found.len() > 5);
+        for sum in found {
+            for (column, bytes) in figures.iter().zip(&sum.bytes) {
+                let expected = (0..).zip(lives).filter(|(number, life)| {
+                    life.is_active_at(column.highest)
+                        && life.requested_bytes < 10_000
+                        && groups.number(life, *number) == sum.group
+                });
+                assert_eq!(*bytes, expected.map(|(_, life)| life.requested_bytes).sum::<u64>());
+            }
+        }
     });
 }
 
