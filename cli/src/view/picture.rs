@@ -88,8 +88,13 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refu
     let sums = if shown.are_all {
         Vec::new()
     } else {
-        let small = device.sizes.small(lives, moments, least_bytes);
-        sums(device, groups, &figures, small.filter(|span| is_chosen(span.life)))
+        let is_small = |(number, life): &(u32, &Life)| {
+            life.represented_bytes < least_bytes
+                && life.from <= moments[1]
+                && life.until > moments[0]
+                && is_chosen(*number)
+        };
+        sums(groups, &figures, (0..).zip(lives).filter(is_small))
     };
     let raster = raster(&sums, &bands, &figures, height);
 

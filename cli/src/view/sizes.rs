@@ -11,10 +11,10 @@ use memreel::{
 
 /// The moments of a block, and its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) from: Moment,
-    pub(super) until: Moment,
-    pub(super) life: u32,
+struct Span {
+    from: Moment,
+    until: Moment,
+    life: u32,
 }
 
 /// All lives of a device by the bytes that they count for.
@@ -36,18 +36,6 @@ impl Sizes {
         let mut spans: Vec<Span> = lives.iter().zip(0..).map(span).collect();
         spans.sort_unstable_by_key(|span| (Reverse(lives[span.life as usize].represented_bytes), span.life));
         Sizes(spans)
-    }
-
-    /// Returns the lives of less than `least_bytes` that are in use at some moment from `first` to `last`.
-    pub(super) fn small(
-        &self,
-        lives: &[Life],
-        [first, last]: [Moment; 2],
-        least_bytes: u64,
-    ) -> impl Iterator<Item = &Span> + Clone {
-        let n_large =
-            self.0.partition_point(|span| lives[span.life as usize].represented_bytes >= least_bytes);
-        self.0[n_large..].iter().filter(move |span| span.from <= last && span.until > first)
     }
 
     /// Returns the lives that are in use at some moment from `first` to `last`: all of them, up to `n_all`; if there are more,
