@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, str::FromStr};
 use memreel::history::Moment;
 use percent_encoding::percent_decode_str;
 
-use super::{refusal::Refusal, window};
+use super::{figures, refusal::Refusal};
 
 /// A path without the token, and the parameters behind it.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Asked {
     }
 
     pub(super) fn moment(&self, name: &str) -> Result<Option<Moment>, Refusal> {
-        Ok(self.number::<u32>(name)?.map(|n| window::moment(n as usize)))
+        Ok(self.number::<u32>(name)?.map(|n| figures::moment(n as usize)))
     }
 }
 

@@ -52,7 +52,7 @@ const N_NEAR: usize = 100_000;
 /// Returns all that is known about a block.
 pub(super) fn block(device: &Device<'_>, life: &Life, number: u32) -> Value {
     let history = &device.history;
-    let group = |colour| device.palette.groups(device, colour).name(life, number);
+    let group = |colour| device.groups(colour).name(life, number);
     let shown = history.shown_frames();
     let frames = life.stack.into_iter().flat_map(|stack| shown.marked(stack));
     let known = |moment: Moment| until(moment).and_then(|_| device.time_us(moment));

@@ -24,9 +24,8 @@ impl<'d> Choice<'d> {
     /// Reads the filters of a request; the search is one of them only if it `filters`.
     pub(super) fn asked(asked: &Asked, device: &'d Device<'_>, filters: bool) -> Result<Choice<'d>, Refusal> {
         let named = [("pool", Colour::Pool), ("owner", Colour::Owner), ("scope", Colour::Scope)];
-        let group = |(name, colour): (&str, Colour)| {
-            Some((device.palette.groups(device, colour), asked.text(name)?.to_owned()))
-        };
+        let group =
+            |(name, colour): (&str, Colour)| Some((device.groups(colour), asked.text(name)?.to_owned()));
         Ok(Choice {
             stream: asked.number("stream")?.map(StreamId),
             named: named.into_iter().filter_map(group).collect(),

@@ -8,7 +8,14 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use super::{asked::Asked, device::Device, figures::Figures, refusal::Refusal, state::totals, window, words};
+use super::{
+    asked::Asked,
+    device::Device,
+    figures::{self, Figures},
+    refusal::Refusal,
+    state::totals,
+    words,
+};
 
 /// The most points of a curve.
 const MAX_POINTS: usize = 4000;
@@ -97,7 +104,7 @@ pub(super) fn whatif(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
     let first_us = device.first_us().unwrap_or(0);
     let point = |(at, _, reserved): &(usize, u64, u64)| {
         let since_us = time(*at).map_or(0, |time_us| time_us.saturating_sub(first_us));
-        (window::moment(device.moment_at(since_us)).0, *reserved)
+        (figures::moment(device.moment_at(since_us)).0, *reserved)
     };
     Ok(json!({
         "conf": conf,

@@ -11,7 +11,11 @@ use memreel::{
     snapshot::TraceEntry,
 };
 
-use super::{figures::Figures, groups::Palette, order::Order, sizes::Sizes};
+use super::{
+    figures::Figures,
+    groups::{Colour, Groups, Palette},
+    sizes::Sizes,
+};
 
 /// One device's history, ready for questions.
 pub(super) struct Device<'a> {
@@ -22,13 +26,19 @@ pub(super) struct Device<'a> {
     pub(super) peak: Totals,
     /// The most that is active or reserved at any moment.
     pub(super) top_bytes: u64,
-    pub(super) palette: Palette,
+    palette: Palette,
     /// The times of the events, each at least that of the event before, if those of the file are not.
     rising_us: Option<Vec<i64>>,
     by_address: OnceLock<Vec<u32>>,
     named: OnceLock<Vec<(u32, Vec<&'a str>)>>,
-    /// The list in the order that was asked for last.
-    pub(super) order: Mutex<Option<Order>>,
+    order: Mutex<Option<Order>>,
+}
+
+/// The numbers of lives in the order of a list.
+pub(super) struct Order {
+    /// What was asked for.
+    pub(super) key: String,
+    pub(super) numbers: Vec<u32>,
 }
 
 impl<'a> Device<'a> {
@@ -87,6 +97,11 @@ impl<'a> Device<'a> {
             placed.sort_unstable();
             placed.into_iter().map(|(_, number)| number).collect()
         })
+    }
+
+    /// Returns the groups of a colour, numbered by what they hold at the peak.
+    pub(super) fn groups(&self, colour: Colour) -> &Groups {
+        self.palette.groups(&self.history, self.peak.moment, colour)
     }
 
     /// Returns the lives that were given names, by their numbers.

@@ -7,6 +7,11 @@ use memreel::{
     history::Moment,
 };
 
+/// Returns the moment at which this number of entries has happened.
+pub(super) fn moment(n_entries: usize) -> Moment {
+    n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
+}
+
 /// The number of moments of a leaf of the pyramid.
 const N_OF_LEAF: usize = 64;
 

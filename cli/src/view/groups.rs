@@ -10,12 +10,12 @@ use std::{
 
 use memreel::{
     PoolId,
-    analysis::{Bytes, Owners, Pools},
-    history::Life,
+    analysis::{Bytes, DeviceHistory, Owners, Pools},
+    history::{Life, Moment},
     snapshot::{Frame, StackIndex},
 };
 
-use super::{device::Device, refusal::Refusal, words};
+use super::{refusal::Refusal, words};
 
 /// What the blocks of a picture are coloured by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,8 +57,9 @@ impl Colour {
 pub(super) struct Palette([OnceLock<Groups>; COLOURS.len()]);
 
 impl Palette {
-    pub(super) fn groups(&self, device: &Device<'_>, colour: Colour) -> &Groups {
-        self.0[colour as usize].get_or_init(|| Groups::new(device, colour).ranked(device))
+    /// Returns the groups of a colour, numbered by what they hold at a moment.
+    pub(super) fn groups(&self, history: &DeviceHistory<'_>, moment: Moment, colour: Colour) -> &Groups {
+        self.0[colour as usize].get_or_init(|| Groups::new(history, colour).ranked(history, moment))
     }
 }
 
@@ -101,28 +102,27 @@ impl Numbers {
 }
 
 impl Groups {
-    fn new(device: &Device<'_>, colour: Colour) -> Groups {
-        let history = &device.history;
+    fn new(history: &DeviceHistory<'_>, colour: Colour) -> Groups {
         let shown = history.shown_frames();
         match colour {
-            Colour::Stack => Groups::of_stacks(device, |stack| {
+            Colour::Stack => Groups::of_stacks(history, |stack| {
                 let calls: Vec<String> = shown.identifying_frames(stack).take(3).map(words::call).collect();
                 if calls.is_empty() { NO_STACK.to_owned() } else { calls.join(" ← ") }
             }),
             Colour::Function => {
                 let function = |frame: &Frame| words::function(frame);
-                Groups::of_stacks(device, |stack| {
+                Groups::of_stacks(history, |stack| {
                     shown.innermost(stack).map_or_else(|| NO_STACK.to_owned(), function)
                 })
             }
             Colour::Owner => {
                 let mut owners = Owners::new(history.snapshot());
-                Groups::of_stacks(device, |stack| owners.of(Some(stack)).to_string())
+                Groups::of_stacks(history, |stack| owners.of(Some(stack)).to_string())
             }
             Colour::Pool => {
                 let (pools, mut numbers) = (Pools::new(history), Numbers::default());
                 let mut known = BTreeMap::new();
-                Groups::of_lives(device, |life| {
+                Groups::of_lives(history, |life| {
                     let pool = pools.of(life);
                     *known.entry(pool).or_insert_with(|| numbers.of(pool_name(pool)))
                 })
@@ -130,7 +130,7 @@ impl Groups {
             }
             Colour::Stream => {
                 let (mut numbers, mut known) = (Numbers::default(), HashMap::new());
-                Groups::of_lives(device, |life| {
+                Groups::of_lives(history, |life| {
                     let name = || format!("stream {}", crate::labels::stream(life.stream));
                     *known.entry(life.stream).or_insert_with(|| numbers.of(name()))
                 })
@@ -139,7 +139,7 @@ impl Groups {
             Colour::Scope => {
                 let (scopes, mut numbers) = (history.scopes(), Numbers::default());
                 let mut known = HashMap::new();
-                Groups::of_lives(device, |life| match scopes.of_life(life) {
+                Groups::of_lives(history, |life| match scopes.of_life(life) {
                     None => numbers.of("before the history".to_owned()),
                     Some(path) => *known.entry(path).or_insert_with(|| {
                         numbers.of(if path.is_empty() { "no scope".to_owned() } else { path.to_string() })
@@ -158,11 +158,11 @@ impl Groups {
         }
     }
 
-    fn of_stacks(device: &Device<'_>, mut name: impl FnMut(StackIndex) -> String) -> Groups {
-        let stacks = &device.history.snapshot().stacks;
+    fn of_stacks(history: &DeviceHistory<'_>, mut name: impl FnMut(StackIndex) -> String) -> Groups {
+        let stacks = &history.snapshot().stacks;
         let mut numbers = Numbers::default();
         let mut of = vec![u32::MAX; stacks.len() + 1];
-        for life in device.history.lives() {
+        for life in history.lives() {
             let at = life.stack.map_or(stacks.len(), StackIndex::index);
             if of[at] == u32::MAX {
                 of[at] = numbers.of(life.stack.map_or_else(|| NO_STACK.to_owned(), &mut name));
@@ -171,8 +171,8 @@ impl Groups {
         Groups { of: Of::Stack(of), names: numbers.names }
     }
 
-    fn of_lives(device: &Device<'_>, number: impl FnMut(&Life) -> u32) -> Groups {
-        Groups { of: Of::Life(device.history.lives().iter().map(number).collect()), names: Vec::new() }
+    fn of_lives(history: &DeviceHistory<'_>, number: impl FnMut(&Life) -> u32) -> Groups {
+        Groups { of: Of::Life(history.lives().iter().map(number).collect()), names: Vec::new() }
     }
 
     fn named(self, numbers: Numbers) -> Groups {
@@ -180,12 +180,12 @@ impl Groups {
         Groups { of, names: numbers.names }
     }
 
-    /// Numbers the groups by what they hold at the peak, the largest first, so that the largest have different colours.
-    fn ranked(mut self, device: &Device<'_>) -> Groups {
+    /// Numbers the groups by what they hold at a moment, the largest first, so that the largest have different colours.
+    fn ranked(mut self, history: &DeviceHistory<'_>, moment: Moment) -> Groups {
         let (Of::Stack(_) | Of::Life(_)) = self.of else { return self };
         let mut bytes = vec![0_u64; self.names.len()];
-        for (number, life) in (0..).zip(device.history.lives()) {
-            if life.is_active_at(device.peak.moment) {
+        for (number, life) in (0..).zip(history.lives()) {
+            if life.is_active_at(moment) {
                 let sum = &mut bytes[self.number(life, number) as usize];
                 *sum = sum.saturating_add(life.represented_bytes);
             }

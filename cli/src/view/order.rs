@@ -5,17 +5,17 @@
 use memreel::history::{Life, Moment};
 use serde_json::{Value, json};
 
-use super::{asked::Asked, choice::Choice, device::Device, groups::Colour, refusal::Refusal, words::site};
+use super::{
+    asked::Asked,
+    choice::Choice,
+    device::{Device, Order},
+    groups::Colour,
+    refusal::Refusal,
+    words::site,
+};
 
 /// The most rows of an answer.
 const MAX_ROWS: usize = 2000;
-
-/// The numbers of the chosen lives in the order of a request.
-pub(super) struct Order {
-    /// What was asked for.
-    key: String,
-    numbers: Vec<u32>,
-}
 
 const KEYS: [&str; 8] = ["bytes", "requested", "life", "waste", "from", "until", "address", "use"];
 
@@ -89,8 +89,8 @@ fn row(device: &Device<'_>, number: u32) -> Value {
         "from": life.from.0,
         "until": until(life.until),
         "stream": life.stream,
-        "pool": device.palette.groups(device, Colour::Pool).name(life, number),
-        "scope": device.palette.groups(device, Colour::Scope).name(life, number),
+        "pool": device.groups(Colour::Pool).name(life, number),
+        "scope": device.groups(Colour::Scope).name(life, number),
         "where": site(&device.history, life),
     })
 }

@@ -16,11 +16,12 @@ use super::{
     asked::Asked,
     block,
     device::Device,
+    figures,
     groups::{COLOURS, Colour},
     order,
     refusal::Refusal,
     route::Files,
-    state, window,
+    state,
 };
 use crate::progress::Progress;
 
@@ -172,7 +173,7 @@ fn describe(device: &Device<'_>) -> io::Result<Value> {
     }
     let groups = |life: &u32| {
         let found = device.life(*life)?;
-        let of = |(_, colour): &(&str, Colour)| device.palette.groups(device, *colour).number(found, *life);
+        let of = |(_, colour): &(&str, Colour)| device.groups(*colour).number(found, *life);
         Some((life.to_string(), COLOURS.iter().map(of).collect::<Vec<_>>().into()))
     };
     let lives: Map<String, Value> = kept.iter().filter_map(groups).collect();
@@ -218,7 +219,7 @@ fn curve(device: &Device<'_>) -> Vec<Value> {
 /// Returns the figures of every moment around one.
 fn stretch(device: &Device<'_>, moment: u32) -> Value {
     let from = (moment as usize).saturating_sub(N_AROUND);
-    let start = device.figures.at(&device.history, window::moment(from));
+    let start = device.figures.at(&device.history, figures::moment(from));
     let all = std::iter::once(start).chain(device.history.totals_after(start)).take(2 * N_AROUND);
     let totals: Vec<Value> = all.map(|totals| state::totals(device, totals)).collect();
     json!({ "from": from, "totals": totals })

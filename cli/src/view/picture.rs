@@ -76,7 +76,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refu
     let figures: Vec<Extremes> =
         columns.iter().map(|(from, until)| device.figures.between(&device.history, *from, *until)).collect();
     let ends = [columns.first(), columns.last()].map(|column| *column.unwrap_or(&(0, 1)));
-    let moments = [ends[0].0, ends[1].1 - 1].map(super::window::moment);
+    let moments = [ends[0].0, ends[1].1 - 1].map(super::figures::moment);
     let lives = device.history.lives();
     let is_chosen = |number: u32| choice.is_all() || choice.holds(&lives[number as usize], number);
     let least_bytes = (height.row_bytes() / 2.0) as u64;
@@ -84,7 +84,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refu
     let mut numbers = shown.lives;
     numbers.sort_unstable_by_key(|number| (lives[*number as usize].from, *number));
     let bands: Vec<&Life> = numbers.iter().map(|number| &lives[*number as usize]).collect();
-    let groups = device.palette.groups(device, colour);
+    let groups = device.groups(colour);
     let sums = if shown.are_all {
         Vec::new()
     } else {

@@ -84,7 +84,7 @@ fn describe(device: &Device<'_>) -> Value {
 const MAX_NAMES: usize = 200;
 
 fn names<'d>(device: &'d Device<'_>, colour: Colour) -> Vec<&'d str> {
-    device.palette.groups(device, colour).names.iter().take(MAX_NAMES).map(String::as_str).collect()
+    device.groups(colour).names.iter().take(MAX_NAMES).map(String::as_str).collect()
 }
 
 fn streams(device: &Device<'_>) -> Vec<i64> {

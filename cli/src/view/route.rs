@@ -118,7 +118,7 @@ const MAX_GROUPS: usize = 200;
 
 /// Returns the groups of a colour with the bytes that they hold at the peak, the largest first.
 pub(super) fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let groups = device.palette.groups(device, Colour::parse(asked.text("colour"))?);
+    let groups = device.groups(Colour::parse(asked.text("colour"))?);
     let moment = asked.moment("moment")?.unwrap_or(device.peak.moment);
     let choice = super::choice::Choice::asked(asked, device, true)?;
     let mut bytes = vec![0_u64; groups.names.len()];

@@ -20,7 +20,7 @@ const MAX_BLOCKS: usize = 50_000;
 pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
     let moment = asked.moment("moment")?.unwrap_or(device.peak.moment).min(device.history.end());
     let colour = Colour::parse(asked.text("colour"))?;
-    let groups = device.palette.groups(device, colour);
+    let groups = device.groups(colour);
     let layout = device.history.layout(moment);
     let least_bytes = least(&layout);
     let (mut n_left_out, mut left_out_bytes) = (0_usize, 0_u64);

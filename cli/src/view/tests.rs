@@ -6,12 +6,13 @@ use serde_json::Value;
 use super::{
     block,
     device::Device,
+    figures::moment,
     groups::Colour,
     icicle, order, picture,
     samples::{asked, snapshot, with_device},
     state,
     sums::sums,
-    window::{Window, moment},
+    window::Window,
 };
 
 const SEEDS: std::ops::Range<u64> = 0..12;
@@ -189,7 +190,7 @@ fn the_small_blocks_of_a_group_are_summed_up_in_each_column() {
             .step_by(13)
             .map(|from| device.figures.between(&device.history, from, from + 13))
             .collect();
-        let groups = device.palette.groups(device, Colour::Size);
+        let groups = device.groups(Colour::Size);
         let small = (0..).zip(lives).filter(|(_, life)| life.requested_bytes < 10_000);
         let found = sums(groups, &figures, small);
         assert!(found.len() > 5);

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{analysis::Axis, history::Moment};
+use memreel::analysis::Axis;
 
 use super::{asked::Asked, device::Device, refusal::Refusal};
 
@@ -71,9 +71,4 @@ impl Window {
         };
         (0..n_columns).map(of_edges).collect()
     }
-}
-
-/// Returns the moment of a place in a history.
-pub(super) fn moment(n_entries: usize) -> Moment {
-    n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
 }
