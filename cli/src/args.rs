@@ -20,6 +20,7 @@ read tapes of memreel (MEMREEL_TAPE=run.tape) as they read snapshots.
 Example:
   memreel snapshot.pickle         what it is, and what to ask next
   memreel oom snapshot.pickle     why a request ran out of memory
+  memreel view snapshot.pickle    pictures of it, in a browser
   memreel top snapshot.pickle     what holds the memory at the peak
   memreel help top                a page for each command"
 )]
@@ -87,4 +88,6 @@ pub(crate) enum Command {
     Trace(commands::trace::Options),
     /// Report every rule that a snapshot file breaks.
     Validate(commands::validate::Options),
+    /// Look at snapshots in a browser, without a network.
+    View(commands::view::Options),
 }

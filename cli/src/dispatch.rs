@@ -56,6 +56,7 @@ pub(crate) fn run_command(command: &Command, out: &mut impl Write) -> Result<Exi
         Command::Top(options) => commands::top::run(options, out),
         Command::Trace(options) => commands::trace::run(options, out),
         Command::Validate(options) => commands::validate::run(options, out),
+        Command::View(options) => commands::view::run(options, out),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::args::Args;
 
 /// The headings of `memreel --help`, each with its commands.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Begin here:", &["summary", "record"]),
+    ("Begin here:", &["summary", "view", "record"]),
     ("Why did a request fail?", &["oom", "fragmentation", "replay"]),
     ("Who holds the memory?", &["owners", "top", "leaks", "churn", "diff"]),
     ("When, and what is where?", &["timeline", "at", "trace", "segments", "memory", "stats", "compare"]),

@@ -38,6 +38,7 @@ mod sites;
 mod table;
 mod text;
 mod torch_dump;
+mod view;
 mod warnings;
 mod width;
 

@@ -17,6 +17,8 @@ from memreel.wording import without_help
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from memreel.viewing import View
+
 Path = str | os.PathLike[str]
 Moment = int | Literal["start", "peak", "end"]
 A = TypeVar("A", bound=Answer)
@@ -260,6 +262,15 @@ class Snapshot:
         from memreel.look import plot
 
         return plot(self.timeline(width=width, device=device), ax)
+
+    def view(self, *, port: int = 0, open: bool = True) -> View:
+        """Opens the page of `memreel view` in a browser, and returns what serves it.
+
+        `port=0` takes a free port. With `open=False`, or where no browser is, its `address` can be opened by hand.
+        """
+        from memreel.viewing import View
+
+        return View(self, port=port, is_opened=open)
 
     def __repr__(self) -> str:
         return self._question("summary").text().rstrip("\n")

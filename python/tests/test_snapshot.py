@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 import threading
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -282,3 +284,22 @@ def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(memreel.UnreadableError, match="a pipe, not a file"):
         memreel.load(tmp_path / "pipe")
+
+
+def test_a_page_is_served_until_it_is_closed() -> None:
+    with memreel.load(FIXTURES / "torch-2.11/snapshots/oom.pickle").view(open=False) as page:
+        assert page.address.startswith("http://127.0.0.1:")
+        assert page.address in page._repr_html_()
+        with urllib.request.urlopen(page.address) as answer:
+            assert b"memreel" in answer.read()
+        with urllib.request.urlopen(page.address + "files") as answer:
+            assert json.load(answer)["files"][0]["name"].endswith("oom.pickle")
+    with pytest.raises(OSError):
+        urllib.request.urlopen(page.address)
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(memreel.Error, match=f"port {port} is taken"):
+            memreel.load(FIXTURES / "torch-2.11/snapshots/oom.pickle").view(port=port, open=False)

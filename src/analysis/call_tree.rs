@@ -5,7 +5,10 @@ use std::{cmp::Reverse, ops::Range};
 use serde::Serialize;
 
 use super::{same_calls::SameCalls, site::Site, state::DeviceHistory, top::Group};
-use crate::{history::Moment, snapshot::FrameIndex};
+use crate::{
+    history::{Life, Moment},
+    snapshot::FrameIndex,
+};
 
 /// A line of the tree of calls that allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -38,8 +41,14 @@ impl DeviceHistory<'_> {
     /// than [`MAX_CALLS`].
     #[must_use]
     pub fn tree(&self, moment: Moment, least_bytes: u64) -> Vec<Branch> {
+        self.tree_of(self.lives_at(moment), least_bytes)
+    }
+
+    /// Returns the tree of the calls that allocated these blocks. Otherwise like [`DeviceHistory::tree`].
+    #[must_use]
+    pub fn tree_of<'l>(&self, lives: impl Iterator<Item = &'l Life>, least_bytes: u64) -> Vec<Branch> {
         let same = SameCalls::new(self);
-        let branches = self.grouped(self.lives_at(moment), Site::from_life);
+        let branches = self.grouped(lives, Site::from_life);
         let mut chains: Vec<Chain> =
             (0..).zip(branches).map(|(place, group)| Chain::new(place, &group, &same)).collect();
         chains.sort_unstable_by(|one, other| one.calls.cmp(&other.calls));

@@ -149,9 +149,17 @@ enum Says {
     Nothing,
 }
 
-/// The owners of the stacks of one snapshot. Each frame and each stack is judged once.
+/// The owners of the stacks of one snapshot: the library or the program that asked for the memory. Each frame and each
+/// stack is judged once.
+///
+/// ```
+/// use memreel::{Snapshot, analysis::{Owners, UNKNOWN}};
+///
+/// let snapshot = Snapshot::default();
+/// assert_eq!(&*Owners::new(&snapshot).of(None), UNKNOWN);
+/// ```
 #[derive(Debug)]
-pub(super) struct Owners<'a> {
+pub struct Owners<'a> {
     snapshot: &'a Snapshot,
     frames: Vec<Option<Says>>,
     stacks: SeededMap<StackIndex, Text>,
@@ -160,14 +168,16 @@ pub(super) struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Owners<'a> {
+    /// Takes a snapshot; judges nothing yet.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot) -> Owners<'a> {
         let n_frames = snapshot.stacks.all_frames().len();
         let (unknown, program) = (UNKNOWN.into(), PROGRAM.into());
         Owners { snapshot, frames: vec![None; n_frames], stacks: SeededMap::default(), unknown, program }
     }
 
-    /// Returns the owner of memory that was asked for by a stack.
-    pub(super) fn of(&mut self, stack: Option<StackIndex>) -> Text {
+    /// Returns the owner of memory that was asked for by a stack; [`UNKNOWN`] without a stack.
+    pub fn of(&mut self, stack: Option<StackIndex>) -> Text {
         let Some(stack) = stack.filter(|stack| *stack != StackTable::EMPTY) else {
             return self.unknown.clone();
         };

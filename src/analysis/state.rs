@@ -10,6 +10,7 @@
 
 use std::{
     collections::BTreeSet,
+    ptr,
     sync::{Arc, OnceLock},
 };
 
@@ -235,6 +236,18 @@ impl<'a> DeviceHistory<'a> {
         (life != NONE).then_some(life as usize)
     }
 
+    /// Returns the place in [`DeviceHistory::lives`] of a life that this history returned by reference.
+    ///
+    /// # Panics
+    /// If the reference is not one of this history's.
+    #[must_use]
+    pub fn number_of(&self, life: &Life) -> usize {
+        let all = self.lives();
+        let number = ptr::from_ref(life).addr().wrapping_sub(all.as_ptr().addr()) / size_of::<Life>();
+        assert!(all.get(number).is_some_and(|there| ptr::eq(there, life)), "the life is of another history");
+        number
+    }
+
     /// Returns the names that a block was given by `annotate` entries (PyTorch 2.14 and later, and
     /// [`Allocation::annotate`](crate::Allocation::annotate)), each once, in the order of the entries.
     #[must_use]
@@ -276,11 +289,16 @@ impl<'a> DeviceHistory<'a> {
 
     /// Returns the figures of every moment, from before the first entry to after the last.
     pub fn totals(&self) -> impl Iterator<Item = Totals> {
-        let mut totals = self.start;
-        std::iter::once(totals).chain((0..self.entries.len()).map(move |entry| {
+        std::iter::once(self.start).chain(self.totals_after(self.start))
+    }
+
+    /// Returns the figures of every moment after the one that `totals` are of.
+    pub fn totals_after(&self, totals: Totals) -> impl Iterator<Item = Totals> {
+        let mut totals = totals;
+        (totals.moment.n_entries()..self.entries.len()).map(move |entry| {
             self.apply(entry, &mut totals);
             totals
-        }))
+        })
     }
 
     /// Returns the figures of one moment, or of the last one if the history is shorter.

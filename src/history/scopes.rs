@@ -3,7 +3,7 @@
 //! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use super::{
     by_device::ByDevice,
@@ -204,6 +204,23 @@ impl<'a> Scopes<'a> {
         // An annotation may have the text of an entry.
         let mut seen = SeededSet::default();
         paths.into_iter().filter(|path| !path.is_empty() && seen.insert(*path)).collect()
+    }
+
+    /// Returns the stretches of entries that were recorded in the same scope, in their order, with its path; stretches
+    /// outside of any scope are left out.
+    pub fn stretches(&self) -> Vec<(Range<usize>, &ScopePath)> {
+        let mut stretches: Vec<(Range<usize>, u32)> = Vec::new();
+        // The text of an `annotate` names a block, and interrupts no scope.
+        let is_of_scope = |entry: &usize| self.entries[*entry].action != Some(Action::Annotate);
+        for entry in (0..self.entries.len()).filter(is_of_scope) {
+            let path = self.path_of(entry);
+            match stretches.last_mut() {
+                Some((range, of)) if *of == path => range.end = entry + 1,
+                _ => stretches.push((entry..entry + 1, path)),
+            }
+        }
+        let named = stretches.into_iter().filter(|(_, path)| *path != OUTSIDE);
+        named.map(|(range, path)| (range, &self.paths[path as usize])).collect()
     }
 
     /// Returns the path of the scope that a block was allocated in: empty outside any scope, `None` for a block

@@ -28,7 +28,8 @@ use crate::{
     snapshot::{Snapshot, SnapshotSource},
 };
 
-pub use read::LazySnapshot;
+use read::Means;
+pub use read::{LazySnapshot, Reading};
 
 /// The result of reading a file: its snapshot, and the invariants that its bytes break.
 #[derive(Debug)]
@@ -83,12 +84,38 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// assert!(error.to_string().starts_with("not a memory snapshot: neither segments nor device_traces"));
 /// ```
 pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
-    let source = file::Source::open(path.as_ref())?;
+    load_with(path.as_ref(), None)
+}
+
+/// Reads a snapshot from a file, and calls `watch` after each 64 KiB of it. Otherwise like [`load`].
+///
+/// # Errors
+/// Those of [`load`].
+///
+/// # Examples
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("snapshot.pickle");
+/// # memreel::pickle::save(&memreel::Snapshot::default(), &path)?;
+/// use memreel::pickle;
+///
+/// let snapshot = pickle::load_watched(&path, &|reading| {
+///     println!("{} of {} bytes, {} events", reading.read_bytes, reading.n_bytes, reading.entries.len());
+/// })?;
+/// assert_eq!(snapshot.n_events(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn load_watched(path: impl AsRef<Path>, watch: &dyn Fn(Reading<'_>)) -> Result<Snapshot> {
+    load_with(path.as_ref(), Some(watch))
+}
+
+fn load_with(path: &Path, watch: Option<&dyn Fn(Reading<'_>)>) -> Result<Snapshot> {
+    let source = file::Source::open(path)?;
     match read::refusal(source.n_bytes()) {
         Some(error) => Err(error),
         None => {
             let bytes = source.read_piecemeal()?;
-            read::read(&bytes, Some(&bytes)).0
+            read::read(&bytes, Means { file: Some(&bytes), watch }).0
         }
     }
 }
@@ -140,7 +167,7 @@ pub fn to_vec(snapshot: &impl SnapshotSource) -> Vec<u8> {
 /// assert!(error.to_string().contains("GLOBAL would run code"));
 /// ```
 pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
-    read::read(bytes, None).0
+    read::read(bytes, Means::default()).0
 }
 
 /// Reads a snapshot without the events of its devices, which stay in the bytes.
@@ -215,6 +242,6 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
 /// Reads bytes, and reports which invariants they break.
 #[must_use]
 pub fn inspect_slice(bytes: &[u8]) -> Inspection {
-    let (snapshot, findings) = read::read(bytes, None);
+    let (snapshot, findings) = read::read(bytes, Means::default());
     Inspection { snapshot, findings }
 }

@@ -31,3 +31,4 @@ pub(crate) mod timeline;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod validate;
+pub(crate) mod view;

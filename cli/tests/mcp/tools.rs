@@ -9,8 +9,20 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 11] =
-    ["completions", "convert", "fix", "help", "man", "mcp", "merge", "record", "recover", "slim", "split"];
+const NOT_TOOLS: [&str; 11] = [
+    "completions",
+    "convert",
+    "fix",
+    "help",
+    "man",
+    "mcp",
+    "merge",
+    "record",
+    "recover",
+    "slim",
+    "split",
+    "view",
+];
 
 /// Returns what the program prints, and its exit status.
 fn program(words: &[&str]) -> (String, Option<i32>) {

@@ -14,6 +14,7 @@
 //! - `ci`: the recipe of `docs/ci.md`.
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
+//! - `view`: the server of the page, and who gets its answers.
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
@@ -37,6 +38,7 @@ mod support;
 mod terminal;
 mod usage;
 mod validate;
+mod view;
 mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]

@@ -30,6 +30,14 @@ impl Entries {
         }
     }
 
+    /// Returns those that are in memory, if all of them are.
+    pub(super) fn in_memory(&self) -> &[TraceEntry] {
+        match self {
+            Entries::InMemory(all) => all,
+            Entries::InFile(_) => &[],
+        }
+    }
+
     /// Returns the bytes of memory that they take.
     pub(super) fn n_bytes(&self) -> usize {
         match self {

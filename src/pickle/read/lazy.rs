@@ -13,7 +13,7 @@ use super::{
     entry_spans::Entries,
     failure::{Attempt, Failure},
     lazy_trace::{LazyTrace, Section},
-    reader::Reader,
+    reader::{Means, Reader},
     whole,
 };
 use crate::{
@@ -84,7 +84,9 @@ impl<'a> LazySnapshot<'a> {
     pub(in crate::pickle) fn read(bytes: &'a [u8], file: Option<&'a Bytes>) -> Result<LazySnapshot<'a>> {
         let content = match InFile::read(bytes, file) {
             Ok(in_file) => Content::InFile(Box::new(in_file)),
-            Err(Failure::Fallback) => Content::InMemory(Box::new(whole::read(bytes, file).0?)),
+            Err(Failure::Fallback) => {
+                Content::InMemory(Box::new(whole::read(bytes, Means { file, watch: None }).0?))
+            }
             Err(Failure::Malformed(error)) => return Err(whole::error(bytes, error)),
         };
         let lazy = LazySnapshot { content, file };

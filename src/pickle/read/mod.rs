@@ -30,4 +30,6 @@ mod lazy;
 mod samples;
 
 pub use lazy::LazySnapshot;
+pub(super) use reader::Means;
+pub use reader::Reading;
 pub(super) use whole::{read, refusal, refused};

@@ -35,6 +35,33 @@ pub(super) enum Path {
     Slow,
 }
 
+/// How far a file is read.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Reading<'r> {
+    /// The bytes of the file that are read.
+    pub read_bytes: u64,
+    /// The bytes of the file.
+    pub n_bytes: u64,
+    /// The events that are read, those of all devices in the order of the file. Events in an unusual layout are missing.
+    pub entries: &'r [TraceEntry],
+}
+
+/// What a file is read with, beside its bytes.
+#[derive(Clone, Copy, Default)]
+pub(in crate::pickle) struct Means<'a> {
+    /// The mapped file, if its pages may be given back while it is read.
+    pub(in crate::pickle) file: Option<&'a Bytes>,
+    /// Called now and then while the file is read.
+    pub(in crate::pickle) watch: Option<&'a dyn Fn(Reading<'_>)>,
+}
+
+impl std::fmt::Debug for Means<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Means").field("is_watched", &self.watch.is_some()).finish_non_exhaustive()
+    }
+}
+
 /// A file being read.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
@@ -42,8 +69,7 @@ pub(super) struct Reader<'a> {
     decoder: EntryDecoder<'a>,
     interner: Interner,
     path: Path,
-    /// The mapped file, if its pages may be given back while it is read.
-    file: Option<&'a Bytes>,
+    means: Means<'a>,
     /// The offset where they are given back next.
     next_release: usize,
     /// The offset where the memory is measured next.
@@ -58,21 +84,22 @@ impl<'a> Reader<'a> {
             decoder: EntryDecoder::default(),
             interner: Interner::default(),
             path,
-            file: None,
+            means: Means::default(),
             next_release: RESIDENT_BYTES,
             next_check: CHECKED_BYTES,
         }
     }
 
-    /// Gives the pages of a mapped file back to the kernel once they are read; a page that is needed again is loaded again.
-    pub(super) fn releasing(self, file: Option<&'a Bytes>) -> Self {
-        Reader { file, ..self }
+    /// Reads with these means. Pages of a mapped file go back to the kernel once they are read; a page that is needed
+    /// again is loaded again.
+    pub(super) fn with(self, means: Means<'a>) -> Self {
+        Reader { means, ..self }
     }
 
     /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on the disk.
     pub(super) fn lazy(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
         let decoder = EntryDecoder::lazy();
-        Reader { decoder, ..Reader::new(bytes, Path::Fast).releasing(file) }
+        Reader { decoder, ..Reader::new(bytes, Path::Fast).with(Means { file, watch: None }) }
     }
 
     /// Reads the whole file.
@@ -154,7 +181,11 @@ impl<'a> Reader<'a> {
         self.next_check = pos + CHECKED_BYTES;
         if pos >= self.next_release {
             self.next_release = pos + RESIDENT_BYTES;
-            self.file.into_iter().for_each(Bytes::forget);
+            self.means.file.into_iter().for_each(Bytes::forget);
+        }
+        if let Some(watch) = self.means.watch {
+            let n_bytes = self.parser.input.bytes().len() as u64;
+            watch(Reading { read_bytes: pos as u64, n_bytes, entries: self.decoder.entries.in_memory() });
         }
         let n_bytes = self.decoder.n_bytes() + self.interner.n_bytes();
         self.parser.check_memory(n_bytes, pos)?;

@@ -6,22 +6,21 @@ use super::{
     failure::{Attempt, Failure},
     findings::Findings,
     foreign,
-    reader::{Path, Reader},
+    reader::{Means, Path, Reader},
 };
 use crate::{
     error::{Error, Result},
     finding::{Finding, Rule, Severity},
-    pickle::file::Bytes,
     snapshot::Snapshot,
 };
 
 /// Containers and texts are numbered with 32 bits.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 
-/// Returns the snapshot, or why the bytes are not one, and the invariants that the bytes break. Pages of `file`, whose
-/// bytes these are, go back to the kernel once they are read.
-pub(in crate::pickle) fn read(bytes: &[u8], file: Option<&Bytes>) -> (Result<Snapshot>, Vec<Finding>) {
-    reported(read_on_either_path(bytes, file), bytes.len() as u64)
+/// Returns the snapshot, or why the bytes are not one, and the invariants that the bytes break. Pages of the
+/// mapped file of `means`, whose bytes these are, go back to the kernel once they are read.
+pub(in crate::pickle) fn read(bytes: &[u8], means: Means<'_>) -> (Result<Snapshot>, Vec<Finding>) {
+    reported(read_on_either_path(bytes, means), bytes.len() as u64)
 }
 
 /// Returns the result for a file that is too long to be read at all.
@@ -42,11 +41,11 @@ fn reported(
     (snapshot, findings)
 }
 
-fn read_on_either_path(bytes: &[u8], file: Option<&Bytes>) -> (Result<Snapshot>, Findings) {
+fn read_on_either_path(bytes: &[u8], means: Means<'_>) -> (Result<Snapshot>, Findings) {
     let (snapshot, findings) = match refusal(bytes.len() as u64) {
         Some(error) => (Err(error.into()), Findings::default()),
-        None => match attempt(bytes, file, Path::Fast) {
-            (Err(Failure::Fallback), _) => attempt(bytes, file, Path::Slow),
+        None => match attempt(bytes, means, Path::Fast) {
+            (Err(Failure::Fallback), _) => attempt(bytes, means, Path::Slow),
             done => done,
         },
     };
@@ -79,8 +78,8 @@ pub(in crate::pickle) fn refusal(n_bytes: u64) -> Option<Error> {
     (n_bytes > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
 }
 
-fn attempt(bytes: &[u8], file: Option<&Bytes>, path: Path) -> (Attempt<Snapshot>, Findings) {
-    let mut reader = Reader::new(bytes, path).releasing(file);
+fn attempt(bytes: &[u8], means: Means<'_>, path: Path) -> (Attempt<Snapshot>, Findings) {
+    let mut reader = Reader::new(bytes, path).with(means);
     let snapshot = reader.read();
     (snapshot, reader.into_findings())
 }
@@ -92,7 +91,7 @@ mod tests {
 
     /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
     fn both(bytes: &[u8]) -> Option<[String; 2]> {
-        let paths = [Path::Fast, Path::Slow].map(|path| attempt(bytes, None, path));
+        let paths = [Path::Fast, Path::Slow].map(|path| attempt(bytes, Means::default(), path));
         if let (Err(Failure::Fallback), _) = paths[0] {
             return None;
         }
@@ -140,7 +139,7 @@ mod tests {
         .concat();
         let [fast, slow] = both(&bytes).unwrap();
         assert_eq!(fast, slow);
-        let snapshot = serde_json::to_value(read(&bytes, None).0.unwrap()).unwrap();
+        let snapshot = serde_json::to_value(read(&bytes, Means::default()).0.unwrap()).unwrap();
         let trace = &snapshot["device_traces"][0];
         let values: Vec<_> = (0..7).map(|at| trace[at]["x"].to_string()).collect();
         assert_eq!(values, ["[[1]]", "[[2]]", "[[3]]", "[[4]]", "[[3]]", "[4]", "[[2]]"]);
@@ -175,8 +174,8 @@ mod tests {
             b"e(h\x00ee\x8c\x08segments](h\x00h\x02e\x8c\x05otherh\x01u.".to_vec(),
         ]
         .concat();
-        let slow = attempt(&bytes, None, Path::Slow).0.unwrap();
-        let read = read(&bytes, None).0.unwrap();
+        let slow = attempt(&bytes, Means::default(), Path::Slow).0.unwrap();
+        let read = read(&bytes, Means::default()).0.unwrap();
         let [slow, read] = [slow, read].map(|snapshot| serde_json::to_value(&snapshot).unwrap());
         assert_eq!(slow, read);
         let trace = &read["device_traces"][0];
@@ -211,7 +210,8 @@ mod tests {
         .concat();
         let [fast, slow] = both(&bytes).unwrap();
         assert_eq!(fast, slow);
-        let trace = &serde_json::to_value(read(&bytes, None).0.unwrap()).unwrap()["device_traces"][0];
+        let trace =
+            &serde_json::to_value(read(&bytes, Means::default()).0.unwrap()).unwrap()["device_traces"][0];
         let names: Vec<_> = (1..6).map(|at| trace[at]["frames"][0]["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["a", "a", "a", "b", "b"]);
         assert_eq!(trace[7].to_string(), r#"{"action":"alloc","x":null}"#);

@@ -1,0 +1,160 @@
+//! `memreel view`: pictures of recordings in a browser.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    view::{Serving, html, serve},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The page is served on 127.0.0.1, and only to those who have its address: nobody
+else on the machine can read it, and it loads nothing from a network. It is
+there while the file is still read. Several files are ranks of one run, or two
+files that the page compares.
+
+--html writes one file that opens without memreel and without a network. It has
+pictures of the whole history, and everything around the peak, failed requests
+and the end; it shows what it leaves out.
+
+The server ends with Ctrl-C, with End in the page's menu, or after --idle.
+
+Example:
+  memreel view snapshot.pickle
+  memreel view rank0.pickle rank1.pickle
+  memreel view --html bug.html snapshot.pickle           one file for a bug report
+  memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
+
+Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
+taken.")]
+pub(crate) struct Options {
+    /// Snapshots or tapes; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Listen on this port instead of a free one
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Print the address, and open no browser
+    #[arg(long)]
+    no_open: bool,
+
+    /// Write the page to this file, with what it needs of the snapshots, instead of serving it; at most 20 MB
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "idle"])]
+    html: Option<PathBuf>,
+
+    /// End after this number of minutes without a request
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    idle: Option<Duration>,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let read = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes < 1e6);
+    let minutes = read.ok_or_else(|| format!("{text:?} is not a number of minutes; use for example 30"))?;
+    Ok(Duration::from_secs_f64(minutes * 60.0))
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    for path in options.files.iter().filter(|path| path.as_os_str() != "-") {
+        path.metadata().map_err(|error| {
+            Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
+        })?;
+    }
+    if let Some(path) = &options.html {
+        return save(&options.files, path);
+    }
+    let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
+    let opens = !options.no_open && has_display();
+    let mut printed = Ok(());
+    serve(serving, |address, port| {
+        printed = print(address, port, out);
+        if opens {
+            open(address);
+        }
+    })
+    .map_err(|error| Failure::Message(Exit::Unreadable, refused(options.port, &error)))?;
+    printed?;
+    Ok(Exit::Fine)
+}
+
+/// Writes the page that is one file.
+fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
+    let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
+    let page = html(files).map_err(unreadable)?;
+    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
+    fs::write(path, page).map_err(cannot)?;
+    Ok(Exit::Fine)
+}
+
+fn refused(port: u16, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("port {port} is taken; choose another with --port, or leave it out")
+        }
+        io::ErrorKind::PermissionDenied => format!("port {port} is not permitted; choose one above 1023"),
+        _ => format!("the page cannot be served: {error}"),
+    }
+}
+
+fn print(address: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{address}")?;
+    if let Some(server) = ssh_server() {
+        writeln!(
+            out,
+            "on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"
+        )?;
+    }
+    out.flush()
+}
+
+/// Returns the user and the address of this machine, if the terminal is one of SSH.
+fn ssh_server() -> Option<String> {
+    let connection = env::var("SSH_CONNECTION").ok()?;
+    let address = connection.split(' ').nth(2)?.to_owned();
+    let user = env::var("USER").ok();
+    Some(user.map_or_else(|| address.clone(), |user| format!("{user}@{address}")))
+}
+
+/// Whether a browser that is started here is seen.
+fn has_display() -> bool {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| value != OsString::new());
+    let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");
+    !is_remote && (cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
+}
+
+/// Opens the user's browser. If there is none, the address is printed anyway.
+fn open(address: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Ok(mut child) = command.spawn() {
+        // Some openers run as long as the browser.
+        std::thread::spawn(move || child.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_are_numbers() {
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        for text in ["", "-1", "0", "NaN", "inf", "ten"] {
+            assert!(minutes(text).unwrap_err().contains("is not a number of minutes"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The blocks that a reader chose: by stream, pool, owner, scope, size, or a text.
+
+#![forbid(unsafe_code)]
+
+use memreel::{StreamId, history::Life, snapshot::StackIndex};
+
+use super::{
+    asked::Asked,
+    device::Device,
+    groups::{Colour, Groups},
+    refusal::Refusal,
+};
+
+/// Which blocks of a device are asked for. All parts must hold.
+pub(super) struct Choice<'d> {
+    stream: Option<StreamId>,
+    named: Vec<(&'d Groups, String)>,
+    least_bytes: u64,
+    most_bytes: u64,
+    search: Option<Search>,
+}
+
+impl<'d> Choice<'d> {
+    /// Reads the filters of a request; the search is one of them only if it `filters`.
+    pub(super) fn asked(asked: &Asked, device: &'d Device<'_>, filters: bool) -> Result<Choice<'d>, Refusal> {
+        let named = [("pool", Colour::Pool), ("owner", Colour::Owner), ("scope", Colour::Scope)];
+        let group =
+            |(name, colour): (&str, Colour)| Some((device.groups(colour), asked.text(name)?.to_owned()));
+        Ok(Choice {
+            stream: asked.number("stream")?.map(StreamId),
+            named: named.into_iter().filter_map(group).collect(),
+            least_bytes: asked.number("least_bytes")?.unwrap_or(0),
+            most_bytes: asked.number("most_bytes")?.unwrap_or(u64::MAX),
+            search: filters.then(|| Search::asked(asked, device)).flatten(),
+        })
+    }
+
+    /// Whether every block is chosen.
+    pub(super) fn is_all(&self) -> bool {
+        self.stream.is_none()
+            && self.named.is_empty()
+            && self.least_bytes == 0
+            && self.most_bytes == u64::MAX
+            && self.search.is_none()
+    }
+
+    pub(super) fn holds(&self, life: &Life, number: u32) -> bool {
+        self.stream.is_none_or(|stream| stream == life.stream)
+            && (self.least_bytes..=self.most_bytes).contains(&life.represented_bytes)
+            && self.named.iter().all(|(groups, name)| groups.name(life, number) == name)
+            && self.search.as_ref().is_none_or(|search| search.finds(life, number))
+    }
+}
+
+/// A text that is looked for in the frames of a block's stack, in its names and in its address.
+pub(super) struct Search {
+    text: String,
+    /// By stack, whether one of its frames has the text.
+    stacks: Vec<bool>,
+    /// The numbers of the lives whose names have it, rising.
+    named: Vec<u32>,
+}
+
+impl Search {
+    pub(super) fn asked(asked: &Asked, device: &Device<'_>) -> Option<Search> {
+        asked.text("search").map(|text| Search::new(text, device))
+    }
+
+    fn new(text: &str, device: &Device<'_>) -> Search {
+        let text = text.to_lowercase();
+        let has = |part: &str| part.to_lowercase().contains(&text);
+        let stacks = &device.history.snapshot().stacks;
+        let frames: Vec<bool> =
+            stacks.all_frames().map(|frame| has(&frame.name) || has(&frame.filename)).collect();
+        let of_stack =
+            |members: &[_]| members.iter().any(|frame: &memreel::snapshot::FrameIndex| frames[frame.index()]);
+        let stacks = stacks.all_stacks().map(of_stack).collect();
+        let named = device.named().iter().filter(|(_, names)| names.iter().any(|name| has(name)));
+        Search { stacks, named: named.map(|(number, _)| *number).collect(), text }
+    }
+
+    pub(super) fn finds(&self, life: &Life, number: u32) -> bool {
+        life.stack.map(StackIndex::index).is_some_and(|stack| self.stacks[stack])
+            || self.named.binary_search(&number).is_ok()
+            || self.text.starts_with("0x") && life.address.to_string().starts_with(&self.text)
+    }
+}

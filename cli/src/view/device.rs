@@ -1,0 +1,137 @@
+//! A device of a recording, with what the page asks about it again and again.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use memreel::{
+    Address, DeviceId,
+    analysis::{DeviceHistory, Totals},
+    history::{Life, Moment},
+    snapshot::TraceEntry,
+};
+
+use super::{
+    figures::Figures,
+    groups::{Colour, Groups, Palette},
+    sizes::Sizes,
+};
+
+/// One device's history, ready for questions.
+pub(super) struct Device<'a> {
+    pub(super) id: DeviceId,
+    pub(super) history: DeviceHistory<'a>,
+    pub(super) figures: Figures,
+    pub(super) sizes: Sizes,
+    pub(super) peak: Totals,
+    /// The most that is active or reserved at any moment.
+    pub(super) top_bytes: u64,
+    palette: Palette,
+    /// The times of the events, each at least that of the event before, if those of the file are not.
+    rising_us: Option<Vec<i64>>,
+    by_address: OnceLock<Vec<u32>>,
+    named: OnceLock<Vec<(u32, Vec<&'a str>)>>,
+    order: Mutex<Option<Order>>,
+}
+
+/// The numbers of lives in the order of a list.
+pub(super) struct Order {
+    /// What was asked for.
+    pub(super) key: String,
+    pub(super) numbers: Vec<u32>,
+}
+
+impl<'a> Device<'a> {
+    pub(super) fn new(history: DeviceHistory<'a>, id: DeviceId) -> Device<'a> {
+        let figures = Figures::new(&history);
+        let all = figures.between(&history, 0, figures.n_moments());
+        Device {
+            id,
+            sizes: Sizes::new(&history),
+            peak: history.peak(),
+            top_bytes: all.active[1].max(all.reserved[1]).max(1),
+            palette: Palette::default(),
+            rising_us: rising_us(history.entries()),
+            by_address: OnceLock::new(),
+            named: OnceLock::new(),
+            order: Mutex::new(None),
+            figures,
+            history,
+        }
+    }
+
+    /// Returns the time of a moment in microseconds: that of the event that has just happened.
+    pub(super) fn time_us(&self, moment: Moment) -> Option<i64> {
+        let entry = moment.entry().unwrap_or(0);
+        match &self.rising_us {
+            Some(times) => times.get(entry).copied(),
+            None => self.history.entries().get(entry).map(|entry| entry.time_us),
+        }
+    }
+
+    pub(super) fn first_us(&self) -> Option<i64> {
+        self.time_us(Moment::START)
+    }
+
+    /// The microseconds from the first event to the last, at least one.
+    pub(super) fn span_us(&self) -> i64 {
+        let ends = self.time_us(self.history.end()).zip(self.first_us());
+        ends.map_or(0, |(last, first)| last.saturating_sub(first)).max(1)
+    }
+
+    /// Returns the number of events that happened before a time, in microseconds since the first event.
+    pub(super) fn moment_at(&self, since_us: i64) -> usize {
+        let time_us = self.first_us().unwrap_or(0).saturating_add(since_us);
+        match &self.rising_us {
+            Some(times) => times.partition_point(|time| *time <= time_us),
+            None => self.history.entries().partition_point(|entry| entry.time_us <= time_us),
+        }
+    }
+
+    /// Returns the numbers of the lives by address, those of one address in the order of their uses.
+    pub(super) fn by_address(&self) -> &[u32] {
+        self.by_address.get_or_init(|| {
+            let lives = self.history.lives();
+            // Of two uses of an address, the earlier one has the lower number.
+            let mut placed: Vec<(Address, u32)> = lives.iter().map(|life| life.address).zip(0..).collect();
+            placed.sort_unstable();
+            placed.into_iter().map(|(_, number)| number).collect()
+        })
+    }
+
+    /// Returns the groups of a colour, numbered by what they hold at the peak.
+    pub(super) fn groups(&self, colour: Colour) -> &Groups {
+        self.palette.groups(&self.history, self.peak.moment, colour)
+    }
+
+    /// Returns the lives that were given names, by their numbers.
+    pub(super) fn named(&self) -> &[(u32, Vec<&'a str>)] {
+        self.named.get_or_init(|| {
+            let names = |life: &Life| self.history.names_of(life);
+            let all = (0..).zip(self.history.lives()).map(|(number, life)| (number, names(life)));
+            all.filter(|(_, names)| !names.is_empty()).collect()
+        })
+    }
+
+    pub(super) fn life(&self, number: u32) -> Option<&Life> {
+        self.history.lives().get(number as usize)
+    }
+
+    /// Runs a function on the list in the order that was asked for last.
+    pub(super) fn with_order<T>(&self, ask: impl FnOnce(&mut Option<Order>) -> T) -> T {
+        ask(&mut self.order.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Returns the times of events, each at least that of the event before; `None` if those of the file are.
+fn rising_us(entries: &[TraceEntry]) -> Option<Vec<i64>> {
+    if entries.is_sorted_by_key(|entry| entry.time_us) {
+        return None;
+    }
+    let mut highest = i64::MIN;
+    let rising = entries.iter().map(|entry| {
+        highest = highest.max(entry.time_us);
+        highest
+    });
+    Some(rising.collect())
+}

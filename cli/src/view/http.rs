@@ -1,0 +1,215 @@
+//! Requests of HTTP: which are answered, and the headers of every answer.
+
+#![forbid(unsafe_code)]
+
+use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
+
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+use super::{asked::Asked, page, route::Answer, token};
+
+/// A request that a thread answers.
+pub(super) struct Question {
+    pub(super) asked: Asked,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+/// What is in front of the answers.
+pub(super) struct Door {
+    pub(super) token: String,
+    pub(super) ask: std::sync::mpsc::Sender<Question>,
+    pub(super) idle: Option<Duration>,
+}
+
+/// A browser may take this long for the head of a request.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// Nothing is loaded from elsewhere, and no script but the page's own files runs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Waits for requests and answers them, until it is told to end.
+pub(super) fn serve(listener: TcpListener, door: Door) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(accept(listener, door))
+}
+
+async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let idle = door.idle;
+    let (ended, door) = (Arc::new(Notify::new()), Arc::new(door));
+    let (asked, mut was_asked) = mpsc::unbounded_channel::<()>();
+    let mut deadline = idle.map(|idle| Instant::now() + idle);
+    loop {
+        let is_idle = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            accepted = listener.accept() => {
+                // A connection that is gone before it is accepted is the client's matter.
+                let Ok((stream, _)) = accepted else { continue };
+                let (door, ended, asked) = (door.clone(), ended.clone(), asked.clone());
+                tokio::spawn(async move {
+                    let service = service_fn(|request| {
+                        let _alive = asked.send(());
+                        reply(request, door.clone(), ended.clone())
+                    });
+                    let connection = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .header_read_timeout(HEAD_TIME)
+                        .serve_connection(TokioIo::new(stream), service);
+                    let _ended = connection.await;
+                });
+            }
+            Some(()) = was_asked.recv() => deadline = idle.map(|idle| Instant::now() + idle),
+            () = ended.notified() => {
+                // The last answer is on its way.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return Ok(());
+            }
+            () = is_idle => return Ok(()),
+        }
+    }
+}
+
+async fn reply(
+    request: Request<Incoming>,
+    door: Arc<Door>,
+    ended: Arc<Notify>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let answer = match path(&request, &door.token) {
+        Err(refused) => {
+            text(refused, "this address has no page; use the whole address that memreel view printed")
+        }
+        Ok("end") if *request.method() == Method::POST => {
+            ended.notify_one();
+            text(StatusCode::OK, "memreel view has ended; this page can be closed")
+        }
+        Ok(_) if *request.method() != Method::GET => {
+            text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered")
+        }
+        Ok(path) => match page::file(path) {
+            Some((kind, bytes)) => Answer { status: 200, kind, bytes: bytes.to_vec() },
+            None => question(Asked::new(path, request.uri().query()), &door).await,
+        },
+    };
+    Ok(response(answer))
+}
+
+/// Returns the path without the token.
+///
+/// # Errors
+/// The token is not in it, or another page sent the request.
+fn path<'r>(request: &'r Request<Incoming>, expected: &str) -> Result<&'r str, StatusCode> {
+    if !is_from_here(request.headers()) {
+        return Err(StatusCode::FORBIDDEN);
+    }
+    let path = request.uri().path().strip_prefix('/').unwrap_or_default();
+    let (given, rest) = path.split_once('/').ok_or(StatusCode::NOT_FOUND)?;
+    if token::is_same(given, expected) { Ok(rest) } else { Err(StatusCode::NOT_FOUND) }
+}
+
+/// Whether a request names this machine as its host, so that no other name was made to point here, and no page from
+/// elsewhere sent it.
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    is_local(host)
+        && matches!(site, None | Some("none" | "same-origin"))
+        && origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
+}
+
+fn is_local(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+    });
+    matches!(name, "127.0.0.1" | "localhost")
+}
+
+async fn question(asked: Asked, door: &Door) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    if door.ask.send(Question { asked, reply }).is_err() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
+    }
+    let failed = "the answer failed; this is a defect of memreel";
+    answer.await.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, failed))
+}
+
+fn text(status: StatusCode, words: &str) -> Answer {
+    Answer { status: status.as_u16(), kind: "text/plain; charset=utf-8", bytes: words.as_bytes().to_vec() }
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.bytes)));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = [
+        (header::CONTENT_TYPE, answer.kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_a_host() {
+        for host in ["127.0.0.1:4000", "localhost:1", "localhost", "127.0.0.1"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in
+            ["", "example.com", "127.0.0.1.example.com:80", "localhost:80x", "[::1]:80", "127.0.0.1:80:80"]
+        {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_from_elsewhere_get_no_answer() {
+        let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
+            pairs
+                .iter()
+                .map(|(name, value)| {
+                    (header::HeaderName::from_static(name), header::HeaderValue::from_static(value))
+                })
+                .collect()
+        };
+        let host = ("host", "127.0.0.1:80");
+        assert!(is_from_here(&headers(&[host])));
+        assert!(is_from_here(&headers(&[
+            host,
+            ("sec-fetch-site", "same-origin"),
+            ("origin", "http://127.0.0.1:80")
+        ])));
+        assert!(!is_from_here(&headers(&[host, ("sec-fetch-site", "cross-site")])));
+        assert!(!is_from_here(&headers(&[host, ("origin", "http://example.com")])));
+        assert!(!is_from_here(&headers(&[host, ("origin", "null")])));
+        assert!(!is_from_here(&headers(&[])));
+    }
+}

@@ -1,0 +1,43 @@
+//! `memreel view`: a page in a browser that shows recordings, and the server that answers it.
+//!
+//! ```text
+//! commands::view ─► server ─► http ─► route ─► picture, state, icicle, order, block, compare
+//!                      │                            └──► device: figures, sizes, groups, choice
+//!                      └──► reading, recording
+//! ```
+//!
+//! The page never gets events. It asks for pictures of windows, which cost the same for ten events and for ten million.
+
+#![forbid(unsafe_code)]
+
+mod asked;
+mod block;
+mod bundle;
+mod choice;
+mod compare;
+mod device;
+mod figures;
+mod groups;
+mod http;
+mod icicle;
+mod order;
+mod pack;
+mod page;
+mod picture;
+mod reading;
+mod recording;
+mod refusal;
+mod route;
+#[cfg(test)]
+mod samples;
+mod server;
+mod sizes;
+mod state;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod token;
+mod window;
+mod words;
+
+pub(crate) use server::{Serving, html, serve};

@@ -1,0 +1,128 @@
+//! Reading a file, with a first picture of it meanwhile.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use memreel::{
+    Action, Snapshot,
+    pickle::{self, Reading},
+    snapshot::TraceEntry,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    failure::Failure,
+    input::{name, parse, read_unmappable, recovered, unreadable},
+};
+
+/// The most points of the first picture.
+const N_POINTS: usize = 1000;
+
+/// A file of the command line.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    /// The snapshot, or why there is none.
+    pub(super) snapshot: OnceLock<Result<Snapshot, String>>,
+    far: Mutex<Far>,
+}
+
+impl Source {
+    pub(super) fn new(path: &Path) -> Source {
+        Source { path: path.to_owned(), name: name(path), snapshot: OnceLock::new(), far: Mutex::default() }
+    }
+
+    /// Reads the file.
+    pub(super) fn read(&self) {
+        let read = self.load().map_err(|failure| failure.to_string());
+        let _is_first = self.snapshot.set(read);
+    }
+
+    fn load(&self) -> Result<Snapshot, Failure> {
+        if let Some(snapshot) = recovered(&self.path)? {
+            return Ok(snapshot);
+        }
+        if let Some(bytes) = read_unmappable(&self.path)? {
+            return parse(&bytes);
+        }
+        let watch = |reading: Reading<'_>| self.far().take(&reading);
+        pickle::load_watched(&self.path, &watch).map_err(unreadable)
+    }
+
+    fn far(&self) -> std::sync::MutexGuard<'_, Far> {
+        self.far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how much of the file is read, from 0 to 1.
+    pub(super) fn part(&self) -> f64 {
+        self.far().part
+    }
+
+    /// Returns a picture of what is read.
+    pub(super) fn coarse(&self) -> Value {
+        let far = self.far();
+        json!({ "n_events": far.n_entries, "points": far.points.iter().map(|(_, point)| point).collect::<Vec<_>>() })
+    }
+}
+
+/// How far a file is read, and the figures so far, relative to those at the start.
+#[derive(Default)]
+struct Far {
+    part: f64,
+    n_entries: usize,
+    active_bytes: i128,
+    reserved_bytes: i128,
+    /// The most since the last point, by the number of entries.
+    points: Vec<(usize, (f64, f64, f64))>,
+    /// The number of entries between two points.
+    step: usize,
+}
+
+impl Far {
+    #[allow(clippy::cast_precision_loss)]
+    fn take(&mut self, reading: &Reading<'_>) {
+        self.part = reading.read_bytes as f64 / reading.n_bytes.max(1) as f64;
+        let begin = self.n_entries.min(reading.entries.len());
+        self.step = self.step.max(256);
+        for entry in &reading.entries[begin..] {
+            self.n_entries += 1;
+            self.add(entry);
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn add(&mut self, entry: &TraceEntry) {
+        let bytes = i128::from(entry.size);
+        match entry.action {
+            Some(Action::Alloc) => self.active_bytes += bytes,
+            Some(Action::FreeCompleted) => self.active_bytes -= bytes,
+            Some(Action::SegmentAlloc | Action::SegmentMap) => self.reserved_bytes += bytes,
+            Some(Action::SegmentFree | Action::SegmentUnmap) => self.reserved_bytes -= bytes,
+            _ => {}
+        }
+        let figures = (self.part, self.active_bytes as f64, self.reserved_bytes as f64);
+        match self.points.last_mut() {
+            Some((begun, point)) if self.n_entries < *begun + self.step => {
+                *point = (figures.0, point.1.max(figures.1), point.2.max(figures.2));
+            }
+            _ => self.points.push((self.n_entries, figures)),
+        }
+        if self.points.len() > N_POINTS {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        self.step *= 2;
+        let pairs = self.points.chunks(2).map(|pair| {
+            let (begun, first) = pair[0];
+            let last = pair.last().map_or(first, |(_, point)| *point);
+            (begun, (last.0, first.1.max(last.1), first.2.max(last.2)))
+        });
+        self.points = pairs.collect();
+    }
+}

@@ -1,0 +1,310 @@
+//! The answers of the server, compared with those of the plainest code on the same history.
+
+use memreel::history::Moment;
+use serde_json::Value;
+
+use super::{
+    block,
+    device::Device,
+    figures::moment,
+    groups::Colour,
+    icicle, order, picture,
+    samples::{asked, snapshot, with_device},
+    state,
+    sums::sums,
+    window::Window,
+};
+
+const SEEDS: std::ops::Range<u64> = 0..12;
+
+/// A picture, read again.
+struct Picture {
+    n_columns: usize,
+    n_rows: usize,
+    are_all: bool,
+    low: f64,
+    high: f64,
+    moments: Vec<u32>,
+    /// The least and the most of allocated, active and reserved bytes.
+    figures: [Vec<f32>; 6],
+    lives: Vec<u32>,
+    raster: Vec<u16>,
+}
+
+fn read(bytes: &[u8]) -> Picture {
+    assert_eq!(&bytes[..4], b"MRP1");
+    let mut at = 4;
+    let mut take = |n: usize| {
+        at += n;
+        &bytes[at - n..at]
+    };
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
+    let [n_columns, n_rows, n_lives] = [(); 3].map(|()| word(take(4)) as usize);
+    let [flags, _n_moments] = [(); 2].map(|()| word(take(4)));
+    let [_from, _to, low, high] = [(); 4].map(|()| f64::from_le_bytes(take(8).try_into().unwrap()));
+    let words = |bytes: &[u8]| bytes.chunks_exact(4).map(word).collect::<Vec<u32>>();
+    let moments = words(take(4 * n_columns));
+    let figures = [(); 6].map(|()| words(take(4 * n_columns)).into_iter().map(f32::from_bits).collect());
+    let lives = words(take(4 * n_lives));
+    take(4 * n_lives + 8 * n_lives + n_lives);
+    take((4 - (4 + 20 + 32 + 28 * n_columns + 17 * n_lives) % 4) % 4);
+    let raster = take(2 * n_columns * n_rows).chunks_exact(2);
+    let raster = raster.map(|place| u16::from_le_bytes([place[0], place[1]])).collect();
+    assert_eq!(at, bytes.len());
+    Picture { n_columns, n_rows, are_all: flags & 1 == 1, low, high, moments, figures, lives, raster }
+}
+
+fn drawn(device: &Device<'_>, query: &str) -> Picture {
+    read(&picture::answer(&asked(&format!("picture?{query}")), device).unwrap())
+}
+
+/// Returns the life at a height of a moment, in the order of the picture: older blocks below newer ones.
+fn life_at(device: &Device<'_>, moment: Moment, bytes: f64) -> Option<u32> {
+    let lives = device.history.lives();
+    let mut live: Vec<u32> =
+        (0..).take(lives.len()).filter(|number| lives[*number as usize].is_active_at(moment)).collect();
+    live.sort_by_key(|number| (lives[*number as usize].from, *number));
+    let mut below = 0.0;
+    live.into_iter().find(|number| {
+        below += lives[*number as usize].requested_bytes as f64;
+        bytes < below
+    })
+}
+
+#[test]
+fn a_picture_shows_the_blocks_of_each_column() {
+    for seed in SEEDS {
+        let snapshot = snapshot(seed, 300);
+        with_device(&snapshot, |device| {
+            for query in
+                ["rows=64", "rows=200&level=2&index=3", "rows=64&rise=1&shelf=1", "rows=64&axis=time"]
+            {
+                let picture = drawn(device, query);
+                assert!(picture.are_all, "seed {seed}: {query}");
+                let row_bytes = (picture.high - picture.low) / picture.n_rows as f64;
+                for (at, place) in picture.raster.iter().enumerate() {
+                    let moment = Moment(picture.moments[at / picture.n_rows]);
+                    let middle = picture.low + row_bytes * ((at % picture.n_rows) as f64 + 0.5);
+                    let expected = life_at(device, moment, middle);
+                    let found = (*place >= 2).then(|| picture.lives[usize::from(*place) - 2]);
+                    assert_ne!(*place, 1, "nothing is summed up");
+                    assert_eq!(found, expected, "seed {seed}: {query}, column {}", at / picture.n_rows);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn the_figures_of_a_column_are_those_of_its_moments() {
+    for seed in SEEDS {
+        let snapshot = snapshot(seed, 700);
+        with_device(&snapshot, |device| {
+            let totals: Vec<_> = device.history.totals().collect();
+            for level in 0..6 {
+                for index in 0..(2 << level) - 1 {
+                    let query = format!("rows=64&level={level}&index={index}");
+                    let picture = drawn(device, &query);
+                    let window = Window::asked(&asked(&format!("picture?{query}")), device).unwrap();
+                    let columns = window.columns(device);
+                    assert_eq!(columns.len(), picture.n_columns);
+                    for (column, (from, until)) in columns.iter().enumerate() {
+                        let all = &totals[*from..*until];
+                        let most = all.iter().map(|totals| totals.active_bytes).max().unwrap();
+                        let first = all.iter().find(|totals| totals.active_bytes == most).unwrap();
+                        assert_eq!(picture.moments[column], first.moment.0, "{query}");
+                        let figure = |figure: fn(&memreel::analysis::Totals) -> u64| {
+                            let all = all.iter().map(figure);
+                            [all.clone().min().unwrap() as f32, all.max().unwrap() as f32]
+                        };
+                        let expected = [
+                            figure(|totals| totals.allocated_bytes),
+                            figure(|totals| totals.active_bytes),
+                            figure(|totals| totals.reserved_bytes),
+                        ];
+                        let found: Vec<f32> = picture.figures.iter().map(|all| all[column]).collect();
+                        assert_eq!(found, expected.concat(), "{query}, column {column}");
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn the_columns_of_a_window_have_each_moment_once() {
+    let snapshot = snapshot(3, 5000);
+    with_device(&snapshot, |device| {
+        for (level, index) in [(0, 0), (1, 0), (1, 1), (1, 2), (3, 7), (9, 500)] {
+            let query = format!("picture?level={level}&index={index}");
+            let columns = Window::asked(&asked(&query), device).unwrap().columns(device);
+            assert!(columns.windows(2).all(|pair| pair[0].1 == pair[1].0), "{query}: {columns:?}");
+        }
+    });
+}
+
+#[test]
+fn the_figures_of_any_stretch_are_exact() {
+    let snapshot = snapshot(5, 1500);
+    with_device(&snapshot, |device| {
+        let totals: Vec<_> = device.history.totals().collect();
+        let mut random = super::samples::Random::new(1);
+        for _ in 0..2000 {
+            let from = random.index(totals.len());
+            let until = from + 1 + random.index(totals.len() - from);
+            let found = device.figures.between(&device.history, from, until);
+            let all = &totals[from..until];
+            let reserved = all.iter().map(|totals| totals.reserved_bytes);
+            assert_eq!(found.reserved, [reserved.clone().min().unwrap(), reserved.max().unwrap()]);
+            assert_eq!(found.active[1], all.iter().map(|totals| totals.active_bytes).max().unwrap());
+            assert_eq!(device.figures.at(&device.history, moment(from)), totals[from]);
+        }
+    });
+}
+
+#[test]
+fn small_blocks_are_summed_up_where_there_are_many() {
+    let snapshot = snapshot(7, 400);
+    with_device(&snapshot, |device| {
+        let lives = device.history.lives();
+        let ends = [Moment::START, device.history.end()];
+        let shown = device.sizes.shown(lives, ends, 4000, [10, 1000], |_| true);
+        let mut expected: Vec<u32> = (0..)
+            .take(lives.len())
+            .filter(|number| lives[*number as usize].requested_bytes >= 4000)
+            .collect();
+        let mut found = shown.lives;
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert!(!shown.are_all && found.len() > 10 && found.len() < lives.len());
+        assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn the_small_blocks_of_a_group_are_summed_up_in_each_column() {
+    let snapshot = snapshot(19, 500);
+    with_device(&snapshot, |device| {
+        let lives = device.history.lives();
+        let figures: Vec<_> = (0..device.figures.n_moments())
+            .step_by(13)
+            .map(|from| device.figures.between(&device.history, from, from + 13))
+            .collect();
+        let groups = device.groups(Colour::Size);
+        let small = (0..).zip(lives).filter(|(_, life)| life.requested_bytes < 10_000);
+        let found = sums(groups, &figures, small);
+        assert!(found.len() > 5);
+        for sum in found {
+            for (column, bytes) in figures.iter().zip(&sum.bytes) {
+                let expected = (0..).zip(lives).filter(|(number, life)| {
+                    life.is_active_at(column.highest)
+                        && life.requested_bytes < 10_000
+                        && groups.number(life, *number) == sum.group
+                });
+                assert_eq!(*bytes, expected.map(|(_, life)| life.requested_bytes).sum::<u64>());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_state_is_that_of_the_program_at() {
+    for seed in SEEDS {
+        let snapshot = snapshot(seed, 200);
+        with_device(&snapshot, |device| {
+            for at in (0..=device.history.end().0).step_by(17) {
+                let found = state::answer(&asked(&format!("state?moment={at}")), device).unwrap();
+                let totals = device.history.totals_at(Moment(at));
+                assert_eq!(found["totals"]["active_bytes"], totals.active_bytes);
+                let layout = device.history.layout(Moment(at));
+                let segments = found["segments"].as_array().unwrap();
+                assert_eq!(segments.len(), layout.len());
+                for (segment, expected) in segments.iter().zip(&layout) {
+                    assert_eq!(segment["address"], expected.range.address.to_string());
+                    let blocks = segment["blocks"].as_array().unwrap();
+                    assert_eq!(blocks.len(), expected.blocks.len());
+                    for (block, life) in blocks.iter().zip(&expected.blocks) {
+                        let number = block[0].as_u64().unwrap();
+                        assert_eq!(device.history.lives()[usize::try_from(number).unwrap()], **life);
+                        assert_eq!(block[1], life.address - expected.range.address);
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn blocks_are_found_at_any_of_their_addresses() {
+    let snapshot = snapshot(11, 300);
+    with_device(&snapshot, |device| {
+        for (number, life) in device.history.lives().iter().enumerate().step_by(7) {
+            let middle = life.address.0 + life.bytes / 2;
+            let query = format!("block?address={middle:#x}&moment={}", life.from.0);
+            let found = block::answer(&asked(&query), device).unwrap();
+            assert_eq!(found["life"], number, "{query}");
+            let earlier = device
+                .history
+                .lives()
+                .iter()
+                .filter(|other| other.address == life.address && other.from < life.from);
+            assert_eq!(found["use"], earlier.count());
+        }
+        let missing = block::answer(&asked("block?address=0x10"), device).unwrap_err();
+        assert_eq!((missing.status, missing.why.as_str()), (404, "no block is at 0x10 then"));
+    });
+}
+
+#[test]
+fn a_list_is_sorted_and_filtered() {
+    let snapshot = snapshot(13, 400);
+    with_device(&snapshot, |device| {
+        let rows = |query: &str| -> Vec<Value> {
+            let found = order::answer(&asked(query), device).unwrap();
+            found["rows"].as_array().unwrap().clone()
+        };
+        let bytes =
+            |rows: &[Value]| rows.iter().map(|row| row["bytes"].as_u64().unwrap()).collect::<Vec<_>>();
+        assert!(bytes(&rows("list?count=1000")).is_sorted_by(|one, other| one >= other));
+        assert!(bytes(&rows("list?descending=0&count=1000")).is_sorted());
+        let all = rows("list?sort=from&descending=0&count=1000");
+        assert_eq!(all.len(), device.history.lives().len().min(1000));
+        assert_eq!(rows("list?sort=from&descending=0&offset=5&count=10"), all[5..15]);
+        let large = rows("list?least_bytes=5000&most_bytes=20000&count=1000");
+        let expected =
+            device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.requested_bytes));
+        assert_eq!(large.len(), expected.count());
+        assert!(
+            order::answer(&asked("list?sort=colour"), device).unwrap_err().why.contains("is not an order")
+        );
+    });
+}
+
+#[test]
+fn a_tree_has_every_byte_of_its_interval() {
+    let snapshot = snapshot(17, 300);
+    with_device(&snapshot, |device| {
+        let end = device.history.end().0;
+        let lives = device.history.lives();
+        let (from, to) = (end / 4, end / 2);
+        let sum = |has: &dyn Fn(&memreel::history::Life) -> bool| {
+            lives.iter().filter(|life| has(life)).map(|life| life.requested_bytes).sum::<u64>()
+        };
+        let within = |moment: Moment| from < moment.0 && moment.0 <= to;
+        for (what, expected) in [
+            (format!("what=live&moment={to}"), sum(&|life| life.is_active_at(Moment(to)))),
+            (format!("what=allocated&from={from}&to={to}"), sum(&|life| within(life.from))),
+            (format!("what=freed&from={from}&to={to}"), sum(&|life| within(life.until))),
+        ] {
+            let found = icicle::answer(&asked(&format!("icicle?{what}")), device).unwrap();
+            assert_eq!(found["bytes"], expected, "{what}");
+            let branches = found["branches"].as_array().unwrap();
+            let outermost = branches.iter().filter(|branch| branch["depth"] == 0);
+            let shown = outermost.map(|branch| branch["bytes"].as_u64().unwrap()).sum::<u64>();
+            // Branches of less than a 4000th of the whole are left out.
+            assert!((expected - expected / 100..=expected).contains(&shown), "{what}: {shown} of {expected}");
+            let depths: Vec<u64> = branches.iter().map(|branch| branch["depth"].as_u64().unwrap()).collect();
+            assert!(depths.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{depths:?}");
+        }
+    });
+}

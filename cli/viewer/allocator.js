@@ -1,0 +1,172 @@
+// The state of the allocator at a moment: every segment to scale, with its blocks, holes and rounding.
+
+import {bytes, counted, element, exact_bytes, number, percent, plain} from "./text.js";
+import {create as create_surface} from "./surface.js";
+import {create as create_tip} from "./tip.js";
+import {create as create_latest} from "./latest.js";
+import {blocks_of, find, rows_of} from "./segments.js";
+import {LABELS, ROW, at, paint} from "./segment_rows.js";
+import {create as create_steps} from "./steps.js";
+
+/** Creates the view. Its element carries the totals of what it shows as data attributes. */
+export function create(app) {
+  const ask = create_latest();
+  const view = {rows: [], top: 0, is_fitted: false, colour: app.state.colour, life: null, chosen: null};
+  let answer = null;
+  const steps = create_steps(app);
+  const summary = element("p", "quiet summary");
+  const fit = element("button", "", "Fit each row");
+  fit.type = "button";
+  fit.title = "Give every segment the whole width, instead of one scale for all";
+  fit.setAttribute("aria-pressed", "false");
+  const surface = create_surface("segments-surface", (context, width, height) => paint(context, width, height, view));
+  const spacer = element("div", "spacer");
+  const scroller = element("div", "scroll segments-scroll", null, [surface.element, spacer]);
+  scroller.tabIndex = 0;
+  scroller.setAttribute("role", "application");
+  scroller.setAttribute("aria-label", "Segments. Arrow keys move between blocks, Enter pins a block.");
+  const room = element("div", "segments-room", null, [scroller]);
+  const tip = create_tip(app, room);
+  const top = element("div", "bar", null, [steps.element, fit]);
+  const whole = element("div", "allocator", null, [top, summary, room]);
+
+  async function show() {
+    steps.update();
+    await load();
+  }
+
+  async function load() {
+    const {colour} = app.state;
+    let got;
+    try {
+      got = await ask(app.source.state, {...app.query(), moment: app.moment(), colour});
+    } catch (error) {
+      summary.textContent = `The state cannot be shown: ${plain(error.message)}`;
+      return;
+    }
+    if (!got) return;
+    answer = got;
+    view.rows = rows_of(got);
+    view.colour = colour;
+    view.life = app.state.life;
+    spacer.style.height = `${view.rows.length * ROW}px`;
+    describe();
+    surface.request();
+  }
+
+  function describe() {
+    const {totals} = answer;
+    const blocks = answer.segments.flatMap(segment => segment.blocks);
+    const size = blocks.reduce((sum, block) => sum + block[2], 0);
+    const waste = blocks.reduce((sum, block) => sum + block[2] - block[3], 0);
+    const pending = blocks.filter(block => block[4]);
+    const mapped = answer.segments.reduce((sum, segment) => sum + segment.bytes, 0);
+    Object.assign(whole.dataset, {
+      segments: answer.segments.length, blocks: blocks.length, moment: answer.moment, allocated: totals.allocated_bytes,
+      active: totals.active_bytes, reserved: totals.reserved_bytes, drawnBytes: size, drawnReserved: mapped, leftOut: answer.n_left_out,
+    });
+    const parts = [
+      `${counted(answer.segments.length, "segment")}, ${bytes(mapped)}`, `${counted(blocks.length, "block")}, ${bytes(size)} (${percent(mapped ? size / mapped : 0)})`,
+      `rounding ${bytes(waste)}`, `free ${bytes(mapped - size)}`,
+    ];
+    if (pending.length) parts.push(`pending ${bytes(pending.reduce((sum, block) => sum + block[2], 0))} in ${counted(pending.length, "block")}`);
+    if (answer.n_left_out) parts.push(`not shown: ${counted(answer.n_left_out, "segment")}, ${bytes(answer.left_out_bytes)}`);
+    summary.textContent = parts.join("; ");
+  }
+
+  function update(changed) {
+    steps.update();
+    if (["cursor", "colour", "file", "device"].some(key => changed.has(key))) load();
+    else if (changed.has("life")) {
+      view.life = app.state.life;
+      if (view.life !== null && view.life !== view.chosen) reveal(view.life);
+    }
+    if (changed.has("life") || changed.has("theme")) surface.request();
+  }
+
+  function reveal(life) {
+    const found = find(view.rows, life);
+    if (!found) return null;
+    const y = found[0] * ROW;
+    if (y < scroller.scrollTop || y + ROW > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = y - scroller.clientHeight / 2;
+    return found;
+  }
+
+  // The block left or right of the chosen one, or the nearest one in the next row that has blocks.
+  function move(across, down) {
+    const found = find(view.rows, view.chosen ?? view.life ?? -1);
+    if (!found) return choose(blocks_of(view.rows.find(row => row.n_blocks) ?? {})[0]?.[1]);
+    const [index, part, block] = found;
+    const place = part.offset + block[1];
+    if (across) {
+      const list = blocks_of(view.rows[index]);
+      return choose(list[list.findIndex(([, of]) => of === block) + across]?.[1]);
+    }
+    for (let row = index + down; view.rows[row]; row += down) {
+      const list = blocks_of(view.rows[row]);
+      if (list.length) return choose(list.reduce((best, one) => (Math.abs(one[0] - place) < Math.abs(best[0] - place) ? one : best))[1]);
+    }
+    return undefined;
+  }
+
+  function choose(block) {
+    if (!block) return;
+    view.chosen = block[0];
+    const [index, , ] = reveal(block[0]) ?? [0];
+    tip.block({life: block[0], bytes: block[2]}, LABELS, index * ROW - scroller.scrollTop + ROW);
+    app.announce(`Block of ${bytes(block[2])}, requested ${bytes(block[3])}${block[4] ? ", free pending" : ""}`);
+    surface.request();
+  }
+
+  scroller.addEventListener("scroll", () => {
+    view.top = scroller.scrollTop;
+    surface.now();
+  });
+  scroller.addEventListener("pointermove", event => {
+    const [x, y] = place_of(event);
+    const hit = at(view, surface.width, x, y);
+    scroller.classList.toggle("over-block", Boolean(hit?.block));
+    if (!hit) tip.hide();
+    else if (hit.block) tip.block({life: hit.block[0], bytes: hit.block[2]}, x, y);
+    else tip.text(...hit.lines, x, y);
+  });
+  scroller.addEventListener("pointerleave", () => tip.hide());
+  scroller.addEventListener("click", event => {
+    const block = at(view, surface.width, ...place_of(event))?.block;
+    if (!block) return;
+    view.chosen = block[0];
+    app.pin(block[0]);
+    surface.request();
+  });
+  scroller.addEventListener("keydown", event => {
+    const step = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (step) move(...step);
+    else if (event.key === "Enter" && view.chosen !== null) app.pin(view.chosen);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  fit.addEventListener("click", () => {
+    view.is_fitted = !view.is_fitted;
+    fit.setAttribute("aria-pressed", view.is_fitted);
+    surface.request();
+  });
+
+  function place_of(event) {
+    const box = scroller.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  function text() {
+    if (!answer) return "";
+    const lines = [summary.textContent];
+    for (const row of view.rows) {
+      if (row.kind === "pool") lines.push(plain(row.text));
+      else lines.push(`  0x${row.start.toString(16)}  ${row.text}  ${row.detail}`, ...blocks_of(row).map(([offset, of]) => `    +${number(offset)}  ${exact_bytes(of[2])}  requested ${number(of[3])}  block ${of[0]}${of[4] ? "  pending" : ""}`));
+    }
+    return lines.join("\n");
+  }
+
+  return {element: whole, show, update, hide: () => { ask.stop(); tip.hide(); }, text, canvas: () => surface.canvas, svg: () => surface.svg()};
+}

@@ -1,0 +1,84 @@
+// The state of the page and those who listen to it.
+
+import {defaults} from "./address.js";
+
+// What means nothing once another file or device is shown.
+const OF_A_DEVICE = {range: null, vertical: null, interval: null, cursor: null, life: null};
+
+/**
+ * Returns the app:
+ * - `state`: file, device, view, axis, range ([from, to] on the axis; null is all), vertical ([low, high] bytes; null is all),
+ *   interval ([from, to] in moments that was brushed; null is none), cursor (moment), life (the pinned block), colour, filters
+ *   ({stream, pool, owner, scope, least_bytes, most_bytes}, absent if off), search, and the keys of single views (address.js);
+ * - `set(patch)`: changes the state and calls the listeners with the set of keys that changed;
+ * - `on(listener)`: adds a listener and returns a function that removes it. The key "files" means that the answer of `files` changed,
+ *   "curves" that a curve was added, "theme" that light became dark;
+ * - `source`: the server;
+ * - `files`, `file()`, `device()`: the answer of `files`, the file and the device that are shown (null while unknown);
+ * - `query()`: {file, device}; `filtered()`: the same with the filters and the search; `moment()`: the cursor, or else the peak;
+ * - `pin(life)`, `goto(moment)`: show a block or a moment, in the view that is open; `select(address, moment)`: finds and pins;
+ * - `curve(name, points)`: draws [[moment, bytes], …] in the timeline; null removes it;
+ * - `announce(text)`: says a text to screen readers and in the line of messages.
+ */
+export function create(source) {
+  const listeners = new Set();
+  const app = {
+    state: defaults(),
+    source,
+    files: null,
+    curves: new Map(),
+    set(patch) {
+      const changed = new Set();
+      let all = patch;
+      if (moves(app.state, patch)) all = {...OF_A_DEVICE, ...patch};
+      else if ("axis" in patch && patch.axis !== app.state.axis) all = {range: null, ...patch};
+      for (const [key, value] of Object.entries(all)) {
+        if (JSON.stringify(app.state[key]) === JSON.stringify(value)) continue;
+        app.state[key] = value;
+        changed.add(key);
+      }
+      if (changed.size) app.notify(changed);
+    },
+    on(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    notify(changed) {
+      for (const listener of [...listeners]) {
+        // One view that fails must not stop the others.
+        try { listener(changed); } catch (error) { console.error(error); }
+      }
+    },
+    file: () => app.files?.files[app.state.file] ?? null,
+    device: () => app.file()?.devices?.find(of => of.device === app.state.device) ?? null,
+    query: () => ({file: app.state.file, device: app.state.device}),
+    filtered: () => ({...app.query(), ...app.state.filters, search: app.state.search}),
+    moment: () => app.state.cursor ?? app.device()?.peak.moment ?? 0,
+    pin: life => app.set({life}),
+    goto: moment => app.set({cursor: clamp(Math.round(moment), 0, app.device()?.n_events ?? 0)}),
+    async select(address, moment = app.moment()) {
+      const block = await source.block({...app.query(), address, moment});
+      app.set({life: block.life});
+      return block;
+    },
+    curve(name, points) {
+      if (points) app.curves.set(name, points);
+      else app.curves.delete(name);
+      app.notify(new Set(["curves"]));
+    },
+    announce(text) {
+      const line = document.getElementById("message");
+      if (line) line.textContent = text;
+    },
+  };
+  return app;
+}
+
+function moves(state, patch) {
+  return ("file" in patch && patch.file !== state.file) || ("device" in patch && patch.device !== state.device);
+}
+
+/** Returns a number within bounds. */
+export function clamp(number, least, most) {
+  return Math.min(Math.max(number, least), most);
+}

@@ -1,0 +1,74 @@
+// The branches of an icicle: a tree made of the server's list in pre-order, with a place for each branch.
+
+/** Returns an array of branches {index, parent, depth, name, filename, line, bytes, n_blocks, from, end}: from is the sum of bytes to its left. */
+export function tree_of(answer) {
+  const open = [];
+  const used = [];
+  let at_root = 0;
+  const all = answer.branches.map((of, index) => {
+    open.length = of.depth;
+    used.length = of.depth + 1;
+    const parent = of.depth ? open[of.depth - 1] : null;
+    const from = parent ? parent.from + (used[of.depth] ?? 0) : at_root;
+    if (parent) used[of.depth] = (used[of.depth] ?? 0) + of.bytes;
+    else at_root += of.bytes;
+    used[of.depth + 1] = 0;
+    const branch = {...of, index, parent, from, end: index + 1, is_match: false, is_below: false};
+    open.push(branch);
+    return branch;
+  });
+  // The end of a branch is the index after its last descendant.
+  for (let index = all.length - 1; index >= 0; index -= 1) {
+    const {parent, end} = all[index];
+    if (parent) parent.end = Math.max(parent.end, end);
+  }
+  return all;
+}
+
+/** Marks branches whose frame has a text, and those below; returns the bytes in the outermost matches. */
+export function mark(branches, search) {
+  const text = search.toLowerCase();
+  let sum = 0;
+  for (const branch of branches) {
+    branch.is_match = Boolean(text) && `${branch.filename ?? ""}:${branch.line ?? ""} ${branch.name ?? ""}`.toLowerCase().includes(text);
+    branch.is_below = Boolean(branch.parent) && (branch.parent.is_match || branch.parent.is_below);
+    if (branch.is_match && !branch.is_below) sum += branch.bytes;
+  }
+  return sum;
+}
+
+/** Returns the path of a branch, outermost first. */
+export function path_of(branch) {
+  const path = [];
+  for (let of = branch; of; of = of.parent) path.unshift(of);
+  return path;
+}
+
+/** Returns the branch that a key leads to: out to the parent, in to the largest child, or to a sibling. */
+export function neighbour(branches, branch, key) {
+  if (!branch) return branches[0] ?? null;
+  if (key === "ArrowUp") return branch.parent;
+  if (key === "ArrowDown") return branch.end > branch.index + 1 ? branches[branch.index + 1] : null;
+  if (key === "ArrowRight") return branches[branch.end]?.depth === branch.depth && branches[branch.end].parent === branch.parent ? branches[branch.end] : null;
+  let best = null;
+  const first = branch.parent ? branch.parent.index + 1 : 0;
+  for (let index = first; index < branch.index; index = branches[index].end) best = branches[index];
+  return best;
+}
+
+/** Returns the branch with the same frames as another tree's branch, or null. */
+export function same(branches, branch) {
+  if (!branch) return null;
+  let found = null;
+  for (const of of path_of(branch)) {
+    const end = found ? found.end : branches.length;
+    let next = null;
+    for (let index = found ? found.index + 1 : 0; index < end && !next; index = branches[index].end) {
+      const one = branches[index];
+      if (one.name === of.name && one.filename === of.filename && one.line === of.line) next = one;
+    }
+    if (!next) return found;
+    found = next;
+  }
+  return found;
+}

@@ -1,0 +1,195 @@
+// Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
+
+import {base_name, bytes, element, number, plain} from "./text.js";
+import {decode} from "./picture.js";
+import {create as create_drawing} from "./drawing.js";
+import {draw as draw_picture} from "./picture_drawing.js";
+import {ground} from "./surface.js";
+import {clamp} from "./app.js";
+
+const ROWS = 384;
+const LINE = 17;
+const HEAD = 24;
+const MOST_LINES = 400;
+const MOST_LETTERS = 240;
+
+/** Creates the buttons. */
+export function create(app) {
+  const make = (name, title, act) => {
+    const button = element("button", "", name);
+    Object.assign(button, {type: "button", title});
+    button.addEventListener("click", act);
+    return button;
+  };
+  const whole = element("div", "", null, [
+    make("Copy", "Copy the view as text", () => copyText(app)), make("PNG", "Copy the view as a picture, or save it", () => savePng(app)),
+    make("SVG", "Save the view as a drawing", () => saveSvg(app)),
+  ]);
+  return {element: whole, show() {}, hide() {}, update() {}};
+}
+
+/** Copies the view as text, and returns the text. Saves it as a file if the browser denies the clipboard. */
+export function copyText(app) {
+  return attempt(app, async () => {
+    const text = `${title_of(app)}\n${await text_of(app)}\n`;
+    try {
+      await navigator.clipboard.writeText(text);
+      app.announce(`Copied ${number(text.length)} characters`);
+    } catch {
+      save(new Blob([text], {type: "text/plain"}), `${name_of(app)}.txt`);
+      app.announce("Saved the text: the browser denies the clipboard");
+    }
+    return text;
+  });
+}
+
+/** Copies the view as PNG, or saves it if the browser denies the clipboard, and returns the blob. */
+export function savePng(app) {
+  return attempt(app, async () => {
+    const blob = await png_of(app);
+    try {
+      await navigator.clipboard.write([new ClipboardItem({"image/png": blob})]);
+      app.announce(`Copied a PNG of ${bytes(blob.size)}`);
+    } catch {
+      save(blob, `${name_of(app)}.png`);
+      app.announce(`Saved a PNG of ${bytes(blob.size)}`);
+    }
+    return blob;
+  });
+}
+
+/** Saves the view as SVG, and returns the SVG. */
+export function saveSvg(app) {
+  return attempt(app, async () => {
+    const svg = await svg_of(app);
+    save(new Blob([svg], {type: "image/svg+xml"}), `${name_of(app)}.svg`);
+    app.announce(`Saved an SVG of ${bytes(svg.length)}`);
+    return svg;
+  });
+}
+
+async function attempt(app, act) {
+  try {
+    return await act();
+  } catch (error) {
+    app.announce(`The view was not copied: ${plain(error.message)}`);
+    return null;
+  }
+}
+
+function title_of(app) {
+  const {state} = app;
+  const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
+  if (state.search) filters.push(`search ${state.search}`);
+  return plain([base_name(app.file()?.name), `device ${state.device}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
+}
+
+function name_of(app) {
+  return `memreel-${(base_name(app.file()?.name) || "view").replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 60)}-${app.state.view}`;
+}
+
+async function text_of(app) {
+  const own = app.view()?.text?.();
+  if (own) return own;
+  const device = app.device();
+  const totals = await app.source.totals({...app.query(), moment: app.moment()});
+  const line = (name, of) => `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
+  const marks = device.markers.map(of => `${of.kind} at moment ${number(of.moment)}: ${plain(of.text, 1000)}`);
+  return [line("Cursor", totals), line("Peak", device.peak), `${number(device.n_events)} events, ${number(device.n_lives)} blocks`, ...marks].join("\n");
+}
+
+async function png_of(app) {
+  const view = app.view();
+  const canvas = view?.canvas?.();
+  const sharp = canvas ? canvas.width / canvas.clientWidth || 1 : devicePixelRatio || 1;
+  const lines = canvas ? [] : await lines_of(app);
+  const [width, height] = canvas ? [canvas.width / sharp, canvas.height / sharp] : size_of(lines);
+  const copy = document.createElement("canvas");
+  copy.width = Math.round(Math.max(width, 320) * sharp);
+  copy.height = Math.round((height + HEAD) * sharp);
+  const context = copy.getContext("2d");
+  context.scale(sharp, sharp);
+  ground(context, copy.width / sharp, copy.height / sharp);
+  write_head(context, app);
+  if (canvas) context.drawImage(canvas, 0, HEAD, width, height);
+  else write_lines(context, lines);
+  return new Promise((keep, fail) => { copy.toBlob(blob => (blob ? keep(blob) : fail(new Error("the picture is too large"))), "image/png"); });
+}
+
+async function svg_of(app) {
+  const view = app.view();
+  if (view?.svg) return view.svg();
+  if (app.state.view === "timeline") return timeline_svg(app);
+  const lines = await lines_of(app);
+  const [width, height] = size_of(lines);
+  const drawing = create_drawing(width, height + HEAD);
+  ground(drawing, width, height + HEAD);
+  write_head(drawing, app);
+  write_lines(drawing, lines);
+  return drawing.text();
+}
+
+// The picture of the smallest window that holds the view, cut to the view.
+async function timeline_svg(app) {
+  const {axis, range, vertical, colour} = app.state;
+  const device = app.device();
+  const span = axis === "events" ? device.n_events + 1 : Math.max(1, device.last_us - device.first_us);
+  const [from, to] = cut(range, span) ?? [0, span];
+  const [low, high] = cut(vertical, device.top_bytes * 1.04) ?? [0, device.top_bytes * 1.04];
+  const [across, up] = [window_of(from, to, span), window_of(clamp(low, 0, device.top_bytes), clamp(high, 0, device.top_bytes), Math.max(1, device.top_bytes))];
+  const params = {...app.filtered(), axis, level: across.level, index: across.index, rise: up.level, shelf: up.index, rows: ROWS, colour};
+  const picture = decode(await app.source.picture(params));
+  const canvas = app.view()?.canvas?.();
+  const [width, height] = [canvas?.clientWidth || 1200, canvas?.clientHeight || 600];
+  const drawing = create_drawing(width, height + HEAD);
+  ground(drawing, width, height + HEAD);
+  write_head(drawing, app);
+  draw_picture(drawing, picture, {from, to, low, high, is_events: axis === "events"}, colour, {top: HEAD + 4, width, height: height + HEAD});
+  return drawing.text();
+}
+
+// The part of an interval in [0, most], or null if there is none.
+function cut(interval, most) {
+  const [from, to] = interval?.map(of => clamp(of, 0, most)) ?? [0, 0];
+  return to > from ? [from, to] : null;
+}
+
+/** Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`. */
+export function window_of(from, to, all) {
+  for (let level = Math.min(40, Math.floor(Math.log2(all / Math.max(to - from, 1e-9)))); level > 0; level -= 1) {
+    const half = all / 2 ** level / 2;
+    const index = clamp(Math.floor(from / half), 0, 2 ** (level + 1) - 2);
+    if (from >= index * half && to <= (index + 2) * half) return {level, index};
+  }
+  return {level: 0, index: 0};
+}
+
+async function lines_of(app) {
+  const all = (await text_of(app)).split("\n");
+  const cut = all.slice(0, MOST_LINES).map(line => plain(line.replaceAll("\t", "    "), MOST_LETTERS));
+  return all.length > MOST_LINES ? [...cut, `… ${number(all.length - MOST_LINES)} more lines`] : cut;
+}
+
+function size_of(lines) {
+  return [Math.max(480, lines.reduce((most, line) => Math.max(most, line.length), 0) * 7.4 + 24), lines.length * LINE + 12];
+}
+
+function write_head(context, app) {
+  context.font = "600 12px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  context.fillStyle = getComputedStyle(document.body).color;
+  context.fillText(title_of(app), 10, HEAD / 2);
+}
+
+function write_lines(context, lines) {
+  context.font = "12px monospace";
+  for (const [index, line] of lines.entries()) context.fillText(line, 10, HEAD + index * LINE + LINE / 2);
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

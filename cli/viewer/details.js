@@ -1,0 +1,114 @@
+// The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
+
+import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain} from "./text.js";
+
+/** Returns the panel of the pinned block. */
+export function create(app) {
+  const root = element("div", "details");
+  let turn = 0;
+
+  const refresh = async () => {
+    const {life} = app.state;
+    const mine = ++turn;
+    if (life === null) return root.replaceChildren(element("h2", "", "Block"), element("p", "quiet", "Click a block, or press Enter, to pin it here."));
+    try {
+      const block = await app.source.block({...app.query(), life});
+      if (mine === turn) show(block);
+    } catch (error) {
+      if (mine === turn) root.replaceChildren(element("h2", "", "Block"), element("p", "error", error.message));
+    }
+  };
+
+  const show = block => {
+    const facts = element("dl", "facts");
+    const fact = (name, text) => facts.append(element("dt", "", name), element("dd", "", null, [element("bdi", "", plain(text, WHOLE))]));
+    fact("Size", exact_bytes(block.bytes));
+    const waste = block.bytes - block.requested_bytes;
+    fact("Requested", exact_bytes(block.requested_bytes) + (waste > 0 ? `, ${bytes(waste)} lost to rounding` : ""));
+    fact("Address", `${block.address}, block ${number(block.use + 1)} at this address`);
+    fact("Allocated", birth(block));
+    if (block.requested !== null && block.requested !== block.until) fact("Free requested", `event ${number(block.requested - 1)}`);
+    fact("Freed", block.until === null ? "not in this history" : `event ${number(block.until - 1)}${block.until_us === null ? "" : `, at ${time(app, block.until_us)}`}`);
+    fact("Life", life_text(app, block));
+    fact("Pool", block.pool ?? "unknown");
+    fact("Stream", String(block.stream));
+    if (block.owner) fact("Owner", block.owner);
+    if (block.scope) fact("Scope", block.scope);
+    if (block.names?.length) fact("Names", block.names.join(", "));
+    if (block.segment) fact("Segment", block.segment);
+    root.replaceChildren(element("h2", "", `Block ${number(block.life)}`), facts, buttons(block), stack(block));
+    app.announce(`Block ${block.life} of ${bytes(block.bytes)} is pinned.`);
+  };
+
+  const buttons = block => {
+    const button = (text, title, act) => {
+      const made = element("button", "", text);
+      made.type = "button";
+      made.title = title;
+      made.addEventListener("click", act);
+      return made;
+    };
+    const until = block.until ?? app.device().n_events;
+    return element("div", "buttons", null, [
+      button("Show its life", "Zoom the timeline to the life of this block (f)", () => app.show_life(block)),
+      button("To its allocation", "Move the cursor to the allocation", () => app.goto(block.from)),
+      button("To its free", "Move the cursor to the free", () => app.goto(until)),
+      button("In memory", "Show the segments while this block is live", () => app.set({view: "state", cursor: within(app.state.cursor, block, until)})),
+      button("Unpin", "Escape", () => app.pin(null)),
+    ]);
+  };
+
+  const stack = block => {
+    if (!block.frames.length) return element("p", "quiet", "No stack was recorded.");
+    const list = element("ol");
+    let hidden = 0;
+    for (const of of block.frames) {
+      const item = element("li", of.is_shown ? "" : "quiet", null, [element("bdi", "", plain(of.name || "??", WHOLE))]);
+      if (of.filename) {
+        const path = element("bdi", "path", plain(`${base_name(of.filename)}:${of.line}`));
+        path.title = plain(of.filename, 2000);
+        item.append(path);
+      }
+      if (!of.is_shown) { item.hidden = true; item.dataset.inner = ""; hidden += 1; }
+      list.append(item);
+    }
+    const parts = [element("h3", "", "Stack, innermost first"), list];
+    if (hidden) {
+      const all = element("button", "", `Show ${counted(hidden, "frame")} of the allocator and the libraries`);
+      all.type = "button";
+      all.addEventListener("click", () => {
+        for (const item of list.querySelectorAll("[data-inner]")) item.hidden = false;
+        all.remove();
+      });
+      parts.push(all);
+    }
+    return element("div", "", null, parts);
+  };
+
+  const update = changed => {
+    if (changed.has("life") && app.state.life === null) app.announce("");
+    if (["life", "file", "device", "files"].some(key => changed.has(key))) refresh();
+  };
+  return {element: root, show: refresh, hide() {}, update};
+}
+
+function birth(block) {
+  if (block.is_from_before) return "before the history begins";
+  return `event ${number(block.from - 1)}`;
+}
+
+function life_text(app, block) {
+  const until = block.until ?? app.device().n_events;
+  const events = `${counted(until - block.from, "event")}`;
+  if (block.from_us === null || block.from_us === undefined || block.is_from_before) return events;
+  const end = block.until_us ?? app.device().last_us;
+  return end === null ? events : `${events}, ${duration(end - block.from_us)}${block.until === null ? " or more" : ""}`;
+}
+
+function time(app, us) {
+  return duration(us - (app.device().first_us ?? 0));
+}
+
+function within(cursor, block, until) {
+  return cursor !== null && cursor >= block.from && cursor < until ? cursor : block.from;
+}

@@ -1,0 +1,182 @@
+// The bar of filters: stream, pool, owner, scope, sizes and the search, and a chip for each that is on.
+
+import {bytes, element, number, plain} from "./text.js";
+import {create as create_latest} from "./latest.js";
+
+const MOST_SCOPES = 1000;
+const WAIT_MS = 250;
+const UNITS = {"": 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4};
+const CHOICES = [["stream", "streams", "Stream"], ["pool", "pools", "Pool"], ["owner", "owners", "Owner"]];
+
+/** Returns the bytes of a text such as "512", "1.5MiB" or "2 G"; null if it is not a size. */
+export function size_of(text) {
+  const parts = /^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*$/i.exec(text);
+  return parts ? Math.round(Number(parts[1]) * UNITS[parts[2].toLowerCase()]) : null;
+}
+
+/** Returns the filters of a state in which one has another value. "" and null turn it off. */
+export function with_filter(filters, key, value) {
+  const next = {...filters};
+  if (value === null || value === "") delete next[key];
+  else next[key] = String(value);
+  return next;
+}
+
+/** Creates the bar. */
+export function create(app) {
+  const ask = create_latest();
+  const search = field("search", "Search", "frame, name or 0x…", 22);
+  search.id = "search";
+  const selects = CHOICES.map(([key, , title]) => {
+    const select = element("select");
+    select.addEventListener("change", () => put(key, select.value));
+    return [key, select, labelled(title, select)];
+  });
+  const scope = field("text", "Scope", "any", 12);
+  const scopes = element("datalist");
+  scopes.id = "scopes";
+  scope.setAttribute("list", "scopes");
+  const sizes = [["least_bytes", "At least", "1MiB"], ["most_bytes", "At most", "2GiB"]].map(([key, title, example]) => {
+    const input = field("text", title, example, 7);
+    input.addEventListener("change", () => {
+      const size = input.value.trim() ? size_of(input.value) : "";
+      input.setAttribute("aria-invalid", size === null);
+      if (size === null) app.announce(`"${plain(input.value, 40)}" is not a size; use for example 512KiB or 2GiB`);
+      else put(key, size);
+    });
+    return [key, input, labelled(title, input)];
+  });
+  const chips = element("span", "chips");
+  const count = element("output", "quiet filter-count");
+  const whole = element("div", "filters", null, [
+    labelled("Search", search), ...selects.map(([, , of]) => of), labelled("Scope", scope), scopes, ...sizes.map(([, , of]) => of), chips, count,
+  ]);
+  let timer = 0;
+  let counted = "";
+  let listed = null;
+  let names = [];
+
+  const put = (key, value) => app.set({filters: with_filter(app.state.filters, key, value)});
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => app.set({search: search.value.trim()}), WAIT_MS);
+  });
+  search.addEventListener("keydown", event => {
+    if (event.key !== "Escape" && event.key !== "Enter") return;
+    if (event.key === "Escape") search.value = "";
+    clearTimeout(timer);
+    app.set({search: search.value.trim()});
+    event.stopPropagation();
+  });
+  scope.addEventListener("change", () => put("scope", scope.value));
+
+  function refresh() {
+    const device = app.device();
+    if (!device) return;
+    const {filters} = app.state;
+    for (const [index, [key, select, label]] of selects.entries()) {
+      const all = device[CHOICES[index][1]] ?? [];
+      options(select, all, filters[key]);
+      label.hidden = all.length < 2 && filters[key] === undefined;
+    }
+    if (listed !== device.scopes) {
+      listed = device.scopes;
+      names = paths_of(listed).slice(0, MOST_SCOPES);
+      scopes.replaceChildren(...names.map(name => new Option("", name)));
+    }
+    scope.parentElement.hidden = !names.length && filters.scope === undefined;
+    write(scope, filters.scope ?? "");
+    write(search, app.state.search);
+    for (const [key, input] of sizes) write(input, filters[key] === undefined ? "" : size_text(filters[key]));
+    chips.replaceChildren(...chips_of(app, put));
+    count_blocks();
+  }
+
+  async function count_blocks() {
+    const params = app.filtered();
+    const of = JSON.stringify(params);
+    if (of === counted) return;
+    counted = of;
+    const n = app.device().n_lives;
+    if (!app.state.search && !Object.keys(app.state.filters).length) {
+      ask.stop();
+      count.textContent = `${number(n)} blocks`;
+      return;
+    }
+    count.textContent = "counting…";
+    try {
+      const answer = await ask(app.source.list, {...params, sort: "from", offset: 0, count: 1});
+      if (answer) count.textContent = `${number(answer.n)} of ${number(n)} blocks`;
+    } catch (error) {
+      count.textContent = plain(error.message);
+    }
+  }
+
+  function update(changed) {
+    if (["filters", "search", "file", "device", "files"].some(key => changed.has(key))) refresh();
+  }
+
+  return {element: whole, show: refresh, hide() {}, update};
+}
+
+/** Returns the distinct paths of scopes, such as "step#3/forward": a scope's path has the names of the scopes around it. */
+export function paths_of(scopes) {
+  const open = [];
+  const paths = new Set();
+  for (const of of [...scopes].sort((a, b) => a.from - b.from || a.depth - b.depth)) {
+    open.length = Math.min(open.length, of.depth);
+    open[of.depth] = of.name;
+    paths.add(open.slice(0, of.depth + 1).map(name => name ?? "").join("/"));
+  }
+  return [...paths];
+}
+
+function chips_of(app, put) {
+  const {filters, search} = app.state;
+  const words = {stream: "stream", pool: "pool", owner: "owner", scope: "scope", least_bytes: "at least", most_bytes: "at most"};
+  const all = Object.entries(words).filter(([key]) => filters[key] !== undefined)
+    .map(([key, word]) => chip(`${word} ${key.endsWith("_bytes") ? bytes(Number(filters[key])) : plain(filters[key], 40)}`, () => put(key, "")));
+  if (search) all.push(chip(`search ${plain(search, 40)}`, () => app.set({search: ""})));
+  if (all.length > 1) all.push(chip("all", () => app.set({filters: {}, search: ""})));
+  return all;
+}
+
+function chip(text, remove) {
+  const made = element("button", "chip", null, [element("bdi", "", text), " ×"]);
+  Object.assign(made, {type: "button", title: "Remove this filter", ariaLabel: `Remove the filter ${text}`});
+  made.addEventListener("click", remove);
+  return made;
+}
+
+function field(type, title, placeholder, size) {
+  const input = element("input");
+  Object.assign(input, {type, placeholder, size, ariaLabel: title, autocomplete: "off", spellcheck: false});
+  return input;
+}
+
+function labelled(title, input) {
+  return element("label", "", null, [title, input]);
+}
+
+function options(select, names, value) {
+  const all = value === undefined || names.some(name => String(name) === value) ? names : [...names, value];
+  const rows = JSON.stringify(all);
+  if (select.dataset.rows !== rows) {
+    select.dataset.rows = rows;
+    select.replaceChildren(new Option("all", ""), ...all.map(name => new Option(plain(name, 60), name)));
+  }
+  select.value = value ?? "";
+}
+
+// A field that the reader is in keeps what is written there.
+function write(input, value) {
+  if (input !== document.activeElement || input.type !== "search") input.value = value;
+}
+
+// The shortest text that is read as the same size.
+function size_text(size) {
+  for (const [unit, factor] of [["GiB", UNITS.g], ["MiB", UNITS.m], ["KiB", UNITS.k]]) {
+    if (size >= factor && size % (factor / 4) === 0) return `${size / factor}${unit}`;
+  }
+  return String(size);
+}

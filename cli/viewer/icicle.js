@@ -1,0 +1,218 @@
+// The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
+
+import {css, text_on, token} from "./colours.js";
+import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain} from "./text.js";
+import {create as create_surface, label} from "./surface.js";
+import {create as create_tip} from "./tip.js";
+import {create as create_latest} from "./latest.js";
+import {mark, neighbour, path_of, same, tree_of} from "./branches.js";
+
+const ROW = 20;
+const WHAT = [["live", "Live at the cursor"], ["allocated", "Allocated in the interval"], ["freed", "Freed in the interval"]];
+
+/** Creates the view. */
+export function create(app) {
+  const ask = create_latest();
+  let answer = null;
+  let tree = [];
+  let zoomed = null;
+  let chosen = null;
+  let top = 0;
+  const choices = WHAT.map(([what, name]) => {
+    const button = element("button", "", name);
+    button.type = "button";
+    button.addEventListener("click", () => app.set({what}));
+    return [what, button];
+  });
+  const summary = element("span", "quiet");
+  summary.setAttribute("aria-live", "polite");
+  const out = element("button", "", "Zoom out");
+  Object.assign(out, {type: "button", title: "Escape"});
+  const surface = create_surface("icicle-surface", paint);
+  const spacer = element("div", "spacer");
+  const scroller = element("div", "scroll segments-scroll", null, [surface.element, spacer]);
+  scroller.tabIndex = 0;
+  scroller.setAttribute("role", "application");
+  scroller.setAttribute("aria-label", "Stacks by bytes. Arrow keys move between frames, Enter zooms, Escape zooms out.");
+  const room = element("div", "segments-room", null, [scroller]);
+  const tip = create_tip(app, room);
+  const path = element("div", "icicle-path scroll");
+  path.setAttribute("aria-label", "Path of the chosen frame");
+  const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(([, of]) => of), out, summary]), room, path]);
+
+  function params() {
+    const {what, interval, filters} = app.state;
+    const of = {...app.query(), ...filters, what};
+    if (what === "live") return {...of, moment: app.moment()};
+    const [from, to] = interval ?? [0, app.device().n_events];
+    return {...of, from, to};
+  }
+
+  async function load() {
+    for (const [what, button] of choices) button.setAttribute("aria-pressed", what === app.state.what);
+    let got;
+    try {
+      got = await ask(app.source.icicle, params());
+    } catch (error) {
+      summary.textContent = `The stacks cannot be shown: ${plain(error.message)}`;
+      return;
+    }
+    if (!got) return;
+    answer = got;
+    tree = tree_of(got);
+    zoomed = same(tree, zoomed);
+    chosen = same(tree, chosen);
+    spacer.style.height = `${(tree.reduce((most, of) => Math.max(most, of.depth), 0) + 2) * ROW}px`;
+    Object.assign(whole.dataset, {bytes: got.bytes, blocks: got.n_blocks, branches: tree.length});
+    search();
+  }
+
+  function search() {
+    const sum = mark(tree, app.state.search);
+    const {what, interval} = app.state;
+    const parts = [`${bytes(answer.bytes)} in ${counted(answer.n_blocks, "block")}`];
+    if (what === "live") parts.push(`at moment ${number(app.moment())}`);
+    else parts.push(interval ? `between moments ${number(interval[0])} and ${number(interval[1])}` : "in the whole history (brush an interval in the timeline)");
+    if (app.state.search) parts.push(`${bytes(sum)} (${percent(answer.bytes ? sum / answer.bytes : 0)}) match`);
+    if (answer.n_left_out) parts.push(`${number(answer.n_left_out)} small branches not shown`);
+    summary.textContent = parts.join("; ");
+    describe();
+  }
+
+  // The chosen branch's whole path, as text.
+  function describe() {
+    out.disabled = !zoomed;
+    path.hidden = !chosen;
+    if (chosen) {
+      path.replaceChildren(
+        element("p", "", `${exact_bytes(chosen.bytes)} in ${counted(chosen.n_blocks, "block")}, ${percent(answer.bytes ? chosen.bytes / answer.bytes : 0)} of all`),
+        element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", plain(of.name || "??", WHOLE)), " ", element("bdi", "quiet", of.filename ? plain(`${of.filename}:${of.line}`, WHOLE) : "")]))),
+      );
+    }
+    surface.request();
+  }
+
+  function place(branch, width) {
+    const base = zoomed ? zoomed.from : 0;
+    const all = Math.max(1, zoomed ? zoomed.bytes : answer.bytes);
+    return [(branch.from - base) / all * width, branch.bytes / all * width];
+  }
+
+  function paint(context, width, height) {
+    if (!answer) return;
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    const look = {surface: token("--rest"), text: token("--text"), accent: token("--accent"), ground: token("--ground")};
+    const around = new Set(zoomed ? path_of(zoomed) : []);
+    box(context, null, 0, width, -top, `all: ${bytes(answer.bytes)}`, look);
+    for (let index = 0; index < tree.length; index += 1) {
+      const branch = tree[index];
+      const is_around = around.has(branch) && branch !== zoomed;
+      if (zoomed && !is_around && (index < zoomed.index || index >= zoomed.end)) {
+        index = branch.end - 1;
+        continue;
+      }
+      let [x, across] = is_around ? [0, width] : place(branch, width);
+      const y = (branch.depth + 1) * ROW - top;
+      // Nothing below a branch that cannot be seen can be seen.
+      if (x > width || x + across < 0 || across < 0.4 || y > height) {
+        index = branch.end - 1;
+        continue;
+      }
+      [x, across] = [Math.max(0, x), Math.min(width, x + across) - Math.max(0, x)];
+      if (y > -ROW) box(context, branch, x, across, y, `${frame(branch)}  ${bytes(branch.bytes)}`, look);
+    }
+  }
+
+  function box(context, branch, x, across, y, text, look) {
+    const group = branch ? hash(branch.filename || branch.name || "") : 0;
+    const is_faint = app.state.search && !branch?.is_match && !branch?.is_below;
+    context.globalAlpha = is_faint ? 0.25 : 1;
+    context.fillStyle = branch ? css("function", group) : look.surface;
+    context.fillRect(x, y, Math.max(0.5, across - (across > 3 ? 1 : 0)), ROW - 1);
+    context.globalAlpha = 1;
+    context.fillStyle = is_faint || !branch ? look.text : text_on("function", group);
+    if (across > 24) label(context, text, x + 4, y + ROW / 2, across - 8);
+    if (!branch || (branch !== chosen && !branch.is_match)) return;
+    context.strokeStyle = branch === chosen ? look.accent : look.text;
+    context.lineWidth = branch === chosen ? 3 : 1.5;
+    context.strokeRect(x + 1, y + 1, Math.max(1, across - 3), ROW - 3);
+  }
+
+  function hit(event) {
+    const area = scroller.getBoundingClientRect();
+    const x = event.clientX - area.left;
+    const depth = Math.floor((event.clientY - area.top + top) / ROW) - 1;
+    if (!answer || depth < 0) return null;
+    if (zoomed && depth < zoomed.depth) return path_of(zoomed)[depth];
+    const all = zoomed ? tree.slice(zoomed.index, zoomed.end) : tree;
+    return all.find(of => {
+      if (of.depth !== depth) return false;
+      const [left, across] = place(of, surface.width);
+      return x >= left && x < left + across;
+    }) ?? null;
+  }
+
+  function choose(branch) {
+    if (!branch) return;
+    chosen = branch;
+    const y = (branch.depth + 1) * ROW;
+    if (y < scroller.scrollTop + ROW) scroller.scrollTop = y - ROW;
+    else if (y + ROW > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = y + ROW - scroller.clientHeight;
+    app.announce(plain(`${frame(branch)}: ${bytes(branch.bytes)}`));
+    describe();
+  }
+
+  function zoom(branch) {
+    zoomed = branch;
+    describe();
+  }
+
+  scroller.addEventListener("scroll", () => {
+    top = scroller.scrollTop;
+    surface.now();
+  });
+  scroller.addEventListener("pointermove", event => {
+    const branch = hit(event);
+    const area = scroller.getBoundingClientRect();
+    if (!branch) tip.hide();
+    else tip.text(`${bytes(branch.bytes)} in ${counted(branch.n_blocks, "block")}`, plain(frame(branch)), event.clientX - area.left, event.clientY - area.top);
+  });
+  scroller.addEventListener("pointerleave", () => tip.hide());
+  scroller.addEventListener("click", event => {
+    const branch = hit(event);
+    if (!branch) return;
+    choose(branch);
+    zoom(branch);
+  });
+  out.addEventListener("click", () => zoom(null));
+  scroller.addEventListener("keydown", event => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key.startsWith("Arrow")) choose(neighbour(tree, chosen, event.key));
+    else if (event.key === "Enter" && chosen) zoom(chosen);
+    else if ((event.key === "Escape" || event.key === "Backspace") && zoomed) zoom(zoomed.parent);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  function update(changed) {
+    if (["filters", "what", "file", "device"].some(key => changed.has(key))) load();
+    else if (changed.has("cursor") && app.state.what === "live") load();
+    else if (changed.has("interval") && app.state.what !== "live") load();
+    else if (changed.has("search") && answer) search();
+    if (changed.has("theme")) surface.request();
+  }
+
+  function text() {
+    return [summary.textContent, ...tree.map(of => `${"  ".repeat(of.depth)}${plain(frame(of))}  ${exact_bytes(of.bytes)}  ${counted(of.n_blocks, "block")}`)].join("\n");
+  }
+
+  return {element: whole, show: load, hide: () => { ask.stop(); tip.hide(); }, update, text, canvas: () => surface.canvas, svg: () => surface.svg()};
+}
+
+function hash(text) {
+  let of = 7;
+  for (let index = 0; index < Math.min(text.length, 300); index += 1) of = (Math.imul(of, 31) + text.charCodeAt(index)) >>> 0;
+  return of;
+}

@@ -1,0 +1,140 @@
+// The keyboard: every key with what it does, and the list of them.
+
+import {COLOURINGS} from "./colours.js";
+import {change_axis} from "./lens.js";
+import {element, number} from "./text.js";
+
+const MARKS = {o: ["oom", "failure"], k: ["peak", "peak"], s: ["segment", "segment"]};
+
+/** Connects the keys. Keys of a view are in app.view().keys: [[keys, text, action], …]. */
+export function open(app, views) {
+  let mark = "oom";
+  const dialog = sheet("keys-dialog", "Keys");
+  const place = ask_place(app);
+
+  const jump = async (kind, direction) => {
+    mark = kind;
+    // Without a cursor the search begins at the beginning or at the end.
+    const from = app.state.cursor ?? (direction > 0 ? 0 : app.device().n_events);
+    const {moment} = await app.source.next({...app.query(), moment: from, kind, direction});
+    if (moment === null) app.announce(`There is no ${direction > 0 ? "later" : "earlier"} ${kind}.`);
+    else app.goto(moment);
+  };
+  const step = count => app.goto(app.moment() + count);
+  const global = [
+    [["[", "]"], "One event back or on", key => step(key === "[" ? -1 : 1)],
+    [["{", "}"], "100 events back or on", key => step(key === "{" ? -100 : 100)],
+    [["n", "p"], "Next or previous mark of the kind chosen last", key => jump(mark, key === "n" ? 1 : -1)],
+    ...Object.entries(MARKS).map(([key, [kind, name]]) => [[key, key.toUpperCase()], `Next or previous ${name}`, of => jump(kind, of === key ? 1 : -1)]),
+    [views.map((_, index) => String(index + 1)), views.map(([, title]) => title).join(", "), key => app.set({view: views[Number(key) - 1][0]})],
+    [["c", "C"], "Next or previous colouring", key => app.set({colour: COLOURINGS.at((COLOURINGS.indexOf(app.state.colour) + (key === "c" ? 1 : -1)) % COLOURINGS.length)})],
+    [["x"], "Axis by events or by time", () => change_axis(app, app.state.axis === "events" ? "time" : "events")],
+    [["/"], "Search", focus_search],
+    [["g"], "Go to an event or an address", place],
+    [["t"], "Light or dark", () => app.toggle_theme()],
+    [["?"], "These keys", () => show()],
+    [["Escape"], "Unpin the block, then remove the interval, then show everything", () => escape(app)],
+  ];
+
+  const show = () => {
+    const list = element("div", "keys");
+    for (const [keys, text] of [...(app.view()?.keys ?? []), ...global]) {
+      const names = element("span");
+      for (const key of keys) names.append(element("kbd", "", NAMES[key] ?? key), " ");
+      list.append(names, element("span", "", text));
+    }
+    const mouse = element("p", "quiet", "Pointer in the timeline: drag pans, the wheel zooms (with shift: in height), shift-drag marks an interval, a click pins a block, a double click shows its life.");
+    dialog.querySelector(".content").replaceChildren(list, mouse);
+    dialog.showModal();
+  };
+  document.getElementById("help").addEventListener("click", show);
+
+  addEventListener("keydown", async event => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const target = event.target;
+    if (target.matches?.("input, textarea, select, [contenteditable]")) {
+      if (event.key === "Escape") target.blur();
+      return;
+    }
+    if (!app.device()) return event.key === "?" || event.key === "t" ? run(global, event) : undefined;
+    // Enter and the arrows belong to a button, a tab or a list that has the focus.
+    const is_control = target.closest?.("button, a, summary, [role=tab], [role=slider], aside");
+    if (!is_control && run(app.view()?.keys ?? [], event)) return;
+    run(global, event);
+  });
+
+  const run = (table, event) => {
+    const name = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
+    const found = table.find(([keys]) => keys.includes(name));
+    if (!found) return false;
+    event.preventDefault();
+    Promise.resolve(found[2](name)).catch(error => app.announce(error.message));
+    return true;
+  };
+}
+
+const NAMES = {
+  ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc",
+  "Shift+ArrowLeft": "⇧←", "Shift+ArrowRight": "⇧→", "Shift+ArrowUp": "⇧↑", "Shift+ArrowDown": "⇧↓",
+};
+
+function escape(app) {
+  if (app.state.life !== null) app.set({life: null});
+  else if (app.state.interval) app.set({interval: null});
+  else app.set({range: null, vertical: null});
+}
+
+function focus_search() {
+  const field = document.querySelector("#filters input[type=search]");
+  field?.focus();
+  field?.select();
+}
+
+// Returns a dialog with a title, a place for content, and a button that closes it.
+function sheet(id, title) {
+  const close = element("button", "primary", "Close");
+  close.type = "button";
+  const heading = element("h2", "", title);
+  heading.id = `${id}-title`;
+  const dialog = element("dialog", "", null, [heading, element("div", "content"), close]);
+  dialog.id = id;
+  dialog.setAttribute("aria-labelledby", heading.id);
+  close.addEventListener("click", () => dialog.close());
+  document.body.append(dialog);
+  return dialog;
+}
+
+// Returns a function that asks for an event or an address and goes there.
+function ask_place(app) {
+  const dialog = sheet("goto-dialog", "Go to");
+  const field = element("input", "code");
+  field.type = "text";
+  field.setAttribute("aria-label", "Event number or address");
+  field.placeholder = "1234 or 0x7f12000000";
+  const message = element("p", "error");
+  message.setAttribute("role", "alert");
+  const go = async () => {
+    const text = field.value.trim().replaceAll(",", "").toLowerCase();
+    message.textContent = "";
+    if (/^\d{1,15}$/.test(text)) {
+      if (Number(text) >= app.device().n_events) {
+        message.textContent = `The history has ${number(app.device().n_events)} events, from 0 on.`;
+        return;
+      }
+      app.goto(Number(text) + 1);
+    } else if (/^0x[0-9a-f]{1,16}$/.test(text)) {
+      try { await app.select(text); } catch (error) { message.textContent = error.message; return; }
+    } else {
+      message.textContent = `"${field.value}" is not a number of an event or an address; use for example 1234 or 0x7f12000000.`;
+      return;
+    }
+    dialog.close();
+  };
+  field.addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); go(); } });
+  dialog.querySelector(".content").append(element("p", "quiet", "The number of an event, or an address (the block that is there at the cursor)."), field, message);
+  return () => {
+    message.textContent = "";
+    dialog.showModal();
+    field.select();
+  };
+}

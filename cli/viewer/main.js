@@ -1,0 +1,209 @@
+// Starts the page: loads the views, follows the reading of the files, and connects the bar at the top.
+
+import {create as create_app} from "./app.js";
+import {create as create_source} from "./source.js";
+import {change_axis} from "./lens.js";
+import {follow, read} from "./address.js";
+import {COLOURINGS, is_dark} from "./colours.js";
+import {element, file_names, plain} from "./text.js";
+import {open as open_keys} from "./keys.js";
+import {create as create_status} from "./status.js";
+import {offer} from "./offer.js";
+
+const VIEWS = [
+  ["timeline", "Timeline", "./timeline.js"], ["state", "State", "./allocator.js"], ["stacks", "Stacks", "./icicle.js"],
+  ["list", "Blocks", "./list.js"], ["compare", "Compare", "./compare.js"], ["ranks", "Ranks", "./ranks.js"],
+];
+const PANELS = [
+  ["filters", "./filters.js"], ["details", "./details.js"], ["legend", "./legend.js"], ["whatif", "./whatif.js"], ["copy", "./copy.js"],
+];
+const POLL_MS = 200;
+
+const at = id => document.getElementById(id);
+const app = create_app(create_source());
+const loaded = new Map();
+let shown = null;
+
+/** Returns the view that is open. Views may offer text(), canvas() and svg() for copies. */
+app.view = () => loaded.get(shown) ?? null;
+
+function fail(title, text) {
+  document.documentElement.dataset.state = "error";
+  at("view").replaceChildren(element("div", "failure", null, [element("h2", "error", title), element("pre", "", text)]));
+  at("view").firstChild.setAttribute("role", "alert");
+  shown = null;
+}
+
+async function load(path, place) {
+  try {
+    return (await import(path)).create(app);
+  } catch (error) {
+    console.error(error);
+    const text = `${path} could not be started: ${error.message}`;
+    if (place) place.replaceChildren(element("p", "error", text));
+    return {element: element("p", "error", text), show() {}, hide() {}, update() {}};
+  }
+}
+
+// Shows the view of the state, or why there is none. Only the last of several calls has an effect.
+let turn = 0;
+async function open() {
+  const mine = ++turn;
+  const file = app.file();
+  if (!app.files) return;
+  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.files.files.length}.`);
+  if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error);
+  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${app.state.device}`, "The snapshot has no entries of this device.");
+  document.documentElement.dataset.state = "loading";
+  const name = file.state === "reading" ? "timeline" : app.state.view;
+  if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)[2]));
+  if (mine !== turn) return;
+  const view = loaded.get(name);
+  if (shown !== name) {
+    loaded.get(shown)?.hide();
+    at("view").replaceChildren(view.element);
+    shown = name;
+  }
+  await view.show();
+  if (mine === turn && file.state === "ready") document.documentElement.dataset.state = "ready";
+}
+
+const panels = [];
+async function open_panels() {
+  for (const [id, path] of PANELS) {
+    load(path, at(id)).then(panel => {
+      at(id).replaceChildren(panel.element);
+      panels.push(panel);
+      if (app.device()) panel.show();
+    });
+  }
+}
+
+function connect_bar() {
+  for (const [index, [name, title]] of VIEWS.entries()) {
+    const tab = element("button", "", title);
+    tab.type = "button";
+    tab.title = `${title} (${index + 1})`;
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", "view");
+    tab.dataset.view = name;
+    tab.addEventListener("click", () => app.set({view: name}));
+    at("tabs").append(tab);
+  }
+  at("tabs").addEventListener("keydown", event => {
+    const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const index = VIEWS.findIndex(([name]) => name === app.state.view);
+    app.set({view: VIEWS.at((index + step) % VIEWS.length)[0]});
+    at("tabs").querySelector("[aria-selected=true]").focus();
+  });
+  at("colour").append(...COLOURINGS.map(name => new Option(name, name)));
+  at("file").addEventListener("change", () => app.set({file: Number(at("file").value), device: first_device(Number(at("file").value))}));
+  at("device").addEventListener("change", () => app.set({device: Number(at("device").value)}));
+  at("colour").addEventListener("change", () => app.set({colour: at("colour").value}));
+  at("axis").addEventListener("change", () => change_axis(app, at("axis").value).catch(error => app.announce(error.message)));
+  at("end").addEventListener("click", async () => {
+    if (!confirm("End memreel view? The page stays, but it can ask for nothing more.")) return;
+    try {
+      await app.source.end();
+      app.announce("The server has ended.");
+      at("end").disabled = true;
+    } catch (error) {
+      app.announce(error.message);
+    }
+  });
+  at("theme").addEventListener("click", app.toggle_theme);
+  at("skip").addEventListener("click", event => {
+    event.preventDefault();
+    at("view").focus();
+  });
+}
+
+function first_device(file) {
+  return app.files.files[file]?.devices?.[0]?.device ?? 0;
+}
+
+function refresh_bar() {
+  const {state} = app;
+  for (const tab of at("tabs").children) {
+    const is_chosen = tab.dataset.view === state.view;
+    tab.setAttribute("aria-selected", is_chosen);
+    tab.tabIndex = is_chosen ? 0 : -1;
+  }
+  at("colour").value = state.colour;
+  at("axis").value = state.axis;
+  // A history without times has one axis.
+  at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
+  const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
+  options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
+  options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
+  at("file").title = app.file() ? plain(app.file().name, 500) : "";
+  document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
+}
+
+// The name without its folders, unless another file has the same.
+function file_name({name}) {
+  const short = base_name(name);
+  const is_one = app.files.files.filter(of => base_name(of.name) === short).length === 1;
+  return plain(is_one ? short : shortened(name, 60), 80);
+}
+
+function options(select, rows, value) {
+  const text = JSON.stringify(rows);
+  if (select.dataset.rows !== text) {
+    select.dataset.rows = text;
+    select.replaceChildren(...rows.map(([of, name]) => new Option(name, of)));
+  }
+  select.value = value;
+  select.disabled = rows.length < 2;
+}
+
+async function poll() {
+  let answer;
+  try {
+    answer = await app.source.files();
+  } catch (error) {
+    return fail("The server does not answer", `${error.message}\n\nStart memreel view again; the address then is a new one.`);
+  }
+  if (app.source.note && !app.files) app.source.note().then(note => { at("message").textContent = note; at("end").hidden = true; });
+  const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
+  app.files = answer;
+  // An address without a device means the first one.
+  if (app.file()?.devices?.length && !app.device() && !/[#&]device=/.test(location.hash)) app.set({device: first_device(app.state.file)});
+  if (is_new) app.notify(new Set(["files"]));
+  if (answer.files.some(file => file.state === "reading")) setTimeout(poll, POLL_MS);
+}
+
+app.toggle_theme = () => {
+  const theme = is_dark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("memreel.theme", theme); } catch { /* the choice is not kept */ }
+  app.notify(new Set(["theme"]));
+};
+
+function start() {
+  document.documentElement.dataset.state = "loading";
+  try {
+    const theme = localStorage.getItem("memreel.theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  } catch { /* the reader's preference holds */ }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.notify(new Set(["theme"])));
+  app.set(read(location.hash));
+  connect_bar();
+  app.on(changed => {
+    refresh_bar();
+    if (["files", "file", "device", "view"].some(key => changed.has(key))) open();
+    else if (app.device()) app.view()?.update(changed);
+    if (app.device()) for (const panel of panels) panel.update(changed);
+  });
+  follow(app);
+  open_keys(app, VIEWS.map(([name, title]) => [name, title]));
+  create_status(app, at("totals"));
+  offer(app, () => [...loaded.values()]);
+  open_panels();
+  refresh_bar();
+  poll();
+}
+
+start();

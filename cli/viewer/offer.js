@@ -1,0 +1,21 @@
+// window.memreel: what tests and the console of the browser can ask the page.
+
+/** Puts the functions in the window. `views()` returns the views that are loaded. */
+export function offer(app, views) {
+  window.memreel = {
+    /** Returns the totals after an event. */
+    totals: event => app.source.totals({...app.query(), moment: event + 1}),
+    /** Returns the totals of `count` moments. */
+    totals_between: (from, count) => app.source.totals({...app.query(), from, count}),
+    /** Pins the block at an address, at the cursor or at the peak, and returns it. */
+    select: (address, moment) => app.select(address, moment),
+    /** Moves the cursor to the moment after an event. */
+    goto: event => app.goto(event + 1),
+    /** Returns the times of the page's own painting, the bytes of its heap if the browser has them, and the number of pictures. */
+    async stats() {
+      const all = {frames_ms: [], heap_bytes: performance.memory?.usedJSHeapSize ?? null, n_pictures: 0};
+      for (const view of views()) Object.assign(all, view.stats?.() ?? {});
+      return all;
+    },
+  };
+}

@@ -1,0 +1,168 @@
+// Many files as small curves on one scale, and those whose peak is far from the median.
+
+import {bytes, counted, element, file_names, number, percent, plain} from "./text.js";
+import {create as create_chart} from "./chart.js";
+
+const POINTS = 200;
+const AT_ONCE = 3;
+// A peak is far from the median if it differs by this share of it and by several times the usual deviation.
+const FAR = 0.05;
+const DEVIATIONS = 4;
+
+/**
+ * Returns the median of peaks and, for each, the words that say why it is an outlier, or null: {median, reasons}. The usual
+ * deviation is the median of the distances to the median.
+ */
+export function outliers(peaks) {
+  const middle = median(peaks);
+  const usual = median(peaks.map(peak => Math.abs(peak - middle)));
+  const reasons = peaks.map(peak => {
+    const distance = peak - middle;
+    if (peaks.length < 3 || !middle || Math.abs(distance) < FAR * middle || Math.abs(distance) <= DEVIATIONS * usual) return null;
+    const side = distance > 0 ? "above" : "below";
+    return `Peak ${percent(Math.abs(distance) / middle)} ${side} the median of ${bytes(middle)}; the usual distance is ${percent(usual / middle)}`;
+  });
+  return {median: middle, reasons};
+}
+
+function median(numbers) {
+  if (!numbers.length) return 0;
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+function verdict(far, n_devices) {
+  if (n_devices < 3) return "An outlier needs at least three.";
+  if (!far.length) return "No peak is far from the median.";
+  return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
+}
+
+/** Creates the view. */
+export function create(app) {
+  const summary = element("p", "summary");
+  const grid = element("div", "ranks-grid scroll");
+  grid.setAttribute("role", "list");
+  const whole = element("div", "ranks", null, [summary, grid]);
+  const known = new Map();
+  let charts = [];
+  let abort = new AbortController();
+  let built = "";
+
+  // A device of a file, for each that can be read.
+  function members() {
+    const names = file_names(app.files.files);
+    return app.files.files.flatMap((file, index) => {
+      if (file.state !== "ready") return [{key: `${index}`, file: index, name: names[index], state: file.state, error: file.error}];
+      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${names[index]}, device ${of.device}` : names[index], state: "ready"}));
+    });
+  }
+
+  async function show() {
+    const all = members();
+    const key = JSON.stringify(all.map(of => [of.key, of.state, of.name]));
+    if (key !== built) build(all);
+    built = key;
+    mark();
+    await fetch_curves();
+  }
+
+  function build(all) {
+    const ready = all.filter(of => of.device);
+    const peaks = ready.map(of => of.device.peak.active_bytes);
+    const {median: middle, reasons} = outliers(peaks);
+    // One scale of bytes and one of events, for all.
+    const most = Math.max(1, ...ready.map(of => of.device.top_bytes));
+    const until = Math.max(1, ...ready.map(of => of.device.n_events));
+    for (const of of charts) of.observer.disconnect();
+    charts = ready.map((of, index) => tile(of, reasons[index], {most, until, middle}));
+    grid.replaceChildren(...charts.map(of => of.element), ...all.filter(of => !of.device).map(unread));
+    const far = ready.filter((_, index) => reasons[index]);
+    const spread = ready.length ? `; median peak ${bytes(middle)}, lowest ${bytes(Math.min(...peaks))}, highest ${bytes(Math.max(...peaks))}` : "";
+    summary.textContent = `${counted(ready.length, "device")} of ${counted(app.files.files.length, "file")}${spread}. ${verdict(far, ready.length)}`;
+    Object.assign(whole.dataset, {ranks: ready.length, outliers: far.length, median: middle});
+  }
+
+  function tile(of, reason, scale) {
+    const {peak, n_events} = of.device;
+    const chart = create_chart("rank-chart", `Active and reserved bytes of ${plain(of.name)}`);
+    const open = element("button", `rank${reason ? " outlier" : ""}`, null, [
+      element("span", "rank-name ellipsis", null, [element("bdi", "", plain(of.name))]),
+      element("span", "quiet", `Peak ${bytes(peak.active_bytes)}, ${number(n_events)} events`),
+      chart.surface.element,
+    ]);
+    if (reason) open.append(element("span", "rank-reason", reason));
+    open.type = "button";
+    open.title = "Open in the timeline";
+    open.addEventListener("click", () => app.set({file: of.file, device: of.device.device, view: "timeline"}));
+    const place = element("div", "", null, [open]);
+    place.setAttribute("role", "listitem");
+    const made = {...of, chart, open, element: place, scale, is_seen: false};
+    // Curves are asked for as they are scrolled into view.
+    made.observer = new IntersectionObserver(([entry]) => {
+      if (!entry.isIntersecting || made.is_seen) return;
+      made.is_seen = true;
+      fetch_curves();
+    }, {root: grid, rootMargin: "200px"});
+    made.observer.observe(place);
+    return made;
+  }
+
+  function unread(of) {
+    const place = element("div", "rank", null, [element("bdi", "rank-name", plain(of.name)), element("span", of.state === "failed" ? "error" : "quiet", plain(of.error ?? of.state))]);
+    place.setAttribute("role", "listitem");
+    return place;
+  }
+
+  function mark() {
+    for (const of of charts) of.open.setAttribute("aria-current", of.file === app.state.file && of.device.device === app.state.device);
+  }
+
+  let n_running = 0;
+  async function fetch_curves() {
+    const {signal} = abort;
+    const next = charts.find(of => of.is_seen && !known.has(of.key));
+    if (!next || n_running >= AT_ONCE) return;
+    known.set(next.key, null);
+    n_running += 1;
+    try {
+      const {points} = await app.source.curve({file: next.file, device: next.device.device, points: POINTS}, {signal});
+      known.set(next.key, points);
+      draw(next);
+    } catch (error) {
+      known.delete(next.key);
+      if (!signal.aborted) app.announce(error.message);
+      next.is_seen = false;
+    }
+    n_running -= 1;
+    if (!signal.aborted) fetch_curves();
+  }
+
+  function draw(of) {
+    const points = known.get(of.key);
+    if (!points) return;
+    of.chart.draw({
+      curves: [
+        {name: "active", ink: "--active", fill: "--rest", points: points.map(([moment, count]) => [moment, count])},
+        {name: "reserved", ink: "--reserved", points: points.map(([moment, , count]) => [moment, count])},
+        {name: "median", ink: "--quiet", is_dashed: true, points: [[0, of.scale.middle], [of.scale.until, of.scale.middle]]},
+      ], most: of.scale.most, until: of.scale.until, is_bare: true,
+    });
+  }
+
+  function update(changed) {
+    if (changed.has("theme")) for (const of of charts) of.chart.surface.request();
+    if (["files", "file", "device"].some(key => changed.has(key))) show();
+  }
+
+  function hide() {
+    abort.abort();
+    abort = new AbortController();
+  }
+
+  function text() {
+    return [summary.textContent, ...charts.map(of => [plain(of.name), of.device.peak.active_bytes, of.open.querySelector(".rank-reason")?.textContent ?? ""].join("\t"))].join("\n");
+  }
+
+  return {element: whole, show, hide, update, text};
+}

@@ -1,0 +1,59 @@
+// Asks the server: one method for each endpoint, each with parameters and an optional {signal} that aborts it.
+
+/** What the server answered instead of the data: its text and the status. */
+export class Refusal extends Error {
+  constructor(text, status) {
+    super(text);
+    this.status = status;
+  }
+}
+
+/** Returns the source. Parameters that are null, undefined or "" are left out of the query. */
+export function create() {
+  const json = name => (params = {}, options = {}) => ask(name, params, options).then(answer => answer.json());
+  const state = json("state");
+  return {
+    files: json("files"),
+    picture: (params, options = {}) => ask("picture", params, options).then(answer => answer.arrayBuffer()),
+    groups: json("groups"),
+    block: cached(json("block"), 2000),
+    totals: json("totals"),
+    moment: json("moment"),
+    next: json("next"),
+    state,
+    icicle: json("icicle"),
+    list: json("list"),
+    diff: json("diff"),
+    whatif: json("whatif"),
+    curve: json("curve"),
+    end: () => ask("end", {}, {method: "POST"}),
+  };
+}
+
+async function ask(name, params, options) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== "") query.set(key, value);
+  }
+  const text = query.toString();
+  const answer = await fetch(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal, cache: "no-store"});
+  if (answer.ok) return answer;
+  let reason = `${name}: the server answered ${answer.status}`;
+  try { reason = (await answer.json()).error || reason; } catch { /* not JSON: the status is all there is */ }
+  throw new Refusal(reason, answer.status);
+}
+
+// Keeps the latest `most` answers. A failed one is forgotten.
+function cached(method, most) {
+  const answers = new Map();
+  return (params, options) => {
+    const key = JSON.stringify(params);
+    const known = answers.get(key);
+    if (known) return known;
+    const answer = method(params, options);
+    answers.set(key, answer);
+    answer.catch(() => answers.delete(key));
+    if (answers.size > most) answers.delete(answers.keys().next().value);
+    return answer;
+  };
+}

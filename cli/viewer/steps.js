@@ -1,0 +1,54 @@
+// The slider over all events, with buttons that step and jump to the next event of a kind.
+
+import {element, number} from "./text.js";
+
+const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], ["segment", "Segment", "event of a segment"]];
+
+/** Returns {element, update()}. Moving it sets the cursor. */
+export function create(app) {
+  const slider = element("input", "steps-slider");
+  Object.assign(slider, {type: "range", min: "0", step: "1", ariaLabel: "Moment: the number of events that have happened"});
+  const field = element("input", "steps-field number");
+  Object.assign(field, {type: "text", inputMode: "numeric", ariaLabel: "Moment", size: 9});
+  const length = element("span", "quiet");
+  const jumps = JUMPS.map(([kind, name, words]) => element("span", "steps-jump", null, [
+    button("◀", `Previous ${words}`, () => jump(kind, -1)), element("span", "quiet", name), button("▶", `Next ${words}`, () => jump(kind, 1)),
+  ]));
+  const whole = element("div", "steps", null, [
+    button("−", "One event back", () => app.goto(app.moment() - 1)), slider, button("+", "One event on", () => app.goto(app.moment() + 1)), field, length, ...jumps,
+  ]);
+
+  async function jump(kind, direction) {
+    try {
+      const {moment} = await app.source.next({...app.query(), moment: app.moment(), kind, direction});
+      if (moment === null) app.announce(`There is no ${direction > 0 ? "later" : "earlier"} ${JUMPS.find(([of]) => of === kind)[2]}`);
+      else app.goto(moment);
+    } catch (error) {
+      app.announce(error.message);
+    }
+  }
+
+  slider.addEventListener("input", () => app.goto(Number(slider.value)));
+  field.addEventListener("change", () => {
+    const moment = Number(field.value.replaceAll(",", ""));
+    if (Number.isFinite(moment) && field.value.trim()) app.goto(moment);
+    update();
+  });
+
+  function update() {
+    const most = app.device()?.n_events ?? 0;
+    slider.max = String(most);
+    slider.value = String(app.moment());
+    field.value = number(app.moment());
+    length.textContent = `of ${number(most)} events`;
+  }
+
+  return {element: whole, update};
+}
+
+function button(text, title, act) {
+  const made = element("button", "", text);
+  Object.assign(made, {type: "button", title, ariaLabel: title});
+  made.addEventListener("click", act);
+  return made;
+}

@@ -1,0 +1,96 @@
+// Numbers, bytes, times and frames as text, in the form that the commands of memreel print.
+
+const UNITS = ["KiB", "MiB", "GiB", "TiB"];
+const whole = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
+
+/** Returns bytes as text: "512 B", "1.50 MiB". */
+export function bytes(count) {
+  if (count === null || count === undefined || Number.isNaN(count)) return "unknown";
+  if (count < 0) return "-" + bytes(-count);
+  if (count < 1024) return `${Math.round(count)} B`;
+  let index = -1;
+  let rest = count;
+  do { rest /= 1024; index += 1; } while (rest >= 1023.995 && index < UNITS.length - 1);
+  return `${rest.toFixed(2)} ${UNITS[index]}`;
+}
+
+/** Returns bytes with their exact number: "1.50 MiB (1,572,864 bytes)". */
+export function exact_bytes(count) {
+  if (count === null || count === undefined) return "unknown";
+  return count < 1024 ? `${count} B` : `${bytes(count)} (${number(count)} bytes)`;
+}
+
+/** Returns a whole number with separators: "1,234,567". */
+export function number(count) {
+  return count === null || count === undefined ? "unknown" : whole.format(count);
+}
+
+/** Returns "1 block" or "2,000 blocks". */
+export function counted(count, noun) {
+  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Returns a fraction as per cent: "12.5%". */
+export function percent(fraction) {
+  return `${(100 * fraction).toFixed(1)}%`;
+}
+
+/** Returns microseconds as a duration: "12 µs", "3.20 ms", "1.500 s", "4 min 5.0 s". */
+export function duration(us) {
+  if (us === null || us === undefined) return "unknown";
+  const size = Math.abs(us);
+  if (size < 1000) return `${Math.round(us)} µs`;
+  if (size < 1e6) return `${(us / 1000).toFixed(2)} ms`;
+  if (size < 60e6) return `${(us / 1e6).toFixed(3)} s`;
+  return `${Math.trunc(us / 60e6)} min ${((size % 60e6) / 1e6).toFixed(1)} s`;
+}
+
+/** Returns the last part of a path. */
+export function base_name(path) {
+  return (path || "").split(/[\\/]/).pop();
+}
+
+/** Returns the names of files without the folders that all of them are in. */
+export function file_names(files) {
+  const paths = files.map(of => of.name.split("/"));
+  let n_shared = 0;
+  while (paths.length && paths.every(path => path.length > n_shared + 1 && path[n_shared] === paths[0][n_shared])) n_shared += 1;
+  return paths.map(path => path.slice(n_shared).join("/"));
+}
+
+/** Returns a frame in one line: "train.py:12 forward", cut and escaped as by `plain`. */
+export function frame(of) {
+  const where = of.filename && of.filename !== "??" ? `${base_name(of.filename)}:${of.line} ` : "";
+  return plain(where + (of.name || "??"), 400);
+}
+
+/** Returns a text of at most `most` characters with the middle left out. */
+export function shortened(text, most) {
+  if (text.length <= most) return text;
+  const half = Math.floor((most - 1) / 2);
+  return `${text.slice(0, half)}…${text.slice(text.length - half)}`;
+}
+
+/** Returns a new element with a class, a text and children. Texts of a snapshot become text nodes only. */
+export function element(tag, name = "", text = null, children = []) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text !== null) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+// Control characters, marks and overrides of direction, ends of lines, and halves of surrogate pairs.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"};
+
+/** Characters of a text where all of it is shown. */
+export const WHOLE = 2_000_000;
+
+/** Returns a text of a snapshot for one line: what cannot be seen as an escape ("\u{202e}"), cut after `most` characters. */
+export function plain(text, most = 200) {
+  const whole = String(text ?? "");
+  // An escape makes a text longer, so the cut comes first: the work does not grow with a name of 1 MB.
+  const cut = whole.length > most ? `${whole.slice(0, most)}…` : whole;
+  return cut.replace(HIDDEN, one => ESCAPES[one] ?? `\\u{${one.charCodeAt(0).toString(16)}}`);
+}
