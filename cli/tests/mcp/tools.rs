@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 11] = [
+const NOT_TOOLS: [&str; 12] = [
     "completions",
     "convert",
     "fix",
