@@ -79,7 +79,8 @@ impl Server {
 
     fn get(&self, query: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(&self.host).expect("a connection");
-        let head = format!("GET {}{query} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.path, self.host);
+        let head =
+            format!("GET {}{query} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.path, self.host);
         stream.write_all(head.as_bytes()).expect("a request");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
@@ -134,7 +135,8 @@ fn measured(file: &Path, n_events: usize) -> Value {
     let at = |part: f64| pictures[((pictures.len() - 1) as f64 * part) as usize];
     let half = device["n_events"].as_u64().unwrap_or(0) / 2;
     let begin = Instant::now();
-    let timeline = Command::new(env!("CARGO_BIN_EXE_memreel")).args(["timeline", "--json"]).arg(file).output();
+    let timeline =
+        Command::new(env!("CARGO_BIN_EXE_memreel")).args(["timeline", "--json"]).arg(file).output();
     let timeline_ms = begin.elapsed().as_secs_f64() * 1e3;
     assert!(timeline.is_ok_and(|output| output.status.success()));
     json!({
