@@ -93,7 +93,7 @@ async function text_of(app) {
   if (own) return own;
   const device = app.device();
   const totals = await app.source.totals({...app.query(), moment: app.moment()});
-  const line = (name, of) => `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
+  const line = (name, of) => of.is_approximate ? `${name}: moment ${number(of.moment)}, about ${bytes(of.active_bytes)} active` : `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
   const marks = device.markers.map(of => `${of.kind} at moment ${number(of.moment)}: ${plain(of.text, 1000)}`);
   return [line("Cursor", totals), line("Peak", device.peak), `${number(device.n_events)} events, ${number(device.n_lives)} blocks`, ...marks].join("\n");
 }
