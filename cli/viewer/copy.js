@@ -1,6 +1,6 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
-import {base_name, bytes, element, number, plain} from "./text.js";
+import {base_name, bytes, device_name, element, number, plain} from "./text.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
 import {draw as draw_picture} from "./picture_drawing.js";
@@ -81,7 +81,7 @@ function title_of(app) {
   const {state} = app;
   const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
   if (state.search) filters.push(`search ${state.search}`);
-  return plain([base_name(app.file()?.name), `device ${state.device}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
+  return plain([base_name(app.file()?.name), `device ${device_name(state.device)}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
 }
 
 function name_of(app) {
