@@ -2,6 +2,7 @@
 
 import {bytes, element, number, plain} from "./text.js";
 import {create as create_pages} from "./pages.js";
+import {among} from "./filters.js";
 import {ROW, create as create_virtual} from "./virtual.js";
 
 // Name in `sort` (null: not sorted by it), heading, class, text of a row, width, title.
@@ -88,7 +89,7 @@ export function create(app) {
     else if (pages.n === 0) count.textContent = "No block matches the filters.";
     else if (n) {
       const first = Math.floor(virtual.first) + 1;
-      count.textContent = `${number(n)} of ${number(app.device()?.n_lives)} blocks; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;
+      count.textContent = `${number(n)} of ${among(pages, app.device()?.n_lives)}; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;
     }
   }
 
