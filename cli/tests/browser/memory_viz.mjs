@@ -40,7 +40,7 @@ export async function load(browser, snapshot, timeout = 600000) {
   return {page, load_ms, devices, end: async () => { await page.close(); server.end(); }};
 }
 
-/** Returns [event, allocated bytes, reserved bytes] as the viewer shows them, after every `step`th event. */
+/** Returns [event, allocated bytes, reserved bytes] as the viewer shows them, after the last and every `step`th event. */
 export function totals({page}, device, step) {
   return page.evaluate(async ([device, step]) => {
     const selects = document.querySelectorAll("select");
@@ -52,8 +52,14 @@ export function totals({page}, device, step) {
     const list = [...view.querySelectorAll("div")].find(of => of.style.overflow === "auto" && of.style.fontFamily === "monospace");
     const info = view.querySelector(":scope pre[style*='grid-row: 2']");
     const all = [];
-    for (let event = 0; event < list.children.length; event += step) {
-      list.children[event].dispatchEvent(new MouseEvent("mousedown", {bubbles: true}));
+    // The viewer shows a request to free and its completion right after it as one event, "free".
+    let event = -1;
+    let next = 0;
+    for (const entry of list.children) {
+      event += entry.__data__.action === "free" ? 2 : 1;
+      if (event < next && entry !== list.lastChild) continue;
+      next += step;
+      entry.dispatchEvent(new MouseEvent("mousedown", {bubbles: true}));
       const found = info.textContent.match(/^\(.*?\((\d+) bytes\) allocated \/ .*?\((\d+) bytes\) reserved\)/);
       all.push([event, found ? Number(found[1]) : null, found ? Number(found[2]) : null]);
     }

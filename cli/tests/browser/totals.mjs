@@ -35,11 +35,15 @@ function compare_with_timeline(name, file, device, all) {
   return rows.length;
 }
 
-/** Compares with PyTorch's viewer. Its "allocated" includes blocks whose free is pending: our active bytes. */
+/**
+ * Compares with PyTorch's viewer after each of its events. Its "allocated" includes blocks whose free is pending, as our active
+ * bytes do. A request to free and its completion are one event there; the moment between the two is compared with timeline alone.
+ */
 async function compare_with_memory_viz(chromium, name, file, device, all, step) {
   const viewer = await memory_viz.load(chromium, file);
   const theirs = await memory_viz.totals(viewer, device, step);
   await viewer.end();
+  check(theirs.at(-1)?.[0] === all.active_bytes.length - 2, `${name}: the last event of PyTorch's viewer is ${theirs.at(-1)?.[0]}`);
   const wrong = theirs.filter(([event, allocated, reserved]) => all.active_bytes[event + 1] !== allocated || all.reserved_bytes[event + 1] !== reserved);
   const [first] = wrong;
   check(!wrong.length, `${name}: ${wrong.length} of ${theirs.length} totals differ from PyTorch's viewer, first after event ${first?.[0]}: viewer ${first?.slice(1)}, page active ${all.active_bytes[first?.[0] + 1]} allocated ${all.allocated_bytes[first?.[0] + 1]} reserved ${all.reserved_bytes[first?.[0] + 1]}`);
