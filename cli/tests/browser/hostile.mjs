@@ -18,7 +18,8 @@ async function visit(page, name) {
     await page.waitForLoadState("networkidle");
     check(await settled(page) === "ready", `${name}: ${view} is not ready`);
     await page.evaluate(async () => {
-      const {rows} = await fetch(`list?file=0&device=${JSON.parse(document.getElementById("device").value || 0)}&count=200`).then(answer => answer.json());
+      const [file, device] = ["file", "device"].map(id => document.getElementById(id).value || 0);
+      const {rows} = await fetch(`list?file=${file}&device=${device}&count=200`).then(answer => answer.json());
       for (const {address} of rows) await window.memreel.select(address).catch(() => {});
     });
     for (const width of WIDTHS) {
@@ -60,7 +61,7 @@ async function addresses(context, file) {
     await settled(page);
     await page.waitForLoadState("networkidle");
     // An answer of 400 or 404 to what the address asks is no fault.
-    page.faults = page.faults.filter(text => !/status of 40[04]/.test(text));
+    page.faults = page.faults.filter(text => !/status of 40[04]|answer: 40[04]/.test(text));
     await sound(page, `address ${hash}`);
     await page.close();
   }
@@ -113,8 +114,10 @@ for (const list of [...files.map(file => [file]), files]) {
   const name = list.length > 1 ? "all files" : JSON.stringify(path.basename(list[0]));
   const server = await serve(list);
   const page = await open(context, server.address);
-  if (await settled(page) === "ready") await visit(page, name);
-  else check(false, `${name}: ${(await page.textContent("#view")).slice(0, 300)}`);
+  const state = await settled(page);
+  if (state === "ready") await visit(page, name);
+  // JSON of invalid surrogates has no meaning; the page says so, as of other broken files.
+  else check(name.includes("surrogates") && (await page.textContent("#view")).includes("not valid JSON"), `${name}: ${(await page.textContent("#view")).slice(0, 300)}`);
   await sound(page, name);
   console.log(`${name}: seen in every view`);
   await page.close();

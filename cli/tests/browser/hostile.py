@@ -10,7 +10,7 @@ NAMES = [
     "<meta http-equiv=refresh content='0;url=http://example.invalid/'>", "<link rel=stylesheet href=http://example.invalid/x.css>",
     "${window.__ran=1}", "{{constructor.constructor('window.__ran=1')()}}", "`;window.__ran=1;`", "\\';window.__ran=1;//", "&lt;b&gt;&amp;&#60;",
     "\u202egnp.exe\u202c \u2066\u2067\u2068\u2069\u200f\u061c", "a\x00b\x01\x07\x08\x1b[31m\x7f\x85", "line\nline\r\nline\u2028line\u2029",
-    "__proto__", "constructor", "toString", "hasOwnProperty", "", " ", "\t", "\ufeff", "\ufffe\uffff", "a\u0300" * 500, "\U0001f469\u200d\U0001f469" * 40,
+    "__proto__", "constructor", "toString", "hasOwnProperty", "", " ", "\t", "\ufeff", "\ufffe\uffff", "\ud800", "\udfff\ud800<b>", "a\u0300" * 500, "\U0001f469\u200d\U0001f469" * 40,
     "W" * 1_000_000, "<b>" * 200_000, "/very/long" * 20_000 + "/<script>window.__ran=1</script>.py", "%00%0a%3Cscript%3E", "C:\\a\\..\\<b>.py", "../../../etc/passwd",
 ]
 MIB = 1 << 20

@@ -50,6 +50,7 @@ export async function open(context, address, {hash = "", wait = true, faults = [
   page.faults = faults;
   page.on("pageerror", error => faults.push(`error: ${String(error.stack ?? error).slice(0, 500)}`));
   page.on("console", message => { if (message.type() === "error") faults.push(`console: ${message.text().slice(0, 500)}`); });
+  page.on("response", answer => { if (answer.status() >= 400) faults.push(`answer: ${answer.status()} ${answer.url().slice(address.length, address.length + 200)}`); });
   page.on("dialog", dialog => { faults.push(`dialog: ${dialog.message().slice(0, 200)}`); dialog.dismiss(); });
   page.on("popup", () => faults.push("a popup was opened"));
   page.on("download", () => faults.push("a download was started"));
