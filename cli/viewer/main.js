@@ -142,13 +142,6 @@ function refresh_bar() {
   document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
 }
 
-// The name without its folders, unless another file has the same.
-function file_name({name}) {
-  const short = base_name(name);
-  const is_one = app.files.files.filter(of => base_name(of.name) === short).length === 1;
-  return plain(is_one ? short : shortened(name, 60), 80);
-}
-
 function options(select, rows, value) {
   const text = JSON.stringify(rows);
   if (select.dataset.rows !== text) {

@@ -24,9 +24,9 @@ async function visit(page, name) {
     });
     for (const width of WIDTHS) {
       await page.setViewportSize({width, height: 750});
-      await page.waitForTimeout(100);
-      const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
-      check(wide <= width, `${name}: ${view} is ${wide} wide in a window of ${width}`);
+      await page.waitForFunction(of => innerWidth === of && document.scrollingElement.scrollWidth <= of, width, {timeout: 3000}).catch(() => {});
+      const [wide, what] = await page.evaluate(of => [document.scrollingElement.scrollWidth, [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > of + 1).map(one => `${one.tagName}.${one.className}`).slice(0, 6)], width);
+      check(wide <= width, `${name}: ${view} is ${wide} wide in a window of ${width}: ${what}`);
     }
     await page.setViewportSize({width: WIDTHS[0], height: 750});
     for (let x = 100; x < 900; x += 160) await page.mouse.move(x, 300);
