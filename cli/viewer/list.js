@@ -10,7 +10,7 @@ const COLUMNS = [
   ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program asked for"],
   ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "6em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
-  [null, "Where", "code", of => of.where, "minmax(12em, 1fr)", "Frame of the allocation"],
+  [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "Frame of the allocation"],
   ["from", "From", "number", of => number(of.from), "6.5em", "Moment of the allocation"],
   ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until)), "6.5em", "Moment of the free"],
   ["address", "Address", "code", of => of.address, "9.5em", "Address of the block"],

@@ -14,8 +14,7 @@ const rounded = number => Math.round(number * 10) / 10;
 function watch() {
   window.marks = {};
   const look = () => {
-    const canvas = document.querySelector("#view canvas");
-    if (canvas && !window.marks.first && window.memreel) window.marks.first = painted(canvas) ? performance.now() : undefined;
+    if (!window.marks.first && [...document.querySelectorAll("#view canvas")].some(painted)) window.marks.first = performance.now();
     if (document.documentElement.dataset.state === "ready" && !window.marks.ready) window.marks.ready = performance.now();
     if (!window.marks.ready || !window.marks.first) requestAnimationFrame(look);
   };
@@ -24,7 +23,7 @@ function watch() {
     if (!canvas.width || !canvas.height) return false;
     const small = new OffscreenCanvas(64, 64).getContext("2d");
     small.drawImage(canvas, 0, 0, 64, 64);
-    return new Set(new Uint32Array(small.getImageData(0, 0, 64, 64).data.buffer)).size > 8;
+    return new Set(new Uint32Array(small.getImageData(0, 0, 64, 64).data.buffer)).size > 3;
   };
   requestAnimationFrame(look);
 }

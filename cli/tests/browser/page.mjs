@@ -62,7 +62,7 @@ export async function open(context, address, {hash = "", wait = true, faults = [
     window.violations = [];
     document.addEventListener("securitypolicyviolation", event => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
   });
-  if (FOLDER) await replace(page, address);
+  if (FOLDER && address.startsWith("http")) await replace(page, address);
   await page.goto(address + hash, {waitUntil: wait ? "load" : "commit"});
   if (wait) await settled(page);
   return page;
