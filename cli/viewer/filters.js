@@ -65,6 +65,8 @@ export function create(app) {
   });
   search.addEventListener("keydown", event => {
     if (event.key !== "Escape" && event.key !== "Enter") return;
+    // The second Escape leaves the field.
+    if (event.key === "Escape" && !search.value) return search.blur();
     if (event.key === "Escape") search.value = "";
     clearTimeout(timer);
     app.set({search: search.value.trim()});
