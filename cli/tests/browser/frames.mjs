@@ -18,12 +18,12 @@ function watch() {
     if (document.documentElement.dataset.state === "ready" && !window.marks.ready) window.marks.ready = performance.now();
     if (!window.marks.ready || !window.marks.first) requestAnimationFrame(look);
   };
-  // A canvas of one colour shows nothing yet.
+  // A canvas of two colours shows nothing yet: the paper and the part that is not read.
   const painted = canvas => {
     if (!canvas.width || !canvas.height) return false;
     const small = new OffscreenCanvas(64, 64).getContext("2d");
     small.drawImage(canvas, 0, 0, 64, 64);
-    return new Set(new Uint32Array(small.getImageData(0, 0, 64, 64).data.buffer)).size > 3;
+    return new Set(new Uint32Array(small.getImageData(0, 0, 64, 64).data.buffer)).size > 2;
   };
   requestAnimationFrame(look);
 }
