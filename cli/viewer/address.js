@@ -1,6 +1,7 @@
 // The state as the address after "#", and back.
 
 const whole = {write: String, read: text => (/^\d{1,15}$/.test(text) ? Number(text) : undefined)};
+const signed = {write: String, read: text => (/^-?\d{1,15}$/.test(text) ? Number(text) : undefined)};
 const text = {write: String, read: text => text};
 const word = (...words) => ({write: String, read: text => (words.includes(text) ? text : undefined)});
 const pair = {
@@ -14,7 +15,7 @@ const FILTERS = ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes"
 
 // Every key of the state with its default and its form in the address.
 const KEYS = {
-  file: [0, whole], device: [0, whole],
+  file: [0, whole], device: [0, signed],
   view: ["timeline", word("timeline", "state", "stacks", "list", "compare", "ranks")],
   axis: ["events", word("events", "time")],
   range: [null, pair], vertical: [null, pair], interval: [null, pair],
@@ -23,7 +24,7 @@ const KEYS = {
   search: ["", text],
   other: [null, whole], other_moment: [null, whole],
   what: ["live", word("live", "allocated", "freed")],
-  sort: ["bytes", word("bytes", "requested", "life", "waste", "from", "until", "address", "use")], descending: [1, whole],
+  sort: ["bytes", word("bytes", "requested", "life", "waste", "from", "until", "address")], descending: [1, whole],
   conf: ["", text],
 };
 

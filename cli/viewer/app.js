@@ -16,7 +16,7 @@ const OF_A_DEVICE = {range: null, vertical: null, interval: null, cursor: null, 
  * - `source`: the server;
  * - `files`, `file()`, `device()`: the answer of `files`, the file and the device that are shown (null while unknown);
  * - `query()`: {file, device}; `filtered()`: the same with the filters and the search; `moment()`: the cursor, or else the peak;
- * - `pin(life)`, `goto(moment)`: show a block or a moment, in the view that is open; `select(address, moment)`: finds and pins;
+ * - `pin(life)`, `goto(moment)`: show a block or a moment, in the view that is open; `select(address, moment)`: finds and pins, or says why not and rejects;
  * - `curve(name, points)`: draws [[moment, bytes], …] in the timeline; null removes it;
  * - `announce(text)`: says a text to screen readers and in the line of messages.
  */
@@ -57,9 +57,14 @@ export function create(source) {
     pin: life => app.set({life}),
     goto: moment => app.set({cursor: clamp(Math.round(moment), 0, app.device()?.n_events ?? 0)}),
     async select(address, moment = app.moment()) {
-      const block = await source.block({...app.query(), address, moment});
-      app.set({life: block.life});
-      return block;
+      try {
+        const block = await source.block({...app.query(), address, moment});
+        app.set({life: block.life});
+        return block;
+      } catch (error) {
+        app.announce(error.message);
+        throw error;
+      }
     },
     curve(name, points) {
       if (points) app.curves.set(name, points);

@@ -28,7 +28,7 @@ export function create(app) {
   const more = element("button", "", "Show more");
   more.type = "button";
   const table = element("table", "compare-table", null, [
-    element("thead", "", null, [element("tr", "", null, ["Where", "Before", "After", "Difference", ""].map((name, index) => {
+    element("thead", "", null, [element("tr", "", null, ["Where", "Before", "After", "Difference", "Bar"].map((name, index) => {
       const cell = element("th", index && index < 4 ? "number" : "", name);
       cell.scope = "col";
       return cell;
@@ -63,11 +63,16 @@ export function create(app) {
     await Promise.all([curves(at, names), differences(at)]);
   }
 
+  // A rank often has another device than the one that is shown; as for the differences, its first one then.
+  function device_there(at) {
+    const devices = app.files.files[at].devices ?? [];
+    return (devices.find(({device}) => device === app.state.device) ?? devices[0])?.device;
+  }
+
   async function curves(at, names) {
-    const query = {device: app.state.device, points: POINTS};
     try {
       const [one, two] = await Promise.all([
-        ask_here(app.source.curve, {...query, file: app.state.file}), ask_there(app.source.curve, {...query, file: at}),
+        ask_here(app.source.curve, {...app.query(), points: POINTS}), ask_there(app.source.curve, {file: at, device: device_there(at), points: POINTS}),
       ]);
       if (!one || !two) return;
       const list = [{name: "before", ink: "--reserved", points: active(one)}, {name: "after", ink: "--accent", points: active(two), is_dashed: true}];

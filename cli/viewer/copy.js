@@ -1,6 +1,6 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
-import {base_name, bytes, element, number, plain} from "./text.js";
+import {base_name, bytes, device_name, element, number, plain} from "./text.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
 import {draw as draw_picture} from "./picture_drawing.js";
@@ -81,7 +81,7 @@ function title_of(app) {
   const {state} = app;
   const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
   if (state.search) filters.push(`search ${state.search}`);
-  return plain([base_name(app.file()?.name), `device ${state.device}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
+  return plain([base_name(app.file()?.name), `device ${device_name(state.device)}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
 }
 
 function name_of(app) {
@@ -93,7 +93,7 @@ async function text_of(app) {
   if (own) return own;
   const device = app.device();
   const totals = await app.source.totals({...app.query(), moment: app.moment()});
-  const line = (name, of) => `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
+  const line = (name, of) => of.is_approximate ? `${name}: moment ${number(of.moment)}, about ${bytes(of.active_bytes)} active` : `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
   const marks = device.markers.map(of => `${of.kind} at moment ${number(of.moment)}: ${plain(of.text, 1000)}`);
   return [line("Cursor", totals), line("Peak", device.peak), `${number(device.n_events)} events, ${number(device.n_lives)} blocks`, ...marks].join("\n");
 }

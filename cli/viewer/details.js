@@ -72,6 +72,8 @@ export function create(app) {
       if (!of.is_shown) { item.hidden = true; item.dataset.inner = ""; hidden += 1; }
       list.append(item);
     }
+    const n_more = (block.n_frames ?? block.frames.length) - block.frames.length;
+    if (n_more > 0) list.append(element("li", "quiet", `${counted(n_more, "more frame")} outside of these`));
     const parts = [element("h3", "", "Stack, innermost first"), list];
     if (hidden) {
       const all = element("button", "", `Show ${counted(hidden, "frame")} of the allocator and the libraries`);

@@ -1,6 +1,6 @@
 // The bar of filters: stream, pool, owner, scope, sizes and the search, and a chip for each that is on.
 
-import {bytes, element, number, plain} from "./text.js";
+import {bytes, counted, element, number, plain} from "./text.js";
 import {create as create_latest} from "./latest.js";
 
 const MOST_SCOPES = 1000;
@@ -33,6 +33,7 @@ export function create(app) {
     return [key, select, labelled(title, select)];
   });
   const scope = field("text", "Scope", "any", 12);
+  const scope_label = labelled("Scope", scope);
   const scopes = element("datalist");
   scopes.id = "scopes";
   scope.setAttribute("list", "scopes");
@@ -46,13 +47,14 @@ export function create(app) {
     });
     return [key, input, labelled(title, input)];
   });
+  const fields = [...selects.map(([, select, label]) => [select, label]), [scope, scope_label], ...sizes.map(([, input, label]) => [input, label])];
   const chips = element("span", "chips");
   const count = element("output", "quiet filter-count");
   const whole = element("div", "filters", null, [
-    labelled("Search", search), ...selects.map(([, , of]) => of), labelled("Scope", scope), scopes, ...sizes.map(([, , of]) => of), chips, count,
+    labelled("Search", search), ...selects.map(([, , of]) => of), scope_label, scopes, ...sizes.map(([, , of]) => of), chips, count,
   ]);
   let timer = 0;
-  let counted = "";
+  let last_count = "";
   let listed = null;
   let names = [];
 
@@ -63,6 +65,8 @@ export function create(app) {
   });
   search.addEventListener("keydown", event => {
     if (event.key !== "Escape" && event.key !== "Enter") return;
+    // The second Escape leaves the field.
+    if (event.key === "Escape" && !search.value) return search.blur();
     if (event.key === "Escape") search.value = "";
     clearTimeout(timer);
     app.set({search: search.value.trim()});
@@ -84,51 +88,65 @@ export function create(app) {
       names = paths_of(listed).slice(0, MOST_SCOPES);
       scopes.replaceChildren(...names.map(name => new Option("", name)));
     }
-    scope.parentElement.hidden = !names.length && filters.scope === undefined;
+    scope_label.hidden = !names.length && filters.scope === undefined;
     write(scope, filters.scope ?? "");
     write(search, app.state.search);
     for (const [key, input] of sizes) write(input, filters[key] === undefined ? "" : size_text(filters[key]));
     chips.replaceChildren(...chips_of(app, put));
+    enable();
     count_blocks();
+  }
+
+  // A page that is one file has pictures of all blocks, and the rows of the largest.
+  function enable() {
+    const is_off = app.source.is_offline && app.state.view !== "list";
+    for (const [input, label] of fields) {
+      input.disabled = is_off;
+      label.title = is_off ? "Filters need memreel view and the recording; this file has them in Blocks alone" : "";
+    }
   }
 
   async function count_blocks() {
     const params = app.filtered();
-    const of = JSON.stringify(params);
-    if (of === counted) return;
-    counted = of;
+    const is_unfiltered = app.source.is_offline && app.state.view !== "list" && Object.keys(app.state.filters).length > 0;
+    const of = JSON.stringify([params, is_unfiltered]);
+    if (of === last_count) return;
+    last_count = of;
     const n = app.device().n_lives;
     if (!app.state.search && !Object.keys(app.state.filters).length) {
       ask.stop();
       count.textContent = `${number(n)} blocks`;
       return;
     }
+    if (is_unfiltered) {
+      ask.stop();
+      count.textContent = "the filters hold in Blocks alone";
+      return;
+    }
     count.textContent = "counting…";
     try {
       const answer = await ask(app.source.list, {...params, sort: "from", offset: 0, count: 1});
-      if (answer) count.textContent = `${number(answer.n)} of ${number(n)} blocks`;
+      if (answer) count.textContent = `${number(answer.n)} of ${among(answer, n)}`;
     } catch (error) {
       count.textContent = plain(error.message);
     }
   }
 
   function update(changed) {
-    if (["filters", "search", "file", "device", "files"].some(key => changed.has(key))) refresh();
+    if (["filters", "search", "file", "device", "files", "view"].some(key => changed.has(key))) refresh();
   }
 
   return {element: whole, show: refresh, hide() {}, update};
 }
 
-/** Returns the distinct paths of scopes, such as "step#3/forward": a scope's path has the names of the scopes around it. */
+/** Returns what an answer of the list was chosen from: "20 blocks", or "the 20 largest of 300 blocks" in a page that is one file. */
+export function among({n_kept}, n) {
+  return n_kept === undefined || n_kept === null || n_kept === n ? counted(n, "block") : `the ${number(n_kept)} largest of ${counted(n, "block")}`;
+}
+
+/** Returns the distinct paths of scopes, such as "step#3/forward", in the order in which they begin. */
 export function paths_of(scopes) {
-  const open = [];
-  const paths = new Set();
-  for (const of of [...scopes].sort((a, b) => a.from - b.from || a.depth - b.depth)) {
-    open.length = Math.min(open.length, of.depth);
-    open[of.depth] = of.name;
-    paths.add(open.slice(0, of.depth + 1).map(name => name ?? "").join("/"));
-  }
-  return [...paths];
+  return [...new Set([...scopes].sort((a, b) => a.from - b.from || a.depth - b.depth).map(({path}) => path))];
 }
 
 function chips_of(app, put) {

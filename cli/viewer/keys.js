@@ -44,7 +44,8 @@ export function open(app, views) {
       list.append(names, element("span", "", text));
     }
     const mouse = element("p", "quiet", "Pointer in the timeline: drag pans, the wheel zooms (with shift: in height), shift-drag marks an interval, a click pins a block, a double click shows its life.");
-    dialog.querySelector(".content").replaceChildren(list, mouse);
+    const note = app.note ? [element("p", "", app.note)] : [];
+    dialog.querySelector(".content").replaceChildren(list, mouse, ...note);
     dialog.showModal();
   };
   document.getElementById("help").addEventListener("click", show);

@@ -52,7 +52,9 @@ export function create(app) {
     const swatch = element("span", "swatch");
     swatch.style.background = css(colour, group.group);
     const name = plain(group.name);
-    const patch = choice(app.state, colour, group);
+    // A page that is one file can search in a picture, and not filter it.
+    const change = choice(app.state, colour, group);
+    const patch = app.source.is_offline && change?.filters ? null : change;
     const button = element("button", "quiet legend-item", null, [swatch, element("bdi", "ellipsis grow", name), element("span", "number", bytes(group.bytes))]);
     button.type = "button";
     button.title = `${name}: ${bytes(group.bytes)}${all ? `, ${percent(group.bytes / all)}` : ""}`;

@@ -2,6 +2,7 @@
 
 import {bytes, element, number, plain} from "./text.js";
 import {create as create_pages} from "./pages.js";
+import {among} from "./filters.js";
 import {ROW, create as create_virtual} from "./virtual.js";
 
 // Name in `sort` (null: not sorted by it), heading, class, text of a row, width, title.
@@ -10,13 +11,13 @@ const COLUMNS = [
   ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program asked for"],
   ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "6em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
+  [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "Frame of the allocation"],
   ["from", "From", "number", of => number(of.from), "6.5em", "Moment of the allocation"],
   ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until)), "6.5em", "Moment of the free"],
   ["address", "Address", "code", of => of.address, "9.5em", "Address of the block"],
   [null, "Pool", "", of => of.pool, "5.5em", "Pool of the segment"],
   [null, "Stream", "number", of => String(of.stream), "5em", "Stream of the block"],
   [null, "Scope", "", of => of.scope ?? "", "6em", "Scope of the allocation"],
-  [null, "Where", "code", of => of.where, "minmax(12em, 1fr)", "Frame of the allocation"],
 ];
 let last = () => 0;
 
@@ -30,16 +31,18 @@ export function create(app) {
   const spacer = element("div", "spacer");
   const rows = element("div", "grid-rows");
   const scroller = element("div", "scroll grid-scroll", null, [rows, spacer]);
-  const grid = element("div", "grid", null, [head, scroller]);
-  const whole = element("div", "list", null, [count, grid]);
+  // What scrolls has the focus; the head stays in place above it.
+  const grid = scroller;
+  const frame = element("div", "grid", null, [head, grid]);
+  const whole = element("div", "list", null, [count, frame]);
   const active = {row: 0, column: 0};
   let wanted = "";
   grid.tabIndex = 0;
-  set(grid, {role: "grid", "aria-label": "Blocks", "aria-colcount": COLUMNS.length, "aria-readonly": "true"});
+  head.id = "grid-head";
+  set(grid, {role: "grid", "aria-owns": "grid-head", "aria-label": "Blocks", "aria-colcount": COLUMNS.length, "aria-readonly": "true"});
   set(head, {role: "row", "aria-rowindex": 1});
-  set(scroller, {role: "presentation"});
   set(rows, {role: "rowgroup"});
-  grid.style.setProperty("--columns", COLUMNS.map(([, , , , width]) => width).join(" "));
+  frame.style.setProperty("--columns", COLUMNS.map(([, , , , width]) => width).join(" "));
   const heads = COLUMNS.map(heading);
   head.append(...heads);
   const virtual = create_virtual(scroller, spacer, refresh);
@@ -88,7 +91,7 @@ export function create(app) {
     else if (pages.n === 0) count.textContent = "No block matches the filters.";
     else if (n) {
       const first = Math.floor(virtual.first) + 1;
-      count.textContent = `${number(n)} of ${number(app.device()?.n_lives)} blocks; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;
+      count.textContent = `${number(n)} of ${among(pages, app.device()?.n_lives)}; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;
     }
   }
 

@@ -5,7 +5,7 @@ import {create as create_source} from "./source.js";
 import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {element, file_names, plain} from "./text.js";
+import {device_name, element, file_names, plain} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -53,7 +53,7 @@ async function open() {
   if (!app.files) return;
   if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.files.files.length}.`);
   if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error);
-  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${app.state.device}`, "The snapshot has no entries of this device.");
+  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries of this device.");
   document.documentElement.dataset.state = "loading";
   const name = file.state === "reading" ? "timeline" : app.state.view;
   if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)[2]));
@@ -80,6 +80,7 @@ async function open_panels() {
 }
 
 function connect_bar() {
+  at("end").hidden = app.source.is_offline === true;
   for (const [index, [name, title]] of VIEWS.entries()) {
     const tab = element("button", "", title);
     tab.type = "button";
@@ -137,16 +138,9 @@ function refresh_bar() {
   at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
   const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
   options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
-  options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, String(of.device)]), state.device);
+  options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, device_name(of.device)]), state.device);
   at("file").title = app.file() ? plain(app.file().name, 500) : "";
   document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
-}
-
-// The name without its folders, unless another file has the same.
-function file_name({name}) {
-  const short = base_name(name);
-  const is_one = app.files.files.filter(of => base_name(of.name) === short).length === 1;
-  return plain(is_one ? short : shortened(name, 60), 80);
 }
 
 function options(select, rows, value) {
@@ -166,13 +160,23 @@ async function poll() {
   } catch (error) {
     return fail("The server does not answer", `${error.message}\n\nStart memreel view again; the address then is a new one.`);
   }
-  if (app.source.note && !app.files) app.source.note().then(note => { at("message").textContent = note; at("end").hidden = true; });
+  if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
   app.files = answer;
   // An address without a device means the first one.
   if (app.file()?.devices?.length && !app.device() && !/[#&]device=/.test(location.hash)) app.set({device: first_device(app.state.file)});
   if (is_new) app.notify(new Set(["files"]));
   if (answer.files.some(file => file.state === "reading")) setTimeout(poll, POLL_MS);
+}
+
+// Says what a page that is one file has. The page works without it.
+async function show_note() {
+  try {
+    app.note = await app.source.note();
+  } catch (error) {
+    app.note = `What this file has is not known: ${error.message}`;
+  }
+  at("note").textContent = app.note;
 }
 
 app.toggle_theme = () => {

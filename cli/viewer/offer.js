@@ -3,9 +3,9 @@
 /** Puts the functions in the window. `views()` returns the views that are loaded. */
 export function offer(app, views) {
   window.memreel = {
-    /** Returns the totals after an event. */
+    /** Returns the totals after an event. In a page that is one file they may have is_approximate. */
     totals: event => app.source.totals({...app.query(), moment: event + 1}),
-    /** Returns the totals of `count` moments. */
+    /** Returns the totals of `count` moments. A page that is one file refuses if it does not have each of them. */
     totals_between: (from, count) => app.source.totals({...app.query(), from, count}),
     /** Pins the block at an address, at the cursor or at the peak, and returns it. */
     select: (address, moment) => app.select(address, moment),

@@ -3,6 +3,8 @@
 // The file has answers that were made when it was written, each deflated on its own. What they leave out is refused with a
 // text that says so.
 
+import {block_at, finish, listed, moment_at, totals, totals_between} from "./kept.js";
+
 /** Why there is no answer. */
 export class Refusal extends Error {
   constructor(text, status = 404) {
@@ -20,27 +22,37 @@ export function create() {
   const of = ({file = 0, device = 0}) => `${file}/${device}`;
   const device_of = cached(async params => read(`device/${of(params)}`), of);
   const states = kept_moments(device_of);
+  const has_all = async ({file = 0, device = 0}, {blocks}) => {
+    const described = (await read("files")).files[file].devices.find(of => of.device === device);
+    return described.n_lives === Object.keys(blocks).length;
+  };
   return {
+    /** Nothing more can be asked for than the file has. */
+    is_offline: true,
     note: () => read("note"),
     files: () => read("files"),
     async picture(params) {
       const key = `picture/${of(params)}/${params.axis}/${params.level}/${params.index}/${params.rise ?? 0}/${params.shelf ?? 0}`;
       const bytes = await pack.bytes(key);
-      return recoloured(bytes, (await device_of(params)).groups, params.colour ?? "stack");
+      finish(bytes, await device_of(params), params.colour ?? "stack", params.search);
+      return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
     },
     groups: params => read(`groups/${of(params)}/${params.colour ?? "stack"}`),
     async block(params) {
-      const {blocks} = await device_of(params);
-      const found = params.life === undefined ? at_address(blocks, params) : blocks[params.life];
-      if (!found) throw new Refusal("this block was left out of the file, which has the largest ones");
+      const device = await device_of(params);
+      const found = params.life === undefined ? block_at(device, params.address, params.moment) : device.blocks[params.life];
+      if (found) return found;
+      if (params.life !== undefined) throw new Refusal("this block was left out of the file, which has the largest ones");
+      throw new Refusal(`no block is at ${params.address} then${await has_all(params, device) ? "" : ", of the largest ones that the file has"}`);
+    },
+    async totals({moment, from, count, ...params}) {
+      const device = await device_of(params);
+      if (from === undefined) return totals(device, moment);
+      const found = totals_between(device, from, count);
+      if (!found) throw new Refusal(MISSING);
       return found;
     },
-    totals: async params => totals(await device_of(params), params),
-    async moment({time_us, ...params}) {
-      const {curve} = await device_of(params);
-      const after = curve.findIndex(point => point.time_us > time_us);
-      return {moment: after < 0 ? curve.at(-1).moment : curve[Math.max(0, after - 1)].moment};
-    },
+    moment: async ({time_us, ...params}) => ({moment: moment_at(await device_of(params), time_us)}),
     async next(params) {
       const {marks} = await device_of(params);
       const all = marks[params.kind] ?? [];
@@ -52,7 +64,7 @@ export function create() {
       if ((params.what ?? "live") !== "live") throw new Refusal(MISSING);
       return read(`icicle/${of(params)}/${await states(params, params.moment)}`);
     },
-    list: async params => listed((await device_of(params)).rows, params),
+    list: async params => listed(await device_of(params), params),
     diff: params => read(`diff/${of(params)}/${params.other}`),
     async whatif() { throw new Refusal("a replay needs the recording itself: memreel view FILE"); },
     async curve(params) {
@@ -92,39 +104,6 @@ function cached(method, key_of) {
   };
 }
 
-// Pictures have the groups of one colour. Those of the others are by life.
-function recoloured(bytes, groups, colour) {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const [n_columns, , n_lives] = [4, 8, 12].map(at => view.getUint32(at, true));
-  const lives = 56 + 28 * n_columns;
-  for (let at = 0; at < n_lives; at++) {
-    const of = groups.lives[view.getUint32(lives + 4 * at, true)];
-    view.setUint32(lives + 4 * (n_lives + at), of ? of[groups.colours.indexOf(colour)] : 0, true);
-  }
-  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
-}
-
-function at_address(blocks, {address, moment}) {
-  const wanted = BigInt(address);
-  const holds = block => BigInt(block.address) <= wanted && wanted < BigInt(block.address) + BigInt(Math.max(1, block.bytes));
-  const all = Object.values(blocks).filter(holds);
-  return all.find(block => block.from <= moment && (block.until === null || moment < block.until)) ?? all[0];
-}
-
-// Exact near the moments that matter; elsewhere the figures of the point of the curve before.
-function totals({curve, stretches}, {moment, from, count}) {
-  const holds = (stretch, at) => stretch.from <= at && at < stretch.from + stretch.totals.length;
-  if (from !== undefined) {
-    const stretch = stretches.find(of => holds(of, from));
-    if (!stretch) throw new Refusal(MISSING);
-    const some = stretch.totals.slice(from - stretch.from, from - stretch.from + count);
-    const column = name => some.map(of => of[name]);
-    return {from, allocated_bytes: column("allocated_bytes"), active_bytes: column("active_bytes"), reserved_bytes: column("reserved_bytes")};
-  }
-  const stretch = stretches.find(of => holds(of, moment));
-  return stretch ? stretch.totals[moment - stretch.from] : curve.findLast(point => point.moment <= moment) ?? curve[0];
-}
-
 // States are there for some moments. Another moment is refused, with those that are there.
 function kept_moments(device_of) {
   return async (params, moment) => {
@@ -133,18 +112,4 @@ function kept_moments(device_of) {
     const events = moments.map(at => at - 1).join(", ");
     throw new Refusal(`the file has the state after the events ${events}; memreel view has every one`);
   };
-}
-
-function listed(rows, {sort = "bytes", descending = 1, offset = 0, count = 200, search = "", ...filters}) {
-  const text = String(search).toLowerCase();
-  const is_chosen = row => (!text || [row.where, row.address].some(of => of.toLowerCase().includes(text)))
-    && (!filters.least_bytes || row.bytes >= filters.least_bytes) && (!filters.most_bytes || row.bytes <= filters.most_bytes)
-    && ["stream", "pool", "scope"].every(name => filters[name] === undefined || filters[name] === "" || filters[name] === null || String(row[name]) === String(filters[name]));
-  const figure = {
-    bytes: row => row.bytes, requested: row => row.requested_bytes, waste: row => row.bytes - row.requested_bytes, from: row => row.from,
-    life: row => (row.until ?? Infinity) - row.from, until: row => row.until ?? Infinity, address: row => Number(row.address), use: row => Number(row.address),
-  }[sort];
-  const chosen = rows.filter(is_chosen).sort((one, other) => figure(one) - figure(other));
-  if (Number(descending)) chosen.reverse();
-  return {n: chosen.length, rows: chosen.slice(Number(offset), Number(offset) + Number(count))};
 }

@@ -5,7 +5,7 @@ const MOST_PAGES = 60;
 const AT_ONCE = 2;
 
 /**
- * Returns {reset(params), row(index), want(from, to), n, error}: `row` returns the row if it is there, `want` asks for those
+ * Returns {reset(params), row(index), want(from, to), n, n_kept, error}: `row` returns the row if it is there, `want` asks for those
  * that are missing, the latest wish first, and `arrived()` is called when some came.
  */
 export function create(method, arrived) {
@@ -14,7 +14,7 @@ export function create(method, arrived) {
   let abort = new AbortController();
   let wishes = [];
   const running = new Set();
-  const list = {n: null, error: null, reset, row, want, stop};
+  const list = {n: null, n_kept: null, error: null, reset, row, want, stop};
 
   function reset(next) {
     stop();
@@ -55,6 +55,7 @@ export function create(method, arrived) {
       const answer = await method({...params, offset: page * PAGE, count: PAGE}, {signal});
       if (signal.aborted) return;
       list.n = answer.n;
+      list.n_kept = answer.n_kept;
       keep(page, answer.rows);
     } catch (error) {
       if (signal.aborted) return;

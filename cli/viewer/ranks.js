@@ -1,6 +1,6 @@
 // Many files as small curves on one scale, and those whose peak is far from the median.
 
-import {bytes, counted, element, file_names, number, percent, plain} from "./text.js";
+import {bytes, counted, device_name, element, file_names, number, percent, plain} from "./text.js";
 import {create as create_chart} from "./chart.js";
 
 const POINTS = 200;
@@ -54,7 +54,7 @@ export function create(app) {
     const names = file_names(app.files.files);
     return app.files.files.flatMap((file, index) => {
       if (file.state !== "ready") return [{key: `${index}`, file: index, name: names[index], state: file.state, error: file.error}];
-      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${names[index]}, device ${of.device}` : names[index], state: "ready"}));
+      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${names[index]}, device ${device_name(of.device)}` : names[index], state: "ready"}));
     });
   }
 

@@ -124,7 +124,7 @@ function paint_cursor({context, box, inks}, totals, left) {
   context.fillStyle = inks.cursor;
   context.fillRect(left - 0.75, 0, 1.5, box.top + box.height);
   if (!totals) return;
-  const text = `${bytes(totals.active_bytes)} active, ${bytes(totals.reserved_bytes)} reserved`;
+  const text = `${totals.is_approximate ? "about " : ""}${bytes(totals.active_bytes)} active, ${bytes(totals.reserved_bytes)} reserved`;
   const width = context.measureText(text).width + 10;
   const from = left + width + 6 > box.left + box.width ? left - width - 4 : left + 4;
   const top = box.top + box.height - 22;

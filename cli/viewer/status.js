@@ -15,7 +15,7 @@ export function create(app, place) {
       const moment = app.moment();
       const totals = await app.source.totals({...app.query(), moment});
       app.totals = totals;
-      if (totals.time_us !== null) app.times.set(moment, totals.time_us);
+      if (totals.time_us !== null && !totals.is_approximate) app.times.set(moment, totals.time_us);
       if (app.times.size > 5000) app.times.clear();
       place.textContent = line(app, totals);
       place.classList.remove("error");
@@ -38,8 +38,9 @@ function line(app, totals) {
   const device = app.device();
   const at = app.state.cursor === null ? "At the peak, " : "";
   const event = totals.event === null ? "before the first event" : `after event ${number(totals.event)} of ${number(device.n_events)}`;
+  const sentence = text => text[0].toUpperCase() + text.slice(1);
+  if (totals.is_approximate) return sentence(`${event}: about ${bytes(totals.active_bytes)} active (exact only around the peak, failed requests and the end)`);
   const action = totals.action ? ` (${totals.action})` : "";
   const time = totals.time_us !== null && device.first_us !== null ? ` at ${duration(totals.time_us - device.first_us)}` : "";
-  const text = `${at}${event}${action}${time}: allocated ${bytes(totals.allocated_bytes)}, active ${bytes(totals.active_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`;
-  return text[0].toUpperCase() + text.slice(1);
+  return sentence(`${at}${event}${action}${time}: allocated ${bytes(totals.allocated_bytes)}, active ${bytes(totals.active_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`);
 }

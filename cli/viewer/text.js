@@ -58,6 +58,11 @@ export function file_names(files) {
   return paths.map(path => path.slice(n_shared).join("/"));
 }
 
+/** Returns the name of a device: its number, but -1 is the host's pinned memory. */
+export function device_name(device) {
+  return device === -1 ? "host (pinned)" : String(device);
+}
+
 /** Returns a frame in one line: "train.py:12 forward", cut and escaped as by `plain`. */
 export function frame(of) {
   const where = of.filename && of.filename !== "??" ? `${base_name(of.filename)}:${of.line} ` : "";

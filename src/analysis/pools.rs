@@ -2,8 +2,9 @@
 
 use super::state::DeviceHistory;
 use crate::{
-    event::PoolId,
-    history::{Life, pool_of_entry},
+    event::{Action, Address, PoolId},
+    history::{Life, Moment, pool_of_entry},
+    seeded::SeededMap,
     snapshot::Segment,
 };
 
@@ -11,16 +12,23 @@ use crate::{
 #[derive(Debug)]
 pub struct Pools<'h, 'a> {
     history: &'h DeviceHistory<'a>,
-    /// By address.
-    segments: Vec<&'a Segment>,
+    /// By address, with the moment from which the segment is there.
+    segments: Vec<(&'a Segment, Moment)>,
 }
 
 impl<'h, 'a> Pools<'h, 'a> {
     /// Takes the history of a device.
     #[must_use]
     pub fn new(history: &'h DeviceHistory<'a>) -> Pools<'h, 'a> {
-        let mut segments = history.segments().to_vec();
-        segments.sort_by_key(|segment| segment.address);
+        let entries = history.entries().iter().enumerate();
+        let begun: SeededMap<Address, Moment> = entries
+            .filter(|(_, entry)| entry.action == Some(Action::SegmentAlloc))
+            .map(|(at, entry)| (entry.address, Moment::after(at)))
+            .collect();
+        let from = |segment: &&'a Segment| begun.get(&segment.address).copied().unwrap_or(Moment::START);
+        let mut segments: Vec<_> =
+            history.segments().iter().map(|segment| (*segment, from(segment))).collect();
+        segments.sort_by_key(|(segment, _)| segment.address);
         Pools { history, segments }
     }
 
@@ -32,9 +40,11 @@ impl<'h, 'a> Pools<'h, 'a> {
         let named =
             life.from.entry().and_then(|entry| pool_of_entry(self.history.snapshot(), entries.get(entry)?));
         named.or_else(|| {
-            let after = self.segments.partition_point(|segment| segment.address <= life.address);
-            let segment = self.segments[..after].last()?;
-            (life.address < segment.address.saturating_add(segment.total_size)).then_some(segment.pool)
+            let after = self.segments.partition_point(|(segment, _)| segment.address <= life.address);
+            let (segment, from) = self.segments[..after].last()?;
+            let is_in = life.address < segment.address.saturating_add(segment.total_size);
+            // A block that ended before was in another segment at this address.
+            (is_in && *from < life.until).then_some(segment.pool)
         })
     }
 }

@@ -207,20 +207,45 @@ impl<'a> Scopes<'a> {
     }
 
     /// Returns the stretches of entries that were recorded in the same scope, in their order, with its path; stretches
-    /// outside of any scope are left out.
+    /// outside of any scope are left out. Two stretches of one path that follow each other are two scopes: by the
+    /// annotations the first has ended between them.
     pub fn stretches(&self) -> Vec<(Range<usize>, &ScopePath)> {
         let mut stretches: Vec<(Range<usize>, u32)> = Vec::new();
+        let mut last_place = 0;
         // The text of an `annotate` names a block, and interrupts no scope.
         let is_of_scope = |entry: &usize| self.entries[*entry].action != Some(Action::Annotate);
         for entry in (0..self.entries.len()).filter(is_of_scope) {
-            let path = self.path_of(entry);
+            let (path, place) = (self.path_of(entry), self.place_of(entry));
+            let is_left = self.is_left(path, last_place..place);
+            last_place = place;
             match stretches.last_mut() {
-                Some((range, of)) if *of == path => range.end = entry + 1,
+                Some((range, of)) if *of == path && !is_left => range.end = entry + 1,
                 _ => stretches.push((entry..entry + 1, path)),
             }
         }
         let named = stretches.into_iter().filter(|(_, path)| *path != OUTSIDE);
         named.map(|(range, path)| (range, &self.paths[path as usize])).collect()
+    }
+
+    /// Returns the number of annotations before an entry, where these give the scopes.
+    fn place_of(&self, entry: usize) -> usize {
+        if self.has_metadata() || self.open.is_empty() {
+            return 0;
+        }
+        let now_us = self.times.get(entry).unwrap_or_default();
+        self.open.partition_point(|(time_us, _)| *time_us <= now_us)
+    }
+
+    /// Whether some of these annotations are outside of a path.
+    fn is_left(&self, path: u32, annotations: Range<usize>) -> bool {
+        let is_outside = |(_, other): &(i64, u32)| {
+            let mut other = *other;
+            while other != path && other != OUTSIDE {
+                other = self.outer[other as usize];
+            }
+            other != path
+        };
+        self.open.get(annotations).is_some_and(|between| between.iter().any(is_outside))
     }
 
     /// Returns the path of the scope that a block was allocated in: empty outside any scope, `None` for a block

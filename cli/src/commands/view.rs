@@ -5,12 +5,13 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
+
+use tempfile::{Builder, NamedTempFile};
 
 use crate::{
     exit::Exit,
@@ -78,24 +79,41 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
     let opens = !options.no_open && has_display();
-    let mut printed = Ok(());
+    let (mut printed, mut opened) = (Ok(()), None);
     serve(serving, |address, port| {
         printed = print(address, port, out);
         if opens {
-            open(address);
+            opened = open(address);
         }
     })
     .map_err(|error| Failure::Message(Exit::Unreadable, refused(options.port, &error)))?;
+    drop(opened);
     printed?;
     Ok(Exit::Fine)
 }
 
-/// Writes the page that is one file.
+/// Writes the page that is one file: the whole of it or nothing.
 fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
+    let is_same = |file: &PathBuf| {
+        file.canonicalize().ok().is_some_and(|file| path.canonicalize().is_ok_and(|out| out == file))
+    };
+    if files.iter().any(is_same) {
+        return Err(Failure::usage(format!(
+            "{} is a snapshot, which the page would replace; give another file",
+            path.display()
+        )));
+    }
     let page = html(files).map_err(unreadable)?;
     let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
-    fs::write(path, page).map_err(cannot)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = Builder::new();
+    // As other files of the user; temporary ones are private.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.prefix(".memreel-").tempfile_in(folder).map_err(cannot)?;
+    file.write_all(page.as_bytes()).map_err(cannot)?;
+    file.persist(path).map_err(|error| cannot(error.error))?;
     Ok(Exit::Fine)
 }
 
@@ -136,14 +154,23 @@ fn has_display() -> bool {
 }
 
 /// Opens the user's browser. If there is none, the address is printed anyway.
-fn open(address: &str) {
+///
+/// The words of a process can be read by every user of the machine, so the browser is given a file that only its user can
+/// read, and which leads to the address. It is removed with the returned value.
+fn open(address: &str) -> Option<NamedTempFile> {
+    let mut file = Builder::new().prefix("memreel-view-").suffix(".html").tempfile().ok()?;
+    let page = format!(
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={address}\"><a href=\"{address}\">memreel view</a>"
+    );
+    file.write_all(page.as_bytes()).ok()?;
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);
-    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // Some openers run as long as the browser.
         std::thread::spawn(move || child.wait());
     }
+    Some(file)
 }
 
 #[cfg(test)]

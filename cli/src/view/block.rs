@@ -4,14 +4,18 @@
 
 use memreel::{
     Address,
+    analysis::MarkedFrame,
     history::{Life, Moment},
 };
 use serde_json::{Value, json};
 
-use super::{asked::Asked, device::Device, groups::Colour, order::until, refusal::Refusal};
+use super::{asked::Asked, device::Device, groups::Colour, order::until, refusal::Refusal, words};
 
 /// The most frames of a stack in an answer.
-const MAX_FRAMES: usize = 2000;
+const MAX_FRAMES: usize = 200;
+
+/// The most names of a block in an answer.
+const MAX_NAMES: usize = 20;
 
 /// Returns the block of a number, or the one at an address at a moment.
 pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
@@ -20,7 +24,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
         None => asked.required("life")?,
     };
     let life = device.life(number).ok_or_else(|| Refusal::missing(format!("there is no block {number}")))?;
-    Ok(block(device, life, number))
+    Ok(block(device, life, number, MAX_FRAMES))
 }
 
 fn at_address(asked: &Asked, device: &Device<'_>, text: &str) -> Result<u32, Refusal> {
@@ -34,27 +38,32 @@ fn at_address(asked: &Asked, device: &Device<'_>, text: &str) -> Result<u32, Ref
     let life = |number: &u32| &lives[*number as usize];
     let until = sorted.partition_point(|number| life(number).address <= address);
     // A block that begins before the address may have it inside; blocks of one segment do not overlap.
-    let candidates = sorted[..until].iter().rev();
     let holds = |number: &&u32| {
         let life = life(number);
-        life.address == address
-            || life.is_active_at(moment) && address < life.address.saturating_add(life.bytes.max(1))
+        life.is_active_at(moment) && address < life.address.saturating_add(life.bytes.max(1))
     };
-    let mut near = candidates.take(N_NEAR).filter(holds).copied().peekable();
-    let first = near.peek().copied();
-    let missing = || Refusal::missing(format!("no block is at {text} then"));
-    near.find(|number| life(number).is_active_at(moment)).or(first).ok_or_else(missing)
+    let found = sorted[..until].iter().rev().take(N_NEAR).find(holds);
+    found.copied().ok_or_else(|| Refusal::missing(format!("no block is at {text} then")))
 }
 
 /// The most uses of addresses at and below one that are looked at.
 const N_NEAR: usize = 100_000;
 
 /// Returns all that is known about a block.
-pub(super) fn block(device: &Device<'_>, life: &Life, number: u32) -> Value {
+pub(super) fn block(device: &Device<'_>, life: &Life, number: u32, max_frames: usize) -> Value {
     let history = &device.history;
     let group = |colour| device.groups(colour).name(life, number);
     let shown = history.shown_frames();
     let frames = life.stack.into_iter().flat_map(|stack| shown.marked(stack));
+    let n_frames = life.stack.map_or(0, |stack| history.snapshot().stacks.members(stack).len());
+    let frame = |marked: MarkedFrame<'_>| {
+        let frame = marked.frame;
+        json!({
+            "name": words::cut(&frame.name), "filename": words::cut(&frame.filename), "line": frame.line,
+            "is_shown": marked.is_shown,
+        })
+    };
+    let names: Vec<_> = history.names_of(life).into_iter().take(MAX_NAMES).map(words::cut).collect();
     let known = |moment: Moment| until(moment).and_then(|_| device.time_us(moment));
     json!({
         "life": number,
@@ -72,9 +81,10 @@ pub(super) fn block(device: &Device<'_>, life: &Life, number: u32) -> Value {
         "pool": group(Colour::Pool),
         "owner": group(Colour::Owner),
         "scope": group(Colour::Scope),
-        "names": history.names_of(life),
-        "where": super::words::site(history, life),
-        "frames": frames.take(MAX_FRAMES).collect::<Vec<_>>(),
+        "names": names,
+        "where": words::site(history, life),
+        "n_frames": n_frames,
+        "frames": frames.take(max_frames).map(frame).collect::<Vec<_>>(),
     })
 }
 

@@ -46,10 +46,15 @@ impl<'d> Choice<'d> {
 
     pub(super) fn holds(&self, life: &Life, number: u32) -> bool {
         self.stream.is_none_or(|stream| stream == life.stream)
-            && (self.least_bytes..=self.most_bytes).contains(&life.represented_bytes)
-            && self.named.iter().all(|(groups, name)| groups.name(life, number) == name)
+            && (self.least_bytes..=self.most_bytes).contains(&life.bytes)
+            && self.named.iter().all(|(groups, name)| is_in(groups.name(life, number), name))
             && self.search.as_ref().is_none_or(|search| search.finds(life, number))
     }
+}
+
+/// Whether a name is another one, or a scope inside it.
+fn is_in(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// A text that is looked for in the frames of a block's stack, in its names and in its address.

@@ -63,10 +63,13 @@ impl<'a> Device<'a> {
     /// Returns the time of a moment in microseconds: that of the event that has just happened.
     pub(super) fn time_us(&self, moment: Moment) -> Option<i64> {
         let entry = moment.entry().unwrap_or(0);
-        match &self.rising_us {
-            Some(times) => times.get(entry).copied(),
-            None => self.history.entries().get(entry).map(|entry| entry.time_us),
-        }
+        self.history.entries().get(entry).map(|entry| entry.time_us)
+    }
+
+    /// Returns the time of the last event, or the latest one.
+    pub(super) fn last_us(&self) -> Option<i64> {
+        let last = self.history.entries().last().map(|entry| entry.time_us);
+        self.rising_us.as_ref().map_or(last, |times| times.last().copied())
     }
 
     pub(super) fn first_us(&self) -> Option<i64> {
@@ -75,7 +78,7 @@ impl<'a> Device<'a> {
 
     /// The microseconds from the first event to the last, at least one.
     pub(super) fn span_us(&self) -> i64 {
-        let ends = self.time_us(self.history.end()).zip(self.first_us());
+        let ends = self.last_us().zip(self.first_us());
         ends.map_or(0, |(last, first)| last.saturating_sub(first)).max(1)
     }
 

@@ -15,7 +15,11 @@ use memreel::{
     snapshot::{Frame, StackIndex},
 };
 
-use super::{refusal::Refusal, words};
+use super::{
+    refusal::Refusal,
+    words::{self, cut},
+};
+use crate::text::clean_display;
 
 /// What the blocks of a picture are coloured by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -142,7 +146,11 @@ impl Groups {
                 Groups::of_lives(history, |life| match scopes.of_life(life) {
                     None => numbers.of("before the history".to_owned()),
                     Some(path) => *known.entry(path).or_insert_with(|| {
-                        numbers.of(if path.is_empty() { "no scope".to_owned() } else { path.to_string() })
+                        numbers.of(if path.is_empty() {
+                            "no scope".to_owned()
+                        } else {
+                            cut(&clean_display(path)).into_owned()
+                        })
                     }),
                 })
                 .named(numbers)

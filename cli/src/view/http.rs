@@ -14,7 +14,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     time::{Instant, sleep_until},
 };
 
@@ -30,11 +30,16 @@ pub(super) struct Question {
 pub(super) struct Door {
     pub(super) token: String,
     pub(super) ask: std::sync::mpsc::Sender<Question>,
+    /// For questions that may take seconds.
+    pub(super) ask_long: std::sync::mpsc::Sender<Question>,
     pub(super) idle: Option<Duration>,
 }
 
 /// A browser may take this long for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// The most connections at once.
+const MAX_CONNECTIONS: usize = 256;
 
 /// Nothing is loaded from elsewhere, and no script but the page's own files runs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
@@ -52,6 +57,7 @@ async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
     let idle = door.idle;
     let (ended, door) = (Arc::new(Notify::new()), Arc::new(door));
     let (asked, mut was_asked) = mpsc::unbounded_channel::<()>();
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut deadline = idle.map(|idle| Instant::now() + idle);
     loop {
         let is_idle = async {
@@ -62,14 +68,17 @@ async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
         };
         tokio::select! {
             accepted = listener.accept() => {
-                // A connection that is gone before it is accepted is the client's matter.
-                let Ok((stream, _)) = accepted else { continue };
+                // A connection that is gone before it is accepted is the client's matter; without descriptors, others end.
+                let Ok((stream, _)) = accepted else {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                // Beyond these a connection is closed at once.
+                let Ok(open) = connections.clone().try_acquire_owned() else { continue };
                 let (door, ended, asked) = (door.clone(), ended.clone(), asked.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(|request| {
-                        let _alive = asked.send(());
-                        reply(request, door.clone(), ended.clone())
-                    });
+                    let _open = open;
+                    let service = service_fn(|request| reply(request, door.clone(), ended.clone(), asked.clone()));
                     let connection = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .header_read_timeout(HEAD_TIME)
@@ -92,8 +101,13 @@ async fn reply(
     request: Request<Incoming>,
     door: Arc<Door>,
     ended: Arc<Notify>,
+    asked: mpsc::UnboundedSender<()>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let answer = match path(&request, &door.token) {
+    let path = path(&request, &door.token);
+    if path.is_ok() {
+        let _alive = asked.send(());
+    }
+    let answer = match path {
         Err(refused) => {
             text(refused, "this address has no page; use the whole address that memreel view printed")
         }
@@ -145,7 +159,9 @@ fn is_local(host: &str) -> bool {
 
 async fn question(asked: Asked, door: &Door) -> Answer {
     let (reply, answer) = oneshot::channel();
-    if door.ask.send(Question { asked, reply }).is_err() {
+    let is_long = matches!(&*asked.path, "diff" | "groups" | "icicle" | "list" | "whatif");
+    let ask = if is_long { &door.ask_long } else { &door.ask };
+    if ask.send(Question { asked, reply }).is_err() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
     }
     let failed = "the answer failed; this is a defect of memreel";

@@ -63,7 +63,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
         json!({
             "depth": depth.of(branch.depth, branch.continues),
             "name": frame.map_or_else(|| "(no stack)".to_owned(), |frame| short(&frame.name, 300)),
-            "filename": frame.map_or("", |frame| base(&frame.filename)),
+            "filename": frame.map(|frame| base(&frame.filename)),
             "line": frame.map_or(0, |frame| frame.line),
             "bytes": branch.bytes,
             "n_blocks": branch.n_blocks,

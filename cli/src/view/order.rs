@@ -17,7 +17,7 @@ use super::{
 /// The most rows of an answer.
 const MAX_ROWS: usize = 2000;
 
-const KEYS: [&str; 8] = ["bytes", "requested", "life", "waste", "from", "until", "address", "use"];
+const KEYS: [&str; 7] = ["bytes", "requested", "life", "waste", "from", "until", "address"];
 
 /// Returns the rows that were asked for.
 pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
@@ -47,7 +47,7 @@ fn sorted(device: &Device<'_>, choice: &Choice<'_>, sort: &str, is_descending: b
     let lives = device.history.lives();
     let end = device.history.end();
     let chosen = |number: &u32| choice.is_all() || choice.holds(&lives[*number as usize], *number);
-    if sort == "address" || sort == "use" {
+    if sort == "address" {
         let mut numbers: Vec<u32> = device.by_address().iter().copied().filter(chosen).collect();
         if is_descending {
             numbers.reverse();

@@ -26,7 +26,7 @@ use super::{
 use crate::progress::Progress;
 
 /// The most bytes of the answers, so that the page, which has them as base64, has at most 20 MB.
-const MAX_BYTES: usize = 14_400_000;
+pub(super) const MAX_BYTES: usize = 14_400_000;
 
 /// The levels of the pictures of the whole history.
 const N_LEVELS: u32 = 4;
@@ -36,6 +36,9 @@ const N_ROWS: usize = 400;
 
 /// The largest blocks that have all of their details.
 const N_BLOCKS: usize = 1500;
+
+/// The most frames of a block.
+const MAX_FRAMES: usize = 40;
 
 /// The moments around one that matters whose figures are exact.
 const N_AROUND: usize = 500;
@@ -48,7 +51,8 @@ const N_OOMS: usize = 4;
 struct Pack {
     index: Map<String, Value>,
     bytes: Vec<u8>,
-    /// The keys of answers that found no room.
+    room_bytes: usize,
+    /// The number of answers that found no room.
     n_left_out: usize,
 }
 
@@ -56,14 +60,25 @@ impl Pack {
     /// Adds an answer, if there is room for it.
     fn add(&mut self, key: String, answer: &[u8]) -> io::Result<()> {
         let deflated = deflated(answer)?;
-        if self.bytes.len() + deflated.len() > MAX_BYTES {
+        if self.bytes.len() + deflated.len() > self.room_bytes {
             self.n_left_out += 1;
             return Ok(());
         }
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(&deflated);
-        self.index.insert(key, json!([from, self.bytes.len()]));
+        self.push(key, &deflated);
         Ok(())
+    }
+
+    /// Adds an answer that the page cannot be without.
+    fn needed(&mut self, key: &str, answer: &Value) -> io::Result<()> {
+        let deflated = deflated(answer.to_string().as_bytes())?;
+        self.push(key.to_owned(), &deflated);
+        Ok(())
+    }
+
+    fn push(&mut self, key: String, deflated: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(deflated);
+        self.index.insert(key, json!([from, self.bytes.len()]));
     }
 
     fn json(&mut self, key: String, answer: &Value) -> io::Result<()> {
@@ -84,9 +99,9 @@ fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the answers about files that are read. The order is that of their importance: what comes last is left out first.
-pub(super) fn pack(files: &Files<'_>) -> io::Result<Vec<u8>> {
-    let mut pack = Pack::default();
-    pack.json("files".to_owned(), &files.describe())?;
+pub(super) fn pack(files: &Files<'_>, room_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut pack = Pack { room_bytes, ..Pack::default() };
+    pack.needed("files", &files.describe())?;
     let recordings: Vec<_> =
         files.recordings.iter().enumerate().filter_map(|(at, one)| Some((at, one.get()?))).collect();
     let devices: Vec<(usize, &Device<'_>)> = recordings
@@ -96,7 +111,7 @@ pub(super) fn pack(files: &Files<'_>) -> io::Result<Vec<u8>> {
     let progress = Progress::new(devices.len() as u64 * 4);
     for (file, device) in &devices {
         let at = format!("{file}/{}", device.id);
-        pack.json(format!("device/{at}"), &describe(device)?)?;
+        pack.needed(&format!("device/{at}"), &describe(device)?)?;
         for (name, _) in COLOURS {
             let asked = Asked::new("groups", Some(&format!("colour={name}")));
             pack.json(format!("groups/{at}/{name}"), &super::route::groups(&asked, device).map_err(failed)?)?;
@@ -118,7 +133,7 @@ pub(super) fn pack(files: &Files<'_>) -> io::Result<Vec<u8>> {
     }
     differences(&mut pack, &recordings)?;
     let note = note(&pack, &devices);
-    pack.json("note".to_owned(), &note.into())?;
+    pack.needed("note", &note.into())?;
     pack.into_bytes()
 }
 
@@ -136,7 +151,7 @@ fn note(pack: &Pack, devices: &[(usize, &Device<'_>)]) -> String {
         String::new()
     };
     let room = if pack.n_left_out > 0 {
-        format!(" {} pictures found no room;", pack.n_left_out)
+        format!(" {} pictures and states found no room;", pack.n_left_out)
     } else {
         String::new()
     };
@@ -168,7 +183,7 @@ fn describe(device: &Device<'_>) -> io::Result<Value> {
     kept.extend(shown(device));
     for life in &kept {
         if let Some(found) = device.life(*life) {
-            blocks.insert(life.to_string(), block::block(device, found, *life));
+            blocks.insert(life.to_string(), block::block(device, found, *life, MAX_FRAMES));
         }
     }
     let groups = |life: &u32| {
@@ -210,7 +225,7 @@ fn curve(device: &Device<'_>) -> Vec<Value> {
         let (from, until) = (point * n_moments / n_points, (point + 1) * n_moments / n_points);
         let highest = device.figures.between(&device.history, from, until).highest;
         let mut totals = state::totals(device, device.figures.at(&device.history, highest));
-        totals["moment"] = (until - 1).into();
+        totals["until"] = (until - 1).into();
         totals
     };
     (0..n_points).map(point).collect()
@@ -261,7 +276,12 @@ fn picture(
     index: u64,
 ) -> io::Result<()> {
     let key = format!("picture/{at}/{axis}/{level}/{index}/0/0");
-    if pack.index.contains_key(&key) || pack.bytes.len() >= MAX_BYTES {
+    if pack.index.contains_key(&key) {
+        return Ok(());
+    }
+    // The last bytes of the room are too few for a picture.
+    if pack.bytes.len() + 10_000 >= pack.room_bytes {
+        pack.n_left_out += 1;
         return Ok(());
     }
     let query = format!("axis={axis}&level={level}&index={index}&rows={N_ROWS}");
@@ -305,7 +325,8 @@ fn differences(pack: &mut Pack, recordings: &[(usize, &super::recording::Recordi
     let Some(((first, before), others)) = recordings.split_first() else { return Ok(()) };
     for (other, after) in others {
         for device in &before.devices {
-            let after = after.device(Some(device.id.0)).or_else(|_| after.device(None)).map_err(failed)?;
+            let after = after.device(Some(device.id.0));
+            let Ok(after) = after else { continue };
             let found = super::compare::diff(&Asked::new("diff", None), device, after).map_err(failed)?;
             pack.json(format!("diff/{first}/{}/{other}", device.id), &found)?;
         }

@@ -25,6 +25,7 @@ files![
     "gestures.js",
     "icicle.js",
     "index.html",
+    "kept.js",
     "keys.js",
     "latest.js",
     "legend.js",

@@ -28,18 +28,44 @@ pub(super) struct Source {
     pub(super) name: String,
     /// The snapshot, or why there is none.
     pub(super) snapshot: OnceLock<Result<Snapshot, String>>,
+    /// Why the snapshot cannot be shown.
+    failed: OnceLock<String>,
     far: Mutex<Far>,
 }
 
 impl Source {
     pub(super) fn new(path: &Path) -> Source {
-        Source { path: path.to_owned(), name: name(path), snapshot: OnceLock::new(), far: Mutex::default() }
+        Source {
+            path: path.to_owned(),
+            name: name(path),
+            snapshot: OnceLock::new(),
+            failed: OnceLock::new(),
+            far: Mutex::default(),
+        }
+    }
+
+    /// A file that is read.
+    #[cfg(test)]
+    pub(super) fn of(name: &str, snapshot: Snapshot) -> Source {
+        let source = Source::new(Path::new(name));
+        let _is_first = source.snapshot.set(Ok(snapshot));
+        source
     }
 
     /// Reads the file.
     pub(super) fn read(&self) {
         let read = self.load().map_err(|failure| failure.to_string());
         let _is_first = self.snapshot.set(read);
+    }
+
+    /// Keeps why the file cannot be shown.
+    pub(super) fn fail(&self, why: String) {
+        let _is_first = self.failed.set(why);
+    }
+
+    /// Returns why the file cannot be shown.
+    pub(super) fn failure(&self) -> Option<&String> {
+        self.failed.get().or_else(|| self.snapshot.get()?.as_ref().err())
     }
 
     fn load(&self) -> Result<Snapshot, Failure> {

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-
 use memreel::{
     Action, Snapshot,
     analysis::{Histories, devices},
@@ -11,7 +9,7 @@ use memreel::{
 };
 use serde_json::{Value, json};
 
-use super::{device::Device, groups::Colour, refusal::Refusal};
+use super::{device::Device, groups::Colour, refusal::Refusal, words::cut};
 use crate::text::clean;
 
 /// The most markers and scopes of a device in an answer.
@@ -64,7 +62,7 @@ fn describe(device: &Device<'_>) -> Value {
         "device": device.id,
         "n_events": history.entries().len(),
         "first_us": device.first_us(),
-        "last_us": device.time_us(history.end()),
+        "last_us": device.last_us(),
         "peak": super::state::totals(device, device.peak),
         "top_bytes": device.top_bytes,
         "limit_bytes": limit.filter(|bytes| *bytes > 0),
@@ -75,9 +73,21 @@ fn describe(device: &Device<'_>) -> Value {
         "streams": streams(device),
         "pools": names(Colour::Pool),
         "owners": names(Colour::Owner),
-        "warnings": history.trust().warnings(),
+        "warnings": warnings(device),
         "is_exact": history.trust().is_exact(),
     })
+}
+
+fn warnings(device: &Device<'_>) -> Vec<String> {
+    let mut warnings = device.history.trust().warnings();
+    let snapshot = device.history.snapshot();
+    if !snapshot.host_traces.is_empty() || !snapshot.host_segments.is_empty() {
+        warnings.push(
+            "the file has pinned host memory too, which this page does not show; use memreel owners"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 /// The most names of pools, owners and streams.
@@ -112,49 +122,59 @@ fn markers(device: &Device<'_>) -> Vec<Value> {
         }
         _ => None,
     });
-    std::iter::once(peak).chain(of_entries.take(MAX_MARKERS)).collect()
+    let mut markers: Vec<Value> = of_entries.collect();
+    // Of many failures, the last are those that ended the program.
+    let n_earlier = markers.len().saturating_sub(MAX_MARKERS);
+    markers.drain(..n_earlier);
+    markers.insert(0, peak);
+    markers
 }
 
 /// A scope of the ruler.
-struct Open<'p> {
-    name: &'p str,
+struct Shown {
+    /// The path of the scope: its name behind those around it.
+    path: String,
+    name: String,
     from: usize,
     until: usize,
+    depth: usize,
 }
 
 /// Returns the scopes of the ruler, each with its stretch and its depth, and how many there are in all.
 fn scopes(device: &Device<'_>) -> (Vec<Value>, usize) {
     let scopes = device.history.scopes();
-    let stretches = scopes.stretches();
-    let mut open: Vec<Open<'_>> = Vec::new();
-    let (mut closed, mut n_closed) = (Vec::new(), 0);
-    let mut close = |open: &mut Vec<Open<'_>>, depth: usize| {
-        while open.len() > depth {
-            let Some(scope) = open.pop() else { break };
-            n_closed += 1;
-            if closed.len() < MAX_SCOPES {
-                closed.push(json!({
-                    "name": clean(scope.name), "from": scope.from, "until": scope.until, "depth": open.len(),
-                }));
-            }
-        }
-    };
-    let paths: Vec<(Range<usize>, String)> =
-        stretches.into_iter().map(|(range, path)| (range, path.to_string())).collect();
-    for (range, path) in &paths {
-        let path: Vec<&str> = path.split('/').collect();
+    let (mut open, mut closed): (Vec<Shown>, Vec<Shown>) = (Vec::new(), Vec::new());
+    let mut last_path = String::new();
+    for (range, path) in scopes.stretches() {
+        let path = path.to_string();
+        let names: Vec<&str> = path.split('/').collect();
         let is_same =
-            |(depth, name): (usize, &&str)| open.get(depth).is_some_and(|scope| scope.name == *name);
-        let n_same = path.iter().enumerate().take_while(|(depth, name)| is_same((*depth, *name))).count();
-        // After a stretch outside of every scope, a scope of the same name is another one.
-        let is_adjacent = open.first().is_none_or(|outer| outer.until == range.start);
-        let n_kept = if is_adjacent { n_same } else { 0 };
-        close(&mut open, n_kept);
-        for name in &path[n_kept..] {
-            open.push(Open { name, from: range.start, until: range.end });
+            |(depth, name): &(usize, &&str)| open.get(*depth).is_some_and(|scope| scope.name == **name);
+        let n_same = names.iter().enumerate().take_while(is_same).count();
+        // After a stretch outside of every scope, a scope of the same name is another one; so is one that begins anew.
+        let is_adjacent = open.first().is_some_and(|outer| outer.until == range.start);
+        let n_kept = match (is_adjacent, path == last_path) {
+            (false, _) => 0,
+            (true, true) => n_same.saturating_sub(1),
+            (true, false) => n_same,
+        };
+        closed.extend(open.drain(n_kept..));
+        for (depth, name) in names.iter().enumerate().skip(n_kept) {
+            let (path, name) = (names[..=depth].join("/"), (*name).to_owned());
+            open.push(Shown { path, name, from: range.start, until: range.end, depth });
         }
         open.iter_mut().for_each(|scope| scope.until = range.end);
+        last_path = path;
     }
-    close(&mut open, 0);
-    (closed, n_closed)
+    closed.append(&mut open);
+    let n_closed = closed.len();
+    // Of too many, the outer ones are shown.
+    closed.sort_by_key(|scope| (scope.depth, scope.from));
+    let row = |scope: &Shown| {
+        json!({
+            "name": cut(&clean(&scope.name)), "path": cut(&clean(&scope.path)),
+            "from": scope.from, "until": scope.until, "depth": scope.depth,
+        })
+    };
+    (closed.iter().take(MAX_SCOPES).map(row).collect(), n_closed)
 }

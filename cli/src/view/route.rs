@@ -72,7 +72,7 @@ impl<'a> Files<'a> {
             "whatif" => compare::whatif(asked, device)?,
             "diff" => {
                 let other = self.recording(asked.required("other")?)?;
-                compare::diff(asked, device, other.device(number).or_else(|_| other.device(None))?)?
+                compare::diff(asked, device, other.device(number)?)?
             }
             other => return Err(Refusal::missing(format!("there is nothing at {other:?}"))),
         };
@@ -82,9 +82,11 @@ impl<'a> Files<'a> {
     fn recording(&self, file: usize) -> Result<&Recording<'a>, Refusal> {
         let source =
             self.sources.get(file).ok_or_else(|| Refusal::missing(format!("there is no file {file}")))?;
-        match source.snapshot.get() {
-            Some(Err(why)) => Err(Refusal::missing(why.clone())),
-            _ => self.recordings[file].get().ok_or_else(|| Refusal::missing("the file is still being read")),
+        match source.failure() {
+            Some(why) => Err(Refusal::missing(why.clone())),
+            None => {
+                self.recordings[file].get().ok_or_else(|| Refusal::missing("the file is still being read"))
+            }
         }
     }
 
@@ -92,8 +94,8 @@ impl<'a> Files<'a> {
     pub(super) fn describe(&self) -> Value {
         let files = self.sources.iter().zip(self.recordings).map(|(source, recording)| {
             let mut file = json!({ "name": source.name });
-            match (source.snapshot.get(), recording.get()) {
-                (Some(Err(why)), _) => {
+            match (source.failure(), recording.get()) {
+                (Some(why), _) => {
                     file["state"] = "failed".into();
                     file["error"] = why.clone().into();
                 }

@@ -5,6 +5,7 @@
 use std::{
     io,
     net::{Ipv4Addr, TcpListener},
+    panic::{self, AssertUnwindSafe},
     path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
@@ -25,7 +26,8 @@ use super::{
     token,
 };
 
-/// The number of threads that answer.
+/// The number of threads that answer questions about one moment or block, and of those that answer the others: a list or a
+/// replay does not keep the page waiting.
 const N_ANSWERING: usize = 2;
 
 /// What is served, and how long.
@@ -47,16 +49,25 @@ pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Resu
     let sources: Vec<Source> = serving.paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
     let files = Files { sources: &sources, recordings: &recordings };
-    let (ask, asked) = mpsc::channel();
-    let (asked, is_over) = (Mutex::new(asked), AtomicBool::new(false));
+    let ((ask, asked), (ask_long, asked_long)) = (mpsc::channel(), mpsc::channel());
+    let queues = [asked, asked_long].map(Mutex::new);
+    let is_read = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| read(&files, &is_over));
-        for _ in 0..N_ANSWERING {
-            scope.spawn(|| answer(&files, &asked));
+        scope.spawn(|| {
+            read(&files);
+            is_read.store(true, Ordering::Relaxed);
+        });
+        for queue in &queues {
+            for _ in 0..N_ANSWERING {
+                scope.spawn(|| answer(&files, queue));
+            }
         }
-        // The threads that answer end when the door, which has the sender, is gone.
-        let served = http::serve(listener, Door { token, ask, idle: serving.idle });
-        is_over.store(true, Ordering::Relaxed);
+        // The threads that answer end when the door, which has the senders, is gone.
+        let served = http::serve(listener, Door { token, ask, ask_long, idle: serving.idle });
+        if served.is_ok() && !is_read.load(Ordering::Relaxed) {
+            // Nothing can stop the thread that reads, such as one that waits for a pipe.
+            std::process::exit(0);
+        }
         served
     })
 }
@@ -69,24 +80,27 @@ pub(crate) fn html(paths: &[PathBuf]) -> Result<String, String> {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
     let files = Files { sources: &sources, recordings: &recordings };
-    read(&files, &AtomicBool::new(false));
-    let failed = sources.iter().find_map(|source| Some((source, source.snapshot.get()?.as_ref().err()?)));
+    read(&files);
+    let failed = sources.iter().find_map(|source| Some((source, source.failure()?)));
     if let Some((source, why)) = failed {
         return Err(format!("{}: {why}", source.name));
     }
-    let pack = pack::pack(&files).map_err(|error| error.to_string())?;
+    let pack = pack::pack(&files, pack::MAX_BYTES).map_err(|error| error.to_string())?;
     bundle::html(&pack)
 }
 
 /// Reads the files, one after the other.
-fn read<'a>(files: &Files<'a>, is_over: &AtomicBool) {
+fn read<'a>(files: &Files<'a>) {
     for (source, recording) in files.sources.iter().zip(files.recordings) {
-        if is_over.load(Ordering::Relaxed) {
-            return;
-        }
-        source.read();
-        if let Some(Ok(snapshot)) = source.snapshot.get() {
+        let defect = || "reading failed; this is a defect of memreel".to_owned();
+        // The other files are still shown.
+        let read = panic::catch_unwind(AssertUnwindSafe(|| {
+            source.read();
+            let Some(Ok(snapshot)) = source.snapshot.get() else { return };
             recording.get_or_init(|| Recording::new(snapshot));
+        }));
+        if read.is_err() {
+            source.fail(defect());
         }
     }
 }
@@ -96,8 +110,12 @@ fn answer(files: &Files<'_>, asked: &Mutex<Receiver<Question>>) {
         let next = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Question { asked, reply }) = next else { return };
         // A page that is closed waits for no answer.
-        if !reply.is_closed() {
-            let _answered = reply.send(files.answer(&asked));
+        if reply.is_closed() {
+            continue;
+        }
+        // The page of a failed answer shows that it failed; the thread answers the next question.
+        if let Ok(answer) = panic::catch_unwind(AssertUnwindSafe(|| files.answer(&asked))) {
+            let _answered = reply.send(answer);
         }
     }
 }

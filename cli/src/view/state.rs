@@ -123,7 +123,9 @@ pub(super) fn next(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal>
     let is_back = asked.text("direction") == Some("-1");
     let kind = asked.text("kind").unwrap_or("segment");
     if kind == "peak" {
-        return Ok(json!({ "moment": device.peak.moment.0 }));
+        let peak = device.peak.moment.n_entries();
+        let is_there = if is_back { peak < from } else { peak > from };
+        return Ok(json!({ "moment": is_there.then_some(device.peak.moment.0) }));
     }
     let is_of_kind = |name: &str| match kind {
         "segment" => name.starts_with("segment_"),

@@ -250,6 +250,15 @@ fn blocks_are_found_at_any_of_their_addresses() {
                 .filter(|other| other.address == life.address && other.from < life.from);
             assert_eq!(found["use"], earlier.count());
         }
+        let freed = device.history.lives().iter().find(|life| life.until != Moment::NEVER).unwrap();
+        let query = format!("block?address={}&moment={}", freed.address, freed.until.0);
+        let there = block::answer(&asked(&query), device).map(|found| found["life"].as_u64());
+        let other = device.history.lives().iter().position(|life| {
+            life.is_active_at(freed.until)
+                && life.address <= freed.address
+                && freed.address < life.address.saturating_add(life.bytes)
+        });
+        assert_eq!(there.ok().flatten(), other.map(|number| number as u64), "{query}");
         let missing = block::answer(&asked("block?address=0x10"), device).unwrap_err();
         assert_eq!((missing.status, missing.why.as_str()), (404, "no block is at 0x10 then"));
     });
@@ -271,8 +280,7 @@ fn a_list_is_sorted_and_filtered() {
         assert_eq!(all.len(), device.history.lives().len().min(1000));
         assert_eq!(rows("list?sort=from&descending=0&offset=5&count=10"), all[5..15]);
         let large = rows("list?least_bytes=5000&most_bytes=20000&count=1000");
-        let expected =
-            device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.requested_bytes));
+        let expected = device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.bytes));
         assert_eq!(large.len(), expected.count());
         assert!(
             order::answer(&asked("list?sort=colour"), device).unwrap_err().why.contains("is not an order")
@@ -307,4 +315,79 @@ fn a_tree_has_every_byte_of_its_interval() {
             assert!(depths.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{depths:?}");
         }
     });
+}
+
+#[test]
+fn names_of_megabytes_make_no_answer_of_megabytes() {
+    let mut snapshot = snapshot(29, 60);
+    let long = "n".repeat(1 << 20);
+    let shape = snapshot.shapes.intern(memreel::snapshot::raw::Shape::from_fields(&[]));
+    let frame = memreel::snapshot::Frame {
+        name: long.as_str().into(),
+        filename: format!("/{long}").into(),
+        line: 1,
+        shape,
+    };
+    let frame = snapshot.stacks.intern_frame(frame);
+    let stack = snapshot.stacks.intern_stack(&vec![frame; 1000]);
+    snapshot.device_traces[0].iter_mut().for_each(|entry| entry.stack = Some(stack));
+    with_device(&snapshot, |device| {
+        let begun = device.history.lives().iter().position(|life| life.stack == Some(stack)).unwrap();
+        let block = format!("block?life={begun}");
+        let sizes = [
+            block::answer(&asked(&block), device).unwrap(),
+            order::answer(&asked("list?count=1000"), device).unwrap(),
+            icicle::answer(&asked("icicle?what=allocated"), device).unwrap(),
+        ]
+        .map(|answer| answer.to_string().len());
+        assert!(sizes.iter().all(|size| *size < 1_000_000), "{sizes:?}");
+        assert_eq!(block::answer(&asked(&block), device).unwrap()["n_frames"], 1000);
+    });
+}
+
+#[test]
+fn the_next_moment_is_on_the_side_that_was_asked_for() {
+    let snapshot = snapshot(31, 200);
+    with_device(&snapshot, |device| {
+        let peak = device.peak.moment.0;
+        let next = |moment: u32, direction: i32, kind: &str| {
+            let query = format!("next?moment={moment}&direction={direction}&kind={kind}");
+            state::next(&asked(&query), device).unwrap()["moment"].as_u64()
+        };
+        assert_eq!(
+            [next(0, 1, "peak"), next(peak, 1, "peak"), next(peak, -1, "peak")],
+            [Some(u64::from(peak)), None, None]
+        );
+        let entries = device.history.entries();
+        for moment in 0..=device.history.end().0 {
+            let is_free =
+                |at: &usize| entries[*at].action.is_some_and(|action| action.name().starts_with("free"));
+            let after = (moment as usize..entries.len()).find(is_free).map(|at| at as u64 + 1);
+            assert_eq!(next(moment, 1, "free"), after);
+        }
+    });
+}
+
+#[test]
+fn a_page_that_is_one_file_has_its_note_however_full_it_is() {
+    let snapshot = snapshot(37, 100);
+    let source = super::reading::Source::of("a", snapshot);
+    let recording = std::sync::OnceLock::new();
+    let sources = [source];
+    let recordings = [recording];
+    let files = super::route::Files { sources: &sources, recordings: &recordings };
+    let found = sources[0].snapshot.get().unwrap().as_ref().unwrap();
+    recordings[0].get_or_init(|| super::recording::Recording::new(found));
+    for room_bytes in [0, 20_000, 14_400_000] {
+        let pack = super::pack::pack(&files, room_bytes).unwrap();
+        let length = u32::from_le_bytes(pack[..4].try_into().unwrap()) as usize;
+        let mut index = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pack[4..4 + length]), &mut index)
+            .unwrap();
+        let index: Value = serde_json::from_str(&index).unwrap();
+        for key in ["files", "note", "device/0/0"] {
+            assert!(index.get(key).is_some(), "{key} with room for {room_bytes}");
+        }
+        assert_eq!(index.get("picture/0/0/events/0/0/0/0").is_some(), room_bytes > 20_000);
+    }
 }

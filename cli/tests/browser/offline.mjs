@@ -1,0 +1,44 @@
+// A page in one file opens from disk without a network, in every view. node offline.mjs FILE…
+import {execFileSync} from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {pathToFileURL} from "node:url";
+import {PROGRAM, browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
+
+const MOST_BYTES = 20e6;
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "memreel-offline-"));
+const chromium = await browser();
+for (const file of process.argv.slice(2)) {
+  const name = path.basename(file);
+  const page_file = path.join(folder, `${name}.html`);
+  execFileSync(PROGRAM, ["view", "--html", page_file, file], {stdio: "ignore"});
+  const {size} = fs.statSync(page_file);
+  check(size <= MOST_BYTES, `${name}: ${size} bytes`);
+  const context = await chromium.newContext({viewport: {width: 1200, height: 750}, offline: true});
+  const page = await open(context, pathToFileURL(page_file).href);
+  check(await settled(page) === "ready", `${name}: ${(await page.textContent("#view")).slice(0, 200)}`);
+  const server = await serve([file]);
+  let files;
+  do ({files} = await (await fetch(`${server.address}files`)).json()); while (files[0].state === "reading");
+  const {peak} = files[0].devices[0];
+  const at_peak = await page.evaluate(event => window.memreel.totals(event), peak.moment - 1);
+  for (const key of ["allocated_bytes", "active_bytes", "reserved_bytes"]) check(at_peak[key] === peak[key], `${name}: ${key} at the peak: ${at_peak[key]}, the server has ${peak[key]}`);
+  server.end();
+  for (const [index, view] of VIEWS.entries()) {
+    await page.keyboard.press(String(index + 1));
+    await page.waitForTimeout(300);
+    check(await settled(page) === "ready", `${name}: ${view} is not ready`);
+    const error = await page.evaluate(() => document.querySelector("#view .error:not([hidden])")?.textContent ?? "");
+    // What the file has not must be said; it is no fault.
+    check(!error || error.includes("was left out of the file"), `${name}: ${view}: ${error}`);
+  }
+  const faults = await faults_of(page);
+  check(!faults.length, `${name}: ${faults.slice(0, 5).join("; ")}`);
+  console.log(`${name}: ${size} bytes, every view without a network`);
+  await context.close();
+}
+await chromium.close();
+fs.rmSync(folder, {recursive: true});
+finish("offline");

@@ -1,0 +1,93 @@
+// What a page that is one file knows of a device: figures of some moments, and the largest blocks. Nothing here is a guess:
+// what was not kept is null, and what is not exact says so.
+
+const BANDS = 0xffffffff;
+
+/** Returns the totals at a moment: those that were kept, or those of the highest moment near it, as an approximation. */
+export function totals(device, moment) {
+  const {curve} = device;
+  const exact = exact_totals(device, moment);
+  if (exact) return exact;
+  const point = curve.find(({until}) => moment <= until) ?? curve.at(-1);
+  return {...point, moment, event: moment > 0 ? moment - 1 : null, action: null, is_approximate: true};
+}
+
+/** Returns the totals of some moments, or null if one of them was not kept. Moments after the last one are left out. */
+export function totals_between(device, from, count) {
+  const until = Math.min(from + count, device.curve.at(-1).until + 1);
+  const all = [];
+  for (let moment = from; moment < until; moment++) {
+    const exact = exact_totals(device, moment);
+    if (!exact) return null;
+    all.push(exact);
+  }
+  const column = name => all.map(of => of[name]);
+  return {from, allocated_bytes: column("allocated_bytes"), active_bytes: column("active_bytes"), reserved_bytes: column("reserved_bytes")};
+}
+
+function exact_totals({curve, stretches}, moment) {
+  const stretch = stretches.find(of => of.from <= moment && moment < of.from + of.totals.length);
+  return stretch ? stretch.totals[moment - stretch.from] : curve.find(point => point.moment === moment) ?? null;
+}
+
+/** Returns the last moment at or before a time, as far as it is known. */
+export function moment_at({curve}, time_us) {
+  const after = curve.findIndex(point => point.time_us > time_us);
+  return after < 0 ? curve.at(-1).until : curve[Math.max(0, after - 1)].moment;
+}
+
+/** Returns the kept block that is in use at an address at a moment, or null. */
+export function block_at({blocks, curve}, address, moment = curve.at(-1).until) {
+  const wanted = BigInt(address);
+  const holds = block => BigInt(block.address) <= wanted && wanted < BigInt(block.address) + BigInt(Math.max(1, block.bytes));
+  const is_live = block => block.from <= moment && (block.until === null || moment < block.until);
+  return Object.values(blocks).find(block => is_live(block) && holds(block)) ?? null;
+}
+
+/** Returns the lives of the kept blocks that have a text in a frame, in a name, or at the beginning of their address. */
+export function found({blocks}, text) {
+  const wanted = String(text).toLowerCase();
+  const has = part => (part ?? "").toLowerCase().includes(wanted);
+  const is_found = block => block.frames.some(frame => has(frame.name) || has(frame.filename)) || (block.names ?? []).some(has)
+    || (wanted.startsWith("0x") && block.address.toLowerCase().startsWith(wanted));
+  return new Set(Object.values(blocks).filter(is_found).map(block => block.life));
+}
+
+/** Returns a page of the kept rows. `n_kept` is the number of rows that there are to choose from. */
+export function listed(device, {sort = "bytes", descending = 1, offset = 0, count = 200, search = "", ...filters}) {
+  const {rows, blocks, curve} = device;
+  const lives = search ? found(device, search) : null;
+  const end = curve.at(-1).until;
+  const is_set = value => value !== undefined && value !== null && value !== "";
+  const of = (row, name) => (name === "owner" ? blocks[row.life]?.owner : row[name]);
+  const is_chosen = row => (!lives || lives.has(row.life))
+    && (!is_set(filters.least_bytes) || row.requested_bytes >= Number(filters.least_bytes))
+    && (!is_set(filters.most_bytes) || row.requested_bytes <= Number(filters.most_bytes))
+    && ["stream", "pool", "owner", "scope"].every(name => !is_set(filters[name]) || String(of(row, name)) === String(filters[name]));
+  const figure = {
+    bytes: row => row.bytes, requested: row => row.requested_bytes, waste: row => row.bytes - row.requested_bytes, from: row => row.from,
+    life: row => (row.until ?? end) - row.from, until: row => row.until ?? Number.MAX_SAFE_INTEGER, address: row => Number(row.address),
+  }[sort];
+  const sign = Number(descending) ? -1 : 1;
+  const chosen = rows.filter(is_chosen).sort((one, other) => sign * (figure(one) - figure(other)));
+  return {n: chosen.length, n_kept: rows.length, rows: chosen.slice(Number(offset), Number(offset) + Number(count))};
+}
+
+/**
+ * Gives a picture, in place, the colours and the matches that its writer could not know. Pictures have the groups of `stack`;
+ * those of the others are known of the kept blocks. A block that was not kept matches no search.
+ */
+export function finish(picture, device, colour, search) {
+  const view = new DataView(picture.buffer, picture.byteOffset, picture.byteLength);
+  const {groups} = device;
+  const [n_columns, , n_lives] = [4, 8, 12].map(at => view.getUint32(at, true));
+  const lives = 56 + 28 * n_columns;
+  const matches = lives + 16 * n_lives;
+  const column = groups.colours.indexOf(colour);
+  const hits = search ? found(device, search) : new Set();
+  for (let at = 0; at < n_lives; at++) {
+    const life = view.getUint32(lives + 4 * at, true);
+    if (colour !== "stack") view.setUint32(lives + 4 * (n_lives + at), groups.lives[life]?.[column] ?? 0, true);
+    view.setUint8(matches + at, life !== BANDS && hits.has(life) ? 1 : 0);
+  }
+}
