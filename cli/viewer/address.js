@@ -11,7 +11,7 @@ const pair = {
     return more === undefined && Number.isFinite(from) && Number.isFinite(to) && from < to ? [from, to] : undefined;
   },
 };
-const FILTERS = ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes"];
+const FILTERS = ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes", "action"];
 
 // Every key of the state with its default and its form in the address.
 const KEYS = {

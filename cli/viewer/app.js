@@ -9,7 +9,7 @@ const OF_A_DEVICE = {range: null, vertical: null, interval: null, cursor: null, 
  * Returns the app:
  * - `state`: file, device, view, axis, range ([from, to] on the axis; null is all), vertical ([low, high] bytes; null is all),
  *   interval ([from, to] in moments that was brushed; null is none), cursor (moment), life (the pinned block), colour, filters
- *   ({stream, pool, owner, scope, least_bytes, most_bytes}, absent if off), search, and the keys of single views (address.js);
+ *   ({stream, pool, owner, scope, least_bytes, most_bytes, action}, absent if off), search, and the keys of single views (address.js);
  * - `set(patch)`: changes the state and calls the listeners with the set of keys that changed;
  * - `on(listener)`: adds a listener and returns a function that removes it. The key "files" means that the answer of `files` changed,
  *   "curves" that a curve was added, "theme" that light became dark;

@@ -1,4 +1,4 @@
-// The bar of filters: stream, pool, owner, scope, sizes and the search, and a chip for each that is on.
+// The bar of filters: stream, pool, owner, scope, action, sizes and the search, and a chip for each that is on.
 
 import {bytes, counted, element, number, plain} from "./text.js";
 import {create as create_latest} from "./latest.js";
@@ -6,6 +6,8 @@ import {create as create_latest} from "./latest.js";
 const MOST_SCOPES = 1000;
 const WAIT_MS = 250;
 const UNITS = {"": 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4};
+// What may have happened to a block.
+const ACTIONS = [["alloc", "allocated"], ["free_requested", "freed"], ["free_completed", "free completed"], ["kept", "allocated, never freed"]];
 const CHOICES = [["stream", "streams", "Stream"], ["pool", "pools", "Pool"], ["owner", "owners", "Owner"]];
 
 /** Returns the bytes of a text such as "512", "1.5MiB" or "2 G"; null if it is not a size. */
@@ -32,6 +34,13 @@ export function create(app) {
     select.addEventListener("change", () => put(key, select.value));
     return [key, select, labelled(title, select)];
   });
+  const action = element("select");
+  action.addEventListener("change", () => {
+    const {interval} = app.state;
+    // With an interval marked, what happened in it.
+    put("action", action.value && interval ? `${action.value}:${interval[0]}-${interval[1]}` : action.value);
+  });
+  const action_label = labelled("Action", action);
   const scope = field("text", "Scope", "any", 12);
   const scope_label = labelled("Scope", scope);
   const scopes = element("datalist");
@@ -47,11 +56,11 @@ export function create(app) {
     });
     return [key, input, labelled(title, input)];
   });
-  const fields = [...selects.map(([, select, label]) => [select, label]), [scope, scope_label], ...sizes.map(([, input, label]) => [input, label])];
+  const fields = [...selects.map(([, select, label]) => [select, label]), [action, action_label], [scope, scope_label], ...sizes.map(([, input, label]) => [input, label])];
   const chips = element("span", "chips");
   const count = element("output", "quiet filter-count");
   const whole = element("div", "filters", null, [
-    labelled("Search", search), ...selects.map(([, , of]) => of), scope_label, scopes, ...sizes.map(([, , of]) => of), chips, count,
+    labelled("Search", search), ...selects.map(([, , of]) => of), action_label, scope_label, scopes, ...sizes.map(([, , of]) => of), chips, count,
   ]);
   let timer = 0;
   let last_count = "";
@@ -83,6 +92,9 @@ export function create(app) {
       options(select, all, filters[key]);
       label.hidden = all.length < 2 && filters[key] === undefined;
     }
+    const named = filters.action === undefined || ACTIONS.some(([name]) => name === filters.action) ? ACTIONS : [...ACTIONS, [filters.action, action_text(filters.action)]];
+    options(action, named.map(([name]) => name), filters.action, named.map(([, text]) => text));
+    action.title = app.state.interval ? "What happened to a block in the marked interval" : "What happened to a block; mark an interval first (b, or Shift and drag) to ask about it alone";
     if (listed !== device.scopes) {
       listed = device.scopes;
       names = paths_of(listed).slice(0, MOST_SCOPES);
@@ -133,7 +145,7 @@ export function create(app) {
   }
 
   function update(changed) {
-    if (["filters", "search", "file", "device", "files", "view"].some(key => changed.has(key))) refresh();
+    if (["filters", "search", "file", "device", "files", "view", "interval"].some(key => changed.has(key))) refresh();
   }
 
   return {element: whole, show: refresh, hide() {}, update};
@@ -151,12 +163,24 @@ export function paths_of(scopes) {
 
 function chips_of(app, put) {
   const {filters, search} = app.state;
-  const words = {stream: "stream", pool: "pool", owner: "owner", scope: "scope", least_bytes: "at least", most_bytes: "at most"};
+  const words = {stream: "stream", pool: "pool", owner: "owner", scope: "scope", action: "", least_bytes: "at least", most_bytes: "at most"};
   const all = Object.entries(words).filter(([key]) => filters[key] !== undefined)
-    .map(([key, word]) => chip(`${word} ${key.endsWith("_bytes") ? bytes(Number(filters[key])) : plain(filters[key], 40)}`, () => put(key, "")));
+    .map(([key, word]) => chip(`${word} ${value_text(key, filters[key])}`.trim(), () => put(key, "")));
   if (search) all.push(chip(`search ${plain(search, 40)}`, () => app.set({search: ""})));
   if (all.length > 1) all.push(chip("all", () => app.set({filters: {}, search: ""})));
   return all;
+}
+
+function value_text(key, value) {
+  if (key === "action") return action_text(value);
+  return key.endsWith("_bytes") ? bytes(Number(value)) : plain(value, 40);
+}
+
+/** Returns the words for an action: "allocated", or "allocated in 120-340". */
+function action_text(value) {
+  const [name, interval] = value.split(":");
+  const text = ACTIONS.find(([of]) => of === name)?.[1] ?? plain(name, 40);
+  return interval ? `${text} in ${plain(interval, 40)}` : text;
 }
 
 function chip(text, remove) {
@@ -176,12 +200,12 @@ function labelled(title, input) {
   return element("label", "", null, [title, input]);
 }
 
-function options(select, names, value) {
+function options(select, names, value, texts = names) {
   const all = value === undefined || names.some(name => String(name) === value) ? names : [...names, value];
   const rows = JSON.stringify(all);
   if (select.dataset.rows !== rows) {
     select.dataset.rows = rows;
-    select.replaceChildren(new Option("all", ""), ...all.map(name => new Option(plain(name, 60), name)));
+    select.replaceChildren(new Option("all", ""), ...all.map((name, at) => new Option(plain(texts[at] ?? name, 60), name)));
   }
   select.value = value ?? "";
 }

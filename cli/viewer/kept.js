@@ -1,7 +1,9 @@
 // What a page that is one file knows of a device: figures of some moments, and the largest blocks. Nothing here is a guess:
 // what was not kept is null, and what is not exact says so.
 
+// What a picture has in the place of a life: the small blocks of a group. And the value of its cells for the rest.
 const BANDS = 0xffffffff;
+const REST = 1;
 
 /** Returns the totals at a moment: those that were kept, or those of the highest moment near it, as an approximation. */
 export function totals(device, moment) {
@@ -9,7 +11,7 @@ export function totals(device, moment) {
   const exact = exact_totals(device, moment);
   if (exact) return exact;
   const point = curve.find(({until}) => moment <= until) ?? curve.at(-1);
-  return {...point, moment, event: moment > 0 ? moment - 1 : null, action: null, is_approximate: true};
+  return {...point, moment, event: moment > 0 ? moment - 1 : null, action: null, time_us: null, is_approximate: true};
 }
 
 /** Returns the totals of some moments, or null if one of them was not kept. Moments after the last one are left out. */
@@ -36,12 +38,23 @@ export function moment_at({curve}, time_us) {
   return after < 0 ? curve.at(-1).until : curve[Math.max(0, after - 1)].moment;
 }
 
-/** Returns the kept block that is in use at an address at a moment, or null. */
+/** Returns the kept block that is in use at an address at a moment, or else the nearest in time; null if none was ever there. */
 export function block_at({blocks, curve}, address, moment = curve.at(-1).until) {
   const wanted = BigInt(address);
   const holds = block => BigInt(block.address) <= wanted && wanted < BigInt(block.address) + BigInt(Math.max(1, block.bytes));
-  const is_live = block => block.from <= moment && (block.until === null || moment < block.until);
-  return Object.values(blocks).find(block => is_live(block) && holds(block)) ?? null;
+  const is_live = ({from, until}) => from <= moment && (until === null || moment < until);
+  const distance = block => (is_live(block) ? 0 : 1 + Math.min(Math.abs(block.from - moment), Math.abs((block.until ?? Infinity) - moment)));
+  const nearer = (best, block) => (best && distance(best) <= distance(block) ? best : block);
+  return Object.values(blocks).filter(holds).reduce(nearer, null);
+}
+
+// Whether the event of a filter such as "alloc" or "alloc:120-340" happened to a block.
+function happened({from, requested, until}, action) {
+  const [what, interval] = action.split(":");
+  const [first, last] = interval ? interval.split("-").map(Number) : [0, Infinity];
+  if (what === "kept" && (requested !== null || until !== null)) return false;
+  const moment = {alloc: from, kept: from, free_requested: requested, free_completed: until}[what];
+  return moment !== null && moment !== undefined && moment > first && moment <= last;
 }
 
 /** Returns the lives of the kept blocks that have a text in a frame, in a name, or at the beginning of their address. */
@@ -61,8 +74,9 @@ export function listed(device, {sort = "bytes", descending = 1, offset = 0, coun
   const is_set = value => value !== undefined && value !== null && value !== "";
   const of = (row, name) => (name === "owner" ? blocks[row.life]?.owner : row[name]);
   const is_chosen = row => (!lives || lives.has(row.life))
-    && (!is_set(filters.least_bytes) || row.requested_bytes >= Number(filters.least_bytes))
-    && (!is_set(filters.most_bytes) || row.requested_bytes <= Number(filters.most_bytes))
+    && (!is_set(filters.action) || happened({...row, requested: blocks[row.life]?.requested ?? null}, filters.action))
+    && (!is_set(filters.least_bytes) || row.bytes >= Number(filters.least_bytes))
+    && (!is_set(filters.most_bytes) || row.bytes <= Number(filters.most_bytes))
     && ["stream", "pool", "owner", "scope"].every(name => !is_set(filters[name]) || String(of(row, name)) === String(filters[name]));
   const figure = {
     bytes: row => row.bytes, requested: row => row.requested_bytes, waste: row => row.bytes - row.requested_bytes, from: row => row.from,
@@ -73,21 +87,46 @@ export function listed(device, {sort = "bytes", descending = 1, offset = 0, coun
   return {n: chosen.length, n_kept: rows.length, rows: chosen.slice(Number(offset), Number(offset) + Number(count))};
 }
 
-/**
- * Gives a picture, in place, the colours and the matches that its writer could not know. Pictures have the groups of `stack`;
- * those of the others are known of the kept blocks. A block that was not kept matches no search.
- */
-export function finish(picture, device, colour, search) {
-  const view = new DataView(picture.buffer, picture.byteOffset, picture.byteLength);
-  const {groups} = device;
-  const [n_columns, , n_lives] = [4, 8, 12].map(at => view.getUint32(at, true));
-  const lives = 56 + 28 * n_columns;
-  const matches = lives + 16 * n_lives;
-  const column = groups.colours.indexOf(colour);
+/** Returns the mark before or after a moment, or null if there is none; undefined if it may be one that was not kept. */
+export function next({marks}, kind, moment, direction) {
+  const {moments, whole_until} = marks[kind] ?? {moments: [], whole_until: null};
+  if (whole_until !== null && moment > whole_until) return undefined;
+  if (direction < 0) return moments.findLast(at => at < moment) ?? null;
+  return moments.find(at => at > moment) ?? (whole_until === null ? null : undefined);
+}
+
+/** Marks, in place, the blocks of a picture that a search finds. A block that was not kept is not found. */
+export function mark(picture, device, search) {
+  const {view, n_lives, lives, matches} = parts(picture);
   const hits = search ? found(device, search) : new Set();
+  for (let at = 0; at < n_lives; at++) view.setUint8(matches + at, hits.has(view.getUint32(lives + 4 * at, true)) ? 1 : 0);
+}
+
+/**
+ * Gives a picture, in place, the groups of another colour than that which it was drawn in. They are known of the kept blocks; the
+ * others become a part of the rest.
+ */
+export function recolour(picture, {groups}, colour) {
+  const {view, n_cells, n_lives, lives, cells} = parts(picture);
+  const column = groups.colours.indexOf(colour);
+  const is_unknown = new Uint8Array(n_lives);
   for (let at = 0; at < n_lives; at++) {
     const life = view.getUint32(lives + 4 * at, true);
-    if (colour !== "stack") view.setUint32(lives + 4 * (n_lives + at), groups.lives[life]?.[column] ?? 0, true);
-    view.setUint8(matches + at, life !== BANDS && hits.has(life) ? 1 : 0);
+    const of = life === BANDS ? undefined : groups.lives[life];
+    if (of) view.setUint32(lives + 4 * (n_lives + at), of[column] ?? 0, true);
+    else is_unknown[at] = 1;
   }
+  for (let cell = 0; cell < n_cells; cell++) {
+    const value = view.getUint16(cells + 2 * cell, true);
+    if (value > REST && is_unknown[value - REST - 1]) view.setUint16(cells + 2 * cell, REST, true);
+  }
+}
+
+// Where the parts of a picture begin, as picture.js reads them.
+function parts(picture) {
+  const view = new DataView(picture.buffer, picture.byteOffset, picture.byteLength);
+  const [n_columns, n_rows, n_lives] = [4, 8, 12].map(at => view.getUint32(at, true));
+  const lives = 56 + 28 * n_columns;
+  const matches = lives + 16 * n_lives;
+  return {view, n_cells: n_columns * n_rows, n_lives, lives, matches, cells: Math.ceil((matches + n_lives) / 4) * 4};
 }

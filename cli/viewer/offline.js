@@ -3,7 +3,7 @@
 // The file has answers that were made when it was written, each deflated on its own. What they leave out is refused with a
 // text that says so.
 
-import {block_at, finish, listed, moment_at, totals, totals_between} from "./kept.js";
+import {block_at, listed, mark, moment_at, next, recolour, totals, totals_between} from "./kept.js";
 
 /** Why there is no answer. */
 export class Refusal extends Error {
@@ -32,9 +32,12 @@ export function create() {
     note: () => read("note"),
     files: () => read("files"),
     async picture(params) {
+      const colour = params.colour ?? "stack";
       const key = `picture/${of(params)}/${params.axis}/${params.level}/${params.index}/${params.rise ?? 0}/${params.shelf ?? 0}`;
-      const bytes = await pack.bytes(key);
-      finish(bytes, await device_of(params), params.colour ?? "stack", params.search);
+      const [device, own] = await Promise.all([device_of(params), pack.has(`${key}/${colour}`)]);
+      const bytes = await pack.bytes(own ? `${key}/${colour}` : `${key}/stack`);
+      if (!own) recolour(bytes, device, colour);
+      mark(bytes, device, params.search);
       return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
     },
     groups: params => read(`groups/${of(params)}/${params.colour ?? "stack"}`),
@@ -43,7 +46,7 @@ export function create() {
       const found = params.life === undefined ? block_at(device, params.address, params.moment) : device.blocks[params.life];
       if (found) return found;
       if (params.life !== undefined) throw new Refusal("this block was left out of the file, which has the largest ones");
-      throw new Refusal(`no block is at ${params.address} then${await has_all(params, device) ? "" : ", of the largest ones that the file has"}`);
+      throw new Refusal(`no block was ever at ${params.address}${await has_all(params, device) ? "" : ", of the largest ones that the file has"}`);
     },
     async totals({moment, from, count, ...params}) {
       const device = await device_of(params);
@@ -54,10 +57,9 @@ export function create() {
     },
     moment: async ({time_us, ...params}) => ({moment: moment_at(await device_of(params), time_us)}),
     async next(params) {
-      const {marks} = await device_of(params);
-      const all = marks[params.kind] ?? [];
-      const found = Number(params.direction) < 0 ? all.findLast(at => at < params.moment) : all.find(at => at > params.moment);
-      return {moment: found ?? null};
+      const moment = next(await device_of(params), params.kind, params.moment, Number(params.direction));
+      if (moment === undefined) throw new Refusal(MISSING);
+      return {moment};
     },
     state: async params => read(`state/${of(params)}/${await states(params, params.moment)}`),
     async icicle(params) {
@@ -81,6 +83,7 @@ function open_pack(text) {
   const length = new DataView(all.buffer).getUint32(0, true);
   const index = inflated(all.subarray(4, 4 + length)).then(bytes => JSON.parse(new TextDecoder().decode(bytes)));
   return {
+    has: async key => key in await index,
     async bytes(key) {
       const place = (await index)[key];
       if (!place) throw new Refusal(MISSING);

@@ -64,7 +64,7 @@ function paint_segment(context, row, y, width, view) {
   label(context, row.detail, 160, y + ROW / 2, LABELS - 166);
   const top = y + 3;
   const tall = ROW - 6;
-  if (row.parts.length > 1) dashes(context, look["strong-edge"], x, x + row.bytes * scale, y + ROW / 2);
+  if (row.unmapped > 0) dashes(context, look["strong-edge"], x, x + row.bytes * scale, y + ROW / 2);
   for (const part of row.parts) {
     const left = x + part.offset * scale;
     const across = Math.max(1.5, part.bytes * scale);

@@ -46,15 +46,15 @@ export function blocks_of(row) {
   return (row.parts ?? []).flatMap(part => part.blocks.map(block => [part.offset + block[1], block, part]));
 }
 
-// Mapped segments that share a reservation become one row, with the unmapped pages between them.
+// Mapped segments of one expandable range become one row, with the pages of the range that are not mapped now.
 function joined(segments) {
   const ranges = new Map();
   const rows = [];
   for (const segment of segments) {
-    const key = segment.range ? `${segment.range} ${segment.pool} ${segment.stream}` : null;
+    const key = segment.range ? `${segment.range[0]} ${segment.pool} ${segment.stream}` : null;
     let row = key && ranges.get(key);
     if (!row) {
-      row = {kind: "segment", pool: segment.pool, stream: segment.stream, is_expandable: segment.is_expandable, parts: []};
+      row = {kind: "segment", pool: segment.pool, stream: segment.stream, is_expandable: segment.is_expandable, range: segment.range ?? null, parts: []};
       rows.push(row);
       if (key) ranges.set(key, row);
     }
@@ -65,14 +65,15 @@ function joined(segments) {
 
 function finished(row) {
   row.parts.sort((a, b) => (a.at < b.at ? -1 : 1));
-  row.start = row.parts[0].at;
+  row.start = row.range ? BigInt(row.range[0]) : row.parts[0].at;
   for (const part of row.parts) part.offset = Number(part.at - row.start);
   const last = row.parts.at(-1);
-  row.bytes = last.offset + last.bytes;
+  row.bytes = row.range ? row.range[1] : last.offset + last.bytes;
   row.mapped = sum(row.parts, part => part.bytes);
+  row.unmapped = row.bytes - row.mapped;
   row.used = sum(row.parts, part => part.used_bytes);
   row.n_blocks = sum(row.parts, part => part.blocks.length);
-  row.text = `${bytes(row.mapped)}${row.is_expandable ? " expandable" : ""}${row.stream ? `, stream ${row.stream}` : ""}`;
+  row.text = `${bytes(row.mapped)}${row.is_expandable ? " expandable" : ""}${row.unmapped > 0 ? ` of ${bytes(row.bytes)}` : ""}${row.stream ? `, stream ${row.stream}` : ""}`;
   row.share = row.mapped ? row.used / row.mapped : 0;
   row.is_pinned = row.n_blocks > 0 && row.n_blocks <= FEW_BLOCKS && row.share < LITTLE_USE;
   row.detail = row.n_blocks === 0 ? "free" : `${row.is_pinned ? "pinned by " : ""}${counted(row.n_blocks, "block")}: ${percent(row.share)}`;

@@ -115,7 +115,7 @@ export function create(app) {
     set_hovered(cell?.life ?? null);
   };
   const describe = (picture, {column, value, sum}, {left, top}) => {
-    const name = sum !== undefined ? `Small blocks of ${plain(app.group_name?.(sum) ?? "", 120)}` : value === picture_of.REST ? "Blocks too small to draw here, or filtered out" : `Active ${bytes(picture.active_max[column])}`;
+    const name = sum !== undefined ? `Small blocks of ${plain(app.group_name?.(sum) ?? "", 120)}` : value === picture_of.REST ? (app.source.is_offline ? "Blocks too small to draw here, or whose details were left out of the file" : "Blocks too small to draw here, or filtered out") : `Active ${bytes(picture.active_max[column])}`;
     tip.text(name, `allocated ${bytes(picture.allocated_max[column])}, reserved ${bytes(picture.reserved_max[column])}, moment ${number(picture.moments[column])}`, left, top);
   };
   const set_hovered = life => {

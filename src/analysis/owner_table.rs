@@ -189,9 +189,8 @@ impl<'a> Part<'a> {
         usage: Option<&DeviceUsage>,
         judge: &mut Owners<'_>,
     ) -> Part<'a> {
-        let is_host = device == DeviceId::HOST;
-        let entries: &[TraceEntry] = if is_host { &snapshot.host_traces } else { snapshot.trace(device) };
-        let host = snapshot.host_segments.iter().filter(|_| is_host);
+        let entries = snapshot.trace(device);
+        let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
         let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
         let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
         let holdings = match is_of_blocks {

@@ -40,11 +40,14 @@ impl<'a> ByDevice<'a> {
         self.snapshot
     }
 
-    /// Returns the segments of a device with their indices, in the order of the file.
+    /// Returns the segments of a device with their indices, in the order of the file. Those of pinned host memory are a list of
+    /// their own, with its own indices.
     pub(crate) fn segments(&self, device: DeviceId) -> impl Iterator<Item = (usize, &'a Segment)> {
         let all = &self.snapshot.segments;
         let places = self.segments.get_or_init(|| places(all.iter().map(|segment| segment.device)));
-        of_device(places, device).iter().map(|place| (*place, &all[*place]))
+        let own = of_device(places, device).iter().map(|place| (*place, &all[*place]));
+        let host = self.snapshot.host_segments.iter().enumerate();
+        own.chain(host.filter(move |_| device == DeviceId::HOST))
     }
 
     /// Returns what the settings say about the recording of a device.

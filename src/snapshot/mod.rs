@@ -161,9 +161,13 @@ impl Snapshot {
         self.shapes.get(frame.shape).text("library")
     }
 
-    /// Returns the events of a device, oldest first; none if the file has no trace of it.
+    /// Returns the events of a device, oldest first; none if the file has no trace of it. [`DeviceId::HOST`] has those of
+    /// pinned host memory.
     #[must_use]
     pub fn trace(&self, device: DeviceId) -> &[TraceEntry] {
+        if device == DeviceId::HOST {
+            return &self.host_traces;
+        }
         let trace = device.index().and_then(|index| self.device_traces.get(index));
         trace.map_or(&[], Vec::as_slice)
     }

@@ -29,6 +29,7 @@ mod prior;
 mod replay;
 mod recorded_run;
 mod streams;
+mod curve;
 mod replayed;
 mod step;
 mod requests;
@@ -37,6 +38,7 @@ mod sweep;
 mod fit;
 
 pub use answer::{Answer, PeakSpread, Rank};
+pub use curve::ReservedFrom;
 pub use fit::{Fit, Room};
 pub use recorded_run::RecordedRun;
 pub use replay::Replay;

@@ -21,8 +21,8 @@ use crate::{allocator::Settings, error::Result, history::Confidence};
 #[must_use = "a replay does nothing until it is run"]
 #[derive(Clone)]
 pub struct Replay<'a> {
-    requests: &'a Requests,
-    question: Question,
+    pub(super) requests: &'a Requests,
+    pub(super) question: Question,
     on_progress: &'a (dyn Fn(u64) + Sync),
 }
 

@@ -200,6 +200,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns the bytes that the allocator holds.
+    pub(super) fn held_bytes(&self) -> HeldBytes {
+        self.allocator.held_bytes()
+    }
+
     /// Returns the number of requests that have failed.
     pub(super) fn n_failed(&self) -> u64 {
         self.n_failed

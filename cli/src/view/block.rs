@@ -17,7 +17,7 @@ const MAX_FRAMES: usize = 200;
 /// The most names of a block in an answer.
 const MAX_NAMES: usize = 20;
 
-/// Returns the block of a number, or the one at an address at a moment.
+/// Returns the block of a number, or the one at an address at a moment or else nearest to it.
 pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
     let number = match asked.text("address") {
         Some(address) => at_address(asked, device, address)?,
@@ -37,17 +37,24 @@ fn at_address(asked: &Asked, device: &Device<'_>, text: &str) -> Result<u32, Ref
     let (lives, sorted) = (device.history.lives(), device.by_address());
     let life = |number: &u32| &lives[*number as usize];
     let until = sorted.partition_point(|number| life(number).address <= address);
-    // A block that begins before the address may have it inside; blocks of one segment do not overlap.
-    let holds = |number: &&u32| {
-        let life = life(number);
-        life.is_active_at(moment) && address < life.address.saturating_add(life.bytes.max(1))
-    };
-    let found = sorted[..until].iter().rev().take(N_NEAR).find(holds);
-    found.copied().ok_or_else(|| Refusal::missing(format!("no block is at {text} then")))
+    // A block that begins before the address may have it inside.
+    let holds = |number: &&u32| address < life(number).address.saturating_add(life(number).bytes.max(1));
+    let near = sorted[..until].iter().rev().take(N_NEAR).filter(holds);
+    let found = near.min_by_key(|number| distance(life(number), moment));
+    found.copied().ok_or_else(|| Refusal::missing(format!("no block was ever at {text}")))
 }
 
 /// The most uses of addresses at and below one that are looked at.
 const N_NEAR: usize = 100_000;
+
+/// Returns how many events there are between a block's life and a moment; none if it is in use then.
+fn distance(life: &Life, moment: Moment) -> u32 {
+    if life.is_active_at(moment) {
+        return 0;
+    }
+    let (from, until) = (life.from.0.abs_diff(moment.0), life.until.0.abs_diff(moment.0));
+    from.min(until).saturating_add(1)
+}
 
 /// Returns all that is known about a block.
 pub(super) fn block(device: &Device<'_>, life: &Life, number: u32, max_frames: usize) -> Value {
@@ -95,4 +102,63 @@ fn nth_use(device: &Device<'_>, life: &Life) -> usize {
     let first = sorted.partition_point(|number| of(number).address < life.address);
     sorted[first..]
         .partition_point(|number| of(number).address == life.address && of(number).from < life.from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::samples::{asked, snapshot, with_device},
+        *,
+    };
+
+    #[test]
+    fn blocks_are_found_at_any_of_their_addresses() {
+        let snapshot = snapshot(11, 300);
+        with_device(&snapshot, |device| {
+            for (number, life) in device.history.lives().iter().enumerate().step_by(7) {
+                let middle = life.address.0 + life.bytes / 2;
+                let query = format!("block?address={middle:#x}&moment={}", life.from.0);
+                let found = answer(&asked(&query), device).unwrap();
+                assert_eq!(found["life"], number, "{query}");
+                let earlier = device
+                    .history
+                    .lives()
+                    .iter()
+                    .filter(|other| other.address == life.address && other.from < life.from);
+                assert_eq!(found["use"], earlier.count());
+            }
+            let missing = answer(&asked("block?address=0x10"), device).unwrap_err();
+            assert_eq!((missing.status, missing.why.as_str()), (404, "no block was ever at 0x10"));
+        });
+    }
+
+    #[test]
+    fn an_address_finds_the_block_there_or_the_nearest_in_time() {
+        for seed in 0..12 {
+            let snapshot = snapshot(seed, 200);
+            with_device(&snapshot, |device| {
+                let lives = device.history.lives();
+                for life in lives {
+                    for moment in (0..device.history.end().0).step_by(7) {
+                        let query = format!("block?address={}&moment={moment}", life.address);
+                        let found = answer(&asked(&query), device).unwrap();
+                        let found = &lives[usize::try_from(found["life"].as_u64().unwrap()).unwrap()];
+                        let distance = |of: &Life| match of.is_active_at(Moment(moment)) {
+                            true => 0,
+                            false => 1 + of.from.0.abs_diff(moment).min(of.until.0.abs_diff(moment)),
+                        };
+                        let holds = |of: &&Life| {
+                            of.address <= life.address && life.address < Address(of.address.0 + of.bytes)
+                        };
+                        assert!(holds(&found), "{query}");
+                        assert_eq!(
+                            Some(distance(found)),
+                            lives.iter().filter(holds).map(distance).min(),
+                            "{query}"
+                        );
+                    }
+                }
+            });
+        }
+    }
 }

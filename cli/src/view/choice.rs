@@ -1,4 +1,4 @@
-//! The blocks that a reader chose: by stream, pool, owner, scope, size, or a text.
+//! The blocks that a reader chose: by stream, pool, owner, scope, size, action, or a text.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,13 @@ use super::{
     asked::Asked,
     device::Device,
     groups::{Colour, Groups},
+    happening::Happening,
     refusal::Refusal,
 };
+
+/// The parameters of a request that choose blocks.
+pub(super) const FILTERS: [&str; 8] =
+    ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes", "action", "search"];
 
 /// Which blocks of a device are asked for. All parts must hold.
 pub(super) struct Choice<'d> {
@@ -17,6 +22,7 @@ pub(super) struct Choice<'d> {
     named: Vec<(&'d Groups, String)>,
     least_bytes: u64,
     most_bytes: u64,
+    happening: Option<Happening>,
     search: Option<Search>,
 }
 
@@ -31,6 +37,7 @@ impl<'d> Choice<'d> {
             named: named.into_iter().filter_map(group).collect(),
             least_bytes: asked.number("least_bytes")?.unwrap_or(0),
             most_bytes: asked.number("most_bytes")?.unwrap_or(u64::MAX),
+            happening: asked.text("action").map(Happening::parse).transpose()?,
             search: filters.then(|| Search::asked(asked, device)).flatten(),
         })
     }
@@ -41,6 +48,7 @@ impl<'d> Choice<'d> {
             && self.named.is_empty()
             && self.least_bytes == 0
             && self.most_bytes == u64::MAX
+            && self.happening.is_none()
             && self.search.is_none()
     }
 
@@ -48,6 +56,7 @@ impl<'d> Choice<'d> {
         self.stream.is_none_or(|stream| stream == life.stream)
             && (self.least_bytes..=self.most_bytes).contains(&life.bytes)
             && self.named.iter().all(|(groups, name)| is_in(groups.name(life, number), name))
+            && self.happening.as_ref().is_none_or(|happening| happening.holds(life))
             && self.search.as_ref().is_none_or(|search| search.finds(life, number))
     }
 }

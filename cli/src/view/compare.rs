@@ -3,19 +3,13 @@
 #![forbid(unsafe_code)]
 
 use memreel::{
+    DeviceId,
     analysis::GroupChange,
-    whatif::{Requests, replayed},
+    whatif::{Replay, Requests, ReservedFrom},
 };
 use serde_json::{Value, json};
 
-use super::{
-    asked::Asked,
-    device::Device,
-    figures::{self, Figures},
-    refusal::Refusal,
-    state::totals,
-    words,
-};
+use super::{asked::Asked, device::Device, figures::Figures, refusal::Refusal, state::totals, words};
 
 /// The most points of a curve.
 const MAX_POINTS: usize = 4000;
@@ -86,31 +80,34 @@ fn frames(change: &GroupChange, before: &Device<'_>, after: &Device<'_>) -> Vec<
     of(&change.after, after).or_else(|| of(&change.before, before)).unwrap_or_default()
 }
 
+/// The most points of a replay's curve.
+const MAX_REPLAYED: usize = 1000;
+
 /// Returns the curve of reserved memory under other settings, from a replay.
 pub(super) fn whatif(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
+    if device.id == DeviceId::HOST {
+        return Err(Refusal::usage("pinned host memory has no settings to try"));
+    }
     let conf = asked.text("conf").unwrap_or_default();
-    let snapshot = device.history.snapshot();
-    let requests = Requests::new(snapshot, device.id)?;
-    let replayed = replayed(snapshot, &[&requests], conf, None)?;
-    let history = memreel::analysis::DeviceHistory::new(&replayed, device.id);
-    let figures = Figures::new(&history);
-    let all = figures.between(&history, 0, figures.n_moments());
-    let curve = points(&figures, &history, 1000);
-    // The replay has other events; its curve is drawn by time, which both have.
-    let time = |at: usize| {
-        let entry = at.saturating_sub(1);
-        replayed.trace(device.id).get(entry).map(|entry| entry.time_us)
-    };
-    let first_us = device.first_us().unwrap_or(0);
-    let point = |(at, _, reserved): &(usize, u64, u64)| {
-        let since_us = time(*at).map_or(0, |time_us| time_us.saturating_sub(first_us));
-        (figures::moment(device.moment_at(since_us)).0, *reserved)
-    };
+    let requests = Requests::new(device.history.snapshot(), device.id)?;
+    let curve = Replay::new(&requests).conf(conf).reserved()?;
+    let peak_bytes = curve.iter().map(|point| point.reserved_bytes).max();
     Ok(json!({
         "conf": conf,
-        "points": curve.iter().map(point).collect::<Vec<_>>(),
-        "peak_reserved_bytes": all.reserved[1],
+        "points": thinned(&curve, device.figures.n_moments()),
+        "peak_reserved_bytes": peak_bytes,
         "recorded_peak_reserved_bytes": device.history.highest(|totals| totals.reserved_bytes).reserved_bytes,
         "warnings": requests.warnings(),
     }))
+}
+
+/// Returns a curve's points; of too many, the highest of each stretch of moments.
+fn thinned(curve: &[ReservedFrom], n_moments: usize) -> Vec<(u32, u64)> {
+    let stretch = |point: &ReservedFrom| point.moment.n_entries() * MAX_REPLAYED / n_moments;
+    let are_one = |one: &ReservedFrom, other: &ReservedFrom| {
+        curve.len() > MAX_REPLAYED && stretch(one) == stretch(other)
+    };
+    let highest = |points: &[ReservedFrom]| points.iter().copied().max_by_key(|point| point.reserved_bytes);
+    let points = curve.chunk_by(are_one).filter_map(highest);
+    points.map(|point| (point.moment.0, point.reserved_bytes)).collect()
 }

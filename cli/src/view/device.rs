@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
 use memreel::{
-    Address, DeviceId,
+    Action, Address, DeviceId,
     analysis::{DeviceHistory, Totals},
     history::{Life, Moment},
     snapshot::TraceEntry,
@@ -31,6 +34,7 @@ pub(super) struct Device<'a> {
     rising_us: Option<Vec<i64>>,
     by_address: OnceLock<Vec<u32>>,
     named: OnceLock<Vec<(u32, Vec<&'a str>)>>,
+    mapped: OnceLock<Vec<Range<Address>>>,
     order: Mutex<Option<Order>>,
 }
 
@@ -54,6 +58,7 @@ impl<'a> Device<'a> {
             rising_us: rising_us(history.entries()),
             by_address: OnceLock::new(),
             named: OnceLock::new(),
+            mapped: OnceLock::new(),
             order: Mutex::new(None),
             figures,
             history,
@@ -107,6 +112,14 @@ impl<'a> Device<'a> {
         self.palette.groups(&self.history, self.peak.moment, colour)
     }
 
+    /// Returns the range of an expandable segment: the pages around an address that were ever mapped. An allocator maps a
+    /// reservation from its beginning on, so that pages between two that are mapped have been mapped too.
+    pub(super) fn expandable_range(&self, address: Address) -> Option<&Range<Address>> {
+        let mapped = self.mapped.get_or_init(|| ever_mapped(&self.history));
+        let after = mapped.partition_point(|range| range.start <= address);
+        mapped[..after].last().filter(|range| address < range.end)
+    }
+
     /// Returns the lives that were given names, by their numbers.
     pub(super) fn named(&self) -> &[(u32, Vec<&'a str>)] {
         self.named.get_or_init(|| {
@@ -124,6 +137,26 @@ impl<'a> Device<'a> {
     pub(super) fn with_order<T>(&self, ask: impl FnOnce(&mut Option<Order>) -> T) -> T {
         ask(&mut self.order.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Returns the ranges of pages that were mapped at some moment, joined where they touch.
+fn ever_mapped(history: &DeviceHistory<'_>) -> Vec<Range<Address>> {
+    let entries = history.entries().iter().filter(|entry| entry.action == Some(Action::SegmentMap));
+    let mapped = entries.map(|entry| entry.address..entry.address.saturating_add(entry.size));
+    let ends = [Moment::START, history.end()].map(|moment| history.layout(moment));
+    let of_ends = ends.iter().flatten().filter(|segment| segment.range.is_expandable);
+    let of_ends = of_ends
+        .map(|segment| segment.range.address..segment.range.address.saturating_add(segment.range.bytes));
+    let mut all: Vec<Range<Address>> = mapped.chain(of_ends).collect();
+    all.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut joined: Vec<Range<Address>> = Vec::new();
+    for range in all {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Returns the times of events, each at least that of the event before; `None` if those of the file are.

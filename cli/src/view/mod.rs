@@ -18,6 +18,7 @@ mod compare;
 mod device;
 mod figures;
 mod groups;
+mod happening;
 mod http;
 mod icicle;
 mod order;

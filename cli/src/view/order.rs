@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     asked::Asked,
-    choice::Choice,
+    choice::{Choice, FILTERS},
     device::{Device, Order},
     groups::Colour,
     refusal::Refusal,
@@ -29,8 +29,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
     let offset: usize = asked.number("offset")?.unwrap_or(0);
     let count: usize = asked.number("count")?.unwrap_or(200).min(MAX_ROWS);
     let choice = Choice::asked(asked, device, true)?;
-    let filters = ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes", "search"];
-    let key = filters.iter().fold(format!("{sort} {is_descending}"), |key, name| {
+    let key = FILTERS.iter().fold(format!("{sort} {is_descending}"), |key, name| {
         format!("{key}\u{1}{}", asked.text(name).unwrap_or_default())
     });
     device.with_order(|kept| {

@@ -108,7 +108,7 @@ pub(super) fn pack(files: &Files<'_>, room_bytes: usize) -> io::Result<Vec<u8>> 
         .iter()
         .flat_map(|(at, recording)| recording.devices.iter().map(|device| (*at, device)))
         .collect();
-    let progress = Progress::new(devices.len() as u64 * 4);
+    let progress = Progress::new(devices.len() as u64 * 5);
     for (file, device) in &devices {
         let at = format!("{file}/{}", device.id);
         pack.needed(&format!("device/{at}"), &describe(device)?)?;
@@ -132,6 +132,10 @@ pub(super) fn pack(files: &Files<'_>, room_bytes: usize) -> io::Result<Vec<u8>> 
         progress.add(1);
     }
     differences(&mut pack, &recordings)?;
+    for (file, device) in &devices {
+        colours(&mut pack, &format!("{file}/{}", device.id), device)?;
+        progress.add(1);
+    }
     let note = note(&pack, &devices);
     pack.needed("note", &note.into())?;
     pack.into_bytes()
@@ -240,19 +244,39 @@ fn stretch(device: &Device<'_>, moment: u32) -> Value {
     json!({ "from": from, "totals": totals })
 }
 
-/// Returns the moments that the keys for the next one of a kind go to.
+/// Returns the moments that the keys for the next one of a kind go to: the first ones, and up to which there are all.
 fn marks(device: &Device<'_>) -> Value {
-    const MAX_MARKS: usize = 20_000;
+    const MAX_MARKS: usize = 50_000;
     let of = |is_of_kind: fn(Action) -> bool| {
         let entries = device.history.entries().iter().enumerate();
         let found = entries.filter(|(_, entry)| entry.action.is_some_and(is_of_kind));
-        found.take(MAX_MARKS).map(|(at, _)| Moment::after(at).0).collect::<Vec<_>>()
+        let mut moments: Vec<u32> = found.take(MAX_MARKS + 1).map(|(at, _)| Moment::after(at).0).collect();
+        let is_whole = moments.len() <= MAX_MARKS;
+        moments.truncate(MAX_MARKS);
+        let whole_until = moments.last().copied().filter(|_| !is_whole);
+        json!({ "moments": moments, "whole_until": whole_until })
     };
     json!({
         "oom": of(|action| action == Action::Oom),
         "segment": of(|action| action.name().starts_with("segment_")),
-        "peak": [device.peak.moment.0],
+        "peak": { "moments": [device.peak.moment.0], "whole_until": null },
     })
+}
+
+/// The window of a picture, and what its colours mean.
+#[derive(Clone, Copy)]
+struct Cut {
+    axis: &'static str,
+    level: u32,
+    index: u64,
+    colour: &'static str,
+}
+
+impl Cut {
+    /// The picture of a window in the colours that every window has.
+    fn stacks(axis: &'static str, level: u32, index: u64) -> Cut {
+        Cut { axis, level, index, colour: COLOURS[0].0 }
+    }
 }
 
 /// Adds the pictures of some levels, by events and by time.
@@ -260,22 +284,26 @@ fn pictures(pack: &mut Pack, at: &str, device: &Device<'_>, levels: std::ops::Ra
     for level in levels {
         for axis in ["events", "time"] {
             for index in 0..(2_u64 << level) - 1 {
-                picture(pack, at, device, axis, level, index)?;
+                picture(pack, at, device, Cut::stacks(axis, level, index))?;
             }
         }
     }
     Ok(())
 }
 
-fn picture(
-    pack: &mut Pack,
-    at: &str,
-    device: &Device<'_>,
-    axis: &str,
-    level: u32,
-    index: u64,
-) -> io::Result<()> {
-    let key = format!("picture/{at}/{axis}/{level}/{index}/0/0");
+/// Adds the picture of the whole in each of the other colours.
+fn colours(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
+    for (colour, _) in &COLOURS[1..] {
+        for axis in ["events", "time"] {
+            picture(pack, at, device, Cut { axis, level: 0, index: 0, colour })?;
+        }
+    }
+    Ok(())
+}
+
+fn picture(pack: &mut Pack, at: &str, device: &Device<'_>, cut: Cut) -> io::Result<()> {
+    let Cut { axis, level, index, colour } = cut;
+    let key = format!("picture/{at}/{axis}/{level}/{index}/0/0/{colour}");
     if pack.index.contains_key(&key) {
         return Ok(());
     }
@@ -284,7 +312,7 @@ fn picture(
         pack.n_left_out += 1;
         return Ok(());
     }
-    let query = format!("axis={axis}&level={level}&index={index}&rows={N_ROWS}");
+    let query = format!("axis={axis}&level={level}&index={index}&rows={N_ROWS}&colour={colour}");
     let picture = super::picture::answer(&Asked::new("picture", Some(&query)), device).map_err(failed)?;
     pack.add(key, &picture)
 }
@@ -301,7 +329,7 @@ fn around(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
             let in_halves = (f64::from(moment) / half) as u64;
             let last = (2_u64 << level) - 2;
             for index in [in_halves.saturating_sub(1), in_halves] {
-                picture(pack, at, device, "events", level, index.min(last))?;
+                picture(pack, at, device, Cut::stacks("events", level, index.min(last)))?;
             }
         }
     }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use memreel::{
-    Action, Snapshot,
+    Action, DeviceId, Snapshot,
     analysis::{Histories, devices},
     history::Moment,
 };
@@ -26,6 +26,9 @@ impl<'a> Recording<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Recording<'a> {
         let histories = Histories::new(snapshot);
         let mut ids = devices(snapshot);
+        if !snapshot.host_traces.is_empty() || !snapshot.host_segments.is_empty() {
+            ids.push(DeviceId::HOST);
+        }
         if ids.is_empty() {
             ids.push(0.into());
         }
@@ -73,21 +76,9 @@ fn describe(device: &Device<'_>) -> Value {
         "streams": streams(device),
         "pools": names(Colour::Pool),
         "owners": names(Colour::Owner),
-        "warnings": warnings(device),
+        "warnings": history.trust().warnings(),
         "is_exact": history.trust().is_exact(),
     })
-}
-
-fn warnings(device: &Device<'_>) -> Vec<String> {
-    let mut warnings = device.history.trust().warnings();
-    let snapshot = device.history.snapshot();
-    if !snapshot.host_traces.is_empty() || !snapshot.host_segments.is_empty() {
-        warnings.push(
-            "the file has pinned host memory too, which this page does not show; use memreel owners"
-                .to_owned(),
-        );
-    }
-    warnings
 }
 
 /// The most names of pools, owners and streams.
@@ -177,4 +168,29 @@ fn scopes(device: &Device<'_>) -> (Vec<Value>, usize) {
         })
     };
     (closed.iter().take(MAX_SCOPES).map(row).collect(), n_closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            compare,
+            samples::{asked, snapshot},
+        },
+        *,
+    };
+
+    #[test]
+    fn pinned_host_memory_is_a_device() {
+        let mut snapshot = snapshot(3, 100);
+        snapshot.host_traces = snapshot.device_traces[0].clone();
+        snapshot.host_segments.clone_from(&snapshot.segments);
+        let recording = Recording::new(&snapshot);
+        let devices: Vec<i64> = recording.devices.iter().map(|device| device.id.0).collect();
+        assert_eq!(devices, [0, -1]);
+        let (device, host) = (&recording.devices[0], &recording.devices[1]);
+        assert_eq!(host.history.lives(), device.history.lives());
+        assert_eq!(host.peak, device.peak);
+        assert!(compare::whatif(&asked("whatif?conf=expandable_segments:True"), host).is_err());
+    }
 }

@@ -37,6 +37,8 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
         Some(json!([number, offset, life.bytes, life.requested_bytes, is_pending, group]))
     };
     let segments = layout.iter().map(|segment| {
+        let of_segment = || device.expandable_range(segment.range.address);
+        let range = segment.range.is_expandable.then(of_segment).flatten();
         json!({
             "address": segment.range.address.to_string(),
             "bytes": segment.range.bytes,
@@ -44,6 +46,7 @@ pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
             "pool": pool(segment),
             "kind": segment.range.kind.map(|kind| kind.name()),
             "is_expandable": segment.range.is_expandable,
+            "range": range.map(|range| json!([range.start.to_string(), range.end - range.start])),
             "largest_gap_bytes": segment.largest_gap_bytes(),
             "used_bytes": segment.used_bytes(),
             "blocks": segment.blocks.iter().filter_map(|life| block(segment, life)).collect::<Vec<_>>(),

@@ -235,36 +235,6 @@ fn a_state_is_that_of_the_program_at() {
 }
 
 #[test]
-fn blocks_are_found_at_any_of_their_addresses() {
-    let snapshot = snapshot(11, 300);
-    with_device(&snapshot, |device| {
-        for (number, life) in device.history.lives().iter().enumerate().step_by(7) {
-            let middle = life.address.0 + life.bytes / 2;
-            let query = format!("block?address={middle:#x}&moment={}", life.from.0);
-            let found = block::answer(&asked(&query), device).unwrap();
-            assert_eq!(found["life"], number, "{query}");
-            let earlier = device
-                .history
-                .lives()
-                .iter()
-                .filter(|other| other.address == life.address && other.from < life.from);
-            assert_eq!(found["use"], earlier.count());
-        }
-        let freed = device.history.lives().iter().find(|life| life.until != Moment::NEVER).unwrap();
-        let query = format!("block?address={}&moment={}", freed.address, freed.until.0);
-        let there = block::answer(&asked(&query), device).map(|found| found["life"].as_u64());
-        let other = device.history.lives().iter().position(|life| {
-            life.is_active_at(freed.until)
-                && life.address <= freed.address
-                && freed.address < life.address.saturating_add(life.bytes)
-        });
-        assert_eq!(there.ok().flatten(), other.map(|number| number as u64), "{query}");
-        let missing = block::answer(&asked("block?address=0x10"), device).unwrap_err();
-        assert_eq!((missing.status, missing.why.as_str()), (404, "no block is at 0x10 then"));
-    });
-}
-
-#[test]
 fn a_list_is_sorted_and_filtered() {
     let snapshot = snapshot(13, 400);
     with_device(&snapshot, |device| {
@@ -388,6 +358,6 @@ fn a_page_that_is_one_file_has_its_note_however_full_it_is() {
         for key in ["files", "note", "device/0/0"] {
             assert!(index.get(key).is_some(), "{key} with room for {room_bytes}");
         }
-        assert_eq!(index.get("picture/0/0/events/0/0/0/0").is_some(), room_bytes > 20_000);
+        assert_eq!(index.get("picture/0/0/events/0/0/0/0/stack").is_some(), room_bytes > 20_000);
     }
 }

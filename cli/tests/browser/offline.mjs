@@ -21,7 +21,7 @@ for (const file of process.argv.slice(2)) {
   check(await settled(page) === "ready", `${name}: ${(await page.textContent("#view")).slice(0, 200)}`);
   const server = await serve([file]);
   let files;
-  do ({files} = await (await fetch(`${server.address}files`)).json()); while (files[0].state === "reading");
+  do ({files} = await (await fetch(`${server.address}files`)).json()); while (files[0].state !== "ready");
   const {peak} = files[0].devices[0];
   const at_peak = await page.evaluate(event => window.memreel.totals(event), peak.moment - 1);
   for (const key of ["allocated_bytes", "active_bytes", "reserved_bytes"]) check(at_peak[key] === peak[key], `${name}: ${key} at the peak: ${at_peak[key]}, the server has ${peak[key]}`);

@@ -119,8 +119,10 @@ fn the_table_has_every_command() {
     let listed = commands();
     let names: Vec<&str> = listed.iter().map(String::as_str).collect();
     // `recover` takes tapes: the tests in `recover` ask the same of it. `record` takes a program, and `view` serves a page.
+    // A build of several packages may bring `mcp`, which serves a client.
     let others = ["help", "recover", "record", "view"];
-    let rows: Vec<&str> = ROWS.iter().map(|row| row.name).chain(others).collect();
+    let of_features = cfg!(feature = "mcp").then_some("mcp");
+    let rows: Vec<&str> = ROWS.iter().map(|row| row.name).chain(others).chain(of_features).collect();
     let sorted = |mut names: Vec<&str>| -> Vec<String> {
         names.sort_unstable();
         names.into_iter().map(str::to_owned).collect()

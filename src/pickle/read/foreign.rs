@@ -14,6 +14,10 @@ const KINDS: &[(&[u8], &str)] = &[
     (LEGACY_SAVE, "a file of torch.save, as PyTorch before 1.6 wrote it; give the file of _dump_snapshot"),
     (b"\x89HDF\r\n", "an HDF5 file; give the file of _dump_snapshot"),
     (b"\x93NUMPY", "an array of NumPy; give the file of _dump_snapshot"),
+    (b"\x89PNG\r\n\x1a\n", "a picture (PNG); give the file of _dump_snapshot"),
+    (b"\xff\xd8\xff", "a picture (JPEG); give the file of _dump_snapshot"),
+    (b"%PDF-", "a PDF document; give the file of _dump_snapshot"),
+    (b"SQLite format 3\0", "a database of SQLite; give the file of _dump_snapshot"),
     (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
 ];
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memreel::{
     DeviceId, Error, Snapshot,
-    history::Confidence,
+    history::{Confidence, Moment},
     pickle,
     validate::{Severity, validate},
     whatif::{self, Answer, Replay, Requests, Sweep, grid},
@@ -463,4 +463,22 @@ fn the_requests_of_several_devices_are_those_of_each() {
         assert_eq!((requests.device(), ask(requests, "").outcome), (device, ask(&alone, "").outcome));
     }
     assert!(Requests::of_devices(&snapshot, &[DeviceId(2)]).unwrap_err().is_misuse());
+}
+
+#[test]
+fn the_curve_of_a_replay_has_its_peak_and_its_end() {
+    for name in ["resnet18_python_stacks.pickle", "transformer_all_stacks.pickle", "oom_fragment.pickle"] {
+        let recorded = pickle::load(fixture(name)).unwrap();
+        let requests = requests(&recorded);
+        for conf in ["", "expandable_segments:True", "roundup_power2_divisions:8"] {
+            let curve = Replay::new(&requests).conf(conf).reserved().unwrap();
+            let peak_bytes = curve.iter().map(|point| point.reserved_bytes).max().unwrap();
+            assert_eq!(peak_bytes, ask(&requests, conf).outcome.reserved_peak_bytes, "{name} {conf:?}");
+            let end_bytes: u64 =
+                replayed(&recorded, &requests, conf).segments.iter().map(|of| of.total_size).sum();
+            assert_eq!(curve.last().unwrap().reserved_bytes, end_bytes, "{name} {conf:?}");
+            assert_eq!(curve[0].moment, Moment::START, "{name} {conf:?}");
+            assert!(curve.is_sorted_by_key(|point| point.moment), "{name} {conf:?}");
+        }
+    }
 }
