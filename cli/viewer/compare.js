@@ -6,6 +6,8 @@ import {create as create_latest} from "./latest.js";
 
 const POINTS = 800;
 const STEP = 200;
+// The calls of a stack that a row shows.
+const CALLS = 4;
 
 /** Creates the view. */
 export function create(app) {
@@ -83,7 +85,7 @@ export function create(app) {
   }
 
   async function differences(at) {
-    const params = {...app.query(), other: at, moment: app.state.cursor, other_moment: app.state.other_moment};
+    const params = {...app.query(), other: at, other_device: device_there(at), moment: app.state.cursor, other_moment: app.state.other_moment};
     try {
       const got = await ask(app.source.diff, params);
       if (!got) return;
@@ -124,7 +126,7 @@ export function create(app) {
 
   function line(of, most) {
     const change = of.bytes_after - of.bytes_before;
-    const open = element("button", "quiet compare-where code", null, [element("bdi", "", plain(of.where || "no stack"))]);
+    const open = element("button", "quiet compare-where code", null, [element("bdi", "", plain(called(of)))]);
     open.type = "button";
     open.setAttribute("aria-expanded", "false");
     const where = element("td", "", null, [open]);
@@ -143,11 +145,16 @@ export function create(app) {
   }
 
   function text() {
-    const rows = changes.map(of => [plain(of.where, 2000), of.bytes_before, of.bytes_after, of.bytes_after - of.bytes_before, of.n_before, of.n_after].join("\t"));
+    const rows = changes.map(of => [plain(called(of), 2000), of.bytes_before, of.bytes_after, of.bytes_after - of.bytes_before, of.n_before, of.n_after].join("\t"));
     return [...[...words.children].map(of => of.textContent.trim()), ["Where", "Before (bytes)", "After (bytes)", "Difference (bytes)", "Blocks before", "Blocks after"].join("\t"), ...rows].join("\n");
   }
 
   return {element: whole, show: load, hide: () => [ask, ask_here, ask_there].forEach(of => of.stop()), update, text, canvas: () => chart.surface.canvas, svg: () => chart.surface.svg()};
+}
+
+// A stack in one line: several differ only in their callers.
+function called({where, frames}) {
+  return frames.slice(0, CALLS).join(" ← ") || where || "no stack";
 }
 
 function active({points}) {

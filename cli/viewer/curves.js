@@ -14,12 +14,16 @@ export function paint(frame, picture) {
   context.clip();
   for (const [kind] of KINDS) {
     context.fillStyle = inks[kind];
+    // What a curve does within a column of pixels must not hide the blocks.
+    context.globalAlpha = 0.2;
     trace(frame, picture, picture[`${kind}_min`], picture[`${kind}_max`]);
+    context.globalAlpha = 1;
+    trace(frame, picture, picture[`${kind}_max`], picture[`${kind}_max`]);
   }
   context.restore();
 }
 
-// Fills a column of pixels from the least to the most bytes, joined with the column before.
+// Fills a column of pixels from the least of some bytes to the most of others, joined with the column before.
 function trace({context, box, view, y}, picture, least, most) {
   const thick = 1.5;
   const scale = (view.to - view.from) / box.width;
@@ -37,6 +41,7 @@ function trace({context, box, view, y}, picture, least, most) {
       if (least[column] < low) low = least[column];
       if (most[column] > high) high = most[column];
     }
+    if (least === most) low = high;
     let top = Math.round(y(high) * 2) / 2 - thick / 2;
     let bottom = Math.round(y(low) * 2) / 2 + thick / 2;
     const [own_top, own_bottom] = [top, bottom];

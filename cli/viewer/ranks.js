@@ -84,11 +84,13 @@ export function create(app) {
   }
 
   function tile(of, reason, scale) {
-    const {peak, n_events} = of.device;
+    const {peak, n_events, markers} = of.device;
+    const n_failures = markers.filter(({kind}) => kind === "oom").length;
     const chart = create_chart("rank-chart", `Active and reserved bytes of ${plain(of.name)}`);
     const open = element("button", `rank${reason ? " outlier" : ""}`, null, [
       element("span", "rank-name ellipsis", null, [element("bdi", "", plain(of.name))]),
       element("span", "quiet", `Peak ${bytes(peak.active_bytes)}, ${number(n_events)} events`),
+      ...(n_failures ? [element("span", "error", `Out of memory: ${counted(n_failures, "request")} failed`)] : []),
       chart.surface.element,
     ]);
     if (reason) open.append(element("span", "rank-reason", reason));

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
+
 use memreel::{
     DeviceId,
     analysis::GroupChange,
@@ -47,10 +49,11 @@ pub(super) fn diff(asked: &Asked, before: &Device<'_>, after: &Device<'_>) -> Re
         asked.moment("moment")?.unwrap_or(before.peak.moment),
         asked.moment("other_moment")?.unwrap_or(after.peak.moment),
     );
-    let changes = before.history.diff(moments.0, &after.history, moments.1);
+    let mut changes = before.history.diff(moments.0, &after.history, moments.1);
     let figures = |group: &Option<memreel::analysis::Group>| {
         group.as_ref().map_or((0, 0), |group| (group.bytes, group.n_blocks))
     };
+    changes.sort_by_key(|change| Reverse(figures(&change.before).0.abs_diff(figures(&change.after).0)));
     let row = |change: &GroupChange| {
         let ((bytes_before, n_before), (bytes_after, n_after)) =
             (figures(&change.before), figures(&change.after));

@@ -353,8 +353,10 @@ fn differences(pack: &mut Pack, recordings: &[(usize, &super::recording::Recordi
     let Some(((first, before), others)) = recordings.split_first() else { return Ok(()) };
     for (other, after) in others {
         for device in &before.devices {
-            let after = after.device(Some(device.id.0));
-            let Ok(after) = after else { continue };
+            // A rank often has a device of its own, as in `compare.js`.
+            let Some(after) = after.device(Some(device.id.0)).ok().or(after.devices.first()) else {
+                continue;
+            };
             let found = super::compare::diff(&Asked::new("diff", None), device, after).map_err(failed)?;
             pack.json(format!("diff/{first}/{}/{other}", device.id), &found)?;
         }

@@ -72,7 +72,8 @@ impl<'a> Files<'a> {
             "whatif" => compare::whatif(asked, device)?,
             "diff" => {
                 let other = self.recording(asked.required("other")?)?;
-                compare::diff(asked, device, other.device(number)?)?
+                // A rank often has a device of its own.
+                compare::diff(asked, device, other.device(asked.number("other_device")?.or(number))?)?
             }
             other => return Err(Refusal::missing(format!("there is nothing at {other:?}"))),
         };
