@@ -1,4 +1,4 @@
-// Many files as small curves on one scale, and those whose peak is far from the median.
+// Many files as small curves on one scale, and those that ran out of memory or whose peak is far from the median.
 
 import {bytes, counted, device_name, element, file_names, number, percent, plain} from "./text.js";
 import {create as create_chart} from "./chart.js";
@@ -25,6 +25,18 @@ export function outliers(peaks) {
   return {median: middle, reasons};
 }
 
+/** Returns the words for each rank whose requests failed while those of at least as many others did not; null for the others. */
+export function failures(counts) {
+  const n_failed = counts.filter(count => count > 0).length;
+  return counts.map(count => {
+    if (!count) return null;
+    const text = `Out of memory: ${counted(count, "request")} failed`;
+    return n_failed * 2 <= counts.length ? `${text}; ${counted(counts.length - n_failed, "rank")} had no failure` : text;
+  });
+}
+
+const n_failures_of = ({markers}) => markers.filter(({kind}) => kind === "oom").length;
+
 function median(numbers) {
   if (!numbers.length) return 0;
   const sorted = [...numbers].sort((a, b) => a - b);
@@ -33,8 +45,7 @@ function median(numbers) {
 }
 
 function verdict(far, n_devices) {
-  if (n_devices < 3) return "An outlier needs at least three.";
-  if (!far.length) return "No peak is far from the median.";
+  if (!far.length) return n_devices < 3 ? "An outlier by its peak needs at least three." : "No peak is far from the median.";
   return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
 }
 
@@ -70,7 +81,9 @@ export function create(app) {
   function build(all) {
     const ready = all.filter(of => of.device);
     const peaks = ready.map(of => of.device.peak.active_bytes);
-    const {median: middle, reasons} = outliers(peaks);
+    const {median: middle, reasons: of_peaks} = outliers(peaks);
+    const of_failures = failures(ready.map(of => n_failures_of(of.device)));
+    const reasons = ready.map((_, index) => [of_failures[index], of_peaks[index]].filter(Boolean).join("; ") || null);
     // One scale of bytes and one of events, for all.
     const most = Math.max(1, ...ready.map(of => of.device.top_bytes));
     const until = Math.max(1, ...ready.map(of => of.device.n_events));
@@ -84,13 +97,11 @@ export function create(app) {
   }
 
   function tile(of, reason, scale) {
-    const {peak, n_events, markers} = of.device;
-    const n_failures = markers.filter(({kind}) => kind === "oom").length;
+    const {peak, n_events} = of.device;
     const chart = create_chart("rank-chart", `Active and reserved bytes of ${plain(of.name)}`);
     const open = element("button", `rank${reason ? " outlier" : ""}`, null, [
       element("span", "rank-name ellipsis", null, [element("bdi", "", plain(of.name))]),
       element("span", "quiet", `Peak ${bytes(peak.active_bytes)}, ${number(n_events)} events`),
-      ...(n_failures ? [element("span", "error", `Out of memory: ${counted(n_failures, "request")} failed`)] : []),
       chart.surface.element,
     ]);
     if (reason) open.append(element("span", "rank-reason", reason));
