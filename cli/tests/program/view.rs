@@ -245,6 +245,50 @@ fn a_server_ends_when_it_is_told_and_when_nothing_is_asked() {
 }
 
 #[test]
+fn requests_without_the_token_do_not_keep_a_server() {
+    let mut idle = serve(&["--idle", "0.01", "torch-2.11/snapshots/oom.pickle"]);
+    let port = idle.port;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = idle.child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it still serves");
+        // Refused once the server has ended.
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+            let _sent = write!(
+                stream,
+                "GET /x/files HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+            );
+            let _read = stream.read_to_end(&mut Vec::new());
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_page_never_replaces_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pickle");
+    let bytes = fs::read(fixture("torch-2.11/snapshots/oom.pickle")).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    let words = |out: &str| {
+        let output =
+            memreel(&["view", "--html", out]).arg(&path).current_dir(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for out in [path.to_str().unwrap(), "./a.pickle", "a.pickle"] {
+        let (status, error) = words(out);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.contains("is a snapshot, which the page would replace"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    assert_eq!(words("b.html").0, Some(0));
+    assert!(fs::read_to_string(folder.path().join("b.html")).unwrap().starts_with("<!doctype html>"));
+}
+
+#[test]
 fn over_ssh_the_line_for_the_other_machine_is_printed() {
     let mut command = memreel(&["view", "torch-2.11/snapshots/oom.pickle", "--idle", "0.005"]);
     command.env("SSH_CONNECTION", "10.0.0.1 5555 10.0.0.2 22").env("USER", "ada");

@@ -9,6 +9,7 @@ mod owners;
 mod new_blocks;
 mod questions;
 mod oom;
+mod pools;
 mod real_stacks;
 mod scopes;
 mod sites;

@@ -143,3 +143,18 @@ fn blocks_from_before_the_history_may_be_older_than_it() {
     assert_eq!([1, 2, 3].map(|n| bytes(&history.older_than(n))), [MIB + 512, MIB, 0]);
     assert_eq!(bytes(&history.from_before()), MIB);
 }
+
+#[test]
+fn stretches_tell_scopes_of_one_name_apart() {
+    let file = annotated(&[
+        ("step", 0, 1000, Some(1002)),
+        ("step", 0, 1002, Some(1004)),
+        ("other", 0, 1005, Some(1008)),
+        ("inner", 0, 1006, Some(1007)),
+    ]);
+    let scopes = Scopes::new(&file, DeviceId(0));
+    let found: Vec<_> =
+        scopes.stretches().into_iter().map(|(range, path)| (range, path.to_string())).collect();
+    let expected = [(0..2, "step"), (2..4, "step"), (5..6, "other"), (6..7, "other/inner"), (7..8, "other")];
+    assert_eq!(found, expected.map(|(range, path)| (range, path.to_owned())));
+}
