@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Oom(commands::oom::Options),
     /// Show who has a device's memory, and what is unexplained.
     Owners(commands::owners::Options),
+    /// Compare the ranks of a run, and name those that differ.
+    Ranks(commands::ranks::Options),
     /// Run any program, and record the memory that it asks for.
     Record(commands::record::Options),
     /// Make a snapshot of a tape, also after a crash.

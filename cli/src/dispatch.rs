@@ -46,6 +46,7 @@ pub(crate) fn run_command(command: &Command, out: &mut impl Write) -> Result<Exi
         Command::Merge(options) => commands::merge::run(options, out),
         Command::Oom(options) => commands::oom::run(options, out),
         Command::Owners(options) => commands::owners::run(options, out),
+        Command::Ranks(options) => commands::ranks::run(options, out),
         Command::Replay(options) => commands::replay::run(options, out),
         Command::Segments(options) => commands::segments::run(options, out),
         Command::Slim(options) => commands::slim::run(options, out),

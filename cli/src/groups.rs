@@ -10,7 +10,7 @@ use crate::args::Args;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Begin here:", &["summary", "view", "record"]),
     ("Why did a request fail?", &["oom", "fragmentation", "replay"]),
-    ("Who holds the memory?", &["owners", "top", "leaks", "churn", "diff"]),
+    ("Who holds the memory?", &["owners", "top", "leaks", "churn", "diff", "ranks"]),
     ("When, and what is where?", &["timeline", "at", "trace", "segments", "memory", "stats", "compare"]),
     ("Change a file:", &["recover", "fix", "slim", "merge", "split", "convert"]),
     ("Check a file:", &["gate", "validate"]),

@@ -107,6 +107,12 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     Ok(Opened::new(path, Arc::new(load(path)?)))
 }
 
+/// Like [`open`], for one of many files that are read at once: without a line on the terminal.
+pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
+    let snapshot = question::snapshot(path).map_or_else(|| load(path).map(Arc::new), Ok)?;
+    Ok(Opened::new(path, snapshot))
+}
+
 /// Reads two snapshots; a failure names its file.
 ///
 /// The files are read one after the other. Reading both at once takes two thirds of the time, but half as

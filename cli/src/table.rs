@@ -19,8 +19,8 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Row {
     cells: Vec<String>,
-    /// A text below the cells.
-    note: Option<String>,
+    /// Texts below the cells.
+    notes: Vec<String>,
 }
 
 /// How a table is put into lines that end.
@@ -50,13 +50,13 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(Row { cells, note: None });
+        self.rows.push(Row { cells, notes: Vec::new() });
     }
 
     /// Adds a text below the last row.
     pub(crate) fn note(&mut self, text: String) {
         if let Some(row) = self.rows.last_mut() {
-            row.note = Some(text);
+            row.notes.push(text);
         }
     }
 
@@ -83,12 +83,12 @@ impl Table {
         let headings = self.heading_lines(form);
         let mut lines: Vec<String> =
             headings.iter().map(|line| line_of(&line[form.first()..], &widths, form)).collect();
-        for Row { cells, note } in &self.rows {
+        for Row { cells, notes } in &self.rows {
             if form.is_first_above {
                 lines.push(wrap(&cells[0], 2, room));
             }
             lines.push(line_of(&cells[form.first()..], &widths, form));
-            lines.extend(note.as_ref().map(|note| wrap(&format!("  {note}"), 4, room)));
+            lines.extend(notes.iter().map(|note| wrap(&format!("  {note}"), 4, room)));
         }
         lines
     }

@@ -51,6 +51,7 @@ mod call_tree;
 mod leaks;
 mod new_blocks;
 mod pools;
+pub mod ranks;
 mod churn;
 mod fragmentation;
 mod timeline;

@@ -19,6 +19,7 @@ pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod oom;
 pub(crate) mod owners;
+pub(crate) mod ranks;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod replay;

@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 /// Writes the page that is one file: the whole of it or nothing.
-fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
+pub(crate) fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
     let is_same = |file: &PathBuf| {
         file.canonicalize().ok().is_some_and(|file| path.canonicalize().is_ok_and(|out| out == file))

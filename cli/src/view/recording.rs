@@ -5,7 +5,7 @@
 use memreel::{
     Action, DeviceId, Snapshot,
     analysis::{Histories, devices},
-    history::Moment,
+    history::{Moment, ScopeSpan},
 };
 use serde_json::{Value, json};
 
@@ -121,53 +121,17 @@ fn markers(device: &Device<'_>) -> Vec<Value> {
     markers
 }
 
-/// A scope of the ruler.
-struct Shown {
-    /// The path of the scope: its name behind those around it.
-    path: String,
-    name: String,
-    from: usize,
-    until: usize,
-    depth: usize,
-}
-
 /// Returns the scopes of the ruler, each with its stretch and its depth, and how many there are in all.
 fn scopes(device: &Device<'_>) -> (Vec<Value>, usize) {
-    let scopes = device.history.scopes();
-    let (mut open, mut closed): (Vec<Shown>, Vec<Shown>) = (Vec::new(), Vec::new());
-    let mut last_path = String::new();
-    for (range, path) in scopes.stretches() {
-        let path = path.to_string();
-        let names: Vec<&str> = path.split('/').collect();
-        let is_same =
-            |(depth, name): &(usize, &&str)| open.get(*depth).is_some_and(|scope| scope.name == **name);
-        let n_same = names.iter().enumerate().take_while(is_same).count();
-        // After a stretch outside of every scope, a scope of the same name is another one; so is one that begins anew.
-        let is_adjacent = open.first().is_some_and(|outer| outer.until == range.start);
-        let n_kept = match (is_adjacent, path == last_path) {
-            (false, _) => 0,
-            (true, true) => n_same.saturating_sub(1),
-            (true, false) => n_same,
-        };
-        closed.extend(open.drain(n_kept..));
-        for (depth, name) in names.iter().enumerate().skip(n_kept) {
-            let (path, name) = (names[..=depth].join("/"), (*name).to_owned());
-            open.push(Shown { path, name, from: range.start, until: range.end, depth });
-        }
-        open.iter_mut().for_each(|scope| scope.until = range.end);
-        last_path = path;
-    }
-    closed.append(&mut open);
-    let n_closed = closed.len();
-    // Of too many, the outer ones are shown.
-    closed.sort_by_key(|scope| (scope.depth, scope.from));
-    let row = |scope: &Shown| {
+    let spans = device.history.scopes().spans();
+    let row = |scope: &ScopeSpan| {
         json!({
             "name": cut(&clean(&scope.name)), "path": cut(&clean(&scope.path)),
-            "from": scope.from, "until": scope.until, "depth": scope.depth,
+            "from": scope.entries.start, "until": scope.entries.end, "depth": scope.depth,
         })
     };
-    (closed.iter().take(MAX_SCOPES).map(row).collect(), n_closed)
+    // Of too many, the outer ones are shown.
+    (spans.iter().take(MAX_SCOPES).map(row).collect(), spans.len())
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { device: No("To leave devices out, use `memreel split --device`"), ..row("merge", &[]) },
     row("oom", &[]),
     row("owners", &[]),
+    row("ranks", &[]),
     row("replay", &[]),
     row("segments", &[]),
     // Its --device names the device whose events a window counts.

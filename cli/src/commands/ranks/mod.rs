@@ -1,0 +1,101 @@
+//! `memreel ranks`: which of many ranks differ from the others, and why.
+
+#![forbid(unsafe_code)]
+
+mod by_step;
+mod compared;
+mod files;
+mod json;
+mod read;
+mod text;
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use clap::ValueEnum;
+use compared::All;
+
+use super::view;
+use crate::{exit::Exit, failure::Failure, options::Input};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints a line for each rank: its peak of memory in use, the most reserved memory
+and the part of it in no block, when the peak was, the owner with the most
+memory, and how many requests failed. Ranks that differ from the median rank are
+first, each with the reasons: by its peaks, by the first step that differs, by
+the sites and the owners at the peak. A figure differs if it is more than 5 %
+of the median peak away, and more than four times as far as ranks usually are.
+Of two ranks, one whose requests failed is compared with the other.
+
+FILE may be a folder or a pattern in quotes; the rank is the number behind
+`rank` in a file's name. Ranks are aligned by their outermost scopes (step#0,
+step#1 and so on), and without scopes by the time since their first event. A
+file that cannot be read is a line of its own.
+
+Example:
+  memreel ranks snapshots/
+  memreel ranks 'run-rank*.pickle' --by step
+  memreel ranks run-rank*.pickle --html ranks.html
+
+Exit status: 0 no rank differs, 1 a rank differs, 2 wrong usage, 3 a file that
+cannot be read or is not a snapshot.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// Print at most this number of the ranks that are no outliers
+    #[arg(short, value_name = "COUNT", default_value_t = 10)]
+    n: usize,
+
+    /// Print a line for each step instead, with the lowest and the highest rank
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<By>,
+
+    /// Write the outliers and some other ranks as a page for a browser, too
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+}
+
+/// What the lines of a table are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum By {
+    /// The outermost scopes
+    Step,
+}
+
+/// The most ranks of a page: it has all of their pictures.
+const MAX_OF_PAGE: usize = 16;
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let input = &options.input;
+    let files = files::expanded(&input.files)?;
+    let all = All::new(read::read(files, input.device));
+    match (options.by, input.json) {
+        (None, false) => text::print(&all, options.n, out)?,
+        (None, true) => json::print(&all, out)?,
+        (Some(By::Step), false) => by_step::print(&all, out)?,
+        (Some(By::Step), true) => json::print_steps(&all, out)?,
+    }
+    if let Some(path) = &options.html {
+        page(&all, path)?;
+    }
+    Ok(match (all.broken.is_empty(), all.n_outliers()) {
+        (false, _) => Exit::Unreadable,
+        (true, 0) => Exit::Fine,
+        (true, _) => Exit::Broken,
+    })
+}
+
+/// Writes the page of the first ranks.
+fn page(all: &All, path: &Path) -> Result<(), Failure> {
+    let mut files: Vec<PathBuf> = all.ranks.iter().map(|one| one.path.clone()).collect();
+    files.dedup();
+    files.truncate(MAX_OF_PAGE);
+    if files.is_empty() {
+        return Err(Failure::Message(Exit::Unreadable, "there is no rank for the page".to_owned()));
+    }
+    view::save(&files, path).map(drop)
+}

@@ -1,0 +1,62 @@
+//! Reads the files of many ranks on all cores, one file a core at a time.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use memreel::{
+    DeviceId,
+    analysis::{Histories, ranks::RankFigures},
+};
+
+use super::files::rank;
+use crate::{failure::Failure, input, options::Devices, progress::Progress};
+
+/// What a file says: the figures of its devices, or why there are none.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) path: PathBuf,
+    /// The rank that the file's name has.
+    pub(super) rank: Option<u64>,
+    pub(super) found: Result<Vec<RankFigures>, String>,
+}
+
+/// Reads files, in their order. Of each only its figures are kept.
+pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
+    let found: Vec<OnceLock<Result<Vec<RankFigures>, String>>> =
+        files.iter().map(|_| OnceLock::new()).collect();
+    let (next, progress) = (AtomicUsize::new(0), Progress::new(files.len() as u64));
+    let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(files.len());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((path, found)) = files.get(at).zip(found.get(at)) else { break };
+            let _is_first = found.set(figures(path, device));
+            progress.add(1);
+        }
+    };
+    thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(&work))));
+    drop(progress);
+    let found =
+        found.into_iter().map(|found| found.into_inner().unwrap_or_else(|| Err("was not read".to_owned())));
+    files.into_iter().zip(found).map(|(path, found)| Read { rank: rank(&path), path, found }).collect()
+}
+
+fn figures(path: &Path, device: Devices) -> Result<Vec<RankFigures>, String> {
+    let why = |failure: Failure| match failure {
+        Failure::Message(_, why) => why,
+        Failure::Output(error) => error.to_string(),
+    };
+    let opened = input::open_quietly(path).map_err(why)?;
+    let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
+    let histories = Histories::new(&opened.snapshot);
+    Ok(devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect())
+}

@@ -1,0 +1,107 @@
+//! The ranks as a table, with the reasons below each outlier.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel::analysis::ranks::RankFigures;
+
+use super::compared::{All, Compared};
+use crate::{
+    bytes::Bytes,
+    fit::print_text,
+    table::Table,
+    text::{clean, clean_display, count, percent},
+};
+
+/// Prints the outliers, at most `n` of the other ranks, and the files that cannot be read.
+pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()> {
+    let (n_outliers, n_ranks) = (all.n_outliers(), all.ranks.len());
+    let outliers = if n_outliers == 0 { "no outlier".to_owned() } else { count(n_outliers, "outlier") };
+    print_text(
+        format!(
+            "{} of {}, {outliers}; median peak {}",
+            count(n_ranks, "rank"),
+            count(all.n_files, "file"),
+            median(all)
+        ),
+        out,
+    )?;
+    if n_ranks > 0 {
+        writeln!(out)?;
+        table(&all.ranks[..n_ranks.min(n_outliers.saturating_add(n))]).print(out)?;
+        let n_left = (n_ranks - n_outliers).saturating_sub(n);
+        if n_left > 0 {
+            print_text(format!("{} more like the others; -n prints more", count(n_left, "rank")), out)?;
+        }
+    }
+    if !all.broken.is_empty() {
+        writeln!(out)?;
+    }
+    for one in &all.broken {
+        print_text(
+            format!("{}: cannot be read: {}", clean_display(one.path.display()), clean(&one.why)),
+            out,
+        )?;
+    }
+    all.notes().iter().try_for_each(|note| print_text(format!("note: {note}"), out))
+}
+
+fn median(all: &All) -> Bytes {
+    let mut peaks: Vec<u64> = all.ranks.iter().map(|one| one.figures.peak.active_bytes).collect();
+    peaks.sort_unstable();
+    Bytes(peaks.get(peaks.len() / 2).copied().unwrap_or(0))
+}
+
+fn table(ranks: &[Compared]) -> Table {
+    let mut table = Table::new(&[
+        "rank",
+        "peak",
+        "reserved",
+        "waste",
+        "peak after event",
+        "in scope",
+        "at",
+        "owners",
+        "failed",
+    ]);
+    for one in ranks {
+        let figures = &one.figures;
+        let event = figures.peak.moment.entry().map_or_else(|| "start".to_owned(), |entry| entry.to_string());
+        table.row(vec![
+            clean(&one.name).into_owned(),
+            Bytes(figures.peak.active_bytes).to_string(),
+            Bytes(figures.reserved_bytes).to_string(),
+            Bytes(figures.waste_bytes).to_string(),
+            event,
+            if figures.peak_scope.is_empty() {
+                "-".to_owned()
+            } else {
+                clean(&figures.peak_scope).into_owned()
+            },
+            seconds(figures),
+            owners(figures),
+            figures.oom.as_ref().map_or_else(|| "-".to_owned(), |oom| oom.n_ooms.to_string()),
+        ]);
+        one.verdict.whys.iter().for_each(|why| table.note(clean_display(why)));
+    }
+    table
+}
+
+/// The time of the peak since the first event.
+#[allow(clippy::cast_precision_loss)]
+fn seconds(figures: &RankFigures) -> String {
+    if figures.peak_us == 0 || figures.first_us == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.3} s", figures.peak_us.saturating_sub(figures.first_us) as f64 / 1e6)
+}
+
+/// The owner with the most memory, with its share.
+fn owners(figures: &RankFigures) -> String {
+    let bytes = figures.owners.iter().map(|owner| owner.bytes).fold(0, u64::saturating_add);
+    match figures.owners.first() {
+        None => "-".to_owned(),
+        Some(owner) => format!("{} {}", clean(&owner.name), percent(owner.bytes, bytes).trim()),
+    }
+}

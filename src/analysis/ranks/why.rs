@@ -1,0 +1,143 @@
+//! Why a rank is an outlier.
+
+use std::{cmp::Ordering, fmt};
+
+use serde::Serialize;
+
+use crate::analysis::Bytes;
+
+/// A difference between a rank and the usual one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+#[non_exhaustive]
+pub enum Why {
+    /// Requests failed, and those of most ranks did not.
+    OutOfMemory {
+        /// The number of requests that failed.
+        n_ooms: usize,
+        /// The bytes of the first of them.
+        bytes: u64,
+        /// The site of the first of them.
+        site: String,
+        /// The number of ranks without a failure.
+        n_others: usize,
+    },
+    /// The most active memory.
+    Peak {
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The most reserved memory.
+    Reserved {
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The reserved memory in no block.
+    Waste {
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The active memory at the end.
+    End {
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The peak of a step, the first that is far from the usual one.
+    Step {
+        /// The step.
+        name: String,
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The peak of a stretch of time, the first that is far from the usual one.
+    Clock {
+        /// Its begin, in microseconds since the rank's first event.
+        since_us: u64,
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The memory of a site at the peak.
+    Site {
+        /// The innermost calls.
+        name: String,
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+    /// The memory of an owner at the peak.
+    Owner {
+        /// The owner.
+        name: String,
+        /// That of the rank.
+        bytes: u64,
+        /// That of the median rank.
+        usual_bytes: u64,
+    },
+}
+
+impl Why {
+    /// Returns by how many bytes the rank differs; of a failure none.
+    #[must_use]
+    pub fn apart_bytes(&self) -> u64 {
+        self.figures().map_or(0, |(bytes, usual_bytes)| bytes.abs_diff(usual_bytes))
+    }
+
+    /// Returns the bytes of the rank and of the median rank.
+    fn figures(&self) -> Option<(u64, u64)> {
+        match self {
+            Why::OutOfMemory { .. } => None,
+            Why::Peak { bytes, usual_bytes }
+            | Why::Reserved { bytes, usual_bytes }
+            | Why::Waste { bytes, usual_bytes }
+            | Why::End { bytes, usual_bytes }
+            | Why::Step { bytes, usual_bytes, .. }
+            | Why::Clock { bytes, usual_bytes, .. }
+            | Why::Site { bytes, usual_bytes, .. }
+            | Why::Owner { bytes, usual_bytes, .. } => Some((*bytes, *usual_bytes)),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::OutOfMemory { n_ooms, bytes, site, n_others } => {
+                let requests = if *n_ooms == 1 { "request" } else { "requests" };
+                write!(f, "out of memory: {n_ooms} {requests} failed, the first of {}", Bytes(*bytes))?;
+                if !site.is_empty() {
+                    write!(f, " by {site}")?;
+                }
+                let ranks = if *n_others == 1 { "rank" } else { "ranks" };
+                return write!(f, "; none of {n_others} other {ranks}");
+            }
+            Why::Peak { .. } => f.write_str("the peak")?,
+            Why::Reserved { .. } => f.write_str("reserved memory")?,
+            Why::Waste { .. } => f.write_str("reserved memory in no block")?,
+            Why::End { .. } => f.write_str("the memory at the end")?,
+            Why::Step { name, .. } => write!(f, "the peak from {name} on")?,
+            Why::Clock { since_us, .. } => write!(f, "the peak from {} s on", since_us / 1_000_000)?,
+            Why::Site { name, .. } => write!(f, "at the peak, {name}")?,
+            Why::Owner { name, .. } => write!(f, "at the peak, the owner {name}")?,
+        }
+        let (bytes, usual_bytes) = self.figures().unwrap_or_default();
+        let side = match bytes.cmp(&usual_bytes) {
+            Ordering::Less => "below",
+            _ => "above",
+        };
+        let apart_bytes = bytes.abs_diff(usual_bytes);
+        write!(f, ": {}, {} {side} the usual {}", Bytes(bytes), Bytes(apart_bytes), Bytes(usual_bytes))
+    }
+}
