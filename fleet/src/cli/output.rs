@@ -41,7 +41,7 @@ pub(super) fn tables() -> Result<Exit, Failure> {
 /// Writes batches in a format.
 pub(super) enum Answer<W: Write + Send> {
     Table(W, SchemaRef, Vec<RecordBatch>),
-    Csv(CsvWriter<W>),
+    Csv(Box<CsvWriter<W>>),
     Json(LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
 }
@@ -54,7 +54,7 @@ impl<W: Write + Send> Answer<W> {
                 let mut writer = WriterBuilder::new().with_header(true).build(out);
                 // The header is there if no row is.
                 writer.write(&RecordBatch::new_empty(schema.clone())).map_err(DataFusionError::from)?;
-                Answer::Csv(writer)
+                Answer::Csv(Box::new(writer))
             }
             Format::Json => Answer::Json(LineDelimitedWriter::new(out)),
             Format::Parquet => Answer::Parquet(Box::new(parquet_writer(out, schema)?)),

@@ -1,8 +1,8 @@
 //! `memreel-fleet query`: the answer to a query, printed or written.
 
 use std::{
-    io::{self, BufWriter, IsTerminal, Write},
-    sync::Arc,
+    io::{self, BufWriter, ErrorKind, IsTerminal, Write},
+    sync::{Arc, OnceLock},
 };
 
 use datafusion::{error::DataFusionError, prelude::DataFrame};
@@ -30,9 +30,9 @@ pub(super) async fn run(options: &QueryOptions) -> Result<Exit, Failure> {
     let printed = match &options.output {
         Some(path) => {
             let (file, _) = write(answer, options.format, limit(options, false), beside(path)?).await?;
-            whole(file, path).map(|()| None)
+            if fleet.are_all_broken() { Ok(None) } else { whole(file, path).map(|()| None) }
         }
-        None => print(answer, options).await,
+        None => print(answer, options, &fleet).await,
     };
     drop(progress);
     fleet.problems().iter().for_each(|line| eprintln!("memreel-fleet: {line}"));
@@ -54,18 +54,64 @@ fn limit(options: &QueryOptions, is_terminal: bool) -> Option<usize> {
     }
 }
 
-/// Prints the answer, and returns a note if there is more of it.
-async fn print(answer: DataFrame, options: &QueryOptions) -> Result<Option<String>, Failure> {
+/// Prints the answer, and returns a note if there is more of it. A table is printed when it is complete, other formats as
+/// their rows come.
+async fn print(answer: DataFrame, options: &QueryOptions, fleet: &Fleet) -> Result<Option<String>, Failure> {
     let limit = limit(options, io::stdout().is_terminal());
-    // Made before the answer is complete, so a table is printed at once.
-    let (out, has_more) = write(answer, options.format, limit, Vec::new()).await?;
-    let mut stdout = BufWriter::new(io::stdout().lock());
-    match stdout.write_all(&out).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
+    let mut out = Pipe::default();
+    let has_more = if options.format == Format::Table {
+        let (text, has_more) = write(answer, options.format, limit, Vec::new()).await?;
+        if !fleet.are_all_broken() {
+            let _ = out.write_all(&text);
+        }
+        has_more
+    } else {
+        match write(answer, options.format, limit, BufWriter::new(out.clone())).await {
+            Ok((mut rest, has_more)) => {
+                let _ = rest.flush();
+                has_more
+            }
+            Err(_) if out.failed().is_some() => false,
+            Err(failure) => return Err(failure),
+        }
+    };
+    let _ = out.flush();
+    match out.failed() {
+        // Its reader has read enough.
+        Some(ErrorKind::BrokenPipe) => return Ok(None),
+        Some(kind) => return Err(io::Error::from(kind).into()),
+        None => {}
     }
     let note = |limit| format!("the first {limit} rows; --limit 0 prints all, --limit N other numbers");
     Ok(limit.filter(|_| has_more).map(note))
+}
+
+/// Standard output, which keeps why it failed: writers of formats hide it.
+#[derive(Clone, Default)]
+struct Pipe(Arc<OnceLock<ErrorKind>>);
+
+impl Pipe {
+    fn failed(&self) -> Option<ErrorKind> {
+        self.0.get().copied()
+    }
+
+    fn keep<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| {
+            if error.kind() != ErrorKind::Interrupted {
+                let _ = self.0.set(error.kind());
+            }
+        })
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.keep(io::stdout().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.keep(io::stdout().flush())
+    }
 }
 
 /// Writes at most `limit` rows; returns whether there are more.

@@ -32,7 +32,8 @@ impl Address {
     pub(crate) fn parse(given: &str) -> Result<Address> {
         let (start, pattern) = split(given);
         if let Some(url) = remote(start)? {
-            let (store, base) = parse_url_opts(&url, env::vars())?;
+            let (store, base) = parse_url_opts(&url, env::vars())
+                .map_err(|error| usage(format!("{given} cannot be opened: {error}")))?;
             let prefix = format!("{}://{}/", url.scheme(), url.host_str().unwrap_or_default());
             return Ok(Address { given: given.to_owned(), store: store.into(), prefix, base, pattern });
         }

@@ -43,7 +43,10 @@ impl SourceFile {
         is_local: bool,
     ) -> SourceFile {
         let content = exported_table(&file).map_or(Content::Snapshot, Content::Rows);
-        let (job, rank) = (labels::job(&file), labels::rank(&file));
+        let (job, rank) = match content {
+            Content::Snapshot => (labels::job(&file), labels::rank(&file)),
+            Content::Rows(_) => labels::of_export(&file),
+        };
         SourceFile { file, job, rank, content, size_bytes, store, path, is_local }
     }
 

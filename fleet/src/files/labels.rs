@@ -17,6 +17,14 @@ pub(super) fn rank(path: &str) -> Option<i64> {
     path.split('/').rev().find_map(rank_of_name)
 }
 
+/// Returns the job and the rank of exported rows: those of the folders `job=…/rank=…`.
+pub(super) fn of_export(path: &str) -> (Option<String>, Option<i64>) {
+    let mut folders = path.rsplit('/').skip(1);
+    let rank = folders.next().and_then(|folder| folder.strip_prefix("rank=")?.parse().ok());
+    let job = folders.next().and_then(|folder| folder.strip_prefix("job=")).filter(|job| *job != NO_RANK);
+    (job.map(unescaped), rank)
+}
+
 fn rank_of_name(name: &str) -> Option<i64> {
     let name = name.to_ascii_lowercase();
     let after = name.rmatch_indices("rank").map(|(at, word)| &name[at + word.len()..]);
@@ -82,6 +90,16 @@ mod tests {
         ] {
             assert_eq!(rank(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn exported_rows_have_the_rank_of_their_folder() {
+        assert_eq!(
+            of_export("/rank9/events/job=a%2Fb/rank=3/rank7.parquet"),
+            (Some("a/b".to_owned()), Some(3))
+        );
+        let none = format!("/rank9/events/job={NO_RANK}/rank={NO_RANK}/rank7.parquet");
+        assert_eq!(of_export(&none), (None, None));
     }
 
     #[test]

@@ -11,6 +11,10 @@ use super::{address::Address, file::SourceFile, glob::matches};
 /// The ends of names that snapshots and exported rows have; a folder's other files are not read.
 const ENDS: [&str; 4] = [".pickle", ".pkl", ".tape", ".parquet"];
 
+/// Where the keys of object stores come from.
+const KEYS: &str =
+    "keys, regions and endpoints are those of the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT";
+
 /// No file is at an address.
 #[derive(Debug)]
 pub struct NoFiles(String);
@@ -31,7 +35,10 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
     let mut files = BTreeMap::new();
     for given in addresses {
         let address = Address::parse(given)?;
-        let found = objects(&address).await?;
+        let found = objects(&address).await.map_err(|error| match address.prefix == "/" {
+            true => error,
+            false => error.context(format!("{given} cannot be listed; {KEYS}")),
+        })?;
         if found.is_empty() {
             let why = match (&address.pattern, address.given.ends_with('/')) {
                 (Some(_), _) => format!("{given} matches no file"),

@@ -64,11 +64,13 @@ impl Condition {
 
     /// Returns whether a file can have rows that meet the condition.
     pub(crate) fn may_hold(&self, file: &SourceFile) -> Result<bool> {
+        let is_exported = file.content != Content::Snapshot;
         let is_known = |name: &str| match name {
-            "job" => file.job.is_some(),
-            "rank" => file.rank.is_some(),
+            "job" => true,
+            // A snapshot may name the rank that its path does not.
+            "rank" => file.rank.is_some() || is_exported,
             // The rows of an export name the snapshot that they are from.
-            "file" => file.content == Content::Snapshot,
+            "file" => !is_exported,
             _ => false,
         };
         if !self.columns.iter().all(|name| is_known(name)) {
