@@ -1,4 +1,4 @@
-//! The reading of one file: a partition of a scan.
+//! The reading of a partition: a file, or several one after the other.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::{
     tables::{At, Table},
 };
 
-/// A file that is to be read, with what is wanted of it.
+/// Files that are to be read, one after the other, with what is wanted of them.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) table: Table,
     pub(super) at: Option<At>,
-    pub(super) file: Arc<SourceFile>,
+    pub(super) files: Arc<[Arc<SourceFile>]>,
     pub(super) wanted: Arc<Wanted>,
     pub(super) problems: Arc<Problems>,
     pub(super) counters: Counters,
@@ -33,51 +33,57 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the file and sends its rows. A file that cannot be read is a problem and not an error.
+    /// Reads the files and sends their rows. A file that cannot be read is a problem and not an error.
     pub(super) async fn run(self, sender: Sender<Result<RecordBatch>>) -> Result<()> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let turn = turn.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        if sender.is_closed() {
-            return Ok(());
-        }
-        let (file, problems, counters) = (self.file.clone(), self.problems.clone(), self.counters.clone());
-        counters.files.add(1);
-        let stopped = match file.content {
-            Content::Rows(_) => rows_file::read(&file, &self.wanted, &sender, &counters).await,
-            Content::Snapshot => match Fetched::of(&file).await {
-                Ok(fetched) => {
-                    let timer = self.counters.baseline.elapsed_compute().clone();
-                    let read = move || {
-                        let _timer = timer.timer();
-                        self.read(&fetched, &sender)
-                    };
-                    tokio::task::spawn_blocking(read)
-                        .await
-                        .unwrap_or_else(|error| Err(Stopped::broken(&format!("its reader failed: {error}"))))
+        for file in self.files.iter() {
+            let turn = Arc::clone(&self.turns).acquire_owned().await;
+            let turn = turn.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            if sender.is_closed() {
+                break;
+            }
+            self.counters.files.add(1);
+            let done = self.one(file, &sender).await;
+            drop(turn);
+            match done {
+                Ok(()) => self.problems.read(&file.file),
+                Err(Stopped::Query(None)) => {
+                    self.problems.read(&file.file);
+                    break;
                 }
-                Err(error) => Err(Stopped::broken(&error)),
-            },
-        };
-        drop(turn);
-        match stopped {
-            Ok(()) | Err(Stopped::Query(None)) => {
-                problems.read(&file.file);
-                Ok(())
-            }
-            Err(Stopped::Query(Some(error))) => Err(error),
-            Err(Stopped::Broken(why)) => {
-                counters.broken.add(1);
-                problems.broken(&file.file, why);
-                Ok(())
+                Err(Stopped::Query(Some(error))) => return Err(error),
+                Err(Stopped::Broken(why)) => {
+                    self.counters.broken.add(1);
+                    self.problems.broken(&file.file, why);
+                }
             }
         }
+        Ok(())
     }
 
-    fn read(&self, fetched: &Fetched, sender: &Sender<Result<RecordBatch>>) -> Result<(), Stopped> {
+    async fn one(&self, file: &Arc<SourceFile>, sender: &Sender<Result<RecordBatch>>) -> Result<(), Stopped> {
+        if let Content::Rows(_) = file.content {
+            return rows_file::read(file, &self.wanted, sender, &self.counters).await;
+        }
+        let fetched = Fetched::of(file).await.map_err(|error| Stopped::broken(&error))?;
+        let (reading, file, sender) = (self.clone(), Arc::clone(file), sender.clone());
+        let read = move || {
+            let _timer = reading.counters.baseline.elapsed_compute().timer();
+            reading.snapshot(&file, &fetched, &sender)
+        };
+        let failed = |error| Err(Stopped::broken(&format!("its reader failed: {error}")));
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(failed)
+    }
+
+    fn snapshot(
+        &self,
+        file: &SourceFile,
+        fetched: &Fetched,
+        sender: &Sender<Result<RecordBatch>>,
+    ) -> Result<(), Stopped> {
         let (opened, missing) = Opened::new(fetched).map_err(|error| Stopped::broken(&error))?;
-        self.counters.bytes.add(usize::try_from(self.file.size_bytes).unwrap_or(usize::MAX));
-        missing.iter().for_each(|what| self.problems.note(&self.file.file, what));
-        let mut sink = Sink::new(&self.file, &self.wanted, sender, &self.counters);
+        self.counters.bytes.add(usize::try_from(file.size_bytes).unwrap_or(usize::MAX));
+        missing.iter().for_each(|what| self.problems.note(&file.file, what));
+        let mut sink = Sink::new(file, &self.wanted, sender, &self.counters);
         self.table.read(&opened, self.at, &mut sink)
     }
 }

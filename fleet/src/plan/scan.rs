@@ -1,4 +1,4 @@
-//! The plan that reads a table: a partition for each file.
+//! The plan that reads a table: a partition for each file, or of very many files for some.
 
 use std::{fmt, sync::Arc};
 
@@ -25,13 +25,17 @@ use crate::{
 /// How many batches a file may be ahead of the engine.
 const N_AHEAD: usize = 2;
 
+/// The engine keeps some 30 kB for each partition of a plan, so from this number of files on several share one.
+const MAX_PARTITIONS: usize = 256;
+
 /// Reads a table of files.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) table: Table,
     pub(super) at: Option<At>,
-    /// The files that can have wanted rows.
-    files: Vec<Arc<SourceFile>>,
+    /// The files of each partition; files that cannot have wanted rows are in none.
+    partitions: Vec<Arc<[Arc<SourceFile>]>>,
+    n_files: usize,
     /// How many files the table has.
     n_all: usize,
     wanted: Arc<Wanted>,
@@ -49,16 +53,20 @@ impl Scan {
         problems: Arc<Problems>,
         n_at_once: usize,
     ) -> Scan {
+        let n_files = files.len();
+        let n_each = n_files.div_ceil(MAX_PARTITIONS).max(1);
+        let partitions: Vec<Arc<[_]>> = files.chunks(n_each).map(Arc::from).collect();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(wanted.schema.clone()),
-            Partitioning::UnknownPartitioning(files.len()),
+            Partitioning::UnknownPartitioning(partitions.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
         Scan {
             table,
             at,
-            files,
+            partitions,
+            n_files,
             n_all,
             wanted: Arc::new(wanted),
             problems,
@@ -73,7 +81,7 @@ impl DisplayAs for Scan {
     fn fmt_as(&self, _kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wanted { columns, conditions, limit, .. } = &*self.wanted;
         write!(f, "MemreelScan: table={}", self.table.name())?;
-        write!(f, ", files={} of {}, columns=[{}]", self.files.len(), self.n_all, columns.join(", "))?;
+        write!(f, ", files={} of {}, columns=[{}]", self.n_files, self.n_all, columns.join(", "))?;
         if let Some(at) = self.at {
             write!(f, ", at={at:?}")?;
         }
@@ -130,7 +138,7 @@ impl ExecutionPlan for Scan {
         let reading = Reading {
             table: self.table,
             at: self.at,
-            file: self.files[partition].clone(),
+            files: self.partitions[partition].clone(),
             wanted: self.wanted.clone(),
             problems: self.problems.clone(),
             counters: Counters::new(&self.metrics, partition),

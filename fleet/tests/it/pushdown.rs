@@ -105,7 +105,7 @@ async fn every_path_to_a_file_finds_it_once() {
 }
 
 #[tokio::test]
-async fn a_thousand_files_are_a_thousand_partitions() {
+async fn a_thousand_files_have_every_row() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = fs::read(snapshot("oom.pickle")).unwrap();
     let n_events = pickle::from_slice(&bytes).unwrap().n_events();
