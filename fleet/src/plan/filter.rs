@@ -30,11 +30,9 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Returns the condition for the reader, or `None` if the engine must check it.
-    pub(crate) fn new(table: Table, filter: &Expr, session: &dyn Session) -> Result<Option<Condition>> {
-        if !is_for_reader(table, filter) {
-            return Ok(None);
-        }
+    /// Returns the condition of a filter. The optimiser may have simplified one that [`is_for_reader`] accepted, even to a
+    /// filter without columns.
+    pub(crate) fn new(table: Table, filter: &Expr, session: &dyn Session) -> Result<Condition> {
         let names = filter.column_refs();
         let columns: Vec<_> =
             table.columns().filter(|column| names.iter().any(|name| name.name == column.name)).collect();
@@ -42,11 +40,7 @@ impl Condition {
         // The schema has no names of tables, so those of the columns are dropped.
         let bare = datafusion::logical_expr::expr_rewriter::unnormalize_col(filter.clone());
         let expression = session.create_physical_expr(bare, &DFSchema::try_from(schema.clone())?)?;
-        Ok(Some(Condition {
-            columns: columns.iter().map(|column| column.name).collect(),
-            expression,
-            schema,
-        }))
+        Ok(Condition { columns: columns.iter().map(|column| column.name).collect(), expression, schema })
     }
 
     /// Returns which rows meet the condition, given its columns.

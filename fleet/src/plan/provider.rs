@@ -55,7 +55,7 @@ impl TableProvider for FleetTable {
         let schema = schema_of(columns.iter().copied());
         let mut conditions = Vec::new();
         for filter in filters {
-            conditions.extend(Condition::new(self.table, filter, session)?);
+            conditions.push(Condition::new(self.table, filter, session)?);
         }
         let mut files = Vec::new();
         for file in &self.files {

@@ -45,6 +45,28 @@ async fn a_filter_on_ranks_reads_these_files_alone() {
     assert_eq!(rows(&fleet, sql).await, [["0"]]);
 }
 
+/// However the optimiser simplifies a condition, the rows are those that meet it.
+#[tokio::test]
+async fn conditions_that_are_never_or_always_met_hold() {
+    let path = snapshot("oom.pickle");
+    let n_events = pickle::load(&path).unwrap().n_events();
+    let fleet = open(&[&path]).await;
+    for (filter, n) in [
+        ("size_bytes < 10 and size_bytes > 20", 0),
+        ("event = event", n_events),
+        ("rank is null", n_events),
+        ("rank = 0 or rank <> 0", 0),
+        ("rank is null and null", 0),
+        ("action in (select 'oom')", 1),
+        ("event < (select 3)", 3),
+        ("not (action <> 'oom')", 1),
+        ("size_bytes + 1 > 0 and stack_id >= 0", n_events),
+    ] {
+        let sql = format!("select count(*) from events where {filter}");
+        assert_eq!(rows(&fleet, &sql).await, [[n.to_string()]], "{filter}");
+    }
+}
+
 #[tokio::test]
 async fn the_largest_size_makes_no_text_of_a_stack() {
     let path = snapshot("oom_fragment.pickle");
