@@ -1,0 +1,114 @@
+//! The job and the rank that the path of a file names.
+
+/// What a path has in place of a rank that is not known, as Hive writes it.
+pub(crate) const NO_RANK: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// Returns the job: `job=…` in the path, or else the folder that the file is in.
+pub(super) fn job(path: &str) -> Option<String> {
+    let folders: Vec<&str> = path.split('/').collect();
+    let (_, folders) = folders.split_last()?;
+    let named = folders.iter().rev().find_map(|folder| folder.strip_prefix("job="));
+    let folder = || folders.iter().rev().find(|folder| !folder.is_empty()).map(|folder| (*folder).to_owned());
+    named.map(unescaped).or_else(folder)
+}
+
+/// Returns the rank: the digits after `rank` in the name of the file, or else in the nearest folder that has them.
+pub(super) fn rank(path: &str) -> Option<i64> {
+    path.split('/').rev().find_map(rank_of_name)
+}
+
+/// Returns the job and the rank of exported rows: those of the folders `job=…/rank=…`.
+pub(super) fn of_export(path: &str) -> (Option<String>, Option<i64>) {
+    let mut folders = path.rsplit('/').skip(1);
+    let rank = folders.next().and_then(|folder| folder.strip_prefix("rank=")?.parse().ok());
+    let job = folders.next().and_then(|folder| folder.strip_prefix("job=")).filter(|job| *job != NO_RANK);
+    (job.map(unescaped), rank)
+}
+
+fn rank_of_name(name: &str) -> Option<i64> {
+    let name = name.to_ascii_lowercase();
+    let after = name.rmatch_indices("rank").map(|(at, word)| &name[at + word.len()..]);
+    after
+        .filter_map(|rest| {
+            let rest = rest.strip_prefix(['=', '-', '_', '.']).unwrap_or(rest);
+            let n_digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            rest[..n_digits].parse().ok()
+        })
+        .next()
+}
+
+/// Returns a text as part of a path: characters that a path, a pattern or a URL could read otherwise become `%XX`.
+pub(crate) fn escaped(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte) || byte >= 0x80;
+    let mut bytes = Vec::new();
+    for byte in text.bytes() {
+        if is_plain(byte) {
+            bytes.push(byte);
+        } else {
+            bytes.extend(format!("%{byte:02X}").bytes());
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code =
+            after.get(..2).and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        match (first, code) {
+            (b'%', Some(code)) => {
+                bytes.push(code);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_digits_after_the_word() {
+        for (path, expected) in [
+            ("/run/rank0.pickle", Some(0)),
+            ("/run/oom-rank12-4711.pickle", Some(12)),
+            ("/run/RANK_007.pickle", Some(7)),
+            ("/run/rank=3/x.parquet", Some(3)),
+            ("/run/rank3/snapshot.pickle", Some(3)),
+            ("/rank1/rank2.pickle", Some(2)),
+            ("/run/franken.pickle", None),
+            ("/run/rank.pickle", None),
+            ("/run/rank=__HIVE_DEFAULT_PARTITION__/x.parquet", None),
+        ] {
+            assert_eq!(rank(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn exported_rows_have_the_rank_of_their_folder() {
+        assert_eq!(
+            of_export("/rank9/events/job=a%2Fb/rank=3/rank7.parquet"),
+            (Some("a/b".to_owned()), Some(3))
+        );
+        let none = format!("/rank9/events/job={NO_RANK}/rank={NO_RANK}/rank7.parquet");
+        assert_eq!(of_export(&none), (None, None));
+    }
+
+    #[test]
+    fn jobs_are_folders_and_survive_a_path() {
+        assert_eq!(job("/run/a/rank0.pickle").as_deref(), Some("a"));
+        assert_eq!(job("/out/events/job=x%2Fy%25/rank=0/f.parquet").as_deref(), Some("x/y%"));
+        for text in ["llama 7b", "a/b=c%d", "größe", ".."] {
+            assert_eq!(job(&format!("job={}/f", escaped(text))).as_deref(), Some(text));
+        }
+        assert_eq!(job("f"), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! The snapshots of many ranks as tables of DataFusion: SQL over paths, folders and addresses of object stores.
+//!
+//! [`Fleet`] lists the files and registers the tables; a file is a partition, and what a query does not need of it is
+//! not computed.
+
+#![forbid(unsafe_code)]
+
+mod files;
+mod tables;
+mod plan;
+mod functions;
+mod fleet;
+pub mod cli;
+
+pub use files::{Content, NoFiles, SourceFile, list};
+pub use fleet::Fleet;
+pub use tables::{Column, Kind, Table, page};

@@ -1,0 +1,14 @@
+//! How a table is read by DataFusion: which files, which columns and which rows reach the engine.
+
+mod counters;
+mod filter;
+mod problems;
+mod provider;
+mod reading;
+mod rows_file;
+mod scan;
+mod sink;
+
+pub(crate) use problems::Problems;
+pub(crate) use provider::FleetTable;
+pub(crate) use sink::{Sink, Stopped};

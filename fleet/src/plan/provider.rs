@@ -1,0 +1,87 @@
+//! A table as DataFusion sees it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::{
+    arrow::datatypes::SchemaRef,
+    catalog::{Session, TableProvider},
+    error::Result,
+    logical_expr::{Expr, TableProviderFilterPushDown, TableType},
+    physical_plan::{ExecutionPlan, empty::EmptyExec},
+};
+
+use super::{
+    filter::{Condition, is_for_reader},
+    problems::Problems,
+    scan::Scan,
+    sink::Wanted,
+};
+use crate::{
+    files::SourceFile,
+    tables::{At, Column, Table, schema_of},
+};
+
+/// A table over the files of a fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct FleetTable {
+    pub(crate) table: Table,
+    /// The moment of `live_at` and `peak`, whose files are snapshots.
+    pub(crate) at: Option<At>,
+    pub(crate) files: Vec<Arc<SourceFile>>,
+    pub(crate) problems: Arc<Problems>,
+}
+
+#[async_trait]
+impl TableProvider for FleetTable {
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all: Vec<&Column> = self.table.columns().collect();
+        let columns: Vec<&Column> =
+            projection.map_or_else(|| all.clone(), |chosen| chosen.iter().map(|at| all[*at]).collect());
+        let schema = schema_of(columns.iter().copied());
+        let mut conditions = Vec::new();
+        for filter in filters {
+            conditions.push(Condition::new(self.table, filter, session)?);
+        }
+        let mut files = Vec::new();
+        for file in &self.files {
+            let mut may_hold = true;
+            for condition in &conditions {
+                may_hold = may_hold && condition.may_hold(file)?;
+            }
+            files.extend(may_hold.then(|| file.clone()));
+        }
+        if files.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(schema)));
+        }
+        let config = session.config();
+        let columns = columns.iter().map(|column| column.name).collect();
+        let batch_rows = config.batch_size().max(1);
+        let wanted = Wanted { columns, schema, conditions, limit, batch_rows };
+        let n_at_once = config.target_partitions();
+        let files = (files, self.files.len());
+        Ok(Arc::new(Scan::new((self.table, self.at), files, wanted, self.problems.clone(), n_at_once)))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match is_for_reader(self.table, filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+}

@@ -1,0 +1,89 @@
+//! The reading of a partition: a file, or several one after the other.
+
+use std::sync::Arc;
+
+use datafusion::{
+    arrow::array::RecordBatch,
+    error::{DataFusionError, Result},
+};
+use tokio::sync::{Semaphore, mpsc::Sender};
+
+use super::{
+    counters::Counters,
+    problems::Problems,
+    rows_file,
+    sink::{Sink, Stopped, Wanted},
+};
+use crate::{
+    files::{Content, Fetched, Opened, SourceFile},
+    tables::{At, Table},
+};
+
+/// Files that are to be read, one after the other, with what is wanted of them.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) table: Table,
+    pub(super) at: Option<At>,
+    pub(super) files: Arc<[Arc<SourceFile>]>,
+    pub(super) wanted: Arc<Wanted>,
+    pub(super) problems: Arc<Problems>,
+    pub(super) counters: Counters,
+    /// Lets as many files be open as the session has partitions, however many files there are.
+    pub(super) turns: Arc<Semaphore>,
+}
+
+impl Reading {
+    /// Reads the files and sends their rows. A file that cannot be read is a problem and not an error.
+    pub(super) async fn run(self, sender: Sender<Result<RecordBatch>>) -> Result<()> {
+        for file in self.files.iter() {
+            let turn = Arc::clone(&self.turns).acquire_owned().await;
+            let turn = turn.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            if sender.is_closed() {
+                break;
+            }
+            self.counters.files.add(1);
+            let done = self.one(file, &sender).await;
+            drop(turn);
+            match done {
+                Ok(()) => self.problems.read(&file.file),
+                Err(Stopped::Query(None)) => {
+                    self.problems.read(&file.file);
+                    break;
+                }
+                Err(Stopped::Query(Some(error))) => return Err(error),
+                Err(Stopped::Broken(why)) => {
+                    self.counters.broken.add(1);
+                    self.problems.broken(&file.file, why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, file: &Arc<SourceFile>, sender: &Sender<Result<RecordBatch>>) -> Result<(), Stopped> {
+        if let Content::Rows(_) = file.content {
+            return rows_file::read(file, &self.wanted, sender, &self.counters).await;
+        }
+        let fetched = Fetched::of(file).await.map_err(|error| Stopped::broken(&error))?;
+        let (reading, file, sender) = (self.clone(), Arc::clone(file), sender.clone());
+        let read = move || {
+            let _timer = reading.counters.baseline.elapsed_compute().timer();
+            reading.snapshot(&file, &fetched, &sender)
+        };
+        let failed = |error| Err(Stopped::broken(&format!("its reader failed: {error}")));
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(failed)
+    }
+
+    fn snapshot(
+        &self,
+        file: &SourceFile,
+        fetched: &Fetched,
+        sender: &Sender<Result<RecordBatch>>,
+    ) -> Result<(), Stopped> {
+        let (opened, missing) = Opened::new(fetched).map_err(|error| Stopped::broken(&error))?;
+        self.counters.bytes.add(usize::try_from(file.size_bytes).unwrap_or(usize::MAX));
+        missing.iter().for_each(|what| self.problems.note(&file.file, what));
+        let mut sink = Sink::new(file, &self.wanted, sender, &self.counters);
+        self.table.read(&opened, self.at, &mut sink)
+    }
+}

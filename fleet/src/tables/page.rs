@@ -1,0 +1,31 @@
+//! `schema/tables.md`, made of the tables.
+
+use std::fmt::Write;
+
+use super::Table;
+
+/// Returns the text of `schema/tables.md`.
+#[must_use]
+pub fn page() -> String {
+    let mut page = String::from(HEAD);
+    for table in Table::ALL {
+        let _ = write!(page, "\n## `{}`\n\n{}\n\n", table.name(), table.meaning());
+        page.push_str("| column | type | meaning |\n| --- | --- | --- |\n");
+        for column in table.columns() {
+            let _ = writeln!(page, "| `{}` | {} | {} |", column.name, column.kind.name(), column.meaning);
+        }
+    }
+    page
+}
+
+const HEAD: &str = "\
+# The tables of memreel-fleet
+
+`memreel-fleet query` has these tables over all files of its command line, and `memreel-fleet export` writes each of them as
+Parquet files: `TABLE/job=JOB/rank=RANK/NAME.parquet`, one for each snapshot, with all columns in the file too. A missing rank is
+`rank=__HIVE_DEFAULT_PARTITION__` in the path. [docs/fleet.md](../docs/fleet.md) has the functions and examples.
+
+Every column may be null. Types are Arrow's: *text* is a dictionary of UTF-8 with numbers of 32 bits, in Parquet a string.
+Columns that the Python package has too have the same names, with two exceptions: what is `stack` there is `stack_id` here,
+because `stack` is the text, and what is `file` of its stacks is `filename` here.
+";

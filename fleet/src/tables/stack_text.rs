@@ -1,0 +1,84 @@
+//! Stacks as texts: a line for each frame, innermost first.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    collections::HashMap,
+};
+
+use datafusion::arrow::array::ArrayRef;
+use memreel::{
+    Snapshot,
+    analysis::{Owners, ShownFrames},
+    snapshot::{Frame, StackIndex, StackTable},
+};
+
+use super::arrays::{numbered_texts, unsigned};
+
+/// The stacks of a file, which become texts when a column of them is asked for.
+pub(crate) struct StackTexts<'a> {
+    snapshot: &'a Snapshot,
+    shown: OnceCell<ShownFrames<'a>>,
+    owners: RefCell<Owners<'a>>,
+    n_named: Cell<usize>,
+}
+
+impl<'a> StackTexts<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> StackTexts<'a> {
+        let owners = RefCell::new(Owners::new(snapshot));
+        StackTexts { snapshot, shown: OnceCell::new(), owners, n_named: Cell::new(0) }
+    }
+
+    /// Returns how many texts were made of stacks.
+    pub(crate) fn n_named(&self) -> usize {
+        self.n_named.get()
+    }
+
+    /// Returns a column about stacks, or `None` if the column has another name.
+    pub(crate) fn column<R>(
+        &self,
+        name: &str,
+        rows: &[R],
+        stack: impl Fn(&R) -> Option<StackIndex>,
+    ) -> Option<ArrayRef> {
+        let index = |row: &R| stack(row).filter(|stack| *stack != StackTable::EMPTY);
+        let number = |row: &R| index(row).map(|stack| stack.index() as u32);
+        let text = |of: fn(&Self, StackIndex) -> String| {
+            // A number of a row names the stack that the row had.
+            let by_number: HashMap<u32, StackIndex> =
+                rows.iter().filter_map(index).map(|stack| (stack.index() as u32, stack)).collect();
+            numbered_texts(rows, number, |number| {
+                self.n_named.set(self.n_named.get() + 1);
+                of(self, by_number[&number])
+            })
+        };
+        match name {
+            "stack_id" => Some(unsigned(rows, |row| stack(row).map(|stack| stack.index() as u64))),
+            "stack" => Some(text(Self::all_frames)),
+            "site" => Some(text(Self::identifying)),
+            "owner" => Some(text(Self::owner)),
+            _ => None,
+        }
+    }
+
+    fn all_frames(&self, stack: StackIndex) -> String {
+        lines(self.snapshot.stacks.frames(stack))
+    }
+
+    fn identifying(&self, stack: StackIndex) -> String {
+        let shown = self.shown.get_or_init(|| ShownFrames::new(self.snapshot));
+        lines(shown.identifying_frames(stack))
+    }
+
+    fn owner(&self, stack: StackIndex) -> String {
+        self.owners.borrow_mut().of(Some(stack)).to_string()
+    }
+}
+
+/// Returns the frame as text: `forward (/home/me/train.py:10)`.
+pub(crate) fn frame_text(frame: &Frame) -> String {
+    format!("{} ({}:{})", frame.name, frame.filename, frame.line).replace(['\n', '\r'], " ")
+}
+
+fn lines<'f>(frames: impl Iterator<Item = &'f Frame>) -> String {
+    frames.map(frame_text).collect::<Vec<_>>().join("\n")
+}
