@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{repository, session::Session, snapshot};
 
-/// The commands that are not tools: they write files, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 12] = [
+/// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
+const NOT_TOOLS: [&str; 13] = [
     "completions",
     "convert",
     "fix",
@@ -17,6 +17,7 @@ const NOT_TOOLS: [&str; 12] = [
     "man",
     "mcp",
     "merge",
+    "ranks",
     "record",
     "recover",
     "slim",

@@ -85,6 +85,10 @@ const RUNS: &[&[&str]] = &[
     &["merge", "FILE", "OUT/own.pickle"],
     &["compare", "synthetic/before_segments.pickle", "synthetic/after_segments.pickle"],
     &["diff", "torch-2.11/snapshots/no_history.pickle", "FILE"],
+    &["ranks", "FILE"],
+    &["ranks", "FILE", "torch-2.11/snapshots/oom.pickle"],
+    &["ranks", "OUT/refused.pickle", "FILE"],
+    &["ranks", "--by", "step", "OUT/own.pickle"],
     &["diff", "--by", "owner", "torch-2.11/snapshots/no_history.pickle", "FILE"],
 ];
 

@@ -6,6 +6,7 @@
 //! - `pytorch`: the texts that copy PyTorch's tool.
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `owners`: who has a device's memory, as a table and as limits.
+//! - `ranks`: the ranks of a run, compared.
 //! - `record`: programs that `memreel record` starts, and what they leave.
 //! - `recover`: tapes, which this command and every other one reads.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
@@ -29,6 +30,7 @@ mod layouts;
 mod owners;
 mod pytorch;
 mod questions;
+mod ranks;
 mod record;
 mod recover;
 mod replay;

@@ -95,8 +95,25 @@ impl Why {
         self.figures().map_or(0, |(bytes, usual_bytes)| bytes.abs_diff(usual_bytes))
     }
 
-    /// Returns the bytes of the rank and of the median rank.
-    fn figures(&self) -> Option<(u64, u64)> {
+    /// Returns its kind in one word, as in JSON.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Why::OutOfMemory { .. } => "out_of_memory",
+            Why::Peak { .. } => "peak",
+            Why::Reserved { .. } => "reserved",
+            Why::Waste { .. } => "waste",
+            Why::End { .. } => "end",
+            Why::Step { .. } => "step",
+            Why::Clock { .. } => "clock",
+            Why::Site { .. } => "site",
+            Why::Owner { .. } => "owner",
+        }
+    }
+
+    /// Returns the bytes of the rank and of the median rank; `None` of a failure.
+    #[must_use]
+    pub fn figures(&self) -> Option<(u64, u64)> {
         match self {
             Why::OutOfMemory { .. } => None,
             Why::Peak { bytes, usual_bytes }

@@ -10,6 +10,7 @@ mod new_blocks;
 mod questions;
 mod oom;
 mod pools;
+mod ranks;
 mod real_stacks;
 mod scopes;
 mod sites;

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, path::PathBuf};
 use memreel::analysis::ranks::{RankFigures, RankVerdict, outliers};
 
 use super::read::Read;
-use crate::text::count;
+use crate::{exit::Exit, text::count};
 
 /// One device of one rank, compared with the others.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(super) struct Broken {
     pub(super) path: PathBuf,
     pub(super) rank: Option<u64>,
     pub(super) why: String,
+    pub(super) exit: Exit,
 }
 
 /// The ranks, the outliers first: those whose requests failed, by the time of the failure, then the others by how far they are.
@@ -42,7 +43,7 @@ impl All {
         let (mut broken, mut named, mut figures) = (Vec::new(), Vec::new(), Vec::new());
         for Read { path, rank, found } in files {
             match found {
-                Err(why) => broken.push(Broken { path, rank, why }),
+                Err((exit, why)) => broken.push(Broken { path, rank, why, exit }),
                 Ok(found) => {
                     let n_devices = found.len();
                     for one in found {

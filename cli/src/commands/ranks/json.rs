@@ -5,58 +5,73 @@
 use std::io::{self, Write};
 
 use memreel::analysis::ranks::{RankFigures, Why};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     by_step,
     compared::{All, Compared},
 };
 
-#[derive(Serialize)]
-struct Line<'a> {
-    file: String,
-    rank: Option<u64>,
-    #[serde(flatten)]
-    figures: &'a RankFigures,
-    is_outlier: bool,
-    whys: Vec<Worded<'a>>,
-    first_difference: Option<Worded<'a>>,
-}
-
-/// A difference, with its words.
-#[derive(Serialize)]
-struct Worded<'a> {
-    #[serde(flatten)]
-    why: &'a Why,
-    text: String,
-}
-
-impl<'a> Worded<'a> {
-    fn new(why: &'a Why) -> Worded<'a> {
-        Worded { why, text: why.to_string() }
-    }
-}
-
 /// Prints a line for each rank, the outliers first, and one for each file that cannot be read.
 pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
-    for Compared { path, rank, figures, verdict, .. } in &all.ranks {
-        let line = Line {
-            file: path.display().to_string(),
-            rank: *rank,
-            figures,
-            is_outlier: verdict.is_outlier(),
-            whys: verdict.whys.iter().map(Worded::new).collect(),
-            first_difference: verdict.first_difference.as_ref().map(Worded::new),
-        };
-        serde_json::to_writer(&mut *out, &line)?;
-        writeln!(out)?;
+    for one in &all.ranks {
+        writeln!(out, "{}", line(one))?;
     }
     for one in &all.broken {
         let line = json!({ "file": one.path.display().to_string(), "rank": one.rank, "error": one.why });
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+fn line(Compared { path, rank, figures, verdict, .. }: &Compared) -> Value {
+    let RankFigures { peak, end, oom, .. } = figures;
+    json!({
+        "file": path.display().to_string(),
+        "rank": rank,
+        "device": figures.device,
+        "n_events": figures.n_events,
+        "first_us": figures.first_us,
+        "last_us": figures.last_us,
+        "peak": {
+            "event": peak.moment,
+            "active_bytes": peak.active_bytes,
+            "allocated_bytes": peak.allocated_bytes,
+            "reserved_bytes": peak.reserved_bytes,
+            "blocks": peak.n_blocks,
+        },
+        "peak_us": figures.peak_us,
+        "peak_scope": figures.peak_scope,
+        "reserved_bytes": figures.reserved_bytes,
+        "waste_bytes": figures.waste_bytes,
+        "end_bytes": end.active_bytes,
+        "owners": figures.owners,
+        "sites": figures.sites,
+        "oom": oom.as_ref().map(|oom| json!({
+            "event": oom.entry,
+            "n_ooms": oom.n_ooms,
+            "requested_bytes": oom.requested_bytes,
+            "time_us": oom.time_us,
+            "scope": oom.scope,
+            "site": oom.site,
+        })),
+        "steps": figures.steps,
+        "n_steps": figures.n_steps,
+        "is_outlier": verdict.is_outlier(),
+        "whys": verdict.whys.iter().map(worded).collect::<Vec<_>>(),
+        "first_difference": verdict.first_difference.as_ref().map(worded),
+        "warnings": figures.warnings,
+    })
+}
+
+fn worded(why: &Why) -> Value {
+    let bytes = why.figures();
+    json!({
+        "kind": why.kind(),
+        "text": why.to_string(),
+        "bytes": bytes.map(|(bytes, _)| bytes),
+        "usual_bytes": bytes.map(|(_, usual_bytes)| usual_bytes),
+    })
 }
 
 /// Prints a line for each step.

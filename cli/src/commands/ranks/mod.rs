@@ -15,10 +15,10 @@ use std::{
 };
 
 use clap::ValueEnum;
-use compared::All;
+use compared::{All, Broken};
 
 use super::view;
-use crate::{exit::Exit, failure::Failure, options::Input};
+use crate::{exit::Exit, failure::Failure, input::name, options::Input};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -73,6 +73,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let input = &options.input;
     let files = files::expanded(&input.files)?;
     let all = All::new(read::read(files, input.device));
+    if all.ranks.is_empty() {
+        return refused(all);
+    }
     match (options.by, input.json) {
         (None, false) => text::print(&all, options.n, out)?,
         (None, true) => json::print(&all, out)?,
@@ -82,11 +85,17 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if let Some(path) = &options.html {
         page(&all, path)?;
     }
-    Ok(match (all.broken.is_empty(), all.n_outliers()) {
-        (false, _) => Exit::Unreadable,
-        (true, 0) => Exit::Fine,
-        (true, _) => Exit::Broken,
-    })
+    let of_ranks = if all.n_outliers() == 0 { Exit::Fine } else { Exit::Broken };
+    Ok(all.broken.iter().map(|one| one.exit).fold(of_ranks, Exit::max))
+}
+
+/// Reports every file, of which none can be read.
+fn refused(all: All) -> Result<Exit, Failure> {
+    let mut worst = Exit::Fine;
+    for Broken { path, why, exit, .. } in all.broken {
+        worst = worst.max(Failure::Message(exit, why).of_file(&name(&path)).report()?);
+    }
+    Ok(worst)
 }
 
 /// Writes the page of the first ranks.

@@ -18,7 +18,10 @@ use memreel::{
 };
 
 use super::files::rank;
-use crate::{failure::Failure, input, options::Devices, progress::Progress};
+use crate::{exit::Exit, failure::Failure, input, options::Devices, progress::Progress};
+
+/// The figures of a file's devices, or why there are none and the exit status of that.
+pub(super) type Found = Result<Vec<RankFigures>, (Exit, String)>;
 
 /// What a file says: the figures of its devices, or why there are none.
 #[derive(Debug)]
@@ -26,13 +29,12 @@ pub(super) struct Read {
     pub(super) path: PathBuf,
     /// The rank that the file's name has.
     pub(super) rank: Option<u64>,
-    pub(super) found: Result<Vec<RankFigures>, String>,
+    pub(super) found: Found,
 }
 
 /// Reads files, in their order. Of each only its figures are kept.
 pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
-    let found: Vec<OnceLock<Result<Vec<RankFigures>, String>>> =
-        files.iter().map(|_| OnceLock::new()).collect();
+    let found: Vec<OnceLock<Found>> = files.iter().map(|_| OnceLock::new()).collect();
     let (next, progress) = (AtomicUsize::new(0), Progress::new(files.len() as u64));
     let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(files.len());
     let work = || {
@@ -45,15 +47,16 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
     };
     thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(&work))));
     drop(progress);
-    let found =
-        found.into_iter().map(|found| found.into_inner().unwrap_or_else(|| Err("was not read".to_owned())));
+    let found = found.into_iter().map(|found| {
+        found.into_inner().unwrap_or_else(|| Err((Exit::Unreadable, "was not read".to_owned())))
+    });
     files.into_iter().zip(found).map(|(path, found)| Read { rank: rank(&path), path, found }).collect()
 }
 
-fn figures(path: &Path, device: Devices) -> Result<Vec<RankFigures>, String> {
+fn figures(path: &Path, device: Devices) -> Found {
     let why = |failure: Failure| match failure {
-        Failure::Message(_, why) => why,
-        Failure::Output(error) => error.to_string(),
+        Failure::Message(exit, why) => (exit, why),
+        Failure::Output(error) => (Exit::Unreadable, error.to_string()),
     };
     let opened = input::open_quietly(path).map_err(why)?;
     let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
