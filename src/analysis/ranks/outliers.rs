@@ -64,10 +64,9 @@ pub fn outliers(ranks: &[RankFigures]) -> Vec<RankVerdict> {
                 n_others: ranks.len() - n_failed,
             });
         }
-        if usual.len() >= MIN_RANKS || failed.is_some() {
-            if let Some(median) = &median {
-                median.judge(rank, &mut verdict);
-            }
+        let is_comparable = usual.len() >= MIN_RANKS || failed.is_some();
+        if let Some(median) = median.as_ref().filter(|_| is_comparable) {
+            median.judge(rank, &mut verdict);
         }
         verdict
     };
@@ -199,7 +198,7 @@ fn furthest(usual: &SeededMap<&str, Usual>, holders: &[Holder], whole: u64) -> O
     let all = own.chain(missing.map(|name| (*name, 0)));
     let far = all.filter_map(|(name, bytes)| {
         let usual = usual.get(name).unwrap_or(&nothing);
-        usual.is_far(bytes, whole).then(|| (name, bytes, usual.median))
+        usual.is_far(bytes, whole).then_some((name, bytes, usual.median))
     });
     // Of two that are as far, the one whose name comes first.
     let furthest =
