@@ -52,7 +52,7 @@ pub struct RankFigures {
     pub peak_scope: String,
     /// The most reserved bytes.
     pub reserved_bytes: u64,
-    /// The reserved bytes in no block when the most bytes were reserved.
+    /// The reserved bytes in no block at the peak.
     pub waste_bytes: u64,
     /// The figures of the end.
     pub end: Totals,
@@ -109,7 +109,7 @@ impl RankFigures {
             totals.moment.entry().and_then(|entry| entries.get(entry)).map_or(0, |of| of.time_us)
         };
         let dated = || entries.iter().map(|entry| entry.time_us).filter(|time_us| *time_us != 0);
-        let (peak, highest) = (history.peak(), history.highest(|totals| totals.reserved_bytes));
+        let peak = history.peak();
         let scopes = history.scopes();
         let (steps, n_steps) = steps(history, &scopes);
         let scope = |entry| scopes.of_entry(entry).to_string();
@@ -121,8 +121,8 @@ impl RankFigures {
             peak,
             peak_us: time_us(&peak),
             peak_scope: peak.moment.entry().map_or_else(String::new, scope),
-            reserved_bytes: highest.reserved_bytes,
-            waste_bytes: highest.unused_bytes(),
+            reserved_bytes: history.highest(|totals| totals.reserved_bytes).reserved_bytes,
+            waste_bytes: peak.unused_bytes(),
             end: history.totals_at(history.end()),
             owners: holders(history, history.top(peak.moment, By::Owner)),
             sites: holders(history, history.top(peak.moment, By::Stack)),

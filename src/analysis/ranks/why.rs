@@ -36,7 +36,7 @@ pub enum Why {
         /// That of the median rank.
         usual_bytes: u64,
     },
-    /// The reserved memory in no block.
+    /// The reserved memory in no block at the peak.
     Waste {
         /// That of the rank.
         bytes: u64,

@@ -23,7 +23,7 @@ use crate::{exit::Exit, failure::Failure, input::name, options::Input};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints a line for each rank: its peak of memory in use, the most reserved memory
-and the part of it in no block, when the peak was, the owner with the most
+and what no block used at the peak, when the peak was, the owner with the most
 memory, and how many requests failed. Ranks that differ from the median rank are
 first, each with the reasons: by its peaks, by the first step that differs, by
 the sites and the owners at the peak. A figure differs if it is more than 5 %

@@ -32,7 +32,7 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
         table(&all.ranks[..n_ranks.min(n_outliers.saturating_add(n))]).print(out)?;
         let n_left = (n_ranks - n_outliers).saturating_sub(n);
         if n_left > 0 {
-            print_text(format!("{} more like the others; -n prints more", count(n_left, "rank")), out)?;
+            print_text(format!("{n_left} more like the others; -n prints more"), out)?;
         }
     }
     if !all.broken.is_empty() {
