@@ -18,15 +18,8 @@ use crate::{
 pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()> {
     let (n_outliers, n_ranks) = (all.n_outliers(), all.ranks.len());
     let outliers = if n_outliers == 0 { "no outlier".to_owned() } else { count(n_outliers, "outlier") };
-    print_text(
-        format!(
-            "{} of {}, {outliers}; median peak {}",
-            count(n_ranks, "rank"),
-            count(all.n_files, "file"),
-            median(all)
-        ),
-        out,
-    )?;
+    let of_files = count(all.n_files, "file");
+    print_text(format!("{} of {of_files}, {outliers}{}", count(n_ranks, "rank"), peaks(all)), out)?;
     if n_ranks > 0 {
         writeln!(out)?;
         table(&all.ranks[..n_ranks.min(n_outliers.saturating_add(n))]).print(out)?;
@@ -47,10 +40,10 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     all.notes().iter().try_for_each(|note| print_text(format!("note: {note}"), out))
 }
 
-fn median(all: &All) -> Bytes {
-    let mut peaks: Vec<u64> = all.ranks.iter().map(|one| one.figures.peak.active_bytes).collect();
-    peaks.sort_unstable();
-    Bytes(peaks.get(peaks.len() / 2).copied().unwrap_or(0))
+fn peaks(all: &All) -> String {
+    let peaks = || all.ranks.iter().map(|one| one.figures.peak.active_bytes);
+    let ends = peaks().min().zip(peaks().max());
+    ends.map_or_else(String::new, |(least, most)| format!("; peaks from {} to {}", Bytes(least), Bytes(most)))
 }
 
 fn table(ranks: &[Compared]) -> Table {
