@@ -1,5 +1,7 @@
 //! The job and the rank that the path of a file names.
 
+use memreel::analysis::ranks::rank_of;
+
 /// What a path has in place of a rank that is not known, as Hive writes it.
 pub(crate) const NO_RANK: &str = "__HIVE_DEFAULT_PARTITION__";
 
@@ -12,9 +14,9 @@ pub(super) fn job(path: &str) -> Option<String> {
     named.map(unescaped).or_else(folder)
 }
 
-/// Returns the rank: the digits after `rank` in the name of the file, or else in the nearest folder that has them.
+/// Returns the rank that the path names, as `memreel ranks` reads it.
 pub(super) fn rank(path: &str) -> Option<i64> {
-    path.split('/').rev().find_map(rank_of_name)
+    i64::try_from(rank_of(path)?).ok()
 }
 
 /// Returns the job and the rank of exported rows: those of the folders `job=…/rank=…`.
@@ -23,18 +25,6 @@ pub(super) fn of_export(path: &str) -> (Option<String>, Option<i64>) {
     let rank = folders.next().and_then(|folder| folder.strip_prefix("rank=")?.parse().ok());
     let job = folders.next().and_then(|folder| folder.strip_prefix("job=")).filter(|job| *job != NO_RANK);
     (job.map(unescaped), rank)
-}
-
-fn rank_of_name(name: &str) -> Option<i64> {
-    let name = name.to_ascii_lowercase();
-    let after = name.rmatch_indices("rank").map(|(at, word)| &name[at + word.len()..]);
-    after
-        .filter_map(|rest| {
-            let rest = rest.strip_prefix(['=', '-', '_', '.']).unwrap_or(rest);
-            let n_digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-            rest[..n_digits].parse().ok()
-        })
-        .next()
 }
 
 /// Returns a text as part of a path: characters that a path, a pattern or a URL could read otherwise become `%XX`.
@@ -74,23 +64,6 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_are_the_digits_after_the_word() {
-        for (path, expected) in [
-            ("/run/rank0.pickle", Some(0)),
-            ("/run/oom-rank12-4711.pickle", Some(12)),
-            ("/run/RANK_007.pickle", Some(7)),
-            ("/run/rank=3/x.parquet", Some(3)),
-            ("/run/rank3/snapshot.pickle", Some(3)),
-            ("/rank1/rank2.pickle", Some(2)),
-            ("/run/franken.pickle", None),
-            ("/run/rank.pickle", None),
-            ("/run/rank=__HIVE_DEFAULT_PARTITION__/x.parquet", None),
-        ] {
-            assert_eq!(rank(path), expected, "{path}");
-        }
-    }
 
     #[test]
     fn exported_rows_have_the_rank_of_their_folder() {

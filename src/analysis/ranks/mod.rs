@@ -8,6 +8,7 @@
 
 mod curve;
 mod figures;
+mod label;
 mod outliers;
 mod steps;
 mod usual;
@@ -15,6 +16,7 @@ mod why;
 
 pub use curve::ClockCurve;
 pub use figures::{Holder, RankFigures, RankOom};
+pub use label::rank_of;
 pub use outliers::{RankVerdict, outliers};
 pub use steps::RankStep;
 pub use why::Why;

@@ -1,4 +1,4 @@
-//! The files of many ranks: paths, patterns and folders, and the rank that a file's name has.
+//! The files of many ranks: paths, patterns and folders.
 
 #![forbid(unsafe_code)]
 
@@ -66,33 +66,9 @@ fn unreadable(path: &Path, why: &str) -> Failure {
     Failure::Message(Exit::Unreadable, format!("{}: {why}", path.display()))
 }
 
-/// Returns the rank that a file's name has: the digits behind the last `rank`, as in `run-rank3-811.pickle`.
-pub(super) fn rank(path: &Path) -> Option<u64> {
-    let name = path.file_stem()?.to_str()?.to_ascii_lowercase();
-    let (_, behind) = name.rsplit_once("rank")?;
-    let behind = behind.trim_start_matches(['-', '_', '.', '=']);
-    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
-    behind[..end].parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_rank_is_in_the_name() {
-        for (name, expected) in [
-            ("rank3.pickle", Some(3)),
-            ("runs/job-rank12-4711.pickle", Some(12)),
-            ("rank_0007.json", Some(7)),
-            ("RANK-5.tape", Some(5)),
-            ("franks.pickle", None),
-            ("snapshot.pickle", None),
-            ("rank99999999999999999999.pickle", None),
-        ] {
-            assert_eq!(rank(Path::new(name)), expected, "{name}");
-        }
-    }
 
     #[test]
     fn folders_and_patterns_become_files() {

@@ -31,7 +31,7 @@ of the median peak away, and more than four times as far as ranks usually are.
 Of two ranks, one whose requests failed is compared with the other.
 
 FILE may be a folder or a pattern in quotes; the rank is the number behind
-`rank` in a file's name. Ranks are aligned by their outermost scopes (step#0,
+`rank` in the name of a file or its folder. Ranks are aligned by their outermost scopes (step#0,
 step#1 and so on), and without scopes by the time since their first event. A
 file that cannot be read is a line of its own.
 

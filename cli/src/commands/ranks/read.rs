@@ -14,10 +14,12 @@ use std::{
 
 use memreel::{
     DeviceId,
-    analysis::{Histories, ranks::RankFigures},
+    analysis::{
+        Histories,
+        ranks::{RankFigures, rank_of},
+    },
 };
 
-use super::files::rank;
 use crate::{exit::Exit, failure::Failure, input, options::Devices, progress::Progress};
 
 /// The figures of a file's devices, or why there are none and the exit status of that.
@@ -50,7 +52,11 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
     let found = found.into_iter().map(|found| {
         found.into_inner().unwrap_or_else(|| Err((Exit::Unreadable, "was not read".to_owned())))
     });
-    files.into_iter().zip(found).map(|(path, found)| Read { rank: rank(&path), path, found }).collect()
+    files
+        .into_iter()
+        .zip(found)
+        .map(|(path, found)| Read { rank: rank_of(&path.to_string_lossy()), path, found })
+        .collect()
 }
 
 fn figures(path: &Path, device: Devices) -> Found {
