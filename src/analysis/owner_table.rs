@@ -3,6 +3,8 @@
 //!
 //! A table can be of several snapshots, one for each process of a run. A process is there from the beginning of its recording
 //! to its last event or report, and holds nothing afterwards.
+//!
+//! Over 400 lines, because the rows add up only together: each row is what the others leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 

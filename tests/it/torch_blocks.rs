@@ -1,4 +1,6 @@
 //! `rewrite::merge_torch`: one allocator over a device that reports its calls, so that two snapshots show one truth.
+//!
+//! Over 400 lines, because all cases need the same device and the same two recordings.
 #![allow(unsafe_code, reason = "a device is implemented, whose calls go to another")]
 
 use std::{

@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 pub(crate) const PLANTED: [Kind; 5] = [Kind::Large, Kind::Leak, Kind::Oom, Kind::Waste, Kind::Site];
 
 impl Kind {
-    /// The number of the rank of this kind, of so many ranks.
+    /// Returns which of `n_ranks` ranks is of this kind.
     pub(crate) fn number(self, n_ranks: usize) -> usize {
         (self as usize * 2 + 1) * n_ranks / 10
     }

@@ -100,6 +100,9 @@ fn notes_name_what_is_odd_about_the_files() {
     for note in ["note: several files are of rank 0", "note: no file is of rank 1, 2"] {
         assert!(out.contains(note), "{out}");
     }
+    let far = folder(&[("rank0.pickle", RANK_0), ("rank18446744073709551615.pickle", RANK_0)]);
+    let (out, _, status) = ranks(&[text(far.path())]);
+    assert!(status == Some(0) && out.contains("note: no file is of rank 1, 2, 3"), "{out}");
     let unlike = folder(&[("rank0.pickle", RANK_0), ("rank1.pickle", OTHER)]);
     let (out, _, _) = ranks(&[text(unlike.path())]);
     assert!(

@@ -3,7 +3,7 @@
 /// A figure is far if it differs from the median by more than this part of the whole: one in twenty.
 const FAR: u64 = 20;
 
-/// And by more than so many times the usual distance.
+/// It must also be further from the median than this number of usual distances.
 const DISTANCES: u64 = 4;
 
 /// The median of a figure and the median of the distances to it.

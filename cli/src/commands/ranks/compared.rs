@@ -111,8 +111,8 @@ impl All {
         let twice = files.windows(2).filter(|pair| pair[0].0 == pair[1].0);
         let twice: Vec<String> = twice.map(|pair| pair[0].0.to_string()).collect();
         files.dedup_by_key(|(rank, _)| *rank);
-        let last = files.last().map_or(0, |(rank, _)| rank + 1);
-        let n_missing = usize::try_from(last).unwrap_or(usize::MAX) - files.len();
+        let last = files.last().map_or(0, |(rank, _)| rank.saturating_add(1));
+        let n_missing = usize::try_from(last).unwrap_or(usize::MAX).saturating_sub(files.len());
         let missing = (0..last).filter(|rank| files.binary_search_by_key(rank, |(rank, _)| *rank).is_err());
         let missing: Vec<String> = missing.take(MAX_LISTED).map(|rank| rank.to_string()).collect();
         let mut notes = Vec::new();

@@ -104,7 +104,10 @@ fn page(all: &All, path: &Path) -> Result<(), Failure> {
     files.dedup();
     files.truncate(MAX_OF_PAGE);
     if files.is_empty() {
-        return Err(Failure::Message(Exit::Unreadable, "there is no rank for the page".to_owned()));
+        return Err(Failure::Message(
+            Exit::Unreadable,
+            "no rank can be read, so there is no page".to_owned(),
+        ));
     }
     view::save(&files, path).map(drop)
 }
