@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use datafusion::{
     error::Result,
-    execution::context::SQLOptions,
+    execution::{SendableRecordBatchStream, context::SQLOptions},
+    physical_plan::{ExecutionPlan, execute_stream},
     prelude::{DataFrame, SessionConfig, SessionContext},
 };
 
 use crate::{
+    cluster::Cluster,
     files::{SourceFile, list},
-    functions::{LiveAt, Peak, stack_contains, top_frame},
+    functions::{LiveAt, Peak, all_functions},
     plan::{FleetTable, Problems},
-    tables::Table,
+    tables::{Table, Texts},
 };
 
 /// The files of a fleet, with a session in which every [`Table`] of them is registered.
@@ -22,6 +24,8 @@ pub struct Fleet {
     files: Vec<Arc<SourceFile>>,
     session: SessionContext,
     problems: Arc<Problems>,
+    /// Where queries run, if not here.
+    cluster: Option<Cluster>,
 }
 
 impl std::fmt::Debug for Fleet {
@@ -39,13 +43,26 @@ impl Fleet {
         Ok(Fleet::of(list(addresses).await?, SessionConfig::new()))
     }
 
+    /// Lists the files of addresses, of which a cluster's executors read each where it is: on disks that all machines see
+    /// under one path, or in an object store. `scheduler` is an address such as `df://host:50050`.
+    ///
+    /// # Errors
+    /// Those of [`list`]; there is no scheduler.
+    pub async fn open_on(scheduler: &str, addresses: &[String]) -> Result<Fleet> {
+        let cluster = Cluster::parse(scheduler)?;
+        let session = cluster.session().await?;
+        Ok(Fleet::with(list(addresses).await?, session, Some(cluster)))
+    }
+
     /// Takes files, and the settings of a session.
     #[must_use]
     pub fn of(files: Vec<SourceFile>, config: SessionConfig) -> Fleet {
+        Fleet::with(files, SessionContext::new_with_config(config.with_information_schema(true)), None)
+    }
+
+    fn with(files: Vec<SourceFile>, session: SessionContext, cluster: Option<Cluster>) -> Fleet {
         let files: Vec<Arc<SourceFile>> = files.into_iter().map(Arc::new).collect();
-        let problems = Arc::new(Problems::default());
-        let session = SessionContext::new_with_config(config.with_information_schema(true));
-        let fleet = Fleet { files, session, problems };
+        let fleet = Fleet { files, session, problems: Arc::default(), cluster };
         for table in Table::ALL {
             let provider = Arc::new(fleet.table(table));
             // The session is new, so no name is taken.
@@ -54,14 +71,14 @@ impl Fleet {
         let allocations = fleet.table(Table::Allocations);
         fleet.session.register_udtf("live_at", Arc::new(LiveAt(allocations.clone())));
         fleet.session.register_udtf("peak", Arc::new(Peak(allocations)));
-        fleet.session.register_udf(stack_contains());
-        fleet.session.register_udf(top_frame());
+        all_functions().for_each(|function| fleet.session.register_udf((*function).clone()));
         fleet
     }
 
     fn table(&self, table: Table) -> FleetTable {
         let files = self.files.iter().filter(|file| file.has(table)).cloned().collect();
-        FleetTable { table, at: None, files, problems: self.problems.clone() }
+        let texts = if self.cluster.is_some() { Texts::Plain } else { Texts::Coded };
+        FleetTable { table, at: None, texts, files, problems: self.problems.clone() }
     }
 
     /// Returns the files.
@@ -84,6 +101,27 @@ impl Fleet {
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         self.session.sql_with_options(text, options).await
+    }
+
+    /// Runs a query, and returns its rows with the plan that makes them, for [`Fleet::learn`].
+    ///
+    /// # Errors
+    /// Those of DataFusion.
+    pub async fn run(&self, query: DataFrame) -> Result<(SendableRecordBatchStream, Arc<dyn ExecutionPlan>)> {
+        let context = Arc::new(query.task_ctx());
+        let plan = query.create_physical_plan().await?;
+        Ok((execute_stream(plan.clone(), context)?, plan))
+    }
+
+    /// Learns from a plan whose rows were taken which problems executors found. What is read here is known already.
+    ///
+    /// # Errors
+    /// The scheduler does not answer.
+    pub async fn learn(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        match &self.cluster {
+            Some(cluster) => cluster.learn(plan, &self.problems).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns a table with the rows of one file.

@@ -9,9 +9,11 @@ mod files;
 mod tables;
 mod plan;
 mod functions;
+mod cluster;
 mod fleet;
 pub mod cli;
 
+pub use cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 pub use files::{Content, NoFiles, SourceFile, list};
 pub use fleet::Fleet;
 pub use tables::{Column, Kind, Table, page};

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -17,7 +17,12 @@ of a folder that export wrote.
 Example:
   memreel-fleet query \"select rank, peak_bytes from runs order by 2 desc\" run/
   memreel-fleet export --parquet out run/
-  memreel-fleet tables"
+  memreel-fleet tables
+
+On a cluster, with the files on a shared disk or in an object store:
+  memreel-fleet scheduler --listen 0.0.0.0 --host node0
+  memreel-fleet executor --listen 0.0.0.0 --host node1 df://node0:50050
+  memreel-fleet query --ballista df://node0:50050 \"select …\" s3://bucket/run/"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -32,6 +37,10 @@ pub(super) enum Command {
     Export(ExportOptions),
     /// List the tables and their columns.
     Tables,
+    /// Plan the queries of a cluster and give its executors their tasks, by Ballista.
+    Scheduler(SchedulerWords),
+    /// Read files for the queries of a cluster, by Ballista.
+    Executor(ExecutorWords),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -50,6 +59,9 @@ pub(super) struct QueryOptions {
     /// Print at most this many rows; 0 for all [default: 100 on a terminal, otherwise all]
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<usize>,
+    /// Run the query on the cluster of this scheduler, whose executors read the files
+    #[arg(long, value_name = "df://HOST:PORT")]
+    pub(super) ballista: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -60,6 +72,53 @@ pub(super) struct ExportOptions {
     /// Files, folders, patterns and addresses of object stores
     #[arg(required = true, value_name = "URL")]
     pub(super) urls: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+There are no passwords: who reaches the port can run queries, and read with them
+what the executors can read. Keep it on a network whose users may.")]
+pub(super) struct SchedulerWords {
+    /// Listen on this address; 0.0.0.0 for all networks of this machine
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(super) listen: IpAddr,
+    /// Listen on this port
+    #[arg(long, value_name = "PORT", default_value_t = 50050)]
+    pub(super) port: u16,
+    /// Have executors connect to this machine by this name
+    #[arg(long, value_name = "NAME", default_value = "localhost")]
+    pub(super) host: String,
+    /// Give up an executor that was silent for this many seconds, and run its tasks elsewhere
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) executor_timeout: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+It reads the files with the rights and with the keys that this process has. There
+are no passwords: keep its ports on a network whose users may read what it can.")]
+pub(super) struct ExecutorWords {
+    /// The cluster's scheduler
+    #[arg(value_name = "df://HOST:PORT")]
+    pub(super) scheduler: String,
+    /// Listen on this address; 0.0.0.0 for all networks of this machine
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(super) listen: IpAddr,
+    /// Listen on this port for results, and on the next one for tasks
+    #[arg(long, value_name = "PORT", default_value_t = 50051)]
+    pub(super) port: u16,
+    /// Have the others connect to this machine by this name
+    #[arg(long, value_name = "NAME", default_value = "localhost")]
+    pub(super) host: String,
+    /// Read this many files at once [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) cores: Option<u16>,
+    /// Keep parts of answers here until their query ends [default: a folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(super) folder: Option<PathBuf>,
+    /// Report to the scheduler every so many seconds, several times within its --executor-timeout
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) heartbeat: u64,
 }
 
 /// How an answer is printed.

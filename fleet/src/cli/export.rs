@@ -76,6 +76,7 @@ async fn rows(
     folder: &Path,
 ) -> Result<(PathBuf, tempfile::NamedTempFile), Failure> {
     let mut batches = fleet.rows_of(table, file)?.execute_stream().await?;
+    let schema = batches.schema();
     let first = batches.try_next().await?;
     let rank = match &first {
         // The file itself may name its rank.
@@ -86,7 +87,7 @@ async fn rows(
     let parent = path.parent().unwrap_or(folder);
     create_dir_all(parent)
         .map_err(|error| Failure::unreadable(format!("cannot write {}: {error}", parent.display())))?;
-    let mut writer = parquet_writer(beside(&path)?, &table.schema())?;
+    let mut writer = parquet_writer(beside(&path)?, &schema)?;
     let mut next = first;
     while let Some(batch) = next {
         writer.write(&batch).map_err(DataFusionError::from)?;

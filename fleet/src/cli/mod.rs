@@ -1,6 +1,7 @@
 //! The program `memreel-fleet`.
 
 mod args;
+mod cluster;
 mod exit;
 mod export;
 mod output;
@@ -35,6 +36,8 @@ pub fn run(words: Vec<OsString>) -> u8 {
             Command::Query(options) => query::run(options).await,
             Command::Export(options) => export::run(options).await,
             Command::Tables => output::tables(),
+            Command::Scheduler(words) => cluster::scheduler(words).await,
+            Command::Executor(words) => cluster::executor(words).await,
         }
     });
     // Threads that still read files for a query that has its answer are not waited for.

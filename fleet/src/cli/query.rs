@@ -24,12 +24,16 @@ pub(super) async fn run(options: &QueryOptions) -> Result<Exit, Failure> {
     if options.format == Format::Parquet && options.output.is_none() {
         return Err(Failure::usage("Parquet is not text; give a file with --output FILE"));
     }
-    let fleet = Arc::new(Fleet::open(&options.urls).await?);
+    let fleet = Arc::new(match &options.ballista {
+        Some(scheduler) => Fleet::open_on(scheduler, &options.urls).await?,
+        None => Fleet::open(&options.urls).await?,
+    });
     let answer = fleet.sql(&options.sql).await.map_err(|error| wrong(&error, &options.sql))?;
     let progress = Progress::of(&fleet, 1);
     let printed = match &options.output {
         Some(path) => {
-            let (file, _) = write(answer, options.format, limit(options, false), beside(path)?).await?;
+            let limit = limit(options, false);
+            let (file, _) = write(&fleet, answer, options.format, limit, beside(path)?).await?;
             if fleet.are_all_broken() { Ok(None) } else { whole(file, path).map(|()| None) }
         }
         None => print(answer, options, &fleet).await,
@@ -60,13 +64,13 @@ async fn print(answer: DataFrame, options: &QueryOptions, fleet: &Fleet) -> Resu
     let limit = limit(options, io::stdout().is_terminal());
     let mut out = Pipe::default();
     let has_more = if options.format == Format::Table {
-        let (text, has_more) = write(answer, options.format, limit, Vec::new()).await?;
+        let (text, has_more) = write(fleet, answer, options.format, limit, Vec::new()).await?;
         if !fleet.are_all_broken() {
             let _ = out.write_all(&text);
         }
         has_more
     } else {
-        match write(answer, options.format, limit, BufWriter::new(out.clone())).await {
+        match write(fleet, answer, options.format, limit, BufWriter::new(out.clone())).await {
             Ok((mut rest, has_more)) => {
                 let _ = rest.flush();
                 has_more
@@ -116,6 +120,7 @@ impl Write for Pipe {
 
 /// Writes at most `limit` rows; returns whether there are more.
 async fn write<W: Write + Send>(
+    fleet: &Fleet,
     answer: DataFrame,
     format: Format,
     limit: Option<usize>,
@@ -127,7 +132,7 @@ async fn write<W: Write + Send>(
         Some(limit) if !is_explanation(&answer) => answer.limit(0, Some(limit.saturating_add(1)))?,
         _ => answer,
     };
-    let mut rows = answer.execute_stream().await?;
+    let (mut rows, plan) = fleet.run(answer).await?;
     let mut out = Answer::new(format, &schema, out)?;
     let mut n_left = limit.unwrap_or(usize::MAX);
     let mut has_more = false;
@@ -140,6 +145,8 @@ async fn write<W: Write + Send>(
             break;
         }
     }
+    drop(rows);
+    fleet.learn(&plan).await?;
     Ok((out.finish()?, has_more))
 }
 

@@ -1,16 +1,18 @@
 //! An address on the command line: a path or a URL, with the object store that it is in.
 
 use std::{
-    env,
     path::{Component, PathBuf},
     sync::Arc,
 };
 
 use datafusion::error::{DataFusionError, Result};
-use object_store::{ObjectStore, local::LocalFileSystem, parse_url_opts, path::Path};
+use object_store::{ObjectStore, ObjectStoreScheme, path::Path};
 use url::Url;
 
-use super::glob::first_wildcard;
+use super::{
+    glob::first_wildcard,
+    store::{HERE, store_of},
+};
 
 /// An address, split at the last slash before its first wildcard.
 #[derive(Clone, Debug)]
@@ -27,26 +29,23 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads an address. Stores of URLs take their keys and endpoints from the environment (`AWS_ACCESS_KEY_ID`,
-    /// `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME`, …).
+    /// Reads an address.
     pub(crate) fn parse(given: &str) -> Result<Address> {
         let (start, pattern) = split(given);
-        if let Some(url) = remote(start)? {
-            let (store, base) = parse_url_opts(&url, env::vars())
-                .map_err(|error| usage(format!("{given} cannot be opened: {error}")))?;
-            let prefix = format!("{}://{}/", url.scheme(), url.host_str().unwrap_or_default());
-            return Ok(Address { given: given.to_owned(), store: store.into(), prefix, base, pattern });
-        }
-        let path = match start.strip_prefix("file://") {
-            Some(_) => Url::parse(start)
-                .ok()
-                .and_then(|url| url.to_file_path().ok())
-                .ok_or_else(|| usage(format!("{given} is not the URL of a file")))?,
-            None => PathBuf::from(if start.is_empty() { "." } else { start }),
+        let (prefix, base) = match remote(start)? {
+            Some(url) => {
+                let (_, base) = ObjectStoreScheme::parse(&url)
+                    .map_err(|error| usage(format!("{given} cannot be opened: {error}")))?;
+                (format!("{}://{}/", url.scheme(), url.host_str().unwrap_or_default()), base)
+            }
+            None => (HERE.to_owned(), local(given, start)?),
         };
-        let base = Path::from_absolute_path(without_dots(&std::path::absolute(&path)?))?;
-        let store = Arc::new(LocalFileSystem::new());
-        Ok(Address { given: given.to_owned(), store, prefix: "/".to_owned(), base, pattern })
+        Ok(Address { given: given.to_owned(), store: store_of(&prefix)?, prefix, base, pattern })
+    }
+
+    /// Returns whether its files are on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.prefix == HERE
     }
 
     /// Returns the address of an object of the store, as the column `file` has it.
@@ -58,6 +57,18 @@ impl Address {
 /// An error in what the user asked for.
 pub(crate) fn usage(message: String) -> DataFusionError {
     DataFusionError::Configuration(message)
+}
+
+/// Returns the path of an address on this machine.
+fn local(given: &str, start: &str) -> Result<Path> {
+    let path = match start.strip_prefix("file://") {
+        Some(_) => Url::parse(start)
+            .ok()
+            .and_then(|url| url.to_file_path().ok())
+            .ok_or_else(|| usage(format!("{given} is not the URL of a file")))?,
+        None => PathBuf::from(if start.is_empty() { "." } else { start }),
+    };
+    Ok(Path::from_absolute_path(without_dots(&std::path::absolute(&path)?))?)
 }
 
 /// Drops `.` and `..`, which object stores do not have.

@@ -2,9 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use datafusion::error::Result;
 use object_store::{ObjectStore, path::Path};
 
-use super::labels;
+use super::{
+    labels,
+    store::{HERE, prefix_of, store_of},
+};
 use crate::tables::Table;
 
 /// What a file has.
@@ -48,6 +52,14 @@ impl SourceFile {
             Content::Rows(_) => labels::of_export(&file),
         };
         SourceFile { file, job, rank, content, size_bytes, store, path, is_local }
+    }
+
+    /// Returns the file of an address that [`list`](super::list) found, on this machine or on another one.
+    pub(crate) fn at(file: String, size_bytes: u64) -> Result<SourceFile> {
+        let prefix = prefix_of(&file);
+        let (store, is_local) = (store_of(prefix)?, prefix == HERE);
+        let path = Path::parse(&file[prefix.len()..])?;
+        Ok(SourceFile::new(file, size_bytes, store, path, is_local))
     }
 
     /// Returns whether the file has rows of a table.

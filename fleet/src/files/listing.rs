@@ -35,7 +35,7 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
     let mut files = BTreeMap::new();
     for given in addresses {
         let address = Address::parse(given)?;
-        let found = objects(&address).await.map_err(|error| match address.prefix == "/" {
+        let found = objects(&address).await.map_err(|error| match address.is_local() {
             true => error,
             false => error.context(format!("{given} cannot be listed; {KEYS}")),
         })?;
@@ -48,11 +48,10 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
             };
             return Err(DataFusionError::External(Box::new(NoFiles(why))));
         }
-        let is_local = address.prefix == "/";
         for ObjectMeta { location, size, .. } in found {
             let file = address.of_object(&location);
-            let source = SourceFile::new(file.clone(), size, address.store.clone(), location, is_local);
-            files.insert(file, source);
+            let store = address.store.clone();
+            files.insert(file.clone(), SourceFile::new(file, size, store, location, address.is_local()));
         }
     }
     Ok(files.into_values().collect())
@@ -65,7 +64,7 @@ async fn objects(address: &Address) -> Result<Vec<ObjectMeta>> {
             Ok(found) => return Ok(vec![found]),
             Err(object_store::Error::NotFound { .. }) => {}
             // A folder of this machine is not an object.
-            Err(_) if address.prefix == "/" => {}
+            Err(_) if address.is_local() => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -6,8 +6,10 @@ mod labels;
 mod listing;
 mod opened;
 mod ranges;
+mod store;
 mod file;
 
+pub(crate) use address::usage;
 pub use file::{Content, SourceFile};
 pub(crate) use labels::{NO_RANK, escaped};
 pub use listing::{NoFiles, list};

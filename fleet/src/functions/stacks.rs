@@ -26,10 +26,13 @@ pub(crate) fn top_frame() -> ScalarUDF {
     ScalarUDF::from(TopFrame(signature))
 }
 
+fn coded_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
+}
+
 /// A column of texts: each text once, and the number of the text in each row.
 fn coded(texts: &ArrayRef) -> Result<DictionaryArray<UInt32Type>> {
-    let kind = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
-    Ok(cast(texts, &kind)?.as_dictionary::<UInt32Type>().clone())
+    Ok(cast(texts, &coded_type())?.as_dictionary::<UInt32Type>().clone())
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -77,8 +80,12 @@ impl ScalarUDFImpl for TopFrame {
         &self.0
     }
 
-    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8)))
+    /// A frame has the type of its stack.
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(match &arguments[0] {
+            DataType::Dictionary(..) => coded_type(),
+            _ => DataType::Utf8,
+        })
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -87,6 +94,6 @@ impl ScalarUDFImpl for TopFrame {
         let frames: StringArray =
             stacks.values().as_string::<i32>().iter().map(|text| text.map(first)).collect();
         let frames = DictionaryArray::<UInt32Type>::try_new(stacks.keys().clone(), Arc::new(frames))?;
-        Ok(ColumnarValue::Array(Arc::new(frames)))
+        Ok(ColumnarValue::Array(cast(&frames, arguments.return_type())?))
     }
 }

@@ -2,6 +2,14 @@
 
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 
+use super::problems::Problem;
+
+/// The counter of files that were opened.
+pub(crate) const FILES_READ: &str = "files_read";
+
+/// The counter of files that could not be read.
+pub(crate) const FILES_BROKEN: &str = "files_broken";
+
 /// The counters of one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
@@ -18,19 +26,28 @@ pub(crate) struct Counters {
     /// Rows that a filter of the reader dropped.
     pub(crate) dropped_rows: Count,
     pub(crate) baseline: BaselineMetrics,
+    metrics: ExecutionPlanMetricsSet,
+    partition: usize,
 }
 
 impl Counters {
     pub(crate) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Counters {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         Counters {
-            files: counter("files_read"),
-            broken: counter("files_broken"),
+            files: counter(FILES_READ),
+            broken: counter(FILES_BROKEN),
             bytes: counter("bytes_read"),
             events: counter("events_decoded"),
             stack_texts: counter("stack_texts_made"),
             dropped_rows: counter("rows_dropped"),
             baseline: BaselineMetrics::new(metrics, partition),
+            metrics: metrics.clone(),
+            partition,
         }
+    }
+
+    /// Counts a problem under a name of its own: counters are what a scheduler gets of an executor.
+    pub(crate) fn problem(&self, problem: &Problem) {
+        MetricBuilder::new(&self.metrics).counter(problem.counter(), self.partition).add(1);
     }
 }

@@ -17,7 +17,7 @@ use datafusion::{
 
 use crate::{
     files::{Content, SourceFile},
-    tables::{OF_FILE, Table, integers, same_text, schema_of},
+    tables::{OF_FILE, Table, Texts, integers, same_text, schema_of, typed},
 };
 
 /// A condition over some columns of a table.
@@ -26,17 +26,18 @@ pub(crate) struct Condition {
     /// The names of its columns, in the order of `schema`.
     pub(crate) columns: Vec<&'static str>,
     pub(crate) expression: Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
+    /// That of its columns.
+    pub(crate) schema: SchemaRef,
 }
 
 impl Condition {
     /// Returns the condition of a filter. The optimiser may have simplified one that [`is_for_reader`] accepted, even to a
     /// filter without columns.
-    pub(crate) fn new(table: Table, filter: &Expr, session: &dyn Session) -> Result<Condition> {
+    pub(crate) fn new(table: Table, texts: Texts, filter: &Expr, session: &dyn Session) -> Result<Condition> {
         let names = filter.column_refs();
         let columns: Vec<_> =
             table.columns().filter(|column| names.iter().any(|name| name.name == column.name)).collect();
-        let schema = schema_of(columns.iter().copied());
+        let schema = schema_of(columns.iter().copied(), texts);
         // The schema has no names of tables, so those of the columns are dropped.
         let bare = datafusion::logical_expr::expr_rewriter::unnormalize_col(filter.clone());
         let expression = session.create_physical_expr(bare, &DFSchema::try_from(schema.clone())?)?;
@@ -46,6 +47,7 @@ impl Condition {
     /// Returns which rows meet the condition, given its columns.
     pub(crate) fn holds(&self, columns: Vec<ArrayRef>, n_rows: usize) -> Result<BooleanArray> {
         let options = RecordBatchOptions::new().with_row_count(Some(n_rows));
+        let columns = typed(columns, &self.schema)?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         let holds = self.expression.evaluate(&batch)?.into_array(n_rows)?;
         let holds = holds.as_boolean();

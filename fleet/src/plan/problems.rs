@@ -5,6 +5,26 @@ use std::{
     sync::Mutex,
 };
 
+use serde::{Deserialize, Serialize};
+
+/// What is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Problem {
+    /// It is not in the answer.
+    Skipped { file: String, why: String },
+    /// It is in the answer, and lacks something.
+    Incomplete { file: String, what: String },
+}
+
+impl Problem {
+    /// Returns the name of a counter for it.
+    pub(super) fn counter(&self) -> String {
+        // Texts always have a JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 /// The problems of files, collected from all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Mutex<Found>);
@@ -16,17 +36,29 @@ struct Found {
     /// What is missing in files that are in the answer.
     notes: BTreeSet<String>,
     read: BTreeSet<String>,
+    /// How many files other machines have read, those that are broken not counted.
+    n_read_elsewhere: u64,
 }
 
 impl Problems {
-    /// Keeps why a file is not in the answer.
-    pub(crate) fn broken(&self, file: &str, why: String) {
-        self.with(|found| found.broken.insert(file.to_owned(), why));
+    /// Keeps a problem.
+    pub(crate) fn add(&self, problem: Problem) {
+        self.with(|found| match problem {
+            Problem::Skipped { file, why } => drop(found.broken.insert(file, why)),
+            Problem::Incomplete { file, what } => drop(found.notes.insert(format!("{file}: {what}"))),
+        });
     }
 
-    /// Keeps what is missing in a file.
-    pub(crate) fn note(&self, file: &str, what: &str) {
-        self.with(|found| found.notes.insert(format!("{file}: {what}")));
+    /// Keeps the problem that a counter of an executor names; other counters are no problems.
+    pub(crate) fn add_counter(&self, name: &str) {
+        if let Ok(problem) = serde_json::from_str(name) {
+            self.add(problem);
+        }
+    }
+
+    /// Keeps how many files executors have read.
+    pub(crate) fn add_read_elsewhere(&self, n_files: u64) {
+        self.with(|found| found.n_read_elsewhere += n_files);
     }
 
     /// Keeps that a file was read.
@@ -50,7 +82,10 @@ impl Problems {
     /// Returns whether files were broken and none was read.
     pub(crate) fn are_all_broken(&self) -> bool {
         self.with(|found| {
-            !found.broken.is_empty() && found.read.iter().all(|file| found.broken.contains_key(file))
+            let is_none_read = found.n_read_elsewhere == 0;
+            !found.broken.is_empty()
+                && is_none_read
+                && found.read.iter().all(|file| found.broken.contains_key(file))
         })
     }
 

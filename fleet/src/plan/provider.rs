@@ -12,6 +12,7 @@ use datafusion::{
 };
 
 use super::{
+    file_list::file_list,
     filter::{Condition, is_for_reader},
     problems::Problems,
     scan::Scan,
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     files::SourceFile,
-    tables::{At, Column, Table, schema_of},
+    tables::{At, Column, Table, Texts, schema_of},
 };
 
 /// A table over the files of a fleet.
@@ -28,6 +29,7 @@ pub(crate) struct FleetTable {
     pub(crate) table: Table,
     /// The moment of `live_at` and `peak`, whose files are snapshots.
     pub(crate) at: Option<At>,
+    pub(crate) texts: Texts,
     pub(crate) files: Vec<Arc<SourceFile>>,
     pub(crate) problems: Arc<Problems>,
 }
@@ -35,7 +37,7 @@ pub(crate) struct FleetTable {
 #[async_trait]
 impl TableProvider for FleetTable {
     fn schema(&self) -> SchemaRef {
-        self.table.schema()
+        self.table.schema(self.texts)
     }
 
     fn table_type(&self) -> TableType {
@@ -52,10 +54,10 @@ impl TableProvider for FleetTable {
         let all: Vec<&Column> = self.table.columns().collect();
         let columns: Vec<&Column> =
             projection.map_or_else(|| all.clone(), |chosen| chosen.iter().map(|at| all[*at]).collect());
-        let schema = schema_of(columns.iter().copied());
+        let schema = schema_of(columns.iter().copied(), self.texts);
         let mut conditions = Vec::new();
         for filter in filters {
-            conditions.push(Condition::new(self.table, filter, session)?);
+            conditions.push(Condition::new(self.table, self.texts, filter, session)?);
         }
         let mut files = Vec::new();
         for file in &self.files {
@@ -71,9 +73,9 @@ impl TableProvider for FleetTable {
         let config = session.config();
         let columns = columns.iter().map(|column| column.name).collect();
         let batch_rows = config.batch_size().max(1);
-        let wanted = Wanted { columns, schema, conditions, limit, batch_rows };
+        let wanted = Arc::new(Wanted { columns, texts: self.texts, schema, conditions, limit, batch_rows });
         let n_at_once = config.target_partitions();
-        let files = (files, self.files.len());
+        let files = (file_list(&files)?, self.files.len());
         Ok(Arc::new(Scan::new((self.table, self.at), files, wanted, self.problems.clone(), n_at_once)))
     }
 

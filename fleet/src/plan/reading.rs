@@ -5,12 +5,15 @@ use std::sync::Arc;
 use datafusion::{
     arrow::array::RecordBatch,
     error::{DataFusionError, Result},
+    execution::SendableRecordBatchStream,
 };
+use futures::TryStreamExt;
 use tokio::sync::{Semaphore, mpsc::Sender};
 
 use super::{
     counters::Counters,
-    problems::Problems,
+    file_list::files_of,
+    problems::{Problem, Problems},
     rows_file,
     sink::{Sink, Stopped, Wanted},
 };
@@ -19,12 +22,11 @@ use crate::{
     tables::{At, Table},
 };
 
-/// Files that are to be read, one after the other, with what is wanted of them.
+/// What is read of the files of a partition, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) table: Table,
     pub(super) at: Option<At>,
-    pub(super) files: Arc<[Arc<SourceFile>]>,
     pub(super) wanted: Arc<Wanted>,
     pub(super) problems: Arc<Problems>,
     pub(super) counters: Counters,
@@ -33,31 +35,50 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the files and sends their rows. A file that cannot be read is a problem and not an error.
-    pub(super) async fn run(self, sender: Sender<Result<RecordBatch>>) -> Result<()> {
-        for file in self.files.iter() {
+    /// Reads the files of a list and sends their rows. A file that cannot be read is a problem and not an error.
+    pub(super) async fn run(
+        self,
+        mut list: SendableRecordBatchStream,
+        sender: Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        while let Some(batch) = list.try_next().await? {
+            if !self.read(files_of(&batch)?, &sender).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads files; returns whether more rows are wanted.
+    async fn read(&self, files: Vec<SourceFile>, sender: &Sender<Result<RecordBatch>>) -> Result<bool> {
+        for file in files.into_iter().map(Arc::new) {
             let turn = Arc::clone(&self.turns).acquire_owned().await;
             let turn = turn.map_err(|error| DataFusionError::External(Box::new(error)))?;
             if sender.is_closed() {
-                break;
+                return Ok(false);
             }
             self.counters.files.add(1);
-            let done = self.one(file, &sender).await;
+            let done = self.one(&file, sender).await;
             drop(turn);
             match done {
                 Ok(()) => self.problems.read(&file.file),
                 Err(Stopped::Query(None)) => {
                     self.problems.read(&file.file);
-                    break;
+                    return Ok(false);
                 }
                 Err(Stopped::Query(Some(error))) => return Err(error),
                 Err(Stopped::Broken(why)) => {
                     self.counters.broken.add(1);
-                    self.problems.broken(&file.file, why);
+                    self.problem(Problem::Skipped { file: file.file.clone(), why });
                 }
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn problem(&self, problem: Problem) {
+        self.counters.problem(&problem);
+        self.problems.add(problem);
     }
 
     async fn one(&self, file: &Arc<SourceFile>, sender: &Sender<Result<RecordBatch>>) -> Result<(), Stopped> {
@@ -82,7 +103,9 @@ impl Reading {
     ) -> Result<(), Stopped> {
         let (opened, missing) = Opened::new(fetched).map_err(|error| Stopped::broken(&error))?;
         self.counters.bytes.add(usize::try_from(file.size_bytes).unwrap_or(usize::MAX));
-        missing.iter().for_each(|what| self.problems.note(&file.file, what));
+        for what in missing {
+            self.problem(Problem::Incomplete { file: file.file.clone(), what });
+        }
         let mut sink = Sink::new(file, &self.wanted, sender, &self.counters);
         self.table.read(&opened, self.at, &mut sink)
     }

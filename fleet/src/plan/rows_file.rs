@@ -71,22 +71,28 @@ fn answer(
 ) -> Result<RecordBatch, Stopped> {
     let mut kept = batch.clone();
     for condition in &wanted.conditions {
-        let columns =
-            condition.columns.iter().map(|name| column(&kept, table, name)).collect::<Result<_, _>>()?;
+        let columns = condition
+            .columns
+            .iter()
+            .map(|name| column(&kept, table, wanted, name))
+            .collect::<Result<_, _>>()?;
         let holds: BooleanArray = condition.holds(columns, kept.num_rows())?;
         kept = filter_record_batch(&kept, &holds).map_err(DataFusionError::from)?;
     }
     counters.dropped_rows.add(batch.num_rows() - kept.num_rows());
-    let columns =
-        wanted.columns.iter().map(|name| column(&kept, table, name)).collect::<Result<Vec<_>, _>>()?;
+    let columns = wanted
+        .columns
+        .iter()
+        .map(|name| column(&kept, table, wanted, name))
+        .collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
     let rows = RecordBatch::try_new_with_options(Arc::clone(&wanted.schema), columns, &options);
     Ok(rows.map_err(DataFusionError::from)?)
 }
 
 /// Returns a column in the table's type; another writer may have chosen a different one.
-fn column(batch: &RecordBatch, table: Table, name: &str) -> Result<ArrayRef, Stopped> {
-    let kind = table.column(name).map(|column| column.kind.data_type());
+fn column(batch: &RecordBatch, table: Table, wanted: &Wanted, name: &str) -> Result<ArrayRef, Stopped> {
+    let kind = table.column(name).map(|column| column.kind.data_type(wanted.texts));
     let (Some(found), Some(kind)) = (batch.column_by_name(name), kind) else {
         return Err(Stopped::Broken(format!("it has no column {name}")));
     };

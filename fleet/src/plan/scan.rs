@@ -1,15 +1,15 @@
-//! The plan that reads a table: a partition for each file, or of very many files for some.
+//! The plan that reads a table, partition by partition of a list of files.
 
 use std::{fmt, sync::Arc};
 
 use datafusion::{
-    common::tree_node::TreeNodeRecursion,
+    common::{internal_err, tree_node::TreeNodeRecursion},
     error::Result,
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::EquivalenceProperties,
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
-        execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions},
+        execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions},
         metrics::{ExecutionPlanMetricsSet, MetricsSet},
         stream::RecordBatchReceiverStreamBuilder,
     },
@@ -17,28 +17,21 @@ use datafusion::{
 use tokio::sync::Semaphore;
 
 use super::{counters::Counters, problems::Problems, reading::Reading, sink::Wanted};
-use crate::{
-    files::SourceFile,
-    tables::{At, Table},
-};
+use crate::tables::{At, Table};
 
 /// How many batches a file may be ahead of the engine.
 const N_AHEAD: usize = 2;
 
-/// The engine keeps some 30 kB for each partition of a plan, so from this number of files on several share one.
-const MAX_PARTITIONS: usize = 256;
-
-/// Reads a table of files.
+/// Reads a table of the files whose addresses its input has.
 #[derive(Debug)]
-pub(super) struct Scan {
-    pub(super) table: Table,
-    pub(super) at: Option<At>,
-    /// The files of each partition; files that cannot have wanted rows are in none.
-    partitions: Vec<Arc<[Arc<SourceFile>]>>,
-    n_files: usize,
-    /// How many files the table has.
-    n_all: usize,
-    wanted: Arc<Wanted>,
+pub(crate) struct Scan {
+    pub(crate) table: Table,
+    pub(crate) at: Option<At>,
+    /// What is read of the files.
+    pub(crate) wanted: Arc<Wanted>,
+    /// How many files the table has; the input has those that can have wanted rows.
+    pub(crate) n_all: usize,
+    input: Arc<dyn ExecutionPlan>,
     problems: Arc<Problems>,
     turns: Arc<Semaphore>,
     properties: Arc<PlanProperties>,
@@ -46,42 +39,35 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(
+    /// Returns the scan of a [`file_list`](super::file_list::file_list). At most `n_at_once` files are open at a time.
+    pub(crate) fn new(
         (table, at): (Table, Option<At>),
-        (files, n_all): (Vec<Arc<SourceFile>>, usize),
-        wanted: Wanted,
+        (input, n_all): (Arc<dyn ExecutionPlan>, usize),
+        wanted: Arc<Wanted>,
         problems: Arc<Problems>,
         n_at_once: usize,
     ) -> Scan {
-        let n_files = files.len();
-        let n_each = n_files.div_ceil(MAX_PARTITIONS).max(1);
-        let partitions: Vec<Arc<[_]>> = files.chunks(n_each).map(Arc::from).collect();
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(wanted.schema.clone()),
-            Partitioning::UnknownPartitioning(partitions.len()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Scan {
-            table,
-            at,
-            partitions,
-            n_files,
-            n_all,
-            wanted: Arc::new(wanted),
-            problems,
-            turns: Arc::new(Semaphore::new(n_at_once.max(1))),
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+        let properties = properties(&wanted, &input);
+        let turns = Arc::new(Semaphore::new(n_at_once.max(1)));
+        let metrics = ExecutionPlanMetricsSet::new();
+        Scan { table, at, wanted, n_all, input, problems, turns, properties, metrics }
     }
+}
+
+fn properties(wanted: &Wanted, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(wanted.schema.clone()),
+        Partitioning::UnknownPartitioning(input.properties().output_partitioning().partition_count()),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
 }
 
 impl DisplayAs for Scan {
     fn fmt_as(&self, _kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Wanted { columns, conditions, limit, .. } = &*self.wanted;
         write!(f, "MemreelScan: table={}", self.table.name())?;
-        write!(f, ", files={} of {}, columns=[{}]", self.n_files, self.n_all, columns.join(", "))?;
+        write!(f, ", columns=[{}]", columns.join(", "))?;
         if let Some(at) = self.at {
             write!(f, ", at={at:?}")?;
         }
@@ -90,7 +76,10 @@ impl DisplayAs for Scan {
                 conditions.iter().map(|condition| condition.expression.to_string()).collect();
             write!(f, ", conditions=[{}]", texts.join(", "))?;
         }
-        limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+        if let Some(limit) = limit {
+            write!(f, ", limit={limit}")?;
+        }
+        write!(f, ", of {} files", self.n_all)
     }
 }
 
@@ -104,7 +93,12 @@ impl ExecutionPlan for Scan {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
+        vec![&self.input]
+    }
+
+    /// A file is not read faster if the list of files is spread.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
     }
 
     fn apply_expressions(
@@ -121,24 +115,37 @@ impl ExecutionPlan for Scan {
 
     fn replace_children(
         self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        let (Some(input), true) = (children.pop(), children.is_empty()) else {
+            return internal_err!("a scan of memreel has one list of files");
+        };
+        Ok(Arc::new(Scan {
+            table: self.table,
+            at: self.at,
+            wanted: self.wanted.clone(),
+            n_all: self.n_all,
+            properties: properties(&self.wanted, &input),
+            input,
+            problems: self.problems.clone(),
+            turns: self.turns.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
     }
 
     fn with_new_children(
         self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
-    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let files = self.input.execute(partition, context)?;
         let reading = Reading {
             table: self.table,
             at: self.at,
-            files: self.partitions[partition].clone(),
             wanted: self.wanted.clone(),
             problems: self.problems.clone(),
             counters: Counters::new(&self.metrics, partition),
@@ -146,7 +153,7 @@ impl ExecutionPlan for Scan {
         };
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.wanted.schema.clone(), N_AHEAD);
         let sender = stream.tx();
-        stream.spawn(reading.run(sender));
+        stream.spawn(reading.run(files, sender));
         Ok(stream.build())
     }
 

@@ -17,7 +17,10 @@ use super::{
     counters::Counters,
     filter::{Condition, is_of_file, of_file},
 };
-use crate::{files::SourceFile, tables::Rows};
+use crate::{
+    files::SourceFile,
+    tables::{Rows, Texts, typed},
+};
 
 /// Why the reading of a file ended before its end.
 #[derive(Debug)]
@@ -45,6 +48,7 @@ impl From<DataFusionError> for Stopped {
 pub(crate) struct Wanted {
     /// The columns of the result.
     pub(crate) columns: Vec<&'static str>,
+    pub(crate) texts: Texts,
     pub(crate) schema: SchemaRef,
     /// The conditions that rows must meet.
     pub(crate) conditions: Vec<Condition>,
@@ -129,6 +133,7 @@ impl<'s> Sink<'s> {
 
     fn send(&mut self, columns: Vec<ArrayRef>, n_rows: usize) -> Result<(), Stopped> {
         let options = RecordBatchOptions::new().with_row_count(Some(n_rows));
+        let columns = typed(columns, &self.wanted.schema)?;
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.wanted.schema), columns, &options)
             .map_err(DataFusionError::from)?;
         self.n_sent += n_rows;

@@ -8,6 +8,7 @@ use memreel::{
     analysis::{DeviceHistory, Histories, Pools, devices},
     history::{Life, Moment, Scopes},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     arrays::{integers, texts, unsigned},
@@ -63,7 +64,7 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// The moment whose blocks `live_at` and `peak` return.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum At {
     /// After the event with this number.
     Event(u64),

@@ -2,7 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::{
+    arrow::{
+        array::ArrayRef,
+        compute::cast,
+        datatypes::{DataType, Field, Schema, SchemaRef},
+    },
+    error::Result,
+};
+use serde::{Deserialize, Serialize};
 
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,11 +25,20 @@ pub enum Kind {
     Text,
 }
 
+/// How the columns of texts come to the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Texts {
+    /// A batch has each text once, and a number for each row.
+    Coded,
+    /// Each row has its text: between machines Arrow's transport makes that of them anyway, and the engine expects one type.
+    Plain,
+}
+
 impl Kind {
     /// Returns Arrow's type.
-    #[must_use]
-    pub fn data_type(self) -> DataType {
+    pub(crate) fn data_type(self, texts: Texts) -> DataType {
         match self {
+            Kind::Text if texts == Texts::Plain => DataType::Utf8,
             Kind::Integer => DataType::Int64,
             Kind::Unsigned => DataType::UInt64,
             Kind::Boolean => DataType::Boolean,
@@ -65,7 +82,18 @@ pub(crate) const fn costly(name: &'static str, kind: Kind, meaning: &'static str
 }
 
 /// Returns the schema of columns.
-pub(crate) fn schema<'c>(columns: impl IntoIterator<Item = &'c Column>) -> SchemaRef {
-    let field = |column: &Column| Field::new(column.name, column.kind.data_type(), true);
+pub(crate) fn schema<'c>(columns: impl IntoIterator<Item = &'c Column>, texts: Texts) -> SchemaRef {
+    let field = |column: &Column| Field::new(column.name, column.kind.data_type(texts), true);
     Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Returns columns in the types of a schema.
+pub(crate) fn typed(columns: Vec<ArrayRef>, schema: &Schema) -> Result<Vec<ArrayRef>> {
+    let pairs = columns.into_iter().zip(schema.fields());
+    pairs
+        .map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(column),
+            false => Ok(cast(&column, field.data_type())?),
+        })
+        .collect()
 }

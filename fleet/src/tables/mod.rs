@@ -12,15 +12,13 @@ mod annotations;
 mod runs;
 mod page;
 
-use std::sync::LazyLock;
-
 use datafusion::arrow::datatypes::SchemaRef;
 
 pub(crate) use allocations::At;
 pub(crate) use arrays::{integers, same_text};
 use column::column;
-pub(crate) use column::schema as schema_of;
 pub use column::{Column, Kind};
+pub(crate) use column::{Texts, schema as schema_of, typed};
 pub use page::page;
 pub(crate) use rows::Rows;
 
@@ -128,11 +126,8 @@ impl Table {
     }
 
     /// Returns its schema.
-    #[must_use]
-    pub fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<Vec<SchemaRef>> =
-            LazyLock::new(|| Table::ALL.iter().map(|table| schema_of(table.columns())).collect());
-        SCHEMAS[self as usize].clone()
+    pub(crate) fn schema(self, texts: Texts) -> SchemaRef {
+        schema_of(self.columns(), texts)
     }
 
     /// Hands the rows of a file to a sink.

@@ -5,7 +5,9 @@
 mod ask;
 mod answers;
 mod broken;
+mod cluster;
 mod export;
+mod machines;
 mod program;
 mod pushdown;
 mod tape;

@@ -1,0 +1,74 @@
+//! `memreel-fleet executor`: Ballista's executor, which reads our files.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use datafusion::error::{DataFusionError, Result};
+
+use super::{
+    Cluster, MESSAGE_BYTES,
+    scan_codec::ScanCodec,
+    scheduler::{failed, is_free},
+    session::config,
+    table_codec::TableCodec,
+};
+use crate::functions::all_functions;
+
+/// The settings of an executor.
+#[derive(Clone, Debug)]
+pub struct ExecutorOptions {
+    /// The scheduler, as `df://host:port`.
+    pub scheduler: String,
+    /// The address it listens on, for results; tasks come to the port after it.
+    pub listen: IpAddr,
+    /// The port for results.
+    pub port: u16,
+    /// The name by which the scheduler, other executors and clients reach this machine.
+    pub host: String,
+    /// How many partitions are read at once.
+    pub n_cores: usize,
+    /// Where the parts of answers are until the query ends.
+    pub folder: PathBuf,
+    /// How often it reports to the scheduler.
+    pub heartbeat_s: u64,
+}
+
+/// Runs an executor until it is asked to end: by SIGTERM, by Ctrl-C, or by the scheduler.
+///
+/// # Errors
+/// There is no scheduler, one of its ports is taken, or Ballista's.
+pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
+    let scheduler = Cluster::parse(&options.scheduler)?;
+    scheduler.has_executors().await?;
+    let grpc_port = options.port.checked_add(1).ok_or_else(|| {
+        DataFusionError::Configuration("the port after --port must be a port too".to_owned())
+    })?;
+    is_free(SocketAddr::new(options.listen, options.port)).await?;
+    is_free(SocketAddr::new(options.listen, grpc_port)).await?;
+    let mut functions = BallistaFunctionRegistry::default();
+    functions.scalar_functions.extend(all_functions().map(|function| (function.name().to_owned(), function)));
+    let config = ExecutorProcessConfig {
+        bind_host: options.listen.to_string(),
+        external_host: Some(options.host),
+        port: options.port,
+        grpc_port,
+        scheduler_host: scheduler.host().to_owned(),
+        scheduler_port: scheduler.port(),
+        vcores: options.n_cores,
+        work_dir: Some(options.folder.display().to_string()),
+        executor_heartbeat_interval_seconds: options.heartbeat_s,
+        grpc_max_decoding_message_size: MESSAGE_BYTES,
+        grpc_max_encoding_message_size: MESSAGE_BYTES,
+        override_config_producer: Some(Arc::new(config)),
+        override_function_registry: Some(Arc::new(functions)),
+        override_logical_codec: Some(Arc::new(TableCodec::default())),
+        override_physical_codec: Some(Arc::new(ScanCodec::default())),
+        ..ExecutorProcessConfig::default()
+    };
+    start_executor_process(Arc::new(config)).await.map_err(failed)
+}

@@ -1,0 +1,64 @@
+//! What executors report of the files that they read: counters of the job, which the scheduler has.
+
+use std::sync::Arc;
+
+use ballista_core::{
+    execution_plans::DistributedQueryExec,
+    serde::protobuf::{
+        GetJobMetricsParams, operator_metric::Metric, scheduler_grpc_client::SchedulerGrpcClient,
+    },
+    utils::create_grpc_client_endpoint,
+};
+use datafusion::{
+    error::{DataFusionError, Result},
+    physical_plan::ExecutionPlan,
+};
+use datafusion_proto::protobuf::LogicalPlanNode;
+
+use super::{Cluster, MESSAGE_BYTES};
+use crate::plan::{FILES_BROKEN, FILES_READ, Problems};
+
+impl Cluster {
+    /// Adds to `problems` what the executors found while they ran a plan.
+    ///
+    /// # Errors
+    /// The scheduler has forgotten the query, or cannot be reached.
+    pub(crate) async fn learn(&self, plan: &Arc<dyn ExecutionPlan>, problems: &Problems) -> Result<()> {
+        let Some(job_id) = job_id(plan) else { return Ok(()) };
+        let failed = |error: &dyn std::fmt::Display| {
+            DataFusionError::Execution(format!("{self} does not report which files were skipped: {error}"))
+        };
+        let endpoint = create_grpc_client_endpoint(self.endpoint(), None).map_err(|error| failed(&error))?;
+        let connection = endpoint.connect().await.map_err(|error| failed(&error))?;
+        let mut scheduler =
+            SchedulerGrpcClient::new(connection).max_decoding_message_size(MESSAGE_BYTES as usize);
+        let answer = scheduler.get_job_metrics(GetJobMetricsParams { job_id }).await;
+        let stages = answer.map_err(|error| failed(&error.message()))?.into_inner().stages;
+        let counts = stages
+            .into_iter()
+            .flat_map(|stage| stage.operators)
+            .flat_map(|operator| operator.metrics)
+            .filter_map(|metric| match metric.metric {
+                Some(Metric::Count(count)) => Some((count.name, count.value)),
+                _ => None,
+            });
+        let (mut n_read, mut n_broken) = (0, 0);
+        for (name, n) in counts {
+            match &*name {
+                FILES_READ => n_read += n,
+                FILES_BROKEN => n_broken += n,
+                _ => problems.add_counter(&name),
+            }
+        }
+        problems.add_read_elsewhere(n_read.saturating_sub(n_broken));
+        Ok(())
+    }
+}
+
+/// Returns the scheduler's name for the query of a plan that has run.
+fn job_id(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    if let Some(query) = plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>() {
+        return query.job_id().map(|job_id| job_id.to_string());
+    }
+    plan.children().into_iter().find_map(job_id)
+}
