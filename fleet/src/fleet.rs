@@ -87,6 +87,11 @@ impl Fleet {
         &self.files
     }
 
+    /// Returns whether queries run on a cluster.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     /// Returns the session, for queries that are not text.
     #[must_use]
     pub fn session(&self) -> &SessionContext {
@@ -96,11 +101,15 @@ impl Fleet {
     /// Plans a query. Only queries and `EXPLAIN` are accepted: nothing is created, changed or written.
     ///
     /// # Errors
-    /// The text is not SQL, or names what is not there.
+    /// The text is not SQL, names what is not there, or has a `UNION` and would run on a cluster.
     pub async fn sql(&self, text: &str) -> Result<DataFrame> {
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        self.session.sql_with_options(text, options).await
+        let query = self.session.sql_with_options(text, options).await?;
+        if let Some(cluster) = &self.cluster {
+            cluster.accept(query.logical_plan())?;
+        }
+        Ok(query)
     }
 
     /// Runs a query, and returns its rows with the plan that makes them, for [`Fleet::learn`].
@@ -114,13 +123,9 @@ impl Fleet {
     }
 
     /// Learns from a plan whose rows were taken which problems executors found. What is read here is known already.
-    ///
-    /// # Errors
-    /// The scheduler does not answer.
-    pub async fn learn(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-        match &self.cluster {
-            Some(cluster) => cluster.learn(plan, &self.problems).await,
-            None => Ok(()),
+    pub async fn learn(&self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(cluster) = &self.cluster {
+            cluster.learn(plan, &self.problems).await;
         }
     }
 

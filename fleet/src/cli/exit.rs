@@ -47,6 +47,8 @@ impl From<DataFusionError> for Failure {
             | DataFusionError::Plan(_)
             | DataFusionError::SchemaError(..)
             | DataFusionError::NotImplemented(_) => Failure::usage(message),
+            // Its prefix names DataFusion's code and not the user's.
+            DataFusionError::Execution(message) => Failure::unreadable(message),
             DataFusionError::External(cause) if cause.is::<ParserError>() => Failure::usage(message),
             _ => Failure::unreadable(message),
         }

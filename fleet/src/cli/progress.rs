@@ -24,11 +24,16 @@ impl Progress {
         let task = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             shown.set_length((fleet.files().len() * times) as u64);
-            let style = ProgressStyle::with_template("{bar:40} {pos} of {len} files, {eta} left");
+            let template = match fleet.is_remote() {
+                true => "{spinner} {len} files on the cluster, {elapsed}",
+                false => "{bar:40} {pos} of {len} files, {eta} left",
+            };
+            let style = ProgressStyle::with_template(template);
             shown.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             shown.set_draw_target(indicatif::ProgressDrawTarget::stderr());
             loop {
                 shown.set_position(fleet.n_read() as u64);
+                shown.tick();
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         });

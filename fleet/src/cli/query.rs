@@ -146,7 +146,7 @@ async fn write<W: Write + Send>(
         }
     }
     drop(rows);
-    fleet.learn(&plan).await?;
+    fleet.learn(&plan).await;
     Ok((out.finish()?, has_more))
 }
 

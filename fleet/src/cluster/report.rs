@@ -9,39 +9,23 @@ use ballista_core::{
     },
     utils::create_grpc_client_endpoint,
 };
-use datafusion::{
-    error::{DataFusionError, Result},
-    physical_plan::ExecutionPlan,
-};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::protobuf::LogicalPlanNode;
 
 use super::{Cluster, MESSAGE_BYTES};
-use crate::plan::{FILES_BROKEN, FILES_READ, Problems};
+use crate::plan::{FILES_BROKEN, FILES_READ, Problem, Problems};
 
 impl Cluster {
-    /// Adds to `problems` what the executors found while they ran a plan.
-    ///
-    /// # Errors
-    /// The scheduler has forgotten the query, or cannot be reached.
-    pub(crate) async fn learn(&self, plan: &Arc<dyn ExecutionPlan>, problems: &Problems) -> Result<()> {
-        let Some(job_id) = job_id(plan) else { return Ok(()) };
-        let failed = |error: &dyn std::fmt::Display| {
-            DataFusionError::Execution(format!("{self} does not report which files were skipped: {error}"))
+    /// Adds to `problems` what the executors found while they ran a plan, or that the scheduler does not report it.
+    pub(crate) async fn learn(&self, plan: &Arc<dyn ExecutionPlan>, problems: &Problems) {
+        let Some(job_id) = job_id(plan) else { return };
+        let counts = match self.counts(job_id).await {
+            Ok(counts) => counts,
+            Err(why) => {
+                let what = format!("it does not report which files were skipped: {why}");
+                return problems.add(Problem::Incomplete { file: self.to_string(), what });
+            }
         };
-        let endpoint = create_grpc_client_endpoint(self.endpoint(), None).map_err(|error| failed(&error))?;
-        let connection = endpoint.connect().await.map_err(|error| failed(&error))?;
-        let mut scheduler =
-            SchedulerGrpcClient::new(connection).max_decoding_message_size(MESSAGE_BYTES as usize);
-        let answer = scheduler.get_job_metrics(GetJobMetricsParams { job_id }).await;
-        let stages = answer.map_err(|error| failed(&error.message()))?.into_inner().stages;
-        let counts = stages
-            .into_iter()
-            .flat_map(|stage| stage.operators)
-            .flat_map(|operator| operator.metrics)
-            .filter_map(|metric| match metric.metric {
-                Some(Metric::Count(count)) => Some((count.name, count.value)),
-                _ => None,
-            });
         let (mut n_read, mut n_broken) = (0, 0);
         for (name, n) in counts {
             match &*name {
@@ -51,7 +35,24 @@ impl Cluster {
             }
         }
         problems.add_read_elsewhere(n_read.saturating_sub(n_broken));
-        Ok(())
+    }
+
+    /// Returns the counters of all operators of a query that has run.
+    async fn counts(&self, job_id: String) -> Result<Vec<(String, u64)>, String> {
+        let endpoint =
+            create_grpc_client_endpoint(self.endpoint(), None).map_err(|error| error.to_string())?;
+        let connection = endpoint.connect().await.map_err(|error| error.to_string())?;
+        let mut scheduler =
+            SchedulerGrpcClient::new(connection).max_decoding_message_size(MESSAGE_BYTES as usize);
+        let answer = scheduler.get_job_metrics(GetJobMetricsParams { job_id }).await;
+        let stages = answer.map_err(|error| error.message().to_owned())?.into_inner().stages;
+        let operators = stages.into_iter().flat_map(|stage| stage.operators);
+        let counts =
+            operators.flat_map(|operator| operator.metrics).filter_map(|metric| match metric.metric {
+                Some(Metric::Count(count)) => Some((count.name, count.value)),
+                _ => None,
+            });
+        Ok(counts.collect())
     }
 }
 

@@ -5,8 +5,10 @@ use std::{sync::Arc, time::Duration};
 use ballista::extension::SessionContextExt;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::{
+    common::{not_impl_err, tree_node::TreeNodeRecursion},
     error::{DataFusionError, Result},
     execution::SessionStateBuilder,
+    logical_expr::LogicalPlan,
     prelude::{SessionConfig, SessionContext},
 };
 use url::Url;
@@ -73,6 +75,22 @@ impl Cluster {
         }
         let state = SessionStateBuilder::new().with_default_features().with_config(config()).build();
         SessionContext::remote_with_state(&self.to_string(), state).await
+    }
+
+    /// Refuses a query that Ballista 55 would answer wrongly: of a `UNION` whose parts are each one partition, such as two counts,
+    /// it can run every part once for each of them.
+    pub(crate) fn accept(&self, plan: &LogicalPlan) -> Result<()> {
+        let mut has_union = false;
+        plan.apply_with_subqueries(|node| {
+            has_union |= matches!(node, LogicalPlan::Union(_));
+            Ok(if has_union { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        match has_union {
+            true => not_impl_err!(
+                "a cluster cannot run UNION; ask for its parts one by one, or without --ballista"
+            ),
+            false => Ok(()),
+        }
     }
 
     /// Returns the address that Ballista's own client connects to.

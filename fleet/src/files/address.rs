@@ -7,7 +7,7 @@ use std::{
 
 use datafusion::error::{DataFusionError, Result};
 use object_store::{ObjectStore, ObjectStoreScheme, path::Path};
-use url::Url;
+use url::{Position, Url};
 
 use super::{
     glob::first_wildcard,
@@ -36,7 +36,7 @@ impl Address {
             Some(url) => {
                 let (_, base) = ObjectStoreScheme::parse(&url)
                     .map_err(|error| usage(format!("{given} cannot be opened: {error}")))?;
-                (format!("{}://{}/", url.scheme(), url.host_str().unwrap_or_default()), base)
+                (format!("{}/", &url[..Position::BeforePath]), base)
             }
             None => (HERE.to_owned(), local(given, start)?),
         };

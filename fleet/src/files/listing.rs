@@ -11,9 +11,22 @@ use super::{address::Address, file::SourceFile, glob::matches};
 /// The ends of names that snapshots and exported rows have; a folder's other files are not read.
 const ENDS: [&str; 4] = [".pickle", ".pkl", ".tape", ".parquet"];
 
-/// Where the keys of object stores come from.
-const KEYS: &str =
-    "keys, regions and endpoints are those of the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT";
+/// The address that gives keys to programs of a cloud's machines.
+const METADATA: &str = "169.254.169.254";
+
+/// Returns where the keys of an object store come from.
+fn keys(address: &Address, error: &object_store::Error) -> String {
+    let variables = match address.prefix.split(':').next() {
+        Some("s3" | "s3a") => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT",
+        Some("gs") => "GOOGLE_SERVICE_ACCOUNT, a file, or GOOGLE_SERVICE_ACCOUNT_KEY, its text",
+        _ => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    };
+    let why = match error.to_string().contains(METADATA) {
+        true => "the environment has no keys, and this machine is not one of a cloud that gives them; ",
+        false => "",
+    };
+    format!("{} cannot be listed; {why}keys are those of the environment: {variables}", address.given)
+}
 
 /// No file is at an address.
 #[derive(Debug)]
@@ -36,8 +49,11 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
     for given in addresses {
         let address = Address::parse(given)?;
         let found = objects(&address).await.map_err(|error| match address.is_local() {
-            true => error,
-            false => error.context(format!("{given} cannot be listed; {KEYS}")),
+            true => error.into(),
+            false => {
+                let keys = keys(&address, &error);
+                DataFusionError::from(error).context(keys)
+            }
         })?;
         if found.is_empty() {
             let why = match (&address.pattern, address.given.ends_with('/')) {
@@ -58,14 +74,15 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
 }
 
 /// Returns the objects that an address names.
-async fn objects(address: &Address) -> Result<Vec<ObjectMeta>> {
-    if address.pattern.is_none() && !address.given.ends_with('/') {
+async fn objects(address: &Address) -> object_store::Result<Vec<ObjectMeta>> {
+    // A whole bucket is not an object either.
+    if address.pattern.is_none() && !address.given.ends_with('/') && !address.base.as_ref().is_empty() {
         match address.store.head(&address.base).await {
             Ok(found) => return Ok(vec![found]),
             Err(object_store::Error::NotFound { .. }) => {}
             // A folder of this machine is not an object.
             Err(_) if address.is_local() => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     let base = address.base.as_ref();
@@ -79,5 +96,5 @@ async fn objects(address: &Address) -> Result<Vec<ObjectMeta>> {
     };
     let all = address.store.list(Some(&address.base));
     let found = all.try_filter(|found| std::future::ready(is_wanted(found)));
-    Ok(found.boxed().try_collect().await?)
+    found.boxed().try_collect().await
 }

@@ -22,8 +22,17 @@ pub(super) fn prefix_of(file: &str) -> &str {
     file[after..].find('/').map_or(file, |slash| &file[..=after + slash])
 }
 
-/// Returns the store of a beginning. Keys and endpoints are those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`,
-/// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME`, …).
+/// What the names of variables for object stores begin with; stores would take settings from other names too, such as `TIMEOUT`.
+const SETTINGS: [&str; 4] = ["AWS_", "GOOGLE_", "AZURE_", "AZURITE_"];
+
+/// Returns the keys, endpoints and other settings of object stores in the environment.
+fn settings() -> impl Iterator<Item = (String, String)> {
+    let texts = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts.filter(|(name, _)| SETTINGS.iter().any(|start| name.starts_with(start)))
+}
+
+/// Returns the store of a beginning. Keys and endpoints are those of the environment.
 pub(super) fn store_of(prefix: &str) -> Result<Arc<dyn ObjectStore>> {
     static STORES: LazyLock<Mutex<HashMap<String, Arc<dyn ObjectStore>>>> = LazyLock::new(Mutex::default);
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +45,7 @@ pub(super) fn store_of(prefix: &str) -> Result<Arc<dyn ObjectStore>> {
             let refused =
                 |error: &dyn std::fmt::Display| usage(format!("{prefix} cannot be opened: {error}"));
             let url = Url::parse(prefix).map_err(|error| refused(&error))?;
-            parse_url_opts(&url, env::vars()).map_err(|error| refused(&error))?.0.into()
+            parse_url_opts(&url, settings()).map_err(|error| refused(&error))?.0.into()
         }
     };
     stores.insert(prefix.to_owned(), Arc::clone(&store));

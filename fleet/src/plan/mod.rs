@@ -12,7 +12,7 @@ mod sink;
 
 pub(crate) use counters::{FILES_BROKEN, FILES_READ};
 pub(crate) use filter::Condition;
-pub(crate) use problems::Problems;
+pub(crate) use problems::{Problem, Problems};
 pub(crate) use provider::FleetTable;
 pub(crate) use scan::Scan;
 pub(crate) use sink::{Sink, Stopped, Wanted};

@@ -31,12 +31,15 @@ pub(crate) async fn sorted(fleet: &Fleet, sql: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns every snapshot of the fixtures.
+/// Returns every snapshot of the fixtures, and of the folders that `MEMREEL_SNAPSHOTS` names.
 pub(crate) fn snapshots() -> Vec<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let mut folders =
+        ["torch-2.11/snapshots", "torch-2.11/ranks", "synthetic"].map(|name| fixtures.join(name)).to_vec();
+    folders.extend(std::env::var("MEMREEL_SNAPSHOTS").iter().flat_map(std::env::split_paths));
     let mut found = Vec::new();
-    for folder in ["torch-2.11/snapshots", "synthetic"] {
-        for entry in std::fs::read_dir(fixtures.join(folder)).unwrap() {
+    for folder in folders {
+        for entry in std::fs::read_dir(folder).unwrap() {
             found.push(entry.unwrap().path().canonicalize().unwrap());
         }
     }

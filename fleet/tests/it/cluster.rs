@@ -113,6 +113,10 @@ fn without_a_cluster_there_is_a_message() {
     assert_eq!(second.status, 3);
     assert!(second.errors.contains("choose another --port"), "{}", second.errors);
     let machines = Machines::start(1);
+    let union = "select count(*) from runs union all select count(*) from events";
+    let union = run(&["query", "--ballista", &machines.address, union, &path]);
+    assert_eq!((union.status, &*union.output), (2, ""));
+    assert!(union.errors.contains("without --ballista"), "{}", union.errors);
     let wrong = run(&["query", "--ballista", &machines.address, "select sizes_bytes from events", &path]);
     assert_eq!(wrong.status, 2);
     assert!(wrong.errors.contains("size_bytes of events"), "{}", wrong.errors);
