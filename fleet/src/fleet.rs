@@ -87,6 +87,13 @@ impl Fleet {
         &self.files
     }
 
+    /// Gives up a plan that runs on a cluster.
+    pub(crate) async fn cancel(&self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(cluster) = &self.cluster {
+            cluster.cancel(plan).await;
+        }
+    }
+
     /// Returns whether queries run on a cluster.
     pub(crate) fn is_remote(&self) -> bool {
         self.cluster.is_some()
@@ -101,15 +108,18 @@ impl Fleet {
     /// Plans a query. Only queries and `EXPLAIN` are accepted: nothing is created, changed or written.
     ///
     /// # Errors
-    /// The text is not SQL, names what is not there, or has a `UNION` and would run on a cluster.
+    /// The text is not SQL, names what is not there, or would run on a cluster that does not answer its kind rightly.
     pub async fn sql(&self, text: &str) -> Result<DataFrame> {
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let query = self.session.sql_with_options(text, options).await?;
-        if let Some(cluster) = &self.cluster {
-            cluster.accept(query.logical_plan())?;
+        let Some(cluster) = &self.cluster else { return Ok(query) };
+        let optimised = self.session.state().optimize(query.logical_plan())?;
+        match cluster.accept(query.logical_plan(), &optimised)? {
+            true => Ok(query),
+            // Such as `select 1`, or one whose condition is never met.
+            false => Ok(DataFrame::new(SessionContext::new().state(), query.logical_plan().clone())),
         }
-        Ok(query)
     }
 
     /// Runs a query, and returns its rows with the plan that makes them, for [`Fleet::learn`].

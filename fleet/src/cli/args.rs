@@ -83,7 +83,7 @@ pub(super) struct SchedulerWords {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(super) listen: IpAddr,
     /// Listen on this port
-    #[arg(long, value_name = "PORT", default_value_t = 50050)]
+    #[arg(long, value_name = "PORT", default_value_t = 50050, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) port: u16,
     /// Have executors connect to this machine by this name
     #[arg(long, value_name = "NAME", default_value = "localhost")]
@@ -105,7 +105,7 @@ pub(super) struct ExecutorWords {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(super) listen: IpAddr,
     /// Listen on this port for results, and on the next one for tasks
-    #[arg(long, value_name = "PORT", default_value_t = 50051)]
+    #[arg(long, value_name = "PORT", default_value_t = 50051, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) port: u16,
     /// Have the others connect to this machine by this name
     #[arg(long, value_name = "NAME", default_value = "localhost")]
@@ -113,7 +113,7 @@ pub(super) struct ExecutorWords {
     /// Read this many files at once [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) cores: Option<u16>,
-    /// Keep parts of answers here until their query ends [default: a folder for temporary files]
+    /// Keep parts of answers in a folder of its own in here, for some minutes [default: that of temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) folder: Option<PathBuf>,
     /// Report to the scheduler every so many seconds, several times within its --executor-timeout

@@ -21,10 +21,12 @@ pub(super) async fn scheduler(words: &SchedulerWords) -> Result<Exit, Failure> {
 
 pub(super) async fn executor(words: &ExecutorWords) -> Result<Exit, Failure> {
     log();
+    let parent = words.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let made = std::fs::create_dir_all(&parent)
+        .and_then(|()| tempfile::Builder::new().prefix("memreel-fleet-").tempdir_in(&parent));
     // It goes away when the executor ends.
-    let temporary = tempfile::Builder::new().prefix("memreel-fleet-").tempdir()?;
-    let folder = words.folder.clone().unwrap_or_else(|| temporary.path().to_owned());
-    std::fs::create_dir_all(&folder)?;
+    let folder =
+        made.map_err(|error| Failure::unreadable(format!("cannot write to {}: {error}", parent.display())))?;
     let all = available_parallelism().map_or(1, usize::from);
     let options = ExecutorOptions {
         scheduler: words.scheduler.clone(),
@@ -32,7 +34,7 @@ pub(super) async fn executor(words: &ExecutorWords) -> Result<Exit, Failure> {
         port: words.port,
         host: words.host.clone(),
         n_cores: words.cores.map_or(all, usize::from),
-        folder,
+        folder: folder.path().to_owned(),
         heartbeat_s: words.heartbeat,
     };
     run_executor(options).await?;

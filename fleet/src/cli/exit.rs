@@ -15,6 +15,8 @@ pub(super) enum Exit {
     Usage = 2,
     /// A file cannot be read or written, or every file is broken.
     Unreadable = 3,
+    /// Ctrl-C, as shells report it.
+    Interrupted = 130,
 }
 
 /// Why a command failed: the exit status and a message.
@@ -28,6 +30,10 @@ impl Failure {
 
     pub(super) fn unreadable(what: impl Display) -> Failure {
         Failure(Exit::Unreadable, what.to_string())
+    }
+
+    pub(super) fn interrupted() -> Failure {
+        Failure(Exit::Interrupted, "interrupted; the cluster has given the query up".to_owned())
     }
 
     /// Prints the message to standard error.

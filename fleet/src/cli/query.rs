@@ -136,7 +136,16 @@ async fn write<W: Write + Send>(
     let mut out = Answer::new(format, &schema, out)?;
     let mut n_left = limit.unwrap_or(usize::MAX);
     let mut has_more = false;
-    while let Some(batch) = rows.try_next().await? {
+    loop {
+        let next = tokio::select! {
+            next = rows.try_next() => next?,
+            // Here the process would just end; executors would go on.
+            _ = tokio::signal::ctrl_c(), if fleet.is_remote() => {
+                fleet.cancel(&plan).await;
+                return Err(Failure::interrupted());
+            }
+        };
+        let Some(batch) = next else { break };
         let n_rows = batch.num_rows().min(n_left);
         has_more |= n_rows < batch.num_rows();
         n_left -= n_rows;

@@ -13,12 +13,10 @@ use datafusion::error::{DataFusionError, Result};
 use super::{
     Cluster, MESSAGE_BYTES,
     scan_codec::ScanCodec,
-    scheduler::{failed, is_free},
+    scheduler::{failed, is_free, session},
     session::config,
     table_codec::TableCodec,
 };
-use crate::functions::all_functions;
-
 /// The settings of an executor.
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
@@ -50,8 +48,7 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     })?;
     is_free(SocketAddr::new(options.listen, options.port)).await?;
     is_free(SocketAddr::new(options.listen, grpc_port)).await?;
-    let mut functions = BallistaFunctionRegistry::default();
-    functions.scalar_functions.extend(all_functions().map(|function| (function.name().to_owned(), function)));
+    let functions = BallistaFunctionRegistry::from(&session(config())?);
     let config = ExecutorProcessConfig {
         bind_host: options.listen.to_string(),
         external_host: Some(options.host),
@@ -61,6 +58,9 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
         scheduler_port: scheduler.port(),
         vcores: options.n_cores,
         work_dir: Some(options.folder.display().to_string()),
+        // Where the scheduler has not removed it, such as when it has ended.
+        job_data_clean_up_interval_seconds: 600,
+        job_data_ttl_seconds: 3600,
         executor_heartbeat_interval_seconds: options.heartbeat_s,
         grpc_max_decoding_message_size: MESSAGE_BYTES,
         grpc_max_encoding_message_size: MESSAGE_BYTES,

@@ -1,10 +1,11 @@
 //! A table, or a scan of it, as bytes.
 
-use std::sync::Arc;
+use std::{io::Read, sync::Arc};
 
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
 
+use super::MESSAGE_BYTES;
 use crate::{
     files::SourceFile,
     tables::{At, Table},
@@ -77,7 +78,9 @@ pub(super) fn read<M: for<'m> Deserialize<'m>>(bytes: &[u8]) -> Result<M> {
             env!("CARGO_PKG_VERSION")
         )));
     }
-    let text = zstd::decode_all(&rest[end + 1..])?;
+    let mut text = Vec::new();
+    // What is larger is not of this program.
+    zstd::Decoder::new(&rest[end + 1..])?.take(u64::from(MESSAGE_BYTES)).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(|error| broken(&error))
 }
 

@@ -1,5 +1,6 @@
 //! The tables on the machines of a cluster: Ballista plans and runs a query there, and our tables and scans travel as bytes.
 
+mod accept;
 mod message;
 mod table_codec;
 mod scan_codec;

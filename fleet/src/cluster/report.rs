@@ -5,12 +5,14 @@ use std::sync::Arc;
 use ballista_core::{
     execution_plans::DistributedQueryExec,
     serde::protobuf::{
-        GetJobMetricsParams, operator_metric::Metric, scheduler_grpc_client::SchedulerGrpcClient,
+        CancelJobParams, GetJobMetricsParams, operator_metric::Metric,
+        scheduler_grpc_client::SchedulerGrpcClient,
     },
     utils::create_grpc_client_endpoint,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::protobuf::LogicalPlanNode;
+use tonic::transport::Channel;
 
 use super::{Cluster, MESSAGE_BYTES};
 use crate::plan::{FILES_BROKEN, FILES_READ, Problem, Problems};
@@ -37,13 +39,24 @@ impl Cluster {
         problems.add_read_elsewhere(n_read.saturating_sub(n_broken));
     }
 
-    /// Returns the counters of all operators of a query that has run.
-    async fn counts(&self, job_id: String) -> Result<Vec<(String, u64)>, String> {
+    /// Has the scheduler give up the query of a plan.
+    pub(crate) async fn cancel(&self, plan: &Arc<dyn ExecutionPlan>) {
+        // A query that cannot be given up ends by itself.
+        if let (Some(job_id), Ok(mut scheduler)) = (job_id(plan), self.client().await) {
+            let _ = scheduler.cancel_job(CancelJobParams { job_id }).await;
+        }
+    }
+
+    async fn client(&self) -> Result<SchedulerGrpcClient<Channel>, String> {
         let endpoint =
             create_grpc_client_endpoint(self.endpoint(), None).map_err(|error| error.to_string())?;
         let connection = endpoint.connect().await.map_err(|error| error.to_string())?;
-        let mut scheduler =
-            SchedulerGrpcClient::new(connection).max_decoding_message_size(MESSAGE_BYTES as usize);
+        Ok(SchedulerGrpcClient::new(connection).max_decoding_message_size(MESSAGE_BYTES as usize))
+    }
+
+    /// Returns the counters of all operators of a query that has run.
+    async fn counts(&self, job_id: String) -> Result<Vec<(String, u64)>, String> {
+        let mut scheduler = self.client().await?;
         let answer = scheduler.get_job_metrics(GetJobMetricsParams { job_id }).await;
         let stages = answer.map_err(|error| error.message().to_owned())?.into_inner().stages;
         let operators = stages.into_iter().flat_map(|stage| stage.operators);

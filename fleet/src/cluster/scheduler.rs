@@ -8,7 +8,7 @@ use ballista_scheduler::{
 };
 use datafusion::{
     error::{DataFusionError, Result},
-    execution::{FunctionRegistry, SessionState},
+    execution::{FunctionRegistry, SessionState, SessionStateDefaults},
     prelude::SessionConfig,
 };
 use tokio::net::TcpListener;
@@ -40,6 +40,8 @@ pub async fn run_scheduler(options: SchedulerOptions, ready: impl FnOnce()) -> R
         external_host: options.host,
         executor_timeout_seconds: options.executor_timeout_s,
         expire_dead_executor_interval_seconds: every_s,
+        // A client asks for the counters of its query at once; what is kept of one takes some megabytes.
+        finished_job_state_clean_up_interval_seconds: 300,
         no_executors_grace_period_seconds: options.executor_timeout_s,
         grpc_server_max_decoding_message_size: MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
@@ -55,10 +57,10 @@ pub async fn run_scheduler(options: SchedulerOptions, ready: impl FnOnce()) -> R
     start_server(cluster, options.listen, Arc::new(config)).await.map_err(failed)
 }
 
-/// Returns the session that plans a query.
-fn session(config: SessionConfig) -> Result<SessionState> {
+/// Returns a session with all functions of DataFusion and ours.
+pub(super) fn session(config: SessionConfig) -> Result<SessionState> {
     let mut state = default_session_builder(config)?;
-    for function in all_functions() {
+    for function in SessionStateDefaults::default_scalar_functions().into_iter().chain(all_functions()) {
         state.register_udf(function)?;
     }
     Ok(state)

@@ -5,15 +5,20 @@ use std::{sync::Arc, time::Duration};
 use ballista::extension::SessionContextExt;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::{
-    common::{not_impl_err, tree_node::TreeNodeRecursion},
     error::{DataFusionError, Result},
     execution::SessionStateBuilder,
     logical_expr::LogicalPlan,
     prelude::{SessionConfig, SessionContext},
 };
+use reqwest::StatusCode;
 use url::Url;
 
-use super::{MESSAGE_BYTES, scan_codec::ScanCodec, table_codec::TableCodec};
+use super::{
+    MESSAGE_BYTES,
+    accept::{accept, reads_files},
+    scan_codec::ScanCodec,
+    table_codec::TableCodec,
+};
 use crate::files::usage;
 
 /// The scheduler's port, if its address names none.
@@ -63,7 +68,13 @@ impl Cluster {
         };
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().map_err(failed)?;
         let answer = client.get(format!("{}/readyz", self.endpoint())).send().await.map_err(failed)?;
-        Ok(answer.status().is_success())
+        match answer.status() {
+            StatusCode::OK => Ok(true),
+            StatusCode::SERVICE_UNAVAILABLE => Ok(false),
+            status => Err(DataFusionError::Execution(format!(
+                "no scheduler at {self}, but a server that answers {status}"
+            ))),
+        }
     }
 
     /// Returns a session without tables whose plans go to the scheduler.
@@ -77,20 +88,13 @@ impl Cluster {
         SessionContext::remote_with_state(&self.to_string(), state).await
     }
 
-    /// Refuses a query that Ballista 55 would answer wrongly: of a `UNION` whose parts are each one partition, such as two counts,
-    /// it can run every part once for each of them.
-    pub(crate) fn accept(&self, plan: &LogicalPlan) -> Result<()> {
-        let mut has_union = false;
-        plan.apply_with_subqueries(|node| {
-            has_union |= matches!(node, LogicalPlan::Union(_));
-            Ok(if has_union { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        match has_union {
-            true => not_impl_err!(
-                "a cluster cannot run UNION; ask for its parts one by one, or without --ballista"
-            ),
-            false => Ok(()),
+    /// Refuses a query that Ballista would not answer rightly. Returns whether it needs the cluster, because it reads files.
+    pub(crate) fn accept(&self, written: &LogicalPlan, optimised: &LogicalPlan) -> Result<bool> {
+        let reads_files = reads_files(optimised)?;
+        if reads_files {
+            accept(written, optimised)?;
         }
+        Ok(reads_files)
     }
 
     /// Returns the address that Ballista's own client connects to.
@@ -115,6 +119,8 @@ pub(super) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(TableCodec::default()))
         .with_ballista_physical_extension_codec(Arc::new(ScanCodec::default()))
+        // Its rule for empty inputs leaves outer joins with one waiting forever.
+        .with_ballista_adaptive_query_planner(false)
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES as usize)
 }
 

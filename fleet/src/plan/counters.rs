@@ -23,6 +23,8 @@ pub(crate) struct Counters {
     pub(crate) events: Count,
     /// Texts that were made of stacks, for the columns `stack`, `site` and `owner`.
     pub(crate) stack_texts: Count,
+    /// The bytes of these texts.
+    pub(crate) stack_text_bytes: Count,
     /// Rows that a filter of the reader dropped.
     pub(crate) dropped_rows: Count,
     pub(crate) baseline: BaselineMetrics,
@@ -39,6 +41,7 @@ impl Counters {
             bytes: counter("bytes_read"),
             events: counter("events_decoded"),
             stack_texts: counter("stack_texts_made"),
+            stack_text_bytes: counter("stack_text_bytes"),
             dropped_rows: counter("rows_dropped"),
             baseline: BaselineMetrics::new(metrics, partition),
             metrics: metrics.clone(),

@@ -10,7 +10,7 @@ mod rows_file;
 mod scan;
 mod sink;
 
-pub(crate) use counters::{FILES_BROKEN, FILES_READ};
+pub(crate) use counters::{Counters, FILES_BROKEN, FILES_READ};
 pub(crate) use filter::Condition;
 pub(crate) use problems::{Problem, Problems};
 pub(crate) use provider::FleetTable;

@@ -61,11 +61,8 @@ impl Reading {
             let done = self.one(&file, sender).await;
             drop(turn);
             match done {
-                Ok(()) => self.problems.read(&file.file),
-                Err(Stopped::Query(None)) => {
-                    self.problems.read(&file.file);
-                    return Ok(false);
-                }
+                Ok(()) => {}
+                Err(Stopped::Query(None)) => return Ok(false),
                 Err(Stopped::Query(Some(error))) => return Err(error),
                 Err(Stopped::Broken(why)) => {
                     self.counters.broken.add(1);
@@ -83,7 +80,7 @@ impl Reading {
 
     async fn one(&self, file: &Arc<SourceFile>, sender: &Sender<Result<RecordBatch>>) -> Result<(), Stopped> {
         if let Content::Rows(_) = file.content {
-            return rows_file::read(file, &self.wanted, sender, &self.counters).await;
+            return rows_file::read(file, &self.wanted, sender, (&self.counters, &self.problems)).await;
         }
         let fetched = Fetched::of(file).await.map_err(|error| Stopped::broken(&error))?;
         let (reading, file, sender) = (self.clone(), Arc::clone(file), sender.clone());
@@ -102,6 +99,8 @@ impl Reading {
         sender: &Sender<Result<RecordBatch>>,
     ) -> Result<(), Stopped> {
         let (opened, missing) = Opened::new(fetched).map_err(|error| Stopped::broken(&error))?;
+        // Rows may be taken, and the query end, before the file does.
+        self.problems.read(&file.file);
         self.counters.bytes.add(usize::try_from(file.size_bytes).unwrap_or(usize::MAX));
         for what in missing {
             self.problem(Problem::Incomplete { file: file.file.clone(), what });

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::{
     counters::Counters,
+    problems::Problems,
     sink::{Stopped, Wanted},
 };
 use crate::{
@@ -28,12 +29,13 @@ pub(super) async fn read(
     file: &Arc<SourceFile>,
     wanted: &Wanted,
     sender: &Sender<Result<RecordBatch>>,
-    counters: &Counters,
+    (counters, problems): (&Counters, &Problems),
 ) -> Result<(), Stopped> {
     let Content::Rows(table) = file.content else { return Ok(()) };
     let broken = |error: &dyn std::fmt::Display| Stopped::Broken(error.to_string());
     let reader = Ranges { file: Arc::clone(file), n_bytes: counters.bytes.clone() };
     let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(|error| broken(&error))?;
+    problems.read(&file.file);
     let names: Vec<&str> = wanted
         .conditions
         .iter()

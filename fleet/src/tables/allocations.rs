@@ -162,6 +162,6 @@ pub(super) fn read(snapshot: &Snapshot, at: Option<At>, sink: &mut Sink<'_>) -> 
             numbered.filter(|(_, life)| at.is_none() || life.is_active_at(moment)).collect();
         sink.take(&rows, wanted)?;
     }
-    sink.counters.stack_texts.add(stacks.n_named());
+    stacks.count(sink.counters);
     Ok(())
 }

@@ -79,6 +79,6 @@ pub(super) fn read(source: &dyn SnapshotSource, sink: &mut Sink<'_>) -> Result<(
     let rows: Vec<Row> = host.map(|(entry, event)| (DeviceId::HOST.0, event, *entry)).collect();
     sink.counters.events.add(rows.len());
     sink.take(&events, rows)?;
-    sink.counters.stack_texts.add(events.stacks.n_named());
+    events.stacks.count(sink.counters);
     Ok(())
 }

@@ -96,7 +96,7 @@ fn all(head: &Snapshot) -> impl Iterator<Item = &Segment> {
 pub(super) fn read(head: &Snapshot, sink: &mut Sink<'_>) -> Result<(), Stopped> {
     let segments = Segments(StackTexts::new(head));
     sink.take(&segments, all(head).collect())?;
-    sink.counters.stack_texts.add(segments.0.n_named());
+    segments.0.count(sink.counters);
     Ok(())
 }
 
@@ -105,6 +105,6 @@ pub(super) fn read_blocks(head: &Snapshot, sink: &mut Sink<'_>) -> Result<(), St
     let blocks = Blocks(StackTexts::new(head));
     let rows = all(head).flat_map(|segment| segment.blocks.iter().map(move |block| (segment, block)));
     sink.take(&blocks, rows.collect())?;
-    sink.counters.stack_texts.add(blocks.0.n_named());
+    blocks.0.count(sink.counters);
     Ok(())
 }

@@ -13,6 +13,7 @@ use memreel::{
 };
 
 use super::arrays::{numbered_texts, unsigned};
+use crate::plan::Counters;
 
 /// The stacks of a file, which become texts when a column of them is asked for.
 pub(crate) struct StackTexts<'a> {
@@ -20,17 +21,19 @@ pub(crate) struct StackTexts<'a> {
     shown: OnceCell<ShownFrames<'a>>,
     owners: RefCell<Owners<'a>>,
     n_named: Cell<usize>,
+    n_bytes: Cell<usize>,
 }
 
 impl<'a> StackTexts<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> StackTexts<'a> {
         let owners = RefCell::new(Owners::new(snapshot));
-        StackTexts { snapshot, shown: OnceCell::new(), owners, n_named: Cell::new(0) }
+        StackTexts { snapshot, shown: OnceCell::new(), owners, n_named: Cell::new(0), n_bytes: Cell::new(0) }
     }
 
-    /// Returns how many texts were made of stacks.
-    pub(crate) fn n_named(&self) -> usize {
-        self.n_named.get()
+    /// Adds to the counters how many texts were made of stacks, and their bytes.
+    pub(crate) fn count(&self, counters: &Counters) {
+        counters.stack_texts.add(self.n_named.get());
+        counters.stack_text_bytes.add(self.n_bytes.get());
     }
 
     /// Returns a column about stacks, or `None` if the column has another name.
@@ -47,8 +50,10 @@ impl<'a> StackTexts<'a> {
             let by_number: HashMap<u32, StackIndex> =
                 rows.iter().filter_map(index).map(|stack| (stack.index() as u32, stack)).collect();
             numbered_texts(rows, number, |number| {
+                let text = of(self, by_number[&number]);
                 self.n_named.set(self.n_named.get() + 1);
-                of(self, by_number[&number])
+                self.n_bytes.set(self.n_bytes.get() + text.len());
+                text
             })
         };
         match name {
