@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench -p memreel-cli --bench ranks                           10, 100 and 1,000 ranks of 100,000 events, a table
 //! cargo bench -p memreel-cli --bench ranks -- --json                 one JSON object a line
+//! cargo bench -p memreel-cli --bench ranks -- --json 1000 1000000    so many ranks of so many events; 52 GB
 //! cargo bench -p memreel-cli --bench ranks -- --make 1000 1000000 FOLDER   only makes the files
 //! ```
 //!
@@ -22,21 +23,23 @@ mod made_ranks;
 
 use made_ranks::{PLANTED, rank};
 
-const N_EVENTS: usize = 100_000;
-
 fn main() {
-    let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
-    if let [make, n_ranks, n_events, folder] = &words[..]
-        && make == "--make"
-    {
-        let number = |text: &String| text.parse().expect("a number");
-        return make_files(number(n_ranks), number(n_events), Path::new(folder));
-    }
-    for n_ranks in [10, 100, 1000] {
+    let is_json = env::args().any(|word| word == "--json");
+    let words: Vec<String> =
+        env::args().skip(1).filter(|word| word != "--bench" && word != "--json").collect();
+    let number = |text: &String| text.parse().expect("a number");
+    let cases = match &words[..] {
+        [make, n_ranks, n_events, folder] if make == "--make" => {
+            return make_files(number(n_ranks), number(n_events), Path::new(folder));
+        }
+        [n_ranks, n_events] => vec![(number(n_ranks), number(n_events))],
+        _ => [10, 100, 1000].map(|n_ranks| (n_ranks, 100_000)).to_vec(),
+    };
+    for (n_ranks, n_events) in cases {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        make_files(n_ranks, N_EVENTS, folder.path());
-        let line = measured(n_ranks, folder.path());
-        if words.iter().any(|word| word == "--json") {
+        make_files(n_ranks, n_events, folder.path());
+        let line = measured(n_ranks, n_events, folder.path());
+        if is_json {
             println!("{line}");
         } else {
             line.as_object().into_iter().flatten().for_each(|(name, value)| println!("{name:22} {value}"));
@@ -52,7 +55,7 @@ fn make_files(n_ranks: usize, n_events: usize, folder: &Path) {
     }
 }
 
-fn measured(n_ranks: usize, folder: &Path) -> Value {
+fn measured(n_ranks: usize, n_events: usize, folder: &Path) -> Value {
     let start = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_memreel"))
         .args(["ranks", "--json"])
@@ -76,7 +79,7 @@ fn measured(n_ranks: usize, folder: &Path) -> Value {
     json!({
         "case": "ranks",
         "n_ranks": n_ranks,
-        "n_events_of_a_rank": N_EVENTS,
+        "n_events_of_a_rank": n_events,
         "bytes": folder_bytes(folder),
         "ranks_s": ranks_s,
         "rank_ms": ranks_s * 1000.0 / n_ranks as f64,

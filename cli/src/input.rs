@@ -30,13 +30,21 @@ pub(crate) struct Opened {
     /// Whether it came from standard input, so that its name is not a file's.
     pub(crate) is_stdin: bool,
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Whether it is of a tape that a program still writes.
+    pub(crate) is_growing: bool,
     /// The indices of each device's segments; made when it is first asked for.
     segments: OnceCell<BTreeMap<DeviceId, Vec<usize>>>,
 }
 
 impl Opened {
     fn new(path: &Path, snapshot: Arc<Snapshot>) -> Opened {
-        Opened { name: name(path), is_stdin: is_stdin(path), snapshot, segments: OnceCell::new() }
+        Opened {
+            name: name(path),
+            is_stdin: is_stdin(path),
+            snapshot,
+            is_growing: false,
+            segments: OnceCell::new(),
+        }
     }
 
     /// Returns the devices of `--device`: the one that was named, or all that have events or segments.
@@ -94,7 +102,7 @@ pub(crate) fn name(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-fn is_stdin(path: &Path) -> bool {
+pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
@@ -104,13 +112,12 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
         return Ok(Opened::new(path, snapshot));
     }
     let _waiting = Waiting::new(format!("reading {}", name(path)));
-    Ok(Opened::new(path, Arc::new(load(path)?)))
+    load(path)
 }
 
 /// Like [`open`], for one of many files that are read at once: without a line on the terminal.
 pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
-    let snapshot = question::snapshot(path).map_or_else(|| load(path).map(Arc::new), Ok)?;
-    Ok(Opened::new(path, snapshot))
+    question::snapshot(path).map_or_else(|| load(path), |snapshot| Ok(Opened::new(path, snapshot)))
 }
 
 /// Reads two snapshots; a failure names its file.
@@ -125,18 +132,20 @@ pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Fail
     Ok([open_named(before)?, open_named(after)?])
 }
 
-fn load(path: &Path) -> Result<Snapshot, Failure> {
-    if let Some(snapshot) = recovered(path)? {
-        return Ok(snapshot);
+fn load(path: &Path) -> Result<Opened, Failure> {
+    if let Some(tape) = recovered(path)? {
+        let is_growing = tape.is_running() && !tape.is_closed();
+        return Ok(Opened { is_growing, ..Opened::new(path, Arc::new(tape.snapshot())) });
     }
-    match read_unmappable(path)? {
-        Some(bytes) => parse(&bytes),
-        None => pickle::load(path).map_err(unreadable),
-    }
+    let snapshot = match read_unmappable(path)? {
+        Some(bytes) => parse(&bytes)?,
+        None => pickle::load(path).map_err(unreadable)?,
+    };
+    Ok(Opened::new(path, Arc::new(snapshot)))
 }
 
-/// Reads the snapshot of a tape, and reports on standard error what is missing in it. Returns `None` for other files.
-pub(crate) fn recovered(path: &Path) -> Result<Option<Snapshot>, Failure> {
+/// Reads a tape, and reports on standard error what is missing in it. Returns `None` for other files.
+pub(crate) fn recovered(path: &Path) -> Result<Option<Recovered>, Failure> {
     if is_stdin(path) || !Recovered::is_tape(path) {
         return Ok(None);
     }
@@ -144,7 +153,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Snapshot>, Failure> {
     for problem in tape.problems() {
         eprintln!("memreel: {}: {problem}", name(path));
     }
-    Ok(Some(tape.snapshot()))
+    Ok(Some(tape))
 }
 
 /// Turns an error of reading into a failure without the path, which the caller puts before the message.
@@ -236,8 +245,8 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
         return Ok((Ok(snapshot), Vec::new()));
     }
     let _waiting = Waiting::new(format!("reading {}", name(path)));
-    if let Some(snapshot) = recovered(path)? {
-        return Ok((Ok(Arc::new(snapshot)), Vec::new()));
+    if let Some(tape) = recovered(path)? {
+        return Ok((Ok(Arc::new(tape.snapshot())), Vec::new()));
     }
     let Inspection { snapshot, mut findings, .. } = match read_unmappable(path)? {
         Some(bytes) if is_json(&bytes) => {

@@ -41,7 +41,7 @@ impl Source {
             return Ok(Source { name: name(path), content: Content::Memory(snapshot) });
         }
         let content = match (recovered(path)?, read_unmappable(path)?) {
-            (Some(snapshot), _) => Content::Memory(Arc::new(snapshot)),
+            (Some(tape), _) => Content::Memory(Arc::new(tape.snapshot())),
             (None, Some(bytes)) => Content::Bytes(bytes),
             (None, None) => Content::File(pickle::open(path).map_err(unreadable)?),
         };

@@ -69,8 +69,8 @@ impl Source {
     }
 
     fn load(&self) -> Result<Snapshot, Failure> {
-        if let Some(snapshot) = recovered(&self.path)? {
-            return Ok(snapshot);
+        if let Some(tape) = recovered(&self.path)? {
+            return Ok(tape.snapshot());
         }
         if let Some(bytes) = read_unmappable(&self.path)? {
             return parse(&bytes);

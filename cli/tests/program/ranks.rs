@@ -1,9 +1,13 @@
 //! `memreel ranks`: the real ranks of a training, and files that are odd.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Stdio,
+};
 
-use memreel::pickle;
-use serde_json::Value;
+use memreel::{Reel, device::Simulated, pickle, recorder::History};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{fixture, memreel, stderr, stdout};
@@ -29,6 +33,69 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// Runs the program with a file as standard input.
+fn piped(words: &[&str], file: &Path) -> (String, String, Option<i32>) {
+    let input = Stdio::from(File::open(file).unwrap());
+    let output = memreel(&["ranks"]).args(words).stdin(input).output().unwrap();
+    (stdout(&output).to_owned(), stderr(&output).to_owned(), output.status.code())
+}
+
+/// Lines of a terminal become one again.
+fn joined(text: &str) -> String {
+    text.replace("\n  ", " ")
+}
+
+/// A rank of six steps of 10 MiB each.
+struct Made<'n> {
+    scope: Option<&'n str>,
+    first_us: u64,
+    /// What the fourth step needs instead.
+    fourth_mib: u64,
+}
+
+const USUAL: Made<'static> = Made { scope: Some("step"), first_us: 1_700_000_000_000_000, fourth_mib: 10 };
+
+impl Made<'_> {
+    fn save(&self, path: &Path) {
+        let (mut time_us, mut events, mut marks) = (self.first_us, Vec::new(), Vec::new());
+        let mut event = |action: &str, mib: u64, time_us: &mut u64| {
+            *time_us += 100_000;
+            events.push(json!({
+                "action": action, "addr": 1 << 30, "size": mib << 20, "stream": 0, "time_us": *time_us,
+                "frames": [{"name": "forward", "filename": "train.py", "line": 7}],
+            }));
+        };
+        event("segment_alloc", 100, &mut time_us);
+        for step in 0..6 {
+            let mut mark = |stage: &str, time_us: u64| {
+                let name = self.scope.unwrap_or_default();
+                marks.push(json!({"stage": stage, "name": name, "device": 0, "time_us": time_us}));
+            };
+            let mib = if step == 3 { self.fourth_mib } else { 10 };
+            mark("START", time_us + 1);
+            for action in ["alloc", "free_requested", "free_completed"] {
+                event(action, mib, &mut time_us);
+            }
+            mark("END", time_us + 1);
+        }
+        if self.scope.is_none() {
+            marks.clear();
+        }
+        let snapshot = json!({"segments": [], "device_traces": [events], "external_annotations": marks});
+        fs::write(path, snapshot.to_string()).unwrap();
+    }
+}
+
+/// A folder with three usual ranks, and rank 3, which needs more in its fourth step.
+fn made(scope: Option<&str>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let fourth_mib = if rank == 3 { 30 } else { 10 };
+        Made { scope, fourth_mib, ..USUAL }.save(&folder.path().join(format!("rank{rank}.json")));
+    }
+    folder
 }
 
 const RANK_0: &str = "torch-2.11/ranks/rank0.pickle";
@@ -73,6 +140,8 @@ fn the_rank_that_ran_out_of_memory_is_the_outlier() {
             [0, 1],
             "rank 1 has more in each step"
         );
+        let peaks: Vec<u64> = of.iter().map(|one| one["peak_bytes"].as_u64().unwrap()).collect();
+        assert_eq!(step["median_bytes"], u64::midpoint(peaks[0], peaks[1]));
     }
 }
 
@@ -84,9 +153,14 @@ fn a_broken_file_is_a_line_and_not_an_end() {
     let (out, _, status) = ranks(&[text(folder.path())]);
     assert_eq!(status, Some(3));
     assert!(
-        out.contains("2 ranks of 3 files, 1 outlier") && out.contains("rank2.pickle: cannot be read: "),
+        out.contains("2 ranks of 3 files, 1 outlier")
+            && out.contains("rank2.pickle: not a readable snapshot: "),
         "{out}"
     );
+    let (out, _, status) = ranks(&[text(folder.path()), "--by", "step"]);
+    assert!(status == Some(3) && out.contains("rank2.pickle: not a readable snapshot: "), "{out}");
+    let (out, _, _) = ranks(&[text(folder.path()), "--by", "step", "--json"]);
+    assert_eq!(lines(&out).last().unwrap()["rank"], 2, "{out}");
     let (out, _, _) = ranks(&["--json", text(folder.path())]);
     assert_eq!(lines(&out)[2]["rank"], 2);
     assert!(lines(&out)[2]["error"].as_str().unwrap().contains("cut off"), "{out}");
@@ -97,33 +171,157 @@ fn notes_name_what_is_odd_about_the_files() {
     let odd = folder(&[("a-rank0.pickle", RANK_0), ("b-rank0.pickle", RANK_0), ("rank3.pickle", RANK_0)]);
     let (out, _, status) = ranks(&[text(odd.path())]);
     assert_eq!(status, Some(0), "equal ranks have no outlier: {out}");
-    for note in ["note: several files are of rank 0", "note: no file is of rank 1, 2"] {
+    for note in ["note: several files are of rank 0; each", "note: no file is of rank 1, 2\n"] {
         assert!(out.contains(note), "{out}");
     }
+    for line in ["\nrank 0, …/a-rank0.pickle ", "\nrank 0, …/b-rank0.pickle ", "\nrank 3 "] {
+        assert!(out.contains(line), "a line names its file if its rank does not: {out}");
+    }
+    let thrice = ["a-rank0.pickle", "b-rank0.pickle", "c-rank0.pickle"].map(|name| (name, RANK_0));
+    assert!(ranks(&[text(folder(&thrice).path())]).0.contains("several files are of rank 0; each"));
     let far = folder(&[("rank0.pickle", RANK_0), ("rank18446744073709551615.pickle", RANK_0)]);
     let (out, _, status) = ranks(&[text(far.path())]);
     assert!(status == Some(0) && out.contains("note: no file is of rank 1, 2, 3"), "{out}");
     let unlike = folder(&[("rank0.pickle", RANK_0), ("rank1.pickle", OTHER)]);
     let (out, _, _) = ranks(&[text(unlike.path())]);
-    assert!(
-        out.replace("\n  ", " ").contains("the clocks disagree, or the files are of several runs"),
-        "{out}"
-    );
+    assert!(joined(&out).contains("the clocks disagree, or the files are of several runs"), "{out}");
+    let late = made(Some("step"));
+    Made { first_us: USUAL.first_us + 5 * 3_600_000_000 - 1, ..USUAL }.save(&late.path().join("rank1.json"));
+    let (out, _, _) = ranks(&[text(late.path())]);
+    assert!(joined(&out).contains("note: the first events are 5 h apart: the clocks disagree"), "{out}");
     let plain = folder(&[("rank0.pickle", PLAIN), ("rank1.pickle", PLAIN)]);
     let (out, _, _) = ranks(&[text(plain.path())]);
-    assert!(out.replace("\n  ", " ").contains("no rank has scopes; ranks are compared by the time"), "{out}");
+    assert!(joined(&out).contains("no rank has scopes; ranks are compared by the time"), "{out}");
     assert!(ranks(&[text(plain.path()), "--by", "step"]).0.contains("no rank has scopes"));
+}
+
+#[test]
+fn the_first_difference_has_a_column() {
+    /// The last cells, below their heading.
+    fn cells(out: &str) -> Vec<&str> {
+        let heading = out.lines().find(|line| line.starts_with("rank ")).unwrap();
+        assert!(heading.ends_with("  first difference"), "{out}");
+        let rows = out.lines().filter(|line| line.starts_with("rank ") && *line != heading);
+        rows.map(|line| line.rsplit("  ").next().unwrap().trim()).collect()
+    }
+    let (out, _, _) = ranks(&["torch-2.11/ranks"]);
+    assert_eq!(cells(&out), ["step#0", "-"]);
+    let rows =
+        out.lines().skip_while(|line| !line.starts_with("rank ")).filter(|line| !line.starts_with("  "));
+    rows.for_each(|line| assert!(line.chars().count() <= 120, "{line}"));
+    for (scope, expected) in
+        [(Some("step"), "step#3"), (None, "0.999 s"), (Some(LONG), "Profil…tches_of_32#3")]
+    {
+        let folder = made(scope);
+        let (out, _, status) = ranks(&[text(folder.path())]);
+        assert_eq!((cells(&out), status), (vec![expected, "-", "-", "-"], Some(1)), "{out}");
+        // It is the one among the reasons, and the one in JSON.
+        let (json, _, _) = ranks(&[text(folder.path()), "--json"]);
+        let first = &lines(&json)[0]["first_difference"];
+        let begin = first["begin"].as_str().unwrap();
+        assert!(out.contains(&format!("  the peak from {begin} on: 30.00 MiB, ")), "{out}");
+        assert!(lines(&json)[0]["whys"].as_array().unwrap().contains(first), "{json}");
+        if scope == Some(LONG) {
+            assert_eq!(begin, format!("{LONG}#3"), "only the cell is short");
+            assert!(out.lines().all(|line| line.starts_with("  ") || line.chars().count() <= 120), "{out}");
+        } else {
+            assert_eq!(begin, expected);
+        }
+        assert_eq!(lines(&json)[1]["first_difference"], Value::Null);
+    }
+}
+
+/// The name of a scope that is wider than a cell.
+const LONG: &str = "ProfilerStep of a training with many batches_of_32";
+
+#[test]
+fn a_tape_that_is_still_written_has_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let tape = folder.path().join("rank0.tape");
+    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all().tape(&tape));
+    let reel = reel.build().unwrap();
+    let block = reel.alloc(5 << 20).unwrap();
+    let whole = fs::read(&tape).unwrap();
+    fs::write(folder.path().join("rank1.tape"), &whole[..100]).unwrap();
+    let note = "note: 1 file is still written, so that the last step and the end can differ";
+    let (out, error, status) = ranks(&[text(folder.path())]);
+    assert!(joined(&out).contains(note) && out.contains("5.00 MiB"), "{out}{error}");
+    assert!(status == Some(3) && out.contains("rank1.tape: "), "{out}{error}");
+    drop((block, reel));
+    let (out, _, status) = ranks(&[text(&tape)]);
+    assert!(status == Some(0) && !out.contains("still written"), "{out}");
 }
 
 #[test]
 fn nothing_to_read_is_refused() {
     let empty = tempfile::tempdir().unwrap();
+    let none = empty.path().join("rank*.pickle");
     let (_, error, status) = ranks(&[text(empty.path())]);
     assert!(status == Some(3) && error.contains("the folder has no snapshots"), "{error}");
-    let (_, error, status) = ranks(&[text(&empty.path().join("rank*.pickle"))]);
-    assert!(status == Some(3) && error.contains("no file has such a name"), "{error}");
+    let (_, error, status) = ranks(&[text(&none)]);
+    assert!(status == Some(3) && error.contains("no file matches this pattern"), "{error}");
     let (_, error, status) = ranks(&["nothing.pickle"]);
     assert!(status == Some(3) && error.contains("nothing.pickle: cannot be read"), "{error}");
+    let (_, error, status) = ranks(&["rank[.pickle"]);
+    assert!(status == Some(2) && error.contains("rank[.pickle: "), "{error}");
+    // Of the other arguments there is an answer.
+    let words = [text(empty.path()), text(&none), "nothing", RANK_0, RANK_1];
+    let (out, error, status) = ranks(&words);
+    assert!(status == Some(3) && error.is_empty() && out.contains("2 ranks of 3 files, 1 outlier"), "{out}");
+    for line in [
+        "the folder has no snapshots",
+        "no file matches this pattern",
+        "\nnothing: cannot be read: No such file",
+    ] {
+        assert!(out.contains(line), "{out}");
+    }
+    let (out, _, _) = ranks(&[&["--json"], &words[..]].concat());
+    let errors = lines(&out).into_iter().filter(|line| line["error"].is_string());
+    assert_eq!(errors.map(|line| line["rank"].clone()).collect::<Vec<_>>(), vec![Value::Null; 3], "{out}");
+}
+
+#[test]
+fn a_rank_is_read_from_standard_input_once() {
+    let rank_1 = fixture(RANK_1);
+    let (out, _, status) = piped(&["-"], &rank_1);
+    assert!(status == Some(0) && out.contains("\nstandard input "), "{out}");
+    assert!(joined(&out).contains("note: of fewer than 3 ranks no figure is usual"), "{out}");
+    let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
+    assert!(status == Some(1) && out.contains("2 ranks of 2 files, 1 outlier"), "{out}");
+    for (words, why) in [(["-", "-", "-"], "name `-` once"), (["-", "--html", "x.html"], "is read once")] {
+        let (out, error, status) = piped(&words, &rank_1);
+        assert!(status == Some(2) && out.is_empty() && error.contains(why), "{out}{error}");
+    }
+    let (_, error, status) = piped(&["-"], Path::new("/dev/null"));
+    assert!(status == Some(3) && error.contains("standard input: not a memory snapshot"), "{error}");
+}
+
+/// A thousand files, and of those that cannot be read the first twenty.
+#[test]
+fn many_files_have_few_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..1000 {
+        let path = folder.path().join(format!("rank{rank}.json"));
+        let fourth_mib = if rank == 777 { 30 } else { 10 };
+        if rank % 40 == 5 { fs::write(path, "{").unwrap() } else { Made { fourth_mib, ..USUAL }.save(&path) }
+    }
+    let (out, _, status) = ranks(&[text(folder.path())]);
+    assert!(status == Some(3) && out.contains("975 ranks of 1000 files, 1 outlier"), "{out}");
+    assert!(out.contains("964 more like the others") && out.contains("\n5 more cannot be read"), "{out}");
+    let broken = out.lines().filter_map(|line| Some(line.split_once(".json: ")?.0.rsplit_once("rank")?.1));
+    let expected: Vec<String> = (0..20).map(|at| (at * 40 + 5).to_string()).collect();
+    assert_eq!(broken.collect::<Vec<_>>(), expected, "in the order of their ranks");
+    let (out, _, _) = ranks(&[text(folder.path()), "--json"]);
+    assert_eq!(lines(&out).len(), 1000);
+    let of_broken = folder.path().join("rank*5.json");
+    for rank in 0..1000 {
+        fs::write(folder.path().join(format!("rank{rank}.json")), "{").unwrap();
+    }
+    let (out, error, status) = ranks(&[text(&of_broken)]);
+    assert!(
+        status == Some(3) && out.is_empty() && error.ends_with("memreel: 80 more cannot be read\n"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -17,6 +17,6 @@ mod why;
 pub use curve::ClockCurve;
 pub use figures::{Holder, RankFigures, RankOom};
 pub use label::rank_of;
-pub use outliers::{RankVerdict, outliers};
+pub use outliers::{MIN_RANKS, RankVerdict, outliers};
 pub use steps::RankStep;
 pub use why::Why;

@@ -10,7 +10,7 @@ use super::{
 use crate::seeded::SeededMap;
 
 /// The fewest ranks among which one can be far from what is usual.
-const MIN_RANKS: usize = 3;
+pub const MIN_RANKS: usize = 3;
 
 /// What the comparison with the other ranks found about one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

@@ -111,6 +111,19 @@ impl Why {
         }
     }
 
+    /// Returns where the difference begins: the name of a step, or a time since the rank's first event, as in `12.583 s`.
+    /// `None` for a figure of the whole history.
+    #[must_use]
+    pub fn begin(&self) -> Option<String> {
+        match self {
+            Why::Step { name, .. } => Some(name.clone()),
+            Why::Clock { since_us, .. } => {
+                Some(format!("{}.{:03} s", since_us / 1_000_000, since_us / 1000 % 1000))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the bytes of the rank and of the median rank; `None` of a failure.
     #[must_use]
     pub fn figures(&self) -> Option<(u64, u64)> {
@@ -144,8 +157,9 @@ impl fmt::Display for Why {
             Why::Reserved { .. } => f.write_str("reserved memory")?,
             Why::Waste { .. } => f.write_str("reserved memory in no block")?,
             Why::End { .. } => f.write_str("the memory at the end")?,
-            Why::Step { name, .. } => write!(f, "the peak from {name} on")?,
-            Why::Clock { since_us, .. } => write!(f, "the peak from {} s on", since_us / 1_000_000)?,
+            Why::Step { .. } | Why::Clock { .. } => {
+                write!(f, "the peak from {} on", self.begin().unwrap_or_default())?;
+            }
             Why::Site { name, .. } => write!(f, "at the peak, {name}")?,
             Why::Owner { name, .. } => write!(f, "at the peak, the owner {name}")?,
         }

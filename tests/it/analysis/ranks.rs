@@ -129,13 +129,21 @@ fn the_planted_outliers_are_found_and_no_others() {
             assert!(kinds_of(&found[at]).contains(&expected), "{at}: {:?}", found[at].whys);
         }
         assert!(found[11].is_out_of_memory() && found[2].apart_bytes() > 75 * MIB);
-        let first =
-            |at: usize| found[at].first_difference.as_ref().map(ToString::to_string).unwrap_or_default();
+        let first = found[2].first_difference.as_ref().unwrap();
+        let begin = first.begin().unwrap();
         if has_scopes {
-            assert!(first(2).starts_with("the peak from step#3 on: "), "{}", first(2));
+            assert_eq!(begin, "step#3");
         } else {
-            assert!(first(2).starts_with("the peak from 0 s on: "), "{}", first(2));
+            // A step takes 1.3 ms, and the steps begin with the second event.
+            assert!(["0.003 s", "0.004 s", "0.005 s"].contains(&&*begin), "{begin}");
         }
+        assert!(first.to_string().starts_with(&format!("the peak from {begin} on: ")), "{first}");
+        assert_eq!(
+            found[2].whys.iter().filter(|why| why.begin().is_some()).collect::<Vec<_>>(),
+            [first],
+            "among the reasons, once"
+        );
+        assert_eq!(found[0].first_difference, None);
         assert!(
             found[28].whys.iter().any(|why| why.to_string().contains("attention")),
             "{:?}",

@@ -7,7 +7,10 @@ use std::{
     io::{self, Write},
 };
 
-use super::compared::{All, Compared};
+use super::{
+    compared::{All, Compared},
+    text::below,
+};
 use crate::{bytes::Bytes, fit::print_text, table::Table, text::clean};
 
 /// A step of all ranks.
@@ -19,7 +22,9 @@ pub(super) struct Step<'a> {
 
 impl Step<'_> {
     pub(super) fn median_bytes(&self) -> u64 {
-        self.peaks.get(self.peaks.len() / 2).map_or(0, |(bytes, _)| *bytes)
+        let n = self.peaks.len();
+        let at = |at: usize| self.peaks.get(at).map_or(0, |(bytes, _)| *bytes);
+        u64::midpoint(at(n.saturating_sub(1) / 2), at(n / 2))
     }
 }
 
@@ -42,14 +47,12 @@ pub(super) fn steps(all: &All) -> Vec<Step<'_>> {
     steps
 }
 
-/// Prints a table of steps.
+/// Prints a table of steps, and the files that cannot be read.
 pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
     let steps = steps(all);
     if steps.is_empty() {
-        return print_text(
-            "no rank has scopes: name the steps with memreel.scope or torch's record_function",
-            out,
-        );
+        print_text("no rank has scopes: name the steps with memreel.scope or torch's record_function", out)?;
+        return below(all, out);
     }
     let mut table = Table::new(&["step", "ranks", "median peak", "lowest", "of", "highest", "of"]);
     for step in &steps {
@@ -66,5 +69,6 @@ pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
             clean(&high.name).into_owned(),
         ]);
     }
-    table.print(out)
+    table.print(out)?;
+    below(all, out)
 }

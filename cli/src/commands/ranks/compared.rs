@@ -2,12 +2,21 @@
 
 #![forbid(unsafe_code)]
 
-use std::{cmp::Reverse, path::PathBuf};
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
-use memreel::analysis::ranks::{RankFigures, RankVerdict, outliers};
+use memreel::analysis::ranks::{MIN_RANKS, RankFigures, RankVerdict, outliers};
 
-use super::read::Read;
-use crate::{exit::Exit, text::count};
+use super::read::{OfFile, Read};
+use crate::{
+    exit::Exit,
+    fit::path_ending,
+    input::{self, is_stdin},
+    text::count,
+};
 
 /// One device of one rank, compared with the others.
 #[derive(Debug)]
@@ -20,7 +29,7 @@ pub(super) struct Compared {
     pub(super) verdict: RankVerdict,
 }
 
-/// A file without figures.
+/// A file without figures, or a folder or pattern without files.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) path: PathBuf,
@@ -35,24 +44,35 @@ pub(super) struct All {
     pub(super) ranks: Vec<Compared>,
     pub(super) broken: Vec<Broken>,
     pub(super) n_files: usize,
+    /// The number of files that a program still writes.
+    n_growing: usize,
 }
 
 impl All {
-    pub(super) fn new(files: Vec<Read>) -> All {
-        let n_files = files.len();
-        let (mut broken, mut named, mut figures) = (Vec::new(), Vec::new(), Vec::new());
-        for Read { path, rank, found } in files {
+    /// Compares what was read. Other files are already known to be broken.
+    pub(super) fn new(files: Vec<Read>, no_files: Vec<Broken>) -> All {
+        let (n_files, n_of_name) = (files.len(), n_of_name(&files));
+        let (mut broken, mut named, mut figures, mut n_growing) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for file in files {
+            let name = full_name(&file, &n_of_name);
+            let Read { path, rank, found } = file;
             match found {
                 Err((exit, why)) => broken.push(Broken { path, rank, why, exit }),
-                Ok(found) => {
-                    let n_devices = found.len();
-                    for one in found {
-                        named.push((path.clone(), rank, name(&path, rank, &one, n_devices)));
+                Ok(OfFile { devices, is_growing }) => {
+                    n_growing += usize::from(is_growing);
+                    let n_devices = devices.len();
+                    for one in devices {
+                        let device = one.device;
+                        let name =
+                            if n_devices > 1 { format!("{name}, device {device}") } else { name.clone() };
+                        named.push((path.clone(), rank, name));
                         figures.push(one);
                     }
                 }
             }
         }
+        broken.sort_by_key(|one| (one.rank.is_none(), one.rank));
+        broken.extend(no_files);
         let verdicts = outliers(&figures);
         let all = named.into_iter().zip(figures).zip(verdicts);
         let mut ranks: Vec<Compared> = all
@@ -69,7 +89,7 @@ impl All {
                 one.rank,
             )
         });
-        All { ranks, broken, n_files }
+        All { ranks, broken, n_files, n_growing }
     }
 
     pub(super) fn n_outliers(&self) -> usize {
@@ -81,10 +101,17 @@ impl All {
         let mut notes = Vec::new();
         notes.extend(self.numbers());
         notes.extend(self.clocks());
-        if self.ranks.len() > 1 && self.ranks.iter().all(|one| one.figures.steps.is_empty()) {
-            notes.push(
-                "no rank has scopes; ranks are compared by the time since their first event".to_owned(),
-            );
+        if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
+            notes.push(format!(
+                "of fewer than {MIN_RANKS} ranks no figure is usual; one of two differs only if its requests failed"
+            ));
+        }
+        if self.n_growing > 0 {
+            notes.push(format!(
+                "{} {} still written, so that the last step and the end can differ for that reason alone",
+                count(self.n_growing, "file"),
+                if self.n_growing == 1 { "is" } else { "are" },
+            ));
         }
         let n_warned = self.ranks.iter().filter(|one| !one.figures.warnings.is_empty()).count();
         if n_warned > 0 {
@@ -94,6 +121,11 @@ impl All {
             ));
         }
         notes
+    }
+
+    /// Returns whether several ranks have no scopes.
+    pub(super) fn are_without_scopes(&self) -> bool {
+        self.ranks.len() > 1 && self.ranks.iter().all(|one| one.figures.steps.is_empty())
     }
 
     /// Returns which ranks have several files, and which have none.
@@ -109,7 +141,8 @@ impl All {
         files.sort();
         files.dedup();
         let twice = files.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-        let twice: Vec<String> = twice.map(|pair| pair[0].0.to_string()).collect();
+        let mut twice: Vec<String> = twice.map(|pair| pair[0].0.to_string()).collect();
+        twice.dedup();
         files.dedup_by_key(|(rank, _)| *rank);
         let last = files.last().map_or(0, |(rank, _)| rank.saturating_add(1));
         let n_missing = usize::try_from(last).unwrap_or(usize::MAX).saturating_sub(files.len());
@@ -117,7 +150,8 @@ impl All {
         let missing: Vec<String> = missing.take(MAX_LISTED).map(|rank| rank.to_string()).collect();
         let mut notes = Vec::new();
         if !twice.is_empty() {
-            notes.push(format!("several files are of rank {}", listed(&twice, twice.len())));
+            let ranks = listed(&twice, twice.len());
+            notes.push(format!("several files are of rank {ranks}; each is compared as a rank of its own"));
         }
         if n_missing > 0 && files.len() > 1 {
             notes.push(format!("no file is of rank {}", listed(&missing, n_missing)));
@@ -127,13 +161,13 @@ impl All {
 
     /// Returns a note if the clocks disagree, so that times of several ranks cannot be compared.
     fn clocks(&self) -> Option<String> {
-        const HOUR_US: i64 = 3_600_000_000;
+        const HOUR_US: u64 = 3_600_000_000;
         let dated = || self.ranks.iter().map(|one| one.figures.first_us).filter(|time_us| *time_us != 0);
-        let apart_us = dated().max()?.saturating_sub(dated().min()?);
+        let apart_us = dated().max()?.abs_diff(dated().min()?);
+        let n_hours = apart_us.saturating_add(HOUR_US / 2) / HOUR_US;
         (apart_us > HOUR_US).then(|| {
             format!(
-                "the first events are {} h apart: the clocks disagree, or the files are of several runs",
-                apart_us / HOUR_US
+                "the first events are {n_hours} h apart: the clocks disagree, or the files are of several runs"
             )
         })
     }
@@ -147,11 +181,33 @@ fn listed(ranks: &[String], n: usize) -> String {
     if n > MAX_LISTED { format!("{shown} and {} more", n - MAX_LISTED) } else { shown }
 }
 
-fn name(path: &std::path::Path, rank: Option<u64>, figures: &RankFigures, n_devices: usize) -> String {
-    let file = || {
-        path.file_name()
-            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-    };
-    let name = rank.map_or_else(file, |rank| format!("rank {rank}"));
-    if n_devices > 1 { format!("{name}, device {}", figures.device) } else { name }
+/// The most columns of a path in a name.
+const PATH_COLUMNS: usize = 24;
+
+/// Returns the name of a file: its rank, or else that of the file.
+fn name(path: &Path, rank: Option<u64>) -> String {
+    match (rank, path.file_name()) {
+        (Some(rank), _) => format!("rank {rank}"),
+        (None, Some(name)) if !is_stdin(path) => name.to_string_lossy().into_owned(),
+        (None, _) => input::name(path),
+    }
+}
+
+/// Returns how many files with figures have each name.
+fn n_of_name(files: &[Read]) -> HashMap<String, usize> {
+    let mut n_of_name = HashMap::new();
+    for file in files.iter().filter(|file| file.found.is_ok()) {
+        *n_of_name.entry(name(&file.path, file.rank)).or_default() += 1;
+    }
+    n_of_name
+}
+
+/// Returns the name of a file, with its path if several files have that name.
+fn full_name(file: &Read, n_of_name: &HashMap<String, usize>) -> String {
+    let name = name(&file.path, file.rank);
+    if n_of_name.get(&name).is_none_or(|n| *n < 2) {
+        return name;
+    }
+    let path = path_ending(&file.path.display().to_string(), PATH_COLUMNS);
+    if file.rank.is_some() { format!("{name}, {path}") } else { path }
 }

@@ -4,37 +4,61 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
-use crate::{exit::Exit, failure::Failure};
+use super::compared::Broken;
+use crate::{exit::Exit, failure::Failure, input::is_stdin};
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
 
+/// What the arguments name.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) files: Vec<PathBuf>,
+    /// The folders and patterns without a file.
+    pub(super) broken: Vec<Broken>,
+}
+
 /// Returns the files that paths, folders and patterns name, each once.
-pub(super) fn expanded(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
+pub(super) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
+    let mut named = Named::default();
     for path in paths {
-        if path.is_dir() {
-            files.extend(in_folder(path)?);
+        let found = if path.is_dir() {
+            in_folder(path)
         } else if !path.exists() && has_pattern(path) {
-            files.extend(matching(path)?);
+            matching(path)?
         } else {
-            files.push(path.clone());
+            Ok(vec![path.clone()])
+        };
+        match found {
+            Ok(files) => named.files.extend(files),
+            Err(why) => {
+                named.broken.push(Broken { path: path.clone(), rank: None, why, exit: Exit::Unreadable })
+            }
         }
     }
+    if named.files.iter().filter(|file| is_stdin(file)).count() > 1 {
+        return Err(Failure::usage("standard input is one snapshot; name `-` once"));
+    }
     let mut seen = std::collections::BTreeSet::new();
-    files.retain(|file| file == Path::new("-") || seen.insert(file.clone()));
-    Ok(files)
+    named.files.retain(|file| seen.insert(plain(file)));
+    Ok(named)
+}
+
+/// Returns a path without the parts `.`, in which names of one file can differ.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
 fn has_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error.to_string()))?;
+/// Returns the snapshots of a folder, or why there are none.
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("cannot be read: {error}"))?;
     let is_snapshot =
         |path: &PathBuf| path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
     let mut found: Vec<PathBuf> = entries
@@ -43,27 +67,18 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         .collect();
     if found.is_empty() {
         let endings = ENDINGS.join(", ");
-        return Err(unreadable(
-            folder,
-            &format!("the folder has no snapshots (files that end in {endings})"),
-        ));
+        return Err(format!("the folder has no snapshots (files that end in {endings})"));
     }
     found.sort();
     Ok(found)
 }
 
-fn matching(pattern: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Returns the files of a pattern, or why there are none. It is wrong usage if it is not a pattern.
+fn matching(pattern: &Path) -> Result<Result<Vec<PathBuf>, String>, Failure> {
     let text = pattern.to_string_lossy();
     let paths = glob::glob(&text).map_err(|error| Failure::usage(format!("{text}: {error}")))?;
     let found: Vec<PathBuf> = paths.filter_map(Result::ok).filter(|path| path.is_file()).collect();
-    if found.is_empty() {
-        return Err(unreadable(pattern, "no file has such a name"));
-    }
-    Ok(found)
-}
-
-fn unreadable(path: &Path, why: &str) -> Failure {
-    Failure::Message(Exit::Unreadable, format!("{}: {why}", path.display()))
+    Ok(if found.is_empty() { Err("no file matches this pattern".to_owned()) } else { Ok(found) })
 }
 
 #[cfg(test)]
@@ -78,14 +93,18 @@ mod tests {
         }
         fs::create_dir(folder.path().join("f.pickle")).unwrap();
         let names = |paths: &[PathBuf]| -> Vec<String> {
-            let files = expanded(paths).unwrap();
-            files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
+            let named = named(paths).unwrap();
+            assert!(named.broken.is_empty(), "{named:?}");
+            named.files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };
         let of = |name: &str| folder.path().join(name);
         assert_eq!(names(&[folder.path().to_owned()]), ["a.pickle", "b.pickle", "c.tape", "e.json"]);
         assert_eq!(names(&[of("*.pickle"), of("a.pickle")]), ["a.pickle", "b.pickle"]);
         assert_eq!(names(&[of("d.txt"), of("missing.pickle")]), ["d.txt", "missing.pickle"]);
+        assert_eq!(names(&[of("a.pickle"), of("./a.pickle"), of("./././a.pickle")]), ["a.pickle"]);
         let empty = tempfile::tempdir().unwrap();
-        assert!(expanded(&[empty.path().to_owned()]).is_err() && expanded(&[of("x*")]).is_err());
+        let none = named(&[empty.path().to_owned(), of("x*"), of("a.pickle")]).unwrap();
+        assert_eq!((none.broken.len(), none.files.len()), (2, 1), "the others are read");
+        assert!(named(&[of("[")]).is_err() && named(&["-".into(), "-".into()]).is_err());
     }
 }

@@ -17,6 +17,10 @@ pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
     for one in &all.ranks {
         writeln!(out, "{}", line(one))?;
     }
+    broken(all, out)
+}
+
+fn broken(all: &All, out: &mut impl Write) -> io::Result<()> {
     for one in &all.broken {
         let line = json!({ "file": one.path.display().to_string(), "rank": one.rank, "error": one.why });
         writeln!(out, "{line}")?;
@@ -68,13 +72,14 @@ fn worded(why: &Why) -> Value {
     let bytes = why.figures();
     json!({
         "kind": why.kind(),
+        "begin": why.begin(),
         "text": why.to_string(),
         "bytes": bytes.map(|(bytes, _)| bytes),
         "usual_bytes": bytes.map(|(_, usual_bytes)| usual_bytes),
     })
 }
 
-/// Prints a line for each step.
+/// Prints a line for each step, and one for each file that cannot be read.
 pub(super) fn print_steps(all: &All, out: &mut impl Write) -> io::Result<()> {
     for step in by_step::steps(all) {
         let peak = |(bytes, one): &(u64, &Compared)| json!({ "file": one.path.display().to_string(), "rank": one.rank, "device": one.figures.device, "peak_bytes": bytes });
@@ -85,5 +90,5 @@ pub(super) fn print_steps(all: &All, out: &mut impl Write) -> io::Result<()> {
         });
         writeln!(out, "{line}")?;
     }
-    Ok(())
+    broken(all, out)
 }

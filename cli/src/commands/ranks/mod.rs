@@ -10,30 +10,38 @@ mod read;
 mod text;
 
 use std::{
+    collections::HashSet,
     io::Write,
     path::{Path, PathBuf},
 };
 
 use clap::ValueEnum;
 use compared::{All, Broken};
+use files::Named;
 
 use super::view;
-use crate::{exit::Exit, failure::Failure, input::name, options::Input};
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    input::{is_stdin, name},
+    options::Input,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints a line for each rank: its peak of memory in use, the most reserved memory
-and what no block used at the peak, when the peak was, the owner with the most
-memory, and how many requests failed. Ranks that differ from the median rank are
-first, each with the reasons: by its peaks, by the first step that differs, by
-the sites and the owners at the peak. A figure differs if it is more than 5 %
+Prints a line for each rank: its peak of memory in use, and its event, scope and
+time since the first event; the most reserved memory, and what no block used at
+the peak; the owner with the most memory; how many requests failed; the first
+step (or time) in which its peak differs. Ranks that differ from the median rank
+are first, each with the reasons: by its peaks, by the first step that differs,
+by the sites and the owners at the peak. A figure differs if it is more than 5 %
 of the median peak away, and more than four times as far as ranks usually are.
 Of two ranks, one whose requests failed is compared with the other.
 
 FILE may be a folder or a pattern in quotes; the rank is the number behind
-`rank` in the name of a file or its folder. Ranks are aligned by their outermost scopes (step#0,
-step#1 and so on), and without scopes by the time since their first event. A
-file that cannot be read is a line of its own.
+`rank` in the name of a file or its folder. Ranks are aligned by their outermost
+scopes (step#0, step#1 and so on), and without scopes by the time since their
+first event. A file that cannot be read is a line of its own.
 
 Example:
   memreel ranks snapshots/
@@ -71,8 +79,11 @@ const MAX_OF_PAGE: usize = 16;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let input = &options.input;
-    let files = files::expanded(&input.files)?;
-    let all = All::new(read::read(files, input.device));
+    let Named { files, broken } = files::named(&input.files)?;
+    if options.html.is_some() && files.iter().any(|file| is_stdin(file)) {
+        return Err(Failure::usage("standard input is read once; a page is made of files only"));
+    }
+    let all = All::new(read::read(files, input.device), broken);
     if all.ranks.is_empty() {
         return refused(all);
     }
@@ -89,11 +100,18 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(all.broken.iter().map(|one| one.exit).fold(of_ranks, Exit::max))
 }
 
-/// Reports every file, of which none can be read.
+/// Reports the first files, of which none can be read.
 fn refused(all: All) -> Result<Exit, Failure> {
+    let n_left = all.broken.len().saturating_sub(text::MAX_BROKEN);
     let mut worst = Exit::Fine;
-    for Broken { path, why, exit, .. } in all.broken {
-        worst = worst.max(Failure::Message(exit, why).of_file(&name(&path)).report()?);
+    for (at, Broken { path, why, exit, .. }) in all.broken.into_iter().enumerate() {
+        worst = worst.max(exit);
+        if at < text::MAX_BROKEN {
+            Failure::Message(exit, why).of_file(&name(&path)).report()?;
+        }
+    }
+    if n_left > 0 {
+        Failure::Message(worst, format!("{n_left} more cannot be read")).report()?;
     }
     Ok(worst)
 }
@@ -101,7 +119,8 @@ fn refused(all: All) -> Result<Exit, Failure> {
 /// Writes the page of the first ranks.
 fn page(all: &All, path: &Path) -> Result<(), Failure> {
     let mut files: Vec<PathBuf> = all.ranks.iter().map(|one| one.path.clone()).collect();
-    files.dedup();
+    let mut seen = HashSet::new();
+    files.retain(|file| seen.insert(file.clone()));
     files.truncate(MAX_OF_PAGE);
     if files.is_empty() {
         return Err(Failure::Message(

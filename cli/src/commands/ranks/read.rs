@@ -22,8 +22,17 @@ use memreel::{
 
 use crate::{exit::Exit, failure::Failure, input, options::Devices, progress::Progress};
 
-/// The figures of a file's devices, or why there are none and the exit status of that.
-pub(super) type Found = Result<Vec<RankFigures>, (Exit, String)>;
+/// The figures of a file, or why there are none and the exit status of that.
+pub(super) type Found = Result<OfFile, (Exit, String)>;
+
+/// The figures of a file.
+#[derive(Debug)]
+pub(super) struct OfFile {
+    /// Those of each device.
+    pub(super) devices: Vec<RankFigures>,
+    /// Whether the file is a tape that a program still writes.
+    pub(super) is_growing: bool,
+}
 
 /// What a file says: the figures of its devices, or why there are none.
 #[derive(Debug)]
@@ -67,5 +76,6 @@ fn figures(path: &Path, device: Devices) -> Found {
     let opened = input::open_quietly(path).map_err(why)?;
     let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
     let histories = Histories::new(&opened.snapshot);
-    Ok(devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect())
+    let devices = devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect();
+    Ok(OfFile { devices, is_growing: opened.is_growing })
 }

@@ -4,12 +4,13 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::ranks::RankFigures;
+use memreel::analysis::ranks::{RankFigures, Why};
 
 use super::compared::{All, Compared};
 use crate::{
     bytes::Bytes,
-    fit::print_text,
+    fit::{print_text, shortened},
+    input::name,
     table::Table,
     text::{clean, clean_display, count, percent},
 };
@@ -28,14 +29,26 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
             print_text(format!("{n_left} more like the others; -n prints more"), out)?;
         }
     }
+    if all.are_without_scopes() {
+        print_text("note: no rank has scopes; ranks are compared by the time since their first event", out)?;
+    }
+    below(all, out)
+}
+
+/// The most files that cannot be read in a text.
+pub(super) const MAX_BROKEN: usize = 20;
+
+/// Prints what is below a table: the files that cannot be read, and the notes.
+pub(super) fn below(all: &All, out: &mut impl Write) -> io::Result<()> {
     if !all.broken.is_empty() {
         writeln!(out)?;
     }
-    for one in &all.broken {
-        print_text(
-            format!("{}: cannot be read: {}", clean_display(one.path.display()), clean(&one.why)),
-            out,
-        )?;
+    for one in all.broken.iter().take(MAX_BROKEN) {
+        print_text(format!("{}: {}", clean(&name(&one.path)), clean(&one.why)), out)?;
+    }
+    let n_left = all.broken.len().saturating_sub(MAX_BROKEN);
+    if n_left > 0 {
+        print_text(format!("{n_left} more cannot be read; --json has all"), out)?;
     }
     all.notes().iter().try_for_each(|note| print_text(format!("note: {note}"), out))
 }
@@ -50,13 +63,14 @@ fn table(ranks: &[Compared]) -> Table {
     let mut table = Table::new(&[
         "rank",
         "peak",
-        "reserved",
-        "waste",
-        "peak after event",
+        "event",
         "in scope",
         "at",
+        "reserved",
+        "waste",
         "owners",
-        "failed",
+        "OOMs",
+        "first difference",
     ]);
     for one in ranks {
         let figures = &one.figures;
@@ -64,21 +78,25 @@ fn table(ranks: &[Compared]) -> Table {
         table.row(vec![
             clean(&one.name).into_owned(),
             Bytes(figures.peak.active_bytes).to_string(),
+            event,
+            scope(&figures.peak_scope),
+            seconds(figures),
             Bytes(figures.reserved_bytes).to_string(),
             Bytes(figures.waste_bytes).to_string(),
-            event,
-            if figures.peak_scope.is_empty() {
-                "-".to_owned()
-            } else {
-                clean(&figures.peak_scope).into_owned()
-            },
-            seconds(figures),
             owners(figures),
             figures.oom.as_ref().map_or_else(|| "-".to_owned(), |oom| oom.n_ooms.to_string()),
+            scope(&one.verdict.first_difference.as_ref().and_then(Why::begin).unwrap_or_default()),
         ]);
         one.verdict.whys.iter().for_each(|why| table.note(clean_display(why)));
     }
     table
+}
+
+/// The most columns of a scope. Its whole name is in JSON, and that of a first difference among the reasons.
+const SCOPE_COLUMNS: usize = 20;
+
+fn scope(name: &str) -> String {
+    if name.is_empty() { "-".to_owned() } else { shortened(&clean(name), SCOPE_COLUMNS) }
 }
 
 /// The time of the peak since the first event.
