@@ -33,10 +33,10 @@ def free_port():
 
 
 @contextlib.contextmanager
-def server(words, ready):
+def server(words, ready, environment=None):
     """Runs a server; waits until `ready()` does not fail."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(words, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             for _ in range(300):
                 try:
@@ -89,10 +89,39 @@ def check(scheme, upload, variables):
     assert rows.splitlines()[1:] == [f"job7,0,{one}"], rows
     for bucket in [start, f"{start}/"]:
         run([program, "query", "select count(*) from runs", bucket], environment)
+    on_cluster(program, environment, f"{start}/job7/", folder)
     for wrong in [f"{start}/none/", f"{start}/none.pickle", f"{scheme}://none/x/"]:
         done = subprocess.run([program, "query", "select 1", wrong], env=environment, capture_output=True, text=True)
         assert done.returncode == 3 and wrong in done.stderr, done
-    print(f"{scheme}: {n_checked} answers are those of the folder")
+    print(f"{scheme}: {n_checked} answers, and one of a cluster, are those of the folder")
+
+
+def on_cluster(program, environment, address, folder):
+    """An executor reads the store itself, with the keys of its own environment; the client's list the files."""
+    scheduler, executor = free_port(), free_port()
+    cluster = f"df://127.0.0.1:{scheduler}"
+    # An executor has two ports, the second one after the first.
+    words = [program, "executor", cluster, "--port", str(executor), "--cores", "1"]
+    quiet = {**environment, b"RUST_LOG": b"off"}
+    query = QUERIES[1]
+
+    def asked():
+        done = [program, "query", "--ballista", cluster, query, address, "--format", "csv"]
+        return subprocess.run(done, env=environment, capture_output=True, text=True)
+
+    def executes():
+        done = asked()
+        assert done.returncode == 0 and not done.stderr, done
+
+    with server([program, "scheduler", "--port", str(scheduler)], lambda: listens(scheduler), quiet):
+        with server(words, executes, quiet):
+            there = asked().stdout
+    here = run([program, "query", query, str(folder), "--format", "csv"])
+    assert here == there, f"on a cluster: {query}\n{here}\n{there}"
+
+
+def listens(port):
+    socket.create_connection(("127.0.0.1", port)).close()
 
 
 def upload_all(upload, folder, prefix):
