@@ -196,6 +196,30 @@ fn notes_name_what_is_odd_about_the_files() {
 }
 
 #[test]
+fn the_first_to_run_out_of_memory_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, after_us) in [(0, 2_500_000), (1, 1_000_000), (2, 3_000_000)] {
+        let event = |action: &str, time_us: u64| json!({"action": action, "addr": 0, "size": 1 << 30, "stream": 0, "time_us": time_us});
+        let events = [event("alloc", USUAL.first_us), event("oom", USUAL.first_us + after_us)];
+        let snapshot = json!({"segments": [], "device_traces": [events]});
+        fs::write(folder.path().join(format!("rank{rank}.json")), snapshot.to_string()).unwrap();
+    }
+    let (out, _, status) = ranks(&[text(folder.path())]);
+    assert_eq!(status, Some(0), "where all ranks failed, none differs by that: {out}");
+    let order: Vec<&str> = out.lines().filter(|line| line.starts_with("rank ")).skip(1).collect();
+    assert!(
+        order.iter().zip(["rank 1", "rank 0", "rank 2"]).all(|(line, rank)| line.starts_with(rank)),
+        "{out}"
+    );
+    assert!(
+        joined(&out).contains(
+            "note: rank 1 ran out of memory first, 1.500 s before rank 0 by their clocks, of 3 ranks"
+        ),
+        "{out}"
+    );
+}
+
+#[test]
 fn the_first_difference_has_a_column() {
     /// The last cells, below their heading.
     fn cells(out: &str) -> Vec<&str> {

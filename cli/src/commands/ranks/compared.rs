@@ -79,8 +79,7 @@ impl All {
             .map(|(((path, rank, name), figures), verdict)| Compared { path, rank, name, figures, verdict })
             .collect();
         ranks.sort_by_key(|one| {
-            let failed_us =
-                one.figures.oom.as_ref().filter(|_| one.verdict.is_out_of_memory()).map(|oom| oom.time_us);
+            let failed_us = one.figures.oom.as_ref().map(|oom| oom.time_us);
             (
                 !one.verdict.is_outlier(),
                 failed_us.is_none(),
@@ -99,6 +98,7 @@ impl All {
     /// Returns what a reader should know about the files, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        notes.extend(self.first_failed());
         notes.extend(self.numbers());
         notes.extend(self.clocks());
         if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
@@ -157,6 +157,22 @@ impl All {
             notes.push(format!("no file is of rank {}", listed(&missing, n_missing)));
         }
         notes
+    }
+
+    /// Returns which rank ran out of memory first, if several did.
+    #[allow(clippy::cast_precision_loss)]
+    fn first_failed(&self) -> Option<String> {
+        let failed =
+            |one: &'_ Compared| one.figures.oom.as_ref().map(|oom| oom.time_us).filter(|us| *us != 0);
+        let mut failed: Vec<(i64, &str)> =
+            self.ranks.iter().filter_map(|one| Some((failed(one)?, &*one.name))).collect();
+        failed.sort_unstable();
+        let [(first_us, first), (next_us, next), ..] = failed[..] else { return None };
+        let apart_s = next_us.saturating_sub(first_us) as f64 / 1e6;
+        Some(format!(
+            "{first} ran out of memory first, {apart_s:.3} s before {next} by their clocks, of {}",
+            count(failed.len(), "rank")
+        ))
     }
 
     /// Returns a note if the clocks disagree, so that times of several ranks cannot be compared.
