@@ -16,6 +16,6 @@ done
 sleep 2
 
 "$fleet" query --ballista "$scheduler" \
-  "select rank, time_us, size_bytes, top_frame(stack) as at from events where action = 'oom'" fixtures/torch-2.11/ranks/
+  "select rank, time_us, size_bytes, top_frame(site) as at from events where action = 'oom'" fixtures/torch-2.11/ranks/
 "$fleet" query --ballista "$scheduler" \
   "select rank, owner, sum(represented_bytes) as bytes from peak() group by 1, 2 order by bytes desc" fixtures/torch-2.11/ranks/

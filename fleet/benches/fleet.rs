@@ -173,7 +173,7 @@ impl Cluster {
     /// Starts a process on cores and waits until it has printed a text.
     fn machine(&mut self, cores: &str, words: &[&str], ready: &str) {
         let mut command = Command::new("taskset");
-        command.args(["-c", cores, PROGRAM]).args(words).stderr(Stdio::piped());
+        command.args(["-c", cores, PROGRAM]).args(words).env("RUST_LOG", "info").stderr(Stdio::piped());
         let mut child = command.spawn().expect("taskset");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.contains(ready)), "{words:?} is ready");

@@ -243,7 +243,11 @@ fn the_first_difference_has_a_column() {
         let (json, _, _) = ranks(&[text(folder.path()), "--json"]);
         let first = &lines(&json)[0]["first_difference"];
         let begin = first["begin"].as_str().unwrap();
-        assert!(out.contains(&format!("  the peak from {begin} on: 30.00 MiB, ")), "{out}");
+        let place = if scope.is_some() { "in" } else { "after" };
+        assert!(
+            out.contains(&format!("  the first difference, the peak {place} {begin}: 30.00 MiB, ")),
+            "{out}"
+        );
         assert!(lines(&json)[0]["whys"].as_array().unwrap().contains(first), "{json}");
         if scope == Some(LONG) {
             assert_eq!(begin, format!("{LONG}#3"), "only the cell is short");

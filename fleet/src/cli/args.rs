@@ -45,7 +45,8 @@ pub(super) enum Command {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct QueryOptions {
-    /// The query; the tables are events, allocations, segments, blocks, stacks, frames, annotations, runs
+    /// The query; the tables are events, allocations, segments, blocks, stacks, frames, annotations, runs, and the functions
+    /// live_at, peak, stack_contains, top_frame; `memreel-fleet tables` lists the columns
     pub(super) sql: String,
     /// Files, folders, patterns and addresses of object stores
     #[arg(required = true, value_name = "URL")]
@@ -76,8 +77,8 @@ pub(super) struct ExportOptions {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-There are no passwords: who reaches the port can run queries, and read with them
-what the executors can read. Keep it on a network whose users may.")]
+There are no passwords: a program that reaches the port can run queries, and
+read with them what the executors can read. Keep it on a network whose users may.")]
 pub(super) struct SchedulerWords {
     /// Listen on this address; 0.0.0.0 for all networks of this machine
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -116,7 +117,7 @@ pub(super) struct ExecutorWords {
     /// Keep parts of answers in a folder of its own in here, for some minutes [default: that of temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) folder: Option<PathBuf>,
-    /// Report to the scheduler every so many seconds, several times within its --executor-timeout
+    /// Report to the scheduler every SECONDS, several times within its --executor-timeout
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) heartbeat: u64,
 }

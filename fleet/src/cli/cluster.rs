@@ -37,14 +37,16 @@ pub(super) async fn executor(words: &ExecutorWords) -> Result<Exit, Failure> {
         folder: folder.path().to_owned(),
         heartbeat_s: words.heartbeat,
     };
-    run_executor(options).await?;
+    let ExecutorWords { scheduler, listen, port, .. } = words;
+    let ready =
+        || eprintln!("memreel-fleet: executor for {scheduler} listens on {listen}:{port} and the next port");
+    run_executor(options, ready).await?;
     Ok(Exit::Fine)
 }
 
 /// Prints what Ballista reports; `RUST_LOG` chooses what.
 fn log() {
-    let default = "warn,ballista_scheduler=info,ballista_executor=info";
-    let filter = env_logger::Env::default().default_filter_or(default);
+    let filter = env_logger::Env::default().default_filter_or("warn");
     // A program that uses this library may have a logger already.
     let _ = env_logger::Builder::from_env(filter).try_init();
 }

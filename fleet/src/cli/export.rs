@@ -1,9 +1,7 @@
 //! `memreel-fleet export`: every table of every file, as a folder of Parquet files.
 
 use std::{
-    collections::hash_map::DefaultHasher,
     fs::{create_dir_all, remove_file},
-    hash::{Hash, Hasher},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,7 +17,7 @@ use super::{
 };
 use crate::{
     Fleet,
-    files::{Content, NO_RANK, SourceFile, escaped},
+    files::{Content, NO_RANK, SourceFile, escaped, export_name},
     tables::Table,
 };
 
@@ -102,18 +100,13 @@ fn rank_of(batch: &datafusion::arrow::array::RecordBatch) -> Option<i64> {
     ranks.iter().next().flatten()
 }
 
-/// Returns `TABLE/job=JOB/rank=RANK/NAME-HASH.parquet`: the hash keeps files of one name and rank apart.
+/// Returns `TABLE/job=JOB/rank=RANK/NAME-HASH.parquet`.
 fn path(folder: &Path, table: Table, file: &SourceFile, rank: Option<i64>) -> PathBuf {
     let job = file.job.as_deref().map_or_else(|| NO_RANK.to_owned(), escaped);
     let rank = rank.map_or_else(|| NO_RANK.to_owned(), |rank| rank.to_string());
-    let name = file.file.rsplit('/').next().unwrap_or_default();
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let mut hasher = DefaultHasher::new();
-    file.file.hash(&mut hasher);
-    let hash = hasher.finish() & 0xffff_ffff;
     folder
         .join(table.name())
         .join(format!("job={job}"))
         .join(format!("rank={rank}"))
-        .join(format!("{}-{hash:08x}.parquet", escaped(stem)))
+        .join(export_name(&file.file))
 }

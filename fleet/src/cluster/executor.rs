@@ -36,11 +36,12 @@ pub struct ExecutorOptions {
     pub heartbeat_s: u64,
 }
 
-/// Runs an executor until it is asked to end: by SIGTERM, by Ctrl-C, or by the scheduler.
+/// Runs an executor until it is asked to end: by SIGTERM, by Ctrl-C, or by the scheduler. `ready` is called once, before it
+/// begins.
 ///
 /// # Errors
 /// There is no scheduler, one of its ports is taken, or Ballista's.
-pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
+pub async fn run_executor(options: ExecutorOptions, ready: impl FnOnce()) -> Result<()> {
     let scheduler = Cluster::parse(&options.scheduler)?;
     scheduler.has_executors().await?;
     let grpc_port = options.port.checked_add(1).ok_or_else(|| {
@@ -70,5 +71,6 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
         override_physical_codec: Some(Arc::new(ScanCodec::default())),
         ..ExecutorProcessConfig::default()
     };
+    ready();
     start_executor_process(Arc::new(config)).await.map_err(failed)
 }

@@ -1,5 +1,10 @@
 //! The job and the rank that the path of a file names.
 
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::{Hash, Hasher},
+};
+
 use memreel::analysis::ranks::rank_of;
 
 /// What a path has in place of a rank that is not known, as Hive writes it.
@@ -39,6 +44,15 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns the name of the Parquet files of a snapshot: the hash keeps snapshots of one name and rank apart.
+pub(crate) fn export_name(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or_default();
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let mut hasher = DefaultHasher::new();
+    file.hash(&mut hasher);
+    format!("{}-{:08x}.parquet", escaped(stem), hasher.finish() & 0xffff_ffff)
 }
 
 fn unescaped(text: &str) -> String {

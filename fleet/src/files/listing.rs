@@ -1,12 +1,20 @@
 //! The files that addresses name: files, folders and everything in them, and patterns.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
-use super::{address::Address, file::SourceFile, glob::matches};
+use super::{
+    address::Address,
+    file::{Content, SourceFile},
+    glob::matches,
+    labels::export_name,
+};
 
 /// The ends of names that snapshots and exported rows have; a folder's other files are not read.
 const ENDS: [&str; 4] = [".pickle", ".pkl", ".tape", ".parquet"];
@@ -70,7 +78,17 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
             files.insert(file.clone(), SourceFile::new(file, size, store, location, address.is_local()));
         }
     }
-    Ok(files.into_values().collect())
+    Ok(once_each(files.into_values().collect()))
+}
+
+/// Drops the exported rows of snapshots that are there too, whose rows would count twice.
+fn once_each(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
+    let snapshots = files.iter().filter(|file| file.content == Content::Snapshot);
+    let exports: HashSet<String> = snapshots.map(|file| export_name(&file.file)).collect();
+    let is_export =
+        |file: &SourceFile| file.file.rsplit('/').next().is_some_and(|name| exports.contains(name));
+    files.retain(|file| file.content == Content::Snapshot || !is_export(file));
+    files
 }
 
 /// Returns the objects that an address names.

@@ -11,7 +11,7 @@ mod file;
 
 pub(crate) use address::usage;
 pub use file::{Content, SourceFile};
-pub(crate) use labels::{NO_RANK, escaped};
+pub(crate) use labels::{NO_RANK, escaped, export_name};
 pub use listing::{NoFiles, list};
 pub(crate) use opened::{Fetched, Opened};
 pub(crate) use ranges::Ranges;

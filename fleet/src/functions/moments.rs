@@ -56,21 +56,28 @@ fn literal(argument: &Expr) -> Option<&ScalarValue> {
 
 /// Returns the table of the files that an argument names.
 fn table(all: &FleetTable, file: Option<&Expr>, at: At) -> Result<Arc<dyn TableProvider>> {
+    if !all.files.is_empty() && all.files.iter().all(|file| file.content != Content::Snapshot) {
+        return plan_err!("peak and live_at need snapshots, and the files are rows that export wrote");
+    }
     let snapshots = all.files.iter().filter(|file| file.content == Content::Snapshot);
+    let mut given = "";
     let files: Vec<Arc<SourceFile>> = match file {
         None => snapshots.cloned().collect(),
         Some(argument) => {
             let Some(Some(Some(name))) = literal(argument).map(ScalarValue::try_as_str) else {
                 return plan_err!("a file is a text in quotes, not {argument}");
             };
+            given = name;
             snapshots.filter(|file| is_named(&file.file, name)).cloned().collect()
         }
     };
     match (files.len(), file) {
-        (0, Some(name)) => plan_err!("no snapshot of this query is {name}; the column file has their names"),
-        (2.., Some(name)) => {
+        (0, Some(_)) => {
+            plan_err!("no snapshot of this query is named {given:?}; the column file has their names")
+        }
+        (2.., Some(_)) => {
             let names: Vec<&str> = files.iter().take(3).map(|file| &*file.file).collect();
-            plan_err!("{name} is the name of {} files, such as {}", files.len(), names.join(" and "))
+            plan_err!("{given:?} is the name of {} files, such as {}", files.len(), names.join(" and "))
         }
         _ => Ok(Arc::new(FleetTable { at: Some(at), files, ..all.clone() })),
     }

@@ -53,7 +53,11 @@ pub(super) const COLUMNS: &[Column] = &[
     costly("pool_user", Kind::Unsigned, "the second number of its private pool"),
     costly("scope", Kind::Text, "the path of the scopes it was allocated in"),
     costly("name", Kind::Text, "the names that the program gave it, with commas between them"),
-    costly("owner", Kind::Text, "the library or program that its stack names (docs/owners.md)"),
+    costly(
+        "owner",
+        Kind::Text,
+        "the library or program that the block's stack names; null without a stack (docs/owners.md, which counts segments)",
+    ),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
     costly("stack", Kind::Text, "the frames of its allocation, one a line, innermost first"),
     costly(

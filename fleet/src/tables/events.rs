@@ -25,6 +25,7 @@ pub(super) const COLUMNS: &[Column] = &[
     costly("scope", Kind::Text, "the text of `user_metadata`: the scope it was recorded in"),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
     costly("stack", Kind::Text, "its frames, one a line, innermost first"),
+    costly("site", Kind::Text, "the frames that identify the code: what `memreel top` groups by"),
 ];
 
 /// An event: its device, its number there and its entry.

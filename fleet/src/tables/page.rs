@@ -28,4 +28,9 @@ Parquet files: `TABLE/job=JOB/rank=RANK/NAME.parquet`, one for each snapshot, wi
 Every column may be null. Types are Arrow's: *text* is a dictionary of UTF-8 with numbers of 32 bits, in Parquet a string.
 Columns that the Python package has too have the same names, with two exceptions: what is `stack` there is `stack_id` here,
 because `stack` is the text, and what is `file` of its stacks is `filename` here.
+
+Bytes are unsigned, and a difference below 0 wraps around: write `cast(peak_bytes as bigint) - …`.
+
+Functions: `live_at(file, event)` and `peak(file)` are tables, `stack_contains(stack, 'text')` and `top_frame(stack)` are values;
+with native stacks `top_frame(site)` is the frame of the program.
 ";

@@ -30,6 +30,7 @@ pub(super) const COLUMNS: &[Column] = &[
     costly("owner", Kind::Text, "the library or program that its stack names (docs/owners.md)"),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
     costly("stack", Kind::Text, "the frames of the request that made it, one a line, innermost first"),
+    costly("site", Kind::Text, "the frames that identify the code: what `memreel top` groups by"),
 ];
 
 pub(super) const BLOCK_COLUMNS: &[Column] = &[

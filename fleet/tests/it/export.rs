@@ -6,7 +6,7 @@ use memreel_fleet::{Fleet, Table};
 use tempfile::TempDir;
 
 use crate::{
-    ask::{open, snapshots, sorted},
+    ask::{open, rows, snapshot, snapshots, sorted},
     program::run,
 };
 
@@ -82,4 +82,20 @@ async fn a_second_export_replaces_the_first() {
 fn count(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
+}
+
+#[tokio::test]
+async fn a_snapshot_beside_its_export_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rank0.pickle");
+    fs::copy(snapshot("oom.pickle"), &path).unwrap();
+    let out = folder.path().join("out");
+    let words = ["export", "--parquet", out.to_str().unwrap(), path.to_str().unwrap()];
+    assert_eq!(run(&words).status, 0);
+    let sql = "select count(*) from runs";
+    for (address, expected) in [(folder.path(), "1"), (&*path, "1"), (&*out, "1")] {
+        assert_eq!(rows(&open(&[address]).await, sql).await, [[expected]], "{address:?}");
+    }
+    let error = open(&[&out]).await.sql("select * from peak()").await.unwrap_err().to_string();
+    assert!(error.contains("need snapshots"), "{error}");
 }

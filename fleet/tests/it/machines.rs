@@ -22,6 +22,7 @@ impl Machine {
     fn start(words: &[&str]) -> Machine {
         let mut child = Command::new(env!("CARGO_BIN_EXE_memreel-fleet"))
             .args(words)
+            .env("RUST_LOG", "info")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

@@ -157,11 +157,14 @@ impl fmt::Display for Why {
             Why::Reserved { .. } => f.write_str("reserved memory")?,
             Why::Waste { .. } => f.write_str("reserved memory in no block")?,
             Why::End { .. } => f.write_str("the memory at the end")?,
-            Why::Step { .. } | Why::Clock { .. } => {
-                write!(f, "the peak from {} on", self.begin().unwrap_or_default())?;
+            Why::Step { .. } => {
+                write!(f, "the first difference, the peak in {}", self.begin().unwrap_or_default())?
+            }
+            Why::Clock { .. } => {
+                write!(f, "the first difference, the peak after {}", self.begin().unwrap_or_default())?;
             }
             Why::Site { name, .. } => write!(f, "at the peak, {name}")?,
-            Why::Owner { name, .. } => write!(f, "at the peak, the owner {name}")?,
+            Why::Owner { name, .. } => write!(f, "at the peak, memory reserved by {name}")?,
         }
         let (bytes, usual_bytes) = self.figures().unwrap_or_default();
         let side = match bytes.cmp(&usual_bytes) {
