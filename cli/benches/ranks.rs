@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p memreel-cli --bench ranks                           10, 100 and 1,000 ranks of 100,000 events, a table
 //! cargo bench -p memreel-cli --bench ranks -- --json                 one JSON object a line
-//! cargo bench -p memreel-cli --bench ranks -- --json 1000 1000000    so many ranks of so many events; 52 GB
+//! cargo bench -p memreel-cli --bench ranks -- --json 1000 1000000    1,000 ranks of 1,000,000 events, 52 GB
 //! cargo bench -p memreel-cli --bench ranks -- --make 1000 1000000 FOLDER   only makes the files
 //! ```
 //!

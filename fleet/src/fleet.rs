@@ -47,7 +47,7 @@ impl Fleet {
     /// under one path, or in an object store. `scheduler` is an address such as `df://host:50050`.
     ///
     /// # Errors
-    /// Those of [`list`]; there is no scheduler.
+    /// The errors of [`list`], or no scheduler answers.
     pub async fn open_on(scheduler: &str, addresses: &[String]) -> Result<Fleet> {
         let cluster = Cluster::parse(scheduler)?;
         let session = cluster.session().await?;

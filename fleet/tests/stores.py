@@ -69,7 +69,7 @@ def check(scheme, upload, variables):
         run([program, "export", "--parquet", out, str(folder)])
         upload_all(upload, folder, "job7/")
         upload_all(upload, pathlib.Path(out), "tables/")
-    # Names of other programs' variables, which a store would take for settings, and a value that is no text.
+    # A store would read the first two as settings, though they are other programs' variables. The third value is not UTF-8.
     strange = {b"TIMEOUT": b"soon", b"ENDPOINT": b"http://127.0.0.1:1", b"AWS_NAME": b"\xff"}
     environment = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     environment = {**os.environb, **strange, **environment}

@@ -40,7 +40,7 @@ pub struct ExecutorOptions {
 /// begins.
 ///
 /// # Errors
-/// There is no scheduler, one of its ports is taken, or Ballista's.
+/// No scheduler answers, one of the two ports is in use, or Ballista fails.
 pub async fn run_executor(options: ExecutorOptions, ready: impl FnOnce()) -> Result<()> {
     let scheduler = Cluster::parse(&options.scheduler)?;
     scheduler.has_executors().await?;

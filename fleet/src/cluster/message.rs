@@ -47,7 +47,7 @@ impl TableMessage {
 /// Returns the table of a name.
 pub(super) fn table(name: &str) -> Result<Table> {
     let found = Table::ALL.into_iter().find(|table| table.name() == name);
-    found.ok_or_else(|| broken(&format!("there is no table {name}")))
+    found.ok_or_else(|| broken(&format!("{name} is not a table")))
 }
 
 /// Appends the bytes of a message.

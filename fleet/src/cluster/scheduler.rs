@@ -30,7 +30,7 @@ pub struct SchedulerOptions {
 /// Runs a scheduler until the process ends. `ready` is called once, before the first query can come.
 ///
 /// # Errors
-/// Its port is taken, or Ballista's.
+/// The port is in use, or Ballista fails.
 pub async fn run_scheduler(options: SchedulerOptions, ready: impl FnOnce()) -> Result<()> {
     is_free(options.listen).await?;
     let every_s = (options.executor_timeout_s / 4).max(1);
