@@ -15,6 +15,8 @@ use datafusion::{
     },
 };
 
+use crate::tables::{Kind, Texts};
+
 /// Returns the function that says whether a stack's text has a part.
 pub(crate) fn stack_contains() -> ScalarUDF {
     ScalarUDF::from(StackContains(Signature::any(2, Volatility::Immutable)))
@@ -26,8 +28,9 @@ pub(crate) fn top_frame() -> ScalarUDF {
     ScalarUDF::from(TopFrame(signature))
 }
 
+/// The type of a column of texts where each text is there once.
 fn coded_type() -> DataType {
-    DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
+    Kind::Text.data_type(Texts::Coded)
 }
 
 /// A column of texts: each text once, and the number of the text in each row.

@@ -10,7 +10,6 @@ use datafusion::{
     },
     error::Result,
 };
-use serde::{Deserialize, Serialize};
 
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +25,7 @@ pub enum Kind {
 }
 
 /// How the columns of texts come to the engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Texts {
     /// A batch has each text once, and a number for each row.
     Coded,
