@@ -1,6 +1,6 @@
 """A session with `memreel mcp`, by hand: JSON lines on two pipes, with Python's standard library alone.
 
-    cargo build -p memreel-cli --features mcp
+    cargo build -p memreel-cli
     python3 examples/mcp_session.py                                # target/debug/memreel
     python3 examples/mcp_session.py python3 -m memreel             # an installed wheel
 

@@ -133,7 +133,7 @@ fn refuse(error: &clap::Error) -> u8 {
     {
         eprintln!(
             "memreel: this memreel was built without the server; the Python package has it, or build it with: cargo install \
-             --path cli --locked --features mcp"
+             --path cli --locked"
         );
         return Exit::Usage as u8;
     }

@@ -33,8 +33,13 @@ PROFILE = os.environ.get("MEMREEL_WHEEL_PROFILE", "wheel")
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
 LIBRARIES = HERE / "memreel" / "lib"
-# Each package of the workspace that is a library of its own, with its features.
-PACKAGES = {"memreel-capi": ["cuda"], "memreel-preload": [], "memreel-heap": []}
+# The packages of the workspace that are libraries of their own, as arguments of cargo: one call for each set of features.
+PACKAGES = ("memreel-capi", "memreel-preload", "memreel-heap")
+WITH_GPUS = ["-p", "memreel-capi", "--features", "memreel-capi/cuda"]
+WITHOUT = ["-p", "memreel-preload", "-p", "memreel-heap"]
+if PROFILE == "dev":
+    # All features, as in the project's gate, so that both use one build of the library.
+    WITH_GPUS = ["-p", "memreel", *WITH_GPUS, "--features", "memreel/cuda-nvrtc,memreel/allocator-api2"]
 # What no build needs.
 NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "docs/images/", "examples/train.png")
 # What an archive or a build of it has beside the sources.
@@ -161,9 +166,8 @@ def libraries():
     target = os.environ.get("MEMREEL_WHEEL_TARGET")
     if target:
         link_with_zig(target)
-    for package, features in PACKAGES.items():
-        command = ["cargo", "build", "--profile", PROFILE, "-p", package]
-        command += ["--features", ",".join(features)] if features else []
+    for packages in (WITH_GPUS, WITHOUT):
+        command = ["cargo", "build", "--profile", PROFILE, *packages]
         command += ["--target", target.rsplit(".", 2)[0]] if target else []
         print(" ".join(command), file=sys.stderr, flush=True)
         subprocess.run(command, check=True, cwd=ROOT)

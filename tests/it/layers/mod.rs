@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod circles;
+mod one_build;
 mod package;
 mod tree;
 mod unsafety;

@@ -1,15 +1,14 @@
 //! The lock protocol under every interleaving.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom --target-dir target/loom`
-//! builds the crate on loom's locks (`src/sync.rs`) and runs the real
+//! `cargo xtask gate --only loom` builds the library on loom's locks (`src/sync.rs`) and runs the real
 //! recorder and allocator. The protocol: the turn to call the device, then an
 //! allocator's lock, which is released during such a call, then the state of a
 //! tape; the tables alone; observers under no lock. A switch of the recording
 //! stores the mode and goes through the tapes one after the other. Threads
 //! write in chunks of their own, which hold four events here, and hand them
 //! over under that state's lock. loom reports a deadlock by itself.
-#![cfg(loom)]
-#![allow(missing_docs)]
+#![cfg(all(test, loom))]
+#![forbid(unsafe_code)]
 
 mod allocator;
 mod chunks;

@@ -1,0 +1,270 @@
+//! The steps of the gate in the order in which they run, each of which can be run alone.
+#![forbid(unsafe_code)]
+
+use std::{env, error::Error, ffi::OsString, path::PathBuf};
+
+use xshell::cmd;
+
+use crate::{cache::Part, gate::Gate, inputs};
+
+/// How a step ended that found no fault.
+pub(crate) enum Outcome {
+    Passed,
+    /// What the step needs is not on this machine, or its inputs passed before.
+    Skipped(String),
+}
+
+type Ended = Result<Outcome, Box<dyn Error>>;
+
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) run: fn(&Gate) -> Ended,
+}
+
+pub(crate) const STEPS: &[Step] = &[
+    Step { name: "format", what: "rustfmt, in both workspaces", run: format },
+    Step { name: "lints", what: "clippy, every package and feature", run: lints },
+    Step { name: "docs", what: "rustdoc of the library, without a warning", run: docs },
+    Step { name: "test", what: "the README's two commands: the tests, and the training example", run: test },
+    Step { name: "features", what: "each cargo feature alone, and the tests of all together", run: features },
+    Step { name: "python-reads", what: "CPython reads what is written", run: python_reads },
+    Step { name: "loom", what: "the lock protocol, every interleaving", run: loom },
+    Step { name: "miri", what: "Miri on the recorder's chunks and the table of stacks", run: miri },
+    Step { name: "capi", what: "the C interface, from C and C++", run: capi },
+    Step { name: "preload", what: "any program: the driver's stand-in, and malloc", run: preload },
+    Step { name: "mcp", what: "the server of the Model Context Protocol", run: mcp },
+    Step { name: "frames", what: "Python frames, compared with each interpreter's own", run: frames },
+    Step { name: "wheel", what: "the Python package, as a wheel in a fresh environment", run: wheel },
+    Step {
+        name: "packaged",
+        what: "the unit tests of the published crates, from their archives",
+        run: packaged,
+    },
+    Step { name: "pages", what: "types and lints of the viewer's pages and of Python", run: pages },
+    Step { name: "viewer", what: "PyTorch's own viewer on files that the tests wrote", run: viewer },
+    Step { name: "browser", what: "memreel view in Chromium", run: browser },
+    Step { name: "fleet", what: "memreel-fleet: its tests, other engines, object stores", run: fleet },
+];
+
+/// All features of all packages, for steps that compile them together.
+const ALL_FEATURES: &str = "memreel/cuda-nvrtc,memreel/allocator-api2,memreel-capi/cuda";
+
+fn format(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, "cargo fmt --all --check").run()?;
+    cmd!(shell, "cargo fmt --manifest-path fleet/Cargo.toml --check").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn lints(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    gate.cache.restore(Part::Debug);
+    cmd!(shell, "cargo clippy --quiet --workspace --all-targets --features {ALL_FEATURES} -- -D warnings")
+        .run()?;
+    Ok(Outcome::Passed)
+}
+
+fn docs(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let doc = cmd!(shell, "cargo doc --quiet --no-deps -p memreel --features cuda-nvrtc,allocator-api2");
+    doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn test(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let snapshots = gate.written();
+    shell.remove_path(&snapshots)?;
+    shell.remove_path(gate.target.join("tmp/broken"))?;
+    shell.create_dir(&snapshots)?;
+    gate.cache.restore(Part::Debug);
+    cmd!(shell, "cargo test").run()?;
+    gate.cache.restore(Part::Release);
+    // With the program in the same call, both have one build of the library.
+    cmd!(shell, "cargo build --quiet --release --example train --bin memreel").run()?;
+    let (plain, checkpoint) = (snapshots.join("train.pickle"), snapshots.join("train-checkpoint.pickle"));
+    cmd!(shell, "cargo run --quiet --release --example train -- --output {plain}").run()?;
+    cmd!(shell, "cargo run --quiet --release --example train -- --checkpoint --output {checkpoint}").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn features(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    for feature in ["cuda", "cuda-nvrtc", "allocator-api2"] {
+        cmd!(shell, "cargo check --quiet -p memreel --lib --features {feature}").run()?;
+    }
+    cmd!(shell, "cargo check --quiet -p memreel-cli --no-default-features").run()?;
+    if has(gate, "python3") {
+        cmd!(shell, "cargo check --quiet -p memreel-python --no-default-features").run()?;
+    }
+    let together = "cuda-nvrtc,allocator-api2";
+    cmd!(shell, "cargo test --quiet -p memreel --features {together} --test it recorder::wrapped").run()?;
+    cmd!(shell, "cargo test --quiet -p memreel --features {together} --test races").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn python_reads(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    if !has(gate, "python3") {
+        return Ok(Outcome::Skipped("no python3".to_owned()));
+    }
+    cmd!(shell, "cargo test --quiet --test it -- --ignored cpython").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn loom(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    gate.cache.restore(Part::Loom);
+    let models = cmd!(shell, "cargo test --quiet --profile loom -p memreel-loom");
+    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", gate.target.join("loom")).run()?;
+    Ok(Outcome::Passed)
+}
+
+fn miri(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let installed =
+        cmd!(shell, "rustup component list --installed --toolchain nightly").quiet().ignore_stderr().read();
+    if !installed.is_ok_and(|components| components.lines().any(|line| line.starts_with("miri"))) {
+        let how = "rustup component add miri rust-src --toolchain nightly";
+        return Ok(Outcome::Skipped(format!("no nightly with miri ({how})")));
+    }
+    let tests = ["stack::interner", "recorder::chunk", "recorder::ring"];
+    cmd!(shell, "rustup run nightly cargo miri test --quiet -p memreel --lib -- {tests...}")
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .env("CARGO_TARGET_DIR", gate.target.join("miri"))
+        .run()?;
+    Ok(Outcome::Passed)
+}
+
+fn capi(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, "cargo test -p memreel-capi").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn preload(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, "cargo test --quiet -p memreel-preload -p memreel-heap").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn mcp(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, "cargo test --quiet -p memreel-mcp").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn frames(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    if !has(gate, "python3") {
+        return Ok(Outcome::Skipped("no python3".to_owned()));
+    }
+    cmd!(shell, "cargo test --quiet -p memreel-capi --test python -- --ignored --nocapture cpython").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn wheel(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let tools = gate.tools.folder();
+    cmd!(shell, ".ci/python {tools}").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn packaged(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, ".ci/packaged").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn pages(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let tools = gate.tools.folder();
+    cmd!(shell, ".ci/pages {tools}").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn viewer(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let Some((check, viewer)) = viewer_and_check(gate)? else {
+        return Ok(Outcome::Skipped("PyTorch's viewer is not beside this clone".to_owned()));
+    };
+    let written = shell.read_dir(gate.written())?;
+    let written: Vec<&PathBuf> =
+        written.iter().filter(|path| path.extension().is_some_and(|e| e == "pickle")).collect();
+    if written.is_empty() {
+        return Err("no snapshots were written: run the step test first".into());
+    }
+    let memreel = gate.program()?;
+    let is_sound = |path: &&&PathBuf| {
+        let path = *path;
+        cmd!(shell, "{memreel} validate --severity e {path}").quiet().ignore_stdout().run().is_ok()
+    };
+    let sound: Vec<&&PathBuf> = written.iter().filter(is_sound).collect();
+    println!("{} of {} files that were written have no E finding", sound.len(), written.len());
+    let views = cmd!(shell, "node {check} {viewer} {sound...}").ignore_status().output()?;
+    for line in String::from_utf8_lossy(&views.stdout).lines() {
+        println!("{}", line.chars().take(400).collect::<String>());
+    }
+    if !views.status.success() {
+        return Err(format!("PyTorch's viewer has errors: {}", String::from_utf8_lossy(&views.stderr)).into());
+    }
+    let temporary = gate.target.join("tmp");
+    cmd!(shell, ".ci/fix-viewer {check} {viewer} {temporary}").run()?;
+    cmd!(shell, ".ci/window-viewer {check} {viewer} {memreel} {temporary}").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn browser(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let Some((_, viewer)) = viewer_and_check(gate)? else {
+        return Ok(Outcome::Skipped(
+            "PyTorch's viewer is not beside this clone, nor the browser's driver".to_owned(),
+        ));
+    };
+    let mut snapshots = shell.var_os("MEMREEL_SNAPSHOTS").unwrap_or_default();
+    if let Some(folder) = &gate.shared {
+        snapshots.push(":");
+        snapshots.push(folder.join("reference/torch-2.11/ranks"));
+    }
+    let checks = cmd!(shell, "cli/tests/browser/run {viewer}").env("MEMREEL_PROGRAM", gate.program()?);
+    checks
+        .env("MEMREEL_AXE", gate.tools.axe(shell).unwrap_or_default())
+        .env("MEMREEL_SNAPSHOTS", snapshots)
+        .run()?;
+    Ok(Outcome::Passed)
+}
+
+fn fleet(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    let inputs = inputs::of_fleet(gate);
+    if let Some(hash) = &inputs {
+        println!("inputs of the tests of fleet/: {hash}");
+        if gate.cache.has_passed("fleet", hash) {
+            return Ok(Outcome::Skipped(format!("these inputs passed on this machine: {hash}")));
+        }
+    }
+    gate.cache.restore(Part::Fleet);
+    let tools = gate.tools.folder();
+    cmd!(shell, ".ci/fleet {tools}").env("CARGO_TARGET_DIR", gate.target.join("fleet")).run()?;
+    if let Some(hash) = &inputs {
+        gate.cache.note_passed("fleet", hash);
+    }
+    Ok(Outcome::Passed)
+}
+
+/// PyTorch's viewer and the script that checks files with it, where they are beside the clone.
+fn viewer_and_check(gate: &Gate) -> Result<Option<(PathBuf, PathBuf)>, Box<dyn Error>> {
+    let Some(folder) = gate.shared.as_ref().map(|shared| shared.join("viewer")) else { return Ok(None) };
+    if !folder.join("setup").is_file() {
+        return Ok(None);
+    }
+    let viewer = gate.tools.viewer(&gate.shell, &folder.join("setup"))?;
+    Ok(Some((folder.join("check.mjs"), viewer)))
+}
+
+/// Whether a program is on the path.
+fn has(gate: &Gate, program: &str) -> bool {
+    let path: OsString = gate.shell.var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
