@@ -25,7 +25,10 @@ fn wrong_usage_is_2() {
 fn a_program_without_the_server_says_where_it_is() {
     let output = run(&["mcp"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cargo install --path cli --locked"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("cargo install --path cli --locked"),
+        "{output:?}"
+    );
 }
 
 #[test]

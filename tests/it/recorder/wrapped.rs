@@ -107,22 +107,3 @@ fn an_allocator_of_pointers_is_recorded() {
     let n_allocs = events(&snapshot).iter().filter(|(action, _)| *action == Action::Alloc).count();
     assert_eq!((n_allocs, heap.ledger().n_contradictions()), (4, 0));
 }
-
-#[cfg(feature = "allocator-api2")]
-#[test]
-fn an_allocator_of_collections_is_recorded() {
-    use allocator_api2::{alloc::Allocator, vec::Vec};
-
-    let recorder = recorder();
-    let heap = Recorded::new(allocator_api2::alloc::Global, &recorder, DeviceId(0));
-    let mut numbers: Vec<u32, _> = Vec::new_in(&heap);
-    numbers.extend(0..1000);
-    let bytes = 4 * numbers.capacity() as u64;
-    assert_eq!(live(&collect(&recorder, &[&heap], Dialect::default())), [bytes]);
-    drop(numbers);
-    let empty = heap.allocate(Layout::new::<()>()).unwrap();
-    // SAFETY: of this layout, freed once.
-    unsafe { heap.deallocate(empty.cast(), Layout::new::<()>()) };
-    assert!(live(&collect(&recorder, &[&heap], Dialect::default())).is_empty());
-    assert_eq!(heap.ledger().n_contradictions(), 0, "an allocation of 0 bytes is not recorded");
-}
