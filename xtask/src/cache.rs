@@ -107,6 +107,7 @@ impl Cache {
         };
         let entry = folder.join("builds").join(entry);
         match self.artefacts.copy(&entry, &self.target.join(part.folder())) {
+            Ok(0) => {}
             Ok(bytes) => println!("cache: {} MB of {}", bytes / 1_000_000, entry.display()),
             Err(error) => println!("cache: {} could not be used: {error}", entry.display()),
         }

@@ -3,10 +3,10 @@
 
 use std::{env, path::PathBuf, process::ExitCode, time::Instant};
 
-use xshell::Shell;
+use xshell::{Shell, cmd};
 
 use crate::{
-    cache::Cache,
+    cache::{Cache, Part},
     steps::{Outcome, STEPS, Step},
     table::Table,
     tools::Tools,
@@ -64,13 +64,12 @@ impl Gate {
         self.target.join("tmp/snapshots")
     }
 
-    /// The released program, which the step `test` builds.
-    pub(crate) fn program(&self) -> Result<PathBuf, String> {
-        let program = self.target.join("release/memreel");
-        program
-            .exists()
-            .then_some(program)
-            .ok_or_else(|| "no released program: run the step test first".to_owned())
+    /// Builds the training example and the program for release, in one call, so that both have one build of the library.
+    /// Returns the program.
+    pub(crate) fn released(&self) -> Result<PathBuf, xshell::Error> {
+        self.cache.restore(Part::Release);
+        cmd!(self.shell, "cargo build --quiet --release --example train --bin memreel").run()?;
+        Ok(self.target.join("release/memreel"))
     }
 }
 

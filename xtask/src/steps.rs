@@ -80,9 +80,7 @@ fn test(gate: &Gate) -> Ended {
     shell.create_dir(&snapshots)?;
     gate.cache.restore(Part::Debug);
     cmd!(shell, "cargo test").run()?;
-    gate.cache.restore(Part::Release);
-    // With the program in the same call, both have one build of the library.
-    cmd!(shell, "cargo build --quiet --release --example train --bin memreel").run()?;
+    gate.released()?;
     let (plain, checkpoint) = (snapshots.join("train.pickle"), snapshots.join("train-checkpoint.pickle"));
     cmd!(shell, "cargo run --quiet --release --example train -- --output {plain}").run()?;
     cmd!(shell, "cargo run --quiet --release --example train -- --checkpoint --output {checkpoint}").run()?;
@@ -195,7 +193,7 @@ fn viewer(gate: &Gate) -> Ended {
     if written.is_empty() {
         return Err("no snapshots were written: run the step test first".into());
     }
-    let memreel = gate.program()?;
+    let memreel = gate.released()?;
     let is_sound = |path: &&&PathBuf| {
         let path = *path;
         cmd!(shell, "{memreel} validate --severity e {path}").quiet().ignore_stdout().run().is_ok()
@@ -217,21 +215,25 @@ fn viewer(gate: &Gate) -> Ended {
 
 fn browser(gate: &Gate) -> Ended {
     let shell = &gate.shell;
-    let Some((_, viewer)) = viewer_and_check(gate)? else {
-        return Ok(Outcome::Skipped(
-            "PyTorch's viewer is not beside this clone, nor the browser's driver".to_owned(),
-        ));
+    let driver = match viewer_and_check(gate)? {
+        Some((_, viewer)) => viewer,
+        None => match gate.tools.npm(shell, "playwright-core") {
+            Some(folder) => folder,
+            None => {
+                return Ok(Outcome::Skipped(
+                    "no playwright-core, which npm has, to drive Chromium with".to_owned(),
+                ));
+            }
+        },
     };
     let mut snapshots = shell.var_os("MEMREEL_SNAPSHOTS").unwrap_or_default();
     if let Some(folder) = &gate.shared {
         snapshots.push(":");
         snapshots.push(folder.join("reference/torch-2.11/ranks"));
     }
-    let checks = cmd!(shell, "cli/tests/browser/run {viewer}").env("MEMREEL_PROGRAM", gate.program()?);
-    checks
-        .env("MEMREEL_AXE", gate.tools.axe(shell).unwrap_or_default())
-        .env("MEMREEL_SNAPSHOTS", snapshots)
-        .run()?;
+    let axe = gate.tools.npm(shell, "axe-core").map(|folder| folder.join("node_modules/axe-core/axe.min.js"));
+    let checks = cmd!(shell, "cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", gate.released()?);
+    checks.env("MEMREEL_AXE", axe.unwrap_or_default()).env("MEMREEL_SNAPSHOTS", snapshots).run()?;
     Ok(Outcome::Passed)
 }
 

@@ -32,19 +32,18 @@ impl Tools {
         Ok(viewer)
     }
 
-    /// The check for readers of screens; `None` where npm cannot install it.
-    pub(crate) fn axe(&self, shell: &Shell) -> Option<PathBuf> {
-        let folder = self.folder.join("axe");
-        let script = folder.join("node_modules/axe-core/axe.min.js");
-        let lock = self.lock(shell, "axe").ok()?;
-        if !script.exists() {
+    /// The folder in which npm has installed a package; `None` where it cannot.
+    pub(crate) fn npm(&self, shell: &Shell, package: &str) -> Option<PathBuf> {
+        let folder = self.folder.join(package);
+        let lock = self.lock(shell, package).ok()?;
+        if !folder.join("node_modules").join(package).exists() {
             let install = cmd!(
                 shell,
-                "flock {lock} npm install --silent --no-fund --no-audit --prefix {folder} axe-core"
+                "flock {lock} npm install --silent --no-fund --no-audit --prefix {folder} {package}"
             );
-            install.quiet().ignore_status().ignore_stdout().ignore_stderr().run().ok()?;
+            install.quiet().ignore_stdout().ignore_stderr().run().ok()?;
         }
-        script.exists().then_some(script)
+        Some(folder)
     }
 
     fn lock(&self, shell: &Shell, name: &str) -> Result<PathBuf, xshell::Error> {
