@@ -102,7 +102,7 @@ def test_the_archive_has_every_file_of_the_workspace(unpacked):
 def test_the_metadata_is_that_of_the_project(unpacked):
     project = tomllib.loads((unpacked / "pyproject.toml").read_text())["project"]
     found = email.message_from_bytes((unpacked / "PKG-INFO").read_bytes())
-    version = tomllib.loads((unpacked / "python" / "Cargo.toml").read_text())["package"]["version"]
+    version = tomllib.loads((unpacked / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert (found["Name"], found["Version"], found["Metadata-Version"]) == (project["name"], version, "2.4")
     assert (found["Summary"], found["Requires-Python"]) == (project["description"], project["requires-python"])
     assert found["License-Expression"] == project["license"] and found["Keywords"].split(",") == project["keywords"]
