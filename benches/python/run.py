@@ -15,5 +15,5 @@ def deep(d, kind):
 
 for kind, name in enumerate(KINDS):
     # The module's own frame is the first.
-    costs = ["%5.1f" % deep(depth - 1, kind) for depth in (2, 20)]
-    print("CPython %-8s %-36s ns at 2 and 20 frames: %s" % (sys.version.split()[0], name, "  ".join(costs)))
+    costs = [f"{deep(depth - 1, kind):5.1f}" for depth in (2, 20)]
+    print(f"CPython {sys.version.split()[0]:8} {name:36} ns at 2 and 20 frames: {'  '.join(costs)}")

@@ -176,6 +176,6 @@ for size, want in expected.items():
     if seen[size] != want:
         for got, wanted in zip(seen[size] + [None] * 200, want):
             print(got, wanted, "" if got == wanted else "<--")
-        sys.exit("the frames of %d differ" % size)
+        sys.exit(f"the frames of {size} differ")
 kinds = len({name for all in expected.values() for name, _, _ in all})
-print("CPython %s: %d stacks of %d functions are equal" % (sys.version.split()[0], len(seen), kinds))
+print(f"CPython {sys.version.split()[0]}: {len(seen)} stacks of {kinds} functions are equal")

@@ -1,6 +1,6 @@
 // The state of the allocator at a moment: every segment to scale, with its blocks, holes and rounding.
 
-import {bytes, counted, element, exact_bytes, number, percent, plain} from "./text.js";
+import {bytes, counted, element, exact_bytes, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {create as create_latest} from "./latest.js";
@@ -8,10 +8,18 @@ import {blocks_of, find, rows_of} from "./segments.js";
 import {LABELS, ROW, at, paint} from "./segment_rows.js";
 import {create as create_steps} from "./steps.js";
 
-/** Creates the view. Its element carries the totals of what it shows as data attributes. */
+/** @type {Record<string, [across: number, down: number]>} */
+const STEPS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+
+/**
+ * Creates the view. Its element carries the totals of what it shows as data attributes.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const ask = create_latest();
+  /** @type {Segments} */
   const view = {rows: [], top: 0, is_fitted: false, colour: app.state.colour, life: null, chosen: null};
+  /** @type {AllocatorState | null} */
   let answer = null;
   const steps = create_steps(app);
   const summary = element("p", "quiet summary");
@@ -41,7 +49,7 @@ export function create(app) {
     try {
       got = await ask(app.source.state, {...app.query(), moment: app.moment(), colour});
     } catch (error) {
-      summary.textContent = `The state cannot be shown: ${plain(error.message)}`;
+      summary.textContent = `The state cannot be shown: ${plain(reason_of(error))}`;
       return;
     }
     if (!got) return;
@@ -50,30 +58,32 @@ export function create(app) {
     view.colour = colour;
     view.life = app.state.life;
     spacer.style.height = `${view.rows.length * ROW}px`;
-    describe();
+    describe(got);
     surface.request();
   }
 
-  function describe() {
-    const {totals} = answer;
-    const blocks = answer.segments.flatMap(segment => segment.blocks);
+  /** @param {AllocatorState} got */
+  function describe(got) {
+    const {totals, segments} = got;
+    const blocks = segments.flatMap(segment => segment.blocks);
     const size = blocks.reduce((sum, block) => sum + block[2], 0);
     const waste = blocks.reduce((sum, block) => sum + block[2] - block[3], 0);
     const pending = blocks.filter(block => block[4]);
-    const mapped = answer.segments.reduce((sum, segment) => sum + segment.bytes, 0);
+    const mapped = segments.reduce((sum, segment) => sum + segment.bytes, 0);
     Object.assign(whole.dataset, {
-      segments: answer.segments.length, blocks: blocks.length, moment: answer.moment, allocated: totals.allocated_bytes,
-      active: totals.active_bytes, reserved: totals.reserved_bytes, drawnBytes: size, drawnReserved: mapped, leftOut: answer.n_left_out,
+      segments: segments.length, blocks: blocks.length, moment: got.moment, allocated: totals.allocated_bytes,
+      active: totals.active_bytes, reserved: totals.reserved_bytes, drawnBytes: size, drawnReserved: mapped, leftOut: got.n_left_out,
     });
     const parts = [
-      `${counted(answer.segments.length, "segment")}, ${bytes(mapped)}`, `${counted(blocks.length, "block")}, ${bytes(size)} (${percent(mapped ? size / mapped : 0)})`,
+      `${counted(segments.length, "segment")}, ${bytes(mapped)}`, `${counted(blocks.length, "block")}, ${bytes(size)} (${percent(mapped ? size / mapped : 0)})`,
       `rounding ${bytes(waste)}`, `free ${bytes(mapped - size)}`,
     ];
     if (pending.length) parts.push(`pending ${bytes(pending.reduce((sum, block) => sum + block[2], 0))} in ${counted(pending.length, "block")}`);
-    if (answer.n_left_out) parts.push(`not shown: ${counted(answer.n_left_out, "segment")}, ${bytes(answer.left_out_bytes)}`);
+    if (got.n_left_out) parts.push(`not shown: ${counted(got.n_left_out, "segment")}, ${bytes(got.left_out_bytes)}`);
     summary.textContent = parts.join("; ");
   }
 
+  /** @param {Changed} changed */
   function update(changed) {
     steps.update();
     if (["cursor", "colour", "file", "device"].some(key => changed.has(key))) load();
@@ -84,6 +94,7 @@ export function create(app) {
     if (changed.has("life") || changed.has("theme")) surface.request();
   }
 
+  /** @param {number} life */
   function reveal(life) {
     const found = find(view.rows, life);
     if (!found) return null;
@@ -93,9 +104,13 @@ export function create(app) {
   }
 
   // The block left or right of the chosen one, or the nearest one in the next row that has blocks.
+  /** @param {number} across @param {number} down */
   function move(across, down) {
     const found = find(view.rows, view.chosen ?? view.life ?? -1);
-    if (!found) return choose(blocks_of(view.rows.find(row => row.n_blocks) ?? {})[0]?.[1]);
+    if (!found) {
+      const first = view.rows.find(row => row.kind === "segment" && row.n_blocks > 0);
+      return choose(first && blocks_of(first)[0][1]);
+    }
     const [index, part, block] = found;
     const place = part.offset + block[1];
     if (across) {
@@ -109,6 +124,7 @@ export function create(app) {
     return undefined;
   }
 
+  /** @param {SegmentBlock | undefined} block */
   function choose(block) {
     if (!block) return;
     view.chosen = block[0];
@@ -139,7 +155,7 @@ export function create(app) {
     surface.request();
   });
   scroller.addEventListener("keydown", event => {
-    const step = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+    const step = STEPS[event.key];
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (step) move(...step);
     else if (event.key === "Enter" && view.chosen !== null) app.pin(view.chosen);
@@ -149,10 +165,11 @@ export function create(app) {
   });
   fit.addEventListener("click", () => {
     view.is_fitted = !view.is_fitted;
-    fit.setAttribute("aria-pressed", view.is_fitted);
+    fit.setAttribute("aria-pressed", String(view.is_fitted));
     surface.request();
   });
 
+  /** @param {MouseEvent} event @returns {[x: number, y: number]} */
   function place_of(event) {
     const box = scroller.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];

@@ -1,6 +1,7 @@
 // The state of the page and those who listen to it.
 
 import {defaults} from "./address.js";
+import {reason_of} from "./text.js";
 
 // What means nothing once another file or device is shown.
 const OF_A_DEVICE = {range: null, vertical: null, interval: null, cursor: null, life: null};
@@ -15,26 +16,36 @@ const OF_A_DEVICE = {range: null, vertical: null, interval: null, cursor: null, 
  *   "curves" that a curve was added, "theme" that light became dark;
  * - `source`: the server;
  * - `files`, `file()`, `device()`: the answer of `files`, the file and the device that are shown (null while unknown);
+ *   `all_files()`: the files (none while unknown); `shown()`: the device, where there must be one;
  * - `query()`: {file, device}; `filtered()`: the same with the filters and the search; `moment()`: the cursor, or else the peak;
  * - `pin(life)`, `goto(moment)`: show a block or a moment, in the view that is open; `select(address, moment)`: finds and pins, or says why not and rejects;
  * - `curve(name, points)`: draws [[moment, bytes], …] in the timeline; null removes it;
- * - `announce(text)`: says a text to screen readers and in the line of messages.
+ * - `announce(text)`: says a text to screen readers and in the line of messages;
+ * - `view()`, `toggle_theme()`: main.js replaces them; `show_life(block)`: the timeline, which zooms to the life as well.
+ *
+ * @param {Source} source @returns {App}
  */
 export function create(source) {
+  /** @type {Set<(changed: Changed) => void>} */
   const listeners = new Set();
+  /** @type {App} */
   const app = {
     state: defaults(),
     source,
     files: null,
     curves: new Map(),
+    times: new Map(),
+    totals: null,
+    note: null,
     set(patch) {
       const changed = new Set();
+      const state = /** @type {Record<string, unknown>} */ (app.state);
       let all = patch;
       if (moves(app.state, patch)) all = {...OF_A_DEVICE, ...patch};
       else if ("axis" in patch && patch.axis !== app.state.axis) all = {range: null, ...patch};
       for (const [key, value] of Object.entries(all)) {
-        if (JSON.stringify(app.state[key]) === JSON.stringify(value)) continue;
-        app.state[key] = value;
+        if (JSON.stringify(state[key]) === JSON.stringify(value)) continue;
+        state[key] = value;
         changed.add(key);
       }
       if (changed.size) app.notify(changed);
@@ -51,6 +62,12 @@ export function create(source) {
     },
     file: () => app.files?.files[app.state.file] ?? null,
     device: () => app.file()?.devices?.find(of => of.device === app.state.device) ?? null,
+    all_files: () => app.files?.files ?? [],
+    shown() {
+      const device = app.device();
+      if (!device) throw new Error("no device is shown");
+      return device;
+    },
     query: () => ({file: app.state.file, device: app.state.device}),
     filtered: () => ({...app.query(), ...app.state.filters, search: app.state.search}),
     moment: () => app.state.cursor ?? app.device()?.peak.moment ?? 0,
@@ -62,7 +79,7 @@ export function create(source) {
         app.set({life: block.life});
         return block;
       } catch (error) {
-        app.announce(error.message);
+        app.announce(reason_of(error));
         throw error;
       }
     },
@@ -71,6 +88,9 @@ export function create(source) {
       else app.curves.delete(name);
       app.notify(new Set(["curves"]));
     },
+    view: () => null,
+    toggle_theme() {},
+    show_life: block => app.set({view: "timeline", life: block.life}),
     announce(text) {
       const line = document.getElementById("message");
       if (line) line.textContent = text;
@@ -79,11 +99,15 @@ export function create(source) {
   return app;
 }
 
+/** @param {State} state @param {Partial<State>} patch */
 function moves(state, patch) {
   return ("file" in patch && patch.file !== state.file) || ("device" in patch && patch.device !== state.device);
 }
 
-/** Returns a number within bounds. */
+/**
+ * Returns a number within bounds.
+ * @param {number} number @param {number} least @param {number} most
+ */
 export function clamp(number, least, most) {
   return Math.min(Math.max(number, least), most);
 }

@@ -1,8 +1,13 @@
 // The branches of an icicle: a tree made of the server's list in pre-order, with a place for each branch.
 
-/** Returns an array of branches {index, parent, depth, name, filename, line, bytes, n_blocks, from, end}: from is the sum of bytes to its left. */
+/**
+ * Returns an array of branches {index, parent, depth, name, filename, line, bytes, n_blocks, from, end}: from is the sum of bytes to its left.
+ * @param {Icicle} answer @returns {Branch[]}
+ */
 export function tree_of(answer) {
+  /** @type {Branch[]} */
   const open = [];
+  /** @type {number[]} */
   const used = [];
   let at_root = 0;
   const all = answer.branches.map((of, index) => {
@@ -13,6 +18,7 @@ export function tree_of(answer) {
     if (parent) used[of.depth] = (used[of.depth] ?? 0) + of.bytes;
     else at_root += of.bytes;
     used[of.depth + 1] = 0;
+    /** @type {Branch} */
     const branch = {...of, index, parent, from, end: index + 1, is_match: false, is_below: false};
     open.push(branch);
     return branch;
@@ -25,26 +31,37 @@ export function tree_of(answer) {
   return all;
 }
 
-/** Marks branches whose frame has a text, and those below; returns the bytes in the outermost matches. */
+/**
+ * Marks branches whose frame has a text, and those below; returns the bytes in the outermost matches.
+ * @param {Branch[]} branches @param {string} search
+ */
 export function mark(branches, search) {
   const text = search.toLowerCase();
   let sum = 0;
   for (const branch of branches) {
     branch.is_match = Boolean(text) && `${branch.filename ?? ""}:${branch.line ?? ""} ${branch.name ?? ""}`.toLowerCase().includes(text);
-    branch.is_below = Boolean(branch.parent) && (branch.parent.is_match || branch.parent.is_below);
+    branch.is_below = branch.parent !== null && (branch.parent.is_match || branch.parent.is_below);
     if (branch.is_match && !branch.is_below) sum += branch.bytes;
   }
   return sum;
 }
 
-/** Returns the path of a branch, outermost first. */
+/**
+ * Returns the path of a branch, outermost first.
+ * @param {Branch} branch
+ */
 export function path_of(branch) {
   const path = [];
-  for (let of = branch; of; of = of.parent) path.unshift(of);
+  /** @type {Branch | null} */
+  let of = branch;
+  for (; of; of = of.parent) path.unshift(of);
   return path;
 }
 
-/** Returns the branch that a key leads to: out to the parent, in to the largest child, or to a sibling. */
+/**
+ * Returns the branch that a key leads to: out to the parent, in to the largest child, or to a sibling.
+ * @param {Branch[]} branches @param {Branch | null} branch @param {string} key
+ */
 export function neighbour(branches, branch, key) {
   if (!branch) return branches[0] ?? null;
   if (key === "ArrowUp") return branch.parent;
@@ -56,14 +73,20 @@ export function neighbour(branches, branch, key) {
   return best;
 }
 
-/** Returns the branch with the same frames as another tree's branch, or null. */
+/**
+ * Returns the branch with the same frames as another tree's branch, or null.
+ * @param {Branch[]} branches @param {Branch | null} branch
+ */
 export function same(branches, branch) {
   if (!branch) return null;
+  /** @type {Branch | null} */
   let found = null;
   for (const of of path_of(branch)) {
     const end = found ? found.end : branches.length;
+    /** @type {Branch | null} */
     let next = null;
     for (let index = found ? found.index + 1 : 0; index < end && !next; index = branches[index].end) {
+      /** @type {Branch} */
       const one = branches[index];
       if (one.name === of.name && one.filename === of.filename && one.line === of.line) next = one;
     }

@@ -9,8 +9,10 @@ const EDGE = {left: 74, right: 10, top: 10, bottom: 20};
 /**
  * Returns {surface, draw(chart)}. A chart is {curves: [{name, ink, points: [[moment, bytes], …], is_dashed, fill}], most, until, is_bare}:
  * `ink` and `fill` name tokens of style.css, `most` and `until` are the ends of the scales. A bare chart has no axes.
+ * @param {string} name @param {string} words
  */
 export function create(name, words) {
+  /** @type {Chart | null} */
   let chart = null;
   const surface = create_surface(name, (context, width, height) => {
     if (chart) paint(context, width, height, chart);
@@ -19,6 +21,7 @@ export function create(name, words) {
   surface.canvas.setAttribute("aria-label", words);
   return {
     surface,
+    /** @param {Chart} next @param {string} [text] */
     draw(next, text) {
       chart = next;
       if (text) surface.canvas.setAttribute("aria-label", text);
@@ -27,7 +30,10 @@ export function create(name, words) {
   };
 }
 
-/** Returns the highest bytes and the last moment of curves, for the scales. */
+/**
+ * Returns the highest bytes and the last moment of curves, for the scales.
+ * @param {Curve[]} curves
+ */
 export function extent(curves) {
   const of = {most: 1, until: 1};
   for (const {points} of curves) {
@@ -39,20 +45,24 @@ export function extent(curves) {
   return of;
 }
 
+/** @param {Pen} context @param {number} width @param {number} height @param {Chart} chart */
 function paint(context, width, height, chart) {
   const edge = chart.is_bare ? {left: 2, right: 2, top: 4, bottom: 2} : EDGE;
   const box = {x: edge.left, y: edge.top, width: width - edge.left - edge.right, height: height - edge.top - edge.bottom};
   if (box.width < 10 || box.height < 10) return;
+  /** @param {number} moment */
   const x = moment => box.x + moment / chart.until * box.width;
+  /** @param {number} count */
   const y = count => box.y + box.height * (1 - count / (chart.most * 1.04));
   context.font = "11px system-ui, sans-serif";
   axes(context, box, chart, x, y);
   for (const curve of chart.curves) {
-    if (!curve.points.length) continue;
+    const last = curve.points.at(-1);
+    if (!last) continue;
     if (curve.fill) {
       context.fillStyle = token(curve.fill);
       steps(context, curve.points, x, y);
-      context.lineTo(x(Math.min(chart.until, curve.points.at(-1)[0])), y(0));
+      context.lineTo(x(Math.min(chart.until, last[0])), y(0));
       context.lineTo(x(curve.points[0][0]), y(0));
       context.closePath();
       context.fill();
@@ -66,6 +76,7 @@ function paint(context, width, height, chart) {
   }
 }
 
+/** @param {Pen} context @param {Point[]} points @param {(moment: number) => number} x @param {(count: number) => number} y */
 function steps(context, points, x, y) {
   context.beginPath();
   let before = null;
@@ -79,6 +90,7 @@ function steps(context, points, x, y) {
   }
 }
 
+/** @param {Pen} context @param {PlotBox} box @param {Chart} chart @param {(moment: number) => number} x @param {(count: number) => number} y */
 function axes(context, box, chart, x, y) {
   context.strokeStyle = token("--grid");
   context.lineWidth = 1;
@@ -103,6 +115,7 @@ function axes(context, box, chart, x, y) {
 }
 
 // A power of two of bytes, so that there are at most `count` steps.
+/** @param {number} most @param {number} count */
 function step_of(most, count) {
   let step = 2 ** Math.ceil(Math.log2(Math.max(1, most / count)));
   while (most / step > count) step *= 2;

@@ -13,27 +13,41 @@ const RAMP = [
 ];
 // Groups of a size or an age are powers of two: of bytes from 512 B to 16 GiB, of events from 1 to 16 million. The others are
 // numbered by what they hold at the peak, the largest first.
+/** @type {Partial<Record<Colouring, [least: number, most: number]>>} */
 const ORDERED = {size: [9, 34], age: [0, 24]};
 
-/** Ways of colouring blocks, in the order of the menu. */
+/**
+ * Ways of colouring blocks, in the order of the menu.
+ * @type {Colouring[]}
+ */
 export const COLOURINGS = ["stack", "function", "owner", "pool", "stream", "scope", "size", "age"];
 
-/** Returns the colour of a group as [red, green, blue]. It depends on the group's number and the kind alone. */
+/**
+ * Returns the colour of a group as [red, green, blue]. It depends on the group's number and the kind alone.
+ * @param {Colouring} kind @param {number} group
+ */
 export function rgb(kind, group) {
-  if (ORDERED[kind]) {
-    const [least, most] = ORDERED[kind];
+  const ends = ORDERED[kind];
+  if (ends) {
+    const [least, most] = ends;
     return along((group - least) / (most - least));
   }
   return shade(HUES[group % HUES.length], Math.floor(group / HUES.length) % 3);
 }
 
-/** Returns the colour of a group for CSS. */
+/**
+ * Returns the colour of a group for CSS.
+ * @param {Colouring} kind @param {number} group
+ */
 export function css(kind, group) {
   const [red, green, blue] = rgb(kind, group);
   return `rgb(${red}, ${green}, ${blue})`;
 }
 
-/** Returns the colour of a text on a group's colour: the darker or the lighter, by luminance. */
+/**
+ * Returns the colour of a text on a group's colour: the darker or the lighter, by luminance.
+ * @param {Colouring} kind @param {number} group
+ */
 export function text_on(kind, group) {
   const [red, green, blue] = rgb(kind, group).map(part => {
     const of = part / 255;
@@ -48,7 +62,10 @@ export function is_dark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Returns a colour that style.css defines, resolved for a canvas: token("--active") is "rgb(26, 30, 38)". */
+/**
+ * Returns a colour that style.css defines, resolved for a canvas: token("--active") is "rgb(26, 30, 38)".
+ * @param {string} name
+ */
 export function token(name) {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;
@@ -58,12 +75,14 @@ export function token(name) {
   return colour;
 }
 
+/** @param {number[]} colour @param {number} step */
 function shade(colour, step) {
   if (step === 1) return colour.map(part => Math.round(part * 0.78));
   if (step === 2) return colour.map(part => Math.round(part + (255 - part) * 0.3));
   return colour;
 }
 
+/** @param {number} fraction */
 function along(fraction) {
   const at = Math.min(Math.max(fraction, 0), 1) * (RAMP.length - 1);
   const index = Math.min(Math.floor(at), RAMP.length - 2);

@@ -1,6 +1,6 @@
 // Two files, or two moments of one, side by side: both curves on one axis, and what differs by stack.
 
-import {bytes, counted, element, file_names, frame, number, percent, plain} from "./text.js";
+import {bytes, counted, element, file_names, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
 import {create as create_latest} from "./latest.js";
 
@@ -9,11 +9,15 @@ const STEP = 200;
 // The calls of a stack that a row shows.
 const CALLS = 4;
 
-/** Creates the view. */
+/**
+ * Creates the view.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const [ask, ask_here, ask_there] = [create_latest(), create_latest(), create_latest()];
   const other = element("select");
-  const moments = [["cursor", "Moment before"], ["other_moment", "Moment after"]].map(([key, title]) => {
+  /** @param {"cursor" | "other_moment"} key @param {string} title */
+  const moment_field = (key, title) => {
     const input = element("input", "number");
     Object.assign(input, {type: "text", inputMode: "numeric", size: 10, placeholder: "peak", ariaLabel: title});
     input.addEventListener("change", () => {
@@ -21,8 +25,9 @@ export function create(app) {
       if (/^\d{0,15}$/.test(text)) app.set({[key]: text === "" ? null : Number(text)});
       else app.announce(`"${plain(input.value, 40)}" is not a moment; use a number of events, or nothing for the peak`);
     });
-    return [key, input];
-  });
+    return input;
+  };
+  const [at_before, at_after] = [moment_field("cursor", "Moment before"), moment_field("other_moment", "Moment after")];
   const before = element("bdi", "compare-name");
   const chart = create_chart("compare-chart", "Active bytes of both");
   const words = element("div", "compare-words");
@@ -38,39 +43,42 @@ export function create(app) {
   ]);
   const whole = element("div", "compare", null, [
     element("div", "bar", null, [
-      element("span", "", null, [element("span", "quiet", "Before: "), before]), labelled("at", moments[0][1]),
-      labelled("After:", other), labelled("at", moments[1][1]),
+      element("span", "", null, [element("span", "quiet", "Before: "), before]), labelled("at", at_before),
+      labelled("After:", other), labelled("at", at_after),
     ]),
     chart.surface.element, words, element("div", "scroll compare-scroll", null, [table, more]),
   ]);
+  /** @type {Change[]} */
   let changes = [];
   let shown = STEP;
-  let answer = null;
   other.addEventListener("change", () => app.set({other: Number(other.value), other_moment: null}));
   more.addEventListener("click", () => {
     shown += 5 * STEP;
     fill();
   });
 
-  const other_file = () => app.state.other ?? (app.files.files.length > 1 ? (app.state.file + 1) % app.files.files.length : app.state.file);
+  const other_file = () => app.state.other ?? (app.all_files().length > 1 ? (app.state.file + 1) % app.all_files().length : app.state.file);
 
   async function load() {
     const at = other_file();
-    const names = file_names(app.files.files);
-    const rows = app.files.files.map((file, index) => new Option(plain(names[index], 80) + (index === app.state.file ? " (this file)" : file.state === "ready" ? "" : ` (${file.state})`), index));
+    const names = file_names(app.all_files());
+    const rows = app.all_files().map((file, index) => new Option(plain(names[index], 80) + (index === app.state.file ? " (this file)" : file.state === "ready" ? "" : ` (${file.state})`), String(index)));
     other.replaceChildren(...rows);
-    other.value = at;
+    other.value = String(at);
     before.textContent = plain(names[app.state.file], 80);
-    for (const [key, input] of moments) input.value = app.state[key] === null ? "" : number(app.state[key]);
+    at_before.value = moment_text(app.state.cursor);
+    at_after.value = moment_text(app.state.other_moment);
     await Promise.all([curves(at, names), differences(at)]);
   }
 
   // A rank often has another device than the one that is shown; as for the differences, its first one then.
+  /** @param {number} at */
   function device_there(at) {
-    const devices = app.files.files[at].devices ?? [];
+    const devices = app.all_files()[at].devices ?? [];
     return (devices.find(({device}) => device === app.state.device) ?? devices[0])?.device;
   }
 
+  /** @param {number} at @param {string[]} names */
   async function curves(at, names) {
     try {
       const [one, two] = await Promise.all([
@@ -80,41 +88,42 @@ export function create(app) {
       const list = [{name: "before", ink: "--reserved", points: active(one)}, {name: "after", ink: "--accent", points: active(two), is_dashed: true}];
       chart.draw({curves: list, ...extent(list)}, `Active bytes of ${plain(names[app.state.file])} and of ${plain(names[at])}`);
     } catch (error) {
-      app.announce(error.message);
+      app.announce(reason_of(error));
     }
   }
 
+  /** @param {number} at */
   async function differences(at) {
     const params = {...app.query(), other: at, other_device: device_there(at), moment: app.state.cursor, other_moment: app.state.other_moment};
     try {
       const got = await ask(app.source.diff, params);
       if (!got) return;
-      answer = got;
       changes = got.changes;
       shown = STEP;
-      describe();
+      describe(got);
       fill();
     } catch (error) {
-      answer = null;
       changes = [];
       fill();
-      words.replaceChildren(element("p", "error", `The difference cannot be shown: ${plain(error.message)}`));
+      words.replaceChildren(element("p", "error", `The difference cannot be shown: ${plain(reason_of(error))}`));
     }
   }
 
-  function describe() {
+  /** @param {Difference} got */
+  function describe(got) {
+    /** @param {string} name @param {string} ink @param {Totals} totals @param {"cursor" | "other_moment"} key */
     const side = (name, ink, totals, key) => {
       const mark = element("span", `swatch ${ink}`);
       const place = app.state[key] === null ? "at its peak" : "at the moment chosen";
       return element("p", "", null, [mark, ` ${name}, ${place} (moment ${number(totals.moment)}): active ${bytes(totals.active_bytes)}, allocated ${bytes(totals.allocated_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`]);
     };
-    const change = answer.after.active_bytes - answer.before.active_bytes;
-    const share = answer.before.active_bytes ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / answer.before.active_bytes)})` : "";
+    const change = got.after.active_bytes - got.before.active_bytes;
+    const share = got.before.active_bytes ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / got.before.active_bytes)})` : "";
     words.replaceChildren(
-      side("Before", "reserved-ink", answer.before, "cursor"), side("After", "accent-ink", answer.after, "other_moment"),
+      side("Before", "reserved-ink", got.before, "cursor"), side("After", "accent-ink", got.after, "other_moment"),
       element("p", "", null, [element("b", "", change ? `${signed(change)}${share} of active memory` : "Active memory is equal"), `; ${counted(changes.length, "stack")}`]),
     );
-    Object.assign(whole.dataset, {before: answer.before.active_bytes, after: answer.after.active_bytes, changes: changes.length});
+    Object.assign(whole.dataset, {before: got.before.active_bytes, after: got.after.active_bytes, changes: changes.length});
   }
 
   function fill() {
@@ -124,6 +133,7 @@ export function create(app) {
     more.textContent = `Show more (${number(changes.length - shown)} left)`;
   }
 
+  /** @param {Change} of @param {number} most */
   function line(of, most) {
     const change = of.bytes_after - of.bytes_before;
     const open = element("button", "quiet compare-where code", null, [element("bdi", "", plain(called(of)))]);
@@ -139,6 +149,7 @@ export function create(app) {
     ]);
   }
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (["other", "other_moment", "cursor", "file", "device"].some(key => changed.has(key))) load();
     if (changed.has("theme")) chart.surface.request();
@@ -153,29 +164,40 @@ export function create(app) {
 }
 
 // A stack in one line: several differ only in their callers.
+/** @param {Change} of */
 function called({where, frames}) {
   return frames.slice(0, CALLS).join(" ← ") || where || "no stack";
 }
 
+/** @param {{points: [number, number, number][]}} of @returns {Point[]} */
 function active({points}) {
   return points.map(([moment, count]) => [moment, count]);
 }
 
+/** @param {HTMLElement} place @param {HTMLElement} open @param {Change} of */
 function expand(place, open, of) {
   const list = place.querySelector("ol");
-  open.setAttribute("aria-expanded", !list);
+  open.setAttribute("aria-expanded", String(!list));
   if (list) list.remove();
-  else place.append(element("ol", "compare-frames", null, of.frames.map(one => element("li", "", null, [element("bdi", "", plain(typeof one === "string" ? one : frame(one), 400))]))));
+  else place.append(element("ol", "compare-frames", null, of.frames.map(one => element("li", "", null, [element("bdi", "", plain(one, 400))]))));
 }
 
+/** @param {number} size @param {number} count */
 function amount(size, count) {
   return element("td", "number", null, [size ? bytes(size) : "–", element("span", "quiet", size ? ` in ${number(count)}` : "")]);
 }
 
+/** @param {number} change */
 function signed(change) {
   return `${change < 0 ? "−" : "+"}${bytes(Math.abs(change))}`;
 }
 
+/** @param {number | null} moment */
+function moment_text(moment) {
+  return moment === null ? "" : number(moment);
+}
+
+/** @param {string} title @param {HTMLElement} input */
 function labelled(title, input) {
   return element("label", "", null, [title, input]);
 }

@@ -1,6 +1,6 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
-import {base_name, bytes, device_name, element, number, plain} from "./text.js";
+import {base_name, bytes, device_name, element, number, plain, reason_of} from "./text.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
 import {draw as draw_picture} from "./picture_drawing.js";
@@ -13,8 +13,12 @@ const HEAD = 24;
 const MOST_LINES = 400;
 const MOST_LETTERS = 240;
 
-/** Creates the buttons. */
+/**
+ * Creates the buttons.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
+  /** @param {string} name @param {string} title @param {() => unknown} act */
   const make = (name, title, act) => {
     const button = element("button", "", name);
     Object.assign(button, {type: "button", title});
@@ -28,7 +32,10 @@ export function create(app) {
   return {element: whole, show() {}, hide() {}, update() {}};
 }
 
-/** Copies the view as text, and returns the text. Saves it as a file if the browser denies the clipboard. */
+/**
+ * Copies the view as text, and returns the text. Saves it as a file if the browser denies the clipboard.
+ * @param {App} app
+ */
 export function copyText(app) {
   return attempt(app, async () => {
     const text = `${title_of(app)}\n${await text_of(app)}\n`;
@@ -43,7 +50,10 @@ export function copyText(app) {
   });
 }
 
-/** Copies the view as PNG, or saves it if the browser denies the clipboard, and returns the blob. */
+/**
+ * Copies the view as PNG, or saves it if the browser denies the clipboard, and returns the blob.
+ * @param {App} app
+ */
 export function savePng(app) {
   return attempt(app, async () => {
     const blob = await png_of(app);
@@ -58,7 +68,10 @@ export function savePng(app) {
   });
 }
 
-/** Saves the view as SVG, and returns the SVG. */
+/**
+ * Saves the view as SVG, and returns the SVG.
+ * @param {App} app
+ */
 export function saveSvg(app) {
   return attempt(app, async () => {
     const svg = await svg_of(app);
@@ -68,15 +81,17 @@ export function saveSvg(app) {
   });
 }
 
+/** @template T @param {App} app @param {() => Promise<T>} act */
 async function attempt(app, act) {
   try {
     return await act();
   } catch (error) {
-    app.announce(`The view was not copied: ${plain(error.message)}`);
+    app.announce(`The view was not copied: ${plain(reason_of(error))}`);
     return null;
   }
 }
 
+/** @param {App} app */
 function title_of(app) {
   const {state} = app;
   const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
@@ -84,20 +99,24 @@ function title_of(app) {
   return plain([base_name(app.file()?.name), `device ${device_name(state.device)}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
 }
 
+/** @param {App} app */
 function name_of(app) {
   return `memreel-${(base_name(app.file()?.name) || "view").replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 60)}-${app.state.view}`;
 }
 
+/** @param {App} app */
 async function text_of(app) {
   const own = app.view()?.text?.();
   if (own) return own;
-  const device = app.device();
+  const device = app.shown();
   const totals = await app.source.totals({...app.query(), moment: app.moment()});
+  /** @param {string} name @param {Totals} of */
   const line = (name, of) => of.is_approximate ? `${name}: moment ${number(of.moment)}, about ${bytes(of.active_bytes)} active` : `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
   const marks = device.markers.map(of => `${of.kind} at moment ${number(of.moment)}: ${plain(of.text, 1000)}`);
   return [line("Cursor", totals), line("Peak", device.peak), `${number(device.n_events)} events, ${number(device.n_lives)} blocks`, ...marks].join("\n");
 }
 
+/** @param {App} app */
 async function png_of(app) {
   const view = app.view();
   const canvas = view?.canvas?.();
@@ -107,7 +126,7 @@ async function png_of(app) {
   const copy = document.createElement("canvas");
   copy.width = Math.round(Math.max(width, 320) * sharp);
   copy.height = Math.round((height + HEAD) * sharp);
-  const context = copy.getContext("2d");
+  const context = /** @type {CanvasRenderingContext2D} */ (copy.getContext("2d"));
   context.scale(sharp, sharp);
   ground(context, copy.width / sharp, copy.height / sharp);
   write_head(context, app);
@@ -116,6 +135,7 @@ async function png_of(app) {
   return new Promise((keep, fail) => { copy.toBlob(blob => (blob ? keep(blob) : fail(new Error("the picture is too large"))), "image/png"); });
 }
 
+/** @param {App} app */
 async function svg_of(app) {
   const view = app.view();
   if (view?.svg) return view.svg();
@@ -130,10 +150,11 @@ async function svg_of(app) {
 }
 
 // The picture of the smallest window that holds the view, cut to the view.
+/** @param {App} app */
 async function timeline_svg(app) {
   const {axis, range, vertical, colour} = app.state;
-  const device = app.device();
-  const span = axis === "events" ? device.n_events + 1 : Math.max(1, device.last_us - device.first_us);
+  const device = app.shown();
+  const span = axis === "events" ? device.n_events + 1 : Math.max(1, (device.last_us ?? 0) - (device.first_us ?? 0));
   const [from, to] = cut(range, span) ?? [0, span];
   const [low, high] = cut(vertical, device.top_bytes * 1.04) ?? [0, device.top_bytes * 1.04];
   const [across, up] = [window_of(from, to, span), window_of(clamp(low, 0, device.top_bytes), clamp(high, 0, device.top_bytes), Math.max(1, device.top_bytes))];
@@ -149,12 +170,16 @@ async function timeline_svg(app) {
 }
 
 // The part of an interval in [0, most], or null if there is none.
+/** @param {Interval | null} interval @param {number} most */
 function cut(interval, most) {
   const [from, to] = interval?.map(of => clamp(of, 0, most)) ?? [0, 0];
   return to > from ? [from, to] : null;
 }
 
-/** Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`. */
+/**
+ * Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`.
+ * @param {number} from @param {number} to @param {number} all
+ */
 export function window_of(from, to, all) {
   for (let level = Math.min(40, Math.floor(Math.log2(all / Math.max(to - from, 1e-9)))); level > 0; level -= 1) {
     const half = all / 2 ** level / 2;
@@ -164,16 +189,19 @@ export function window_of(from, to, all) {
   return {level: 0, index: 0};
 }
 
+/** @param {App} app */
 async function lines_of(app) {
   const all = (await text_of(app)).split("\n");
   const cut = all.slice(0, MOST_LINES).map(line => plain(line.replaceAll("\t", "    "), MOST_LETTERS));
   return all.length > MOST_LINES ? [...cut, `… ${number(all.length - MOST_LINES)} more lines`] : cut;
 }
 
+/** @param {string[]} lines */
 function size_of(lines) {
   return [Math.max(480, lines.reduce((most, line) => Math.max(most, line.length), 0) * 7.4 + 24), lines.length * LINE + 12];
 }
 
+/** @param {Pen} context @param {App} app */
 function write_head(context, app) {
   context.font = "600 12px system-ui, sans-serif";
   context.textBaseline = "middle";
@@ -181,11 +209,13 @@ function write_head(context, app) {
   context.fillText(title_of(app), 10, HEAD / 2);
 }
 
+/** @param {Pen} context @param {string[]} lines */
 function write_lines(context, lines) {
   context.font = "12px monospace";
   for (const [index, line] of lines.entries()) context.fillText(line, 10, HEAD + index * LINE + LINE / 2);
 }
 
+/** @param {Blob} blob @param {string} name */
 function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

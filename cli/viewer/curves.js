@@ -3,9 +3,13 @@
 import {bytes} from "./text.js";
 import {column_at} from "./picture.js";
 
+/** @type {[kind: "reserved" | "active" | "allocated", name: string][]} */
 const KINDS = [["reserved", "Reserved"], ["active", "Active"], ["allocated", "Allocated"]];
 
-/** Paints the curves of the finest picture of a frame: {context, box, view, x, y, inks}. */
+/**
+ * Paints the curves of the finest picture of a frame: {context, box, view, x, y, inks}.
+ * @param {Painting} frame @param {Picture} picture
+ */
 export function paint(frame, picture) {
   const {context, box, inks} = frame;
   context.save();
@@ -24,12 +28,15 @@ export function paint(frame, picture) {
 }
 
 // Fills a column of pixels from the least of some bytes to the most of others, joined with the column before.
+/** @param {Painting} of @param {Picture} picture @param {Float32Array} least @param {Float32Array} most */
 function trace({context, box, view, y}, picture, least, most) {
   const thick = 1.5;
   const scale = (view.to - view.from) / box.width;
-  let [before_high, before_low] = [null, null];
+  /** @type {[high: number, low: number] | null} */
+  let before = null;
   let [run_x, run_high, run_low] = [0, 0, 0];
   context.beginPath();
+  /** @param {number} end */
   const flush = end => { if (end > run_x) context.rect(box.left + run_x, run_high, end - run_x, run_low - run_high); };
   for (let x = 0; x < box.width; x++) {
     const place = view.from + x * scale;
@@ -45,11 +52,12 @@ function trace({context, box, view, y}, picture, least, most) {
     let top = Math.round(y(high) * 2) / 2 - thick / 2;
     let bottom = Math.round(y(low) * 2) / 2 + thick / 2;
     const [own_top, own_bottom] = [top, bottom];
-    if (before_high !== null) {
-      if (top > before_low) top = before_low - thick;
-      if (bottom < before_high) bottom = before_high + thick;
+    if (before) {
+      const [high, low] = before;
+      if (top > low) top = low - thick;
+      if (bottom < high) bottom = high + thick;
     }
-    [before_high, before_low] = [own_top, own_bottom];
+    before = [own_top, own_bottom];
     if (top === run_high && bottom === run_low) continue;
     flush(x);
     [run_x, run_high, run_low] = [x, top, bottom];
@@ -58,7 +66,10 @@ function trace({context, box, view, y}, picture, least, most) {
   context.fill();
 }
 
-/** Paints a curve of [[moment, bytes], …] as steps. */
+/**
+ * Paints a curve of [[moment, bytes], …] as steps.
+ * @param {Painting} of @param {Point[]} points @param {(moment: number) => number} place @param {string} ink
+ */
 export function paint_points({context, box, view, x, y}, points, place, ink) {
   context.save();
   context.beginPath();
@@ -84,7 +95,10 @@ export function paint_points({context, box, view, x, y}, points, place, ink) {
   context.restore();
 }
 
-/** Paints the limit of the device, as a line or as a note that it is above the view. */
+/**
+ * Paints the limit of the device, as a line or as a note that it is above the view.
+ * @param {Painting} of @param {number | null} limit
+ */
 export function paint_limit({context, box, view, y, inks}, limit) {
   if (limit === null || limit === undefined || limit < view.low) return;
   context.fillStyle = inks.limit;
@@ -96,7 +110,10 @@ export function paint_limit({context, box, view, y, inks}, limit) {
   context.fillText(is_above ? `limit ${bytes(limit)} ↑` : `limit ${bytes(limit)}`, box.left + box.width - 6, at + (is_above ? 3 : 0));
 }
 
-/** Paints the names of the curves in their colours. */
+/**
+ * Paints the names of the curves in their colours.
+ * @param {Painting} of @param {string[]} more
+ */
 export function paint_names({context, box, inks}, more) {
   context.textAlign = "left";
   context.textBaseline = "top";
@@ -116,13 +133,18 @@ export function paint_names({context, box, inks}, more) {
   }
 }
 
-/** Paints the coarse picture of a file that is read: points of [fraction of the file, active, reserved]. */
+/**
+ * Paints the coarse picture of a file that is read: points of [fraction of the file, active, reserved].
+ * @param {Pick<Painting, "context" | "box" | "inks">} of @param {[part: number, active: number, reserved: number][]} points @param {number} read
+ */
 export function paint_coarse({context, box, inks}, points, read) {
   const least = Math.min(0, ...points.map(([, active]) => active));
   const most = Math.max(1, ...points.map(([, active, reserved]) => Math.max(active, reserved)));
+  /** @param {number} count */
   const y = count => box.top + box.height * (1 - (count - least) / (most - least) * 0.95);
+  /** @param {number} fraction */
   const x = fraction => box.left + box.width * Math.min(fraction, 1);
-  for (const [index, ink] of [[1, inks.rest], [2, inks.reserved]]) {
+  for (const [index, ink] of /** @type {const} */ ([[1, inks.rest], [2, inks.reserved]])) {
     context.beginPath();
     context.moveTo(x(0), y(0));
     for (const point of points) context.lineTo(x(point[0]), y(point[index]));

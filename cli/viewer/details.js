@@ -1,8 +1,11 @@
 // The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
 
-import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain} from "./text.js";
+import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain, reason_of} from "./text.js";
 
-/** Returns the panel of the pinned block. */
+/**
+ * Returns the panel of the pinned block.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const root = element("div", "details");
   let turn = 0;
@@ -15,12 +18,14 @@ export function create(app) {
       const block = await app.source.block({...app.query(), life});
       if (mine === turn) show(block);
     } catch (error) {
-      if (mine === turn) root.replaceChildren(element("h2", "", "Block"), element("p", "error", error.message));
+      if (mine === turn) root.replaceChildren(element("h2", "", "Block"), element("p", "error", reason_of(error)));
     }
   };
 
+  /** @param {Block} block */
   const show = block => {
     const facts = element("dl", "facts");
+    /** @param {string} name @param {string} text */
     const fact = (name, text) => facts.append(element("dt", "", name), element("dd", "", null, [element("bdi", "", plain(text, WHOLE))]));
     fact("Size", exact_bytes(block.bytes));
     const waste = block.bytes - block.requested_bytes;
@@ -35,12 +40,13 @@ export function create(app) {
     if (block.owner) fact("Owner", block.owner);
     if (block.scope) fact("Scope", block.scope);
     if (block.names?.length) fact("Names", block.names.join(", "));
-    if (block.segment) fact("Segment", block.segment);
     root.replaceChildren(element("h2", "", `Block ${number(block.life)}`), facts, buttons(block), stack(block));
     app.announce(`Block ${block.life} of ${bytes(block.bytes)} is pinned.`);
   };
 
+  /** @param {Block} block */
   const buttons = block => {
+    /** @param {string} text @param {string} title @param {() => unknown} act */
     const button = (text, title, act) => {
       const made = element("button", "", text);
       made.type = "button";
@@ -48,7 +54,7 @@ export function create(app) {
       made.addEventListener("click", act);
       return made;
     };
-    const until = block.until ?? app.device().n_events;
+    const until = block.until ?? app.shown().n_events;
     return element("div", "buttons", null, [
       button("Show its life", "Zoom the timeline to the life of this block (f)", () => app.show_life(block)),
       button("To its allocation", "Move the cursor to the allocation", () => app.goto(block.from)),
@@ -58,10 +64,12 @@ export function create(app) {
     ]);
   };
 
+  /** @param {Block} block */
   const stack = block => {
     if (!block.frames.length) return element("p", "quiet", "No stack was recorded.");
     const list = element("ol");
-    let hidden = 0;
+    /** @type {HTMLElement[]} */
+    const inner = [];
     for (const of of block.frames) {
       const item = element("li", of.is_shown ? "" : "quiet", null, [element("bdi", "", plain(of.name || "??", WHOLE))]);
       if (of.filename) {
@@ -69,17 +77,18 @@ export function create(app) {
         path.title = plain(of.filename, 2000);
         item.append(path);
       }
-      if (!of.is_shown) { item.hidden = true; item.dataset.inner = ""; hidden += 1; }
+      if (!of.is_shown) { item.hidden = true; inner.push(item); }
       list.append(item);
     }
     const n_more = (block.n_frames ?? block.frames.length) - block.frames.length;
     if (n_more > 0) list.append(element("li", "quiet", `${counted(n_more, "more frame")} outside of these`));
+    /** @type {HTMLElement[]} */
     const parts = [element("h3", "", "Stack, innermost first"), list];
-    if (hidden) {
-      const all = element("button", "", `Show ${counted(hidden, "frame")} of the allocator and the libraries`);
+    if (inner.length) {
+      const all = element("button", "", `Show ${counted(inner.length, "frame")} of the allocator and the libraries`);
       all.type = "button";
       all.addEventListener("click", () => {
-        for (const item of list.querySelectorAll("[data-inner]")) item.hidden = false;
+        for (const item of inner) item.hidden = false;
         all.remove();
       });
       parts.push(all);
@@ -87,6 +96,7 @@ export function create(app) {
     return element("div", "", null, parts);
   };
 
+  /** @param {Changed} changed */
   const update = changed => {
     if (changed.has("life") && app.state.life === null) app.announce("");
     if (["life", "file", "device", "files"].some(key => changed.has(key))) refresh();
@@ -94,23 +104,27 @@ export function create(app) {
   return {element: root, show: refresh, hide() {}, update};
 }
 
+/** @param {Block} block */
 function birth(block) {
   if (block.is_from_before) return "before the history begins";
   return `event ${number(block.from - 1)}`;
 }
 
+/** @param {App} app @param {Block} block */
 function life_text(app, block) {
-  const until = block.until ?? app.device().n_events;
+  const until = block.until ?? app.shown().n_events;
   const events = `${counted(until - block.from, "event")}`;
   if (block.from_us === null || block.from_us === undefined || block.is_from_before) return events;
-  const end = block.until_us ?? app.device().last_us;
+  const end = block.until_us ?? app.shown().last_us;
   return end === null ? events : `${events}, ${duration(end - block.from_us)}${block.until === null ? " or more" : ""}`;
 }
 
+/** @param {App} app @param {number} us */
 function time(app, us) {
-  return duration(us - (app.device().first_us ?? 0));
+  return duration(us - (app.shown().first_us ?? 0));
 }
 
+/** @param {number | null} cursor @param {Block} block @param {number} until */
 function within(cursor, block, until) {
   return cursor !== null && cursor >= block.from && cursor < until ? cursor : block.from;
 }

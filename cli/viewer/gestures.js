@@ -1,13 +1,28 @@
 // The pointer and the wheel over the timeline: drag pans, shift-drag brushes, a click points, the wheel zooms.
 
+/**
+ * @typedef {object} Gestures
+ * @property {(at: Spot) => void} hover
+ * @property {() => void} leave
+ * @property {(at: Spot) => void} click
+ * @property {(at: Spot) => void} fit
+ * @property {(across: number, up: number) => void} pan
+ * @property {(is_dragged: boolean) => void} drag
+ * @property {(from: number, to: number, is_done: boolean) => void} brush
+ * @property {(at: Spot, factor: number, is_vertical: boolean) => void} zoom
+ */
+
 const CLICK_PIXELS = 4;
 
 /**
  * Calls the methods of `on` with points relative to the element:
  * hover(point), leave(), click(point), fit(point), pan(dx, dy), drag(is_dragged), brush(from_x, to_x, is_done), zoom(point, factor, is_vertical).
+ * @param {HTMLElement} surface @param {Gestures} on
  */
 export function listen(surface, on) {
+  /** @type {{start: Spot, last: Spot, is_brush: boolean, is_moved: boolean} | null} */
   let press = null;
+  /** @param {MouseEvent} event */
   const point = event => {
     const box = surface.getBoundingClientRect();
     return {left: event.clientX - box.left, top: event.clientY - box.top};
@@ -30,6 +45,7 @@ export function listen(surface, on) {
     else on.pan(at.left - press.last.left, at.top - press.last.top);
     press.last = at;
   });
+  /** @param {PointerEvent} event */
   const release = event => {
     if (!press) return;
     const {start, last, is_brush, is_moved} = press;

@@ -1,28 +1,36 @@
 // The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
 
 import {css, text_on, token} from "./colours.js";
-import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain} from "./text.js";
+import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {create as create_latest} from "./latest.js";
 import {mark, neighbour, path_of, same, tree_of} from "./branches.js";
 
 const ROW = 20;
+/** @type {[what: State["what"], name: string][]} */
 const WHAT = [["live", "Live at the cursor"], ["allocated", "Allocated in the interval"], ["freed", "Freed in the interval"]];
 
-/** Creates the view. */
+/**
+ * Creates the view.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const ask = create_latest();
+  /** @type {Icicle | null} */
   let answer = null;
+  /** @type {Branch[]} */
   let tree = [];
+  /** @type {Branch | null} */
   let zoomed = null;
+  /** @type {Branch | null} */
   let chosen = null;
   let top = 0;
   const choices = WHAT.map(([what, name]) => {
     const button = element("button", "", name);
     button.type = "button";
     button.addEventListener("click", () => app.set({what}));
-    return [what, button];
+    return {what, button};
   });
   const summary = element("span", "quiet");
   summary.setAttribute("aria-live", "polite");
@@ -38,23 +46,23 @@ export function create(app) {
   const tip = create_tip(app, room);
   const path = element("div", "icicle-path scroll");
   path.setAttribute("aria-label", "Path of the chosen frame");
-  const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(([, of]) => of), out, summary]), room, path]);
+  const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(of => of.button), out, summary]), room, path]);
 
   function params() {
     const {what, interval, filters} = app.state;
     const of = {...app.query(), ...filters, what};
     if (what === "live") return {...of, moment: app.moment()};
-    const [from, to] = interval ?? [0, app.device().n_events];
+    const [from, to] = interval ?? [0, app.shown().n_events];
     return {...of, from, to};
   }
 
   async function load() {
-    for (const [what, button] of choices) button.setAttribute("aria-pressed", what === app.state.what);
+    for (const {what, button} of choices) button.setAttribute("aria-pressed", String(what === app.state.what));
     let got;
     try {
       got = await ask(app.source.icicle, params());
     } catch (error) {
-      summary.textContent = `The stacks cannot be shown: ${plain(error.message)}`;
+      summary.textContent = `The stacks cannot be shown: ${plain(reason_of(error))}`;
       return;
     }
     if (!got) return;
@@ -68,6 +76,7 @@ export function create(app) {
   }
 
   function search() {
+    if (!answer) return;
     const sum = mark(tree, app.state.search);
     const {what, interval} = app.state;
     const parts = [`${bytes(answer.bytes)} in ${counted(answer.n_blocks, "block")}`];
@@ -81,23 +90,26 @@ export function create(app) {
 
   // The chosen branch's whole path, as text.
   function describe() {
+    const all = answer?.bytes ?? 0;
     out.disabled = !zoomed;
     path.hidden = !chosen;
     if (chosen) {
       path.replaceChildren(
-        element("p", "", `${exact_bytes(chosen.bytes)} in ${counted(chosen.n_blocks, "block")}, ${percent(answer.bytes ? chosen.bytes / answer.bytes : 0)} of all`),
+        element("p", "", `${exact_bytes(chosen.bytes)} in ${counted(chosen.n_blocks, "block")}, ${percent(all ? chosen.bytes / all : 0)} of all`),
         element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", plain(of.name || "??", WHOLE)), " ", element("bdi", "quiet", of.filename ? plain(`${of.filename}:${of.line}`, WHOLE) : "")]))),
       );
     }
     surface.request();
   }
 
+  /** @param {Branch} branch @param {number} width */
   function place(branch, width) {
     const base = zoomed ? zoomed.from : 0;
-    const all = Math.max(1, zoomed ? zoomed.bytes : answer.bytes);
+    const all = Math.max(1, zoomed ? zoomed.bytes : answer?.bytes ?? 0);
     return [(branch.from - base) / all * width, branch.bytes / all * width];
   }
 
+  /** @param {Pen} context @param {number} width @param {number} height */
   function paint(context, width, height) {
     if (!answer) return;
     context.font = "12px system-ui, sans-serif";
@@ -124,6 +136,10 @@ export function create(app) {
     }
   }
 
+  /**
+   * @param {Pen} context @param {Branch | null} branch @param {number} x @param {number} across @param {number} y @param {string} text
+   * @param {Record<"surface" | "text" | "accent" | "ground", string>} look
+   */
   function box(context, branch, x, across, y, text, look) {
     const group = branch ? hash(branch.filename || branch.name || "") : 0;
     const is_faint = app.state.search && !branch?.is_match && !branch?.is_below;
@@ -139,6 +155,7 @@ export function create(app) {
     context.strokeRect(x + 1, y + 1, Math.max(1, across - 3), ROW - 3);
   }
 
+  /** @param {MouseEvent} event */
   function hit(event) {
     const area = scroller.getBoundingClientRect();
     const x = event.clientX - area.left;
@@ -153,6 +170,7 @@ export function create(app) {
     }) ?? null;
   }
 
+  /** @param {Branch | null} branch */
   function choose(branch) {
     if (!branch) return;
     chosen = branch;
@@ -163,6 +181,7 @@ export function create(app) {
     describe();
   }
 
+  /** @param {Branch | null} branch */
   function zoom(branch) {
     zoomed = branch;
     describe();
@@ -196,6 +215,7 @@ export function create(app) {
     event.stopPropagation();
   });
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (["filters", "what", "file", "device"].some(key => changed.has(key))) load();
     else if (changed.has("cursor") && app.state.what === "live") load();
@@ -211,6 +231,7 @@ export function create(app) {
   return {element: whole, show: load, hide: () => { ask.stop(); tip.hide(); }, update, text, canvas: () => surface.canvas, svg: () => surface.svg()};
 }
 
+/** @param {string} text */
 function hash(text) {
   let of = 7;
   for (let index = 0; index < Math.min(text.length, 300); index += 1) of = (Math.imul(of, 31) + text.charCodeAt(index)) >>> 0;

@@ -5,7 +5,9 @@
  * only with the failure of the newest request. `ask.stop()` aborts.
  */
 export function create() {
+  /** @type {AbortController | null} */
   let running = null;
+  /** @template Params, Answer @param {Ask<Params, Answer>} method @param {Params} params */
   async function ask(method, params) {
     running?.abort();
     const mine = new AbortController();

@@ -1,13 +1,16 @@
 // The groups of the present colour with their bytes at the peak. A click filters by a group, or searches for it.
 
 import {css} from "./colours.js";
-import {bytes, element, number, percent, plain} from "./text.js";
+import {bytes, element, number, percent, plain, reason_of} from "./text.js";
 import {create as create_latest} from "./latest.js";
 import {with_filter} from "./filters.js";
 
 const MOST_SHOWN = 12;
 
-/** Creates the panel. */
+/**
+ * Creates the panel.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const ask = create_latest();
   const title = element("h2", "", "Colours");
@@ -15,7 +18,9 @@ export function create(app) {
   const rest = element("button", "quiet", "");
   rest.type = "button";
   const whole = element("div", "legend", null, [title, list, rest]);
+  /** @type {Group[]} */
   let groups = [];
+  /** @type {Map<number, string>} */
   let names = new Map();
   app.group_name = group => names.get(group) ?? "a group that holds nothing at the peak";
   let wanted = "";
@@ -33,14 +38,14 @@ export function create(app) {
       names = new Map(groups.map(of => [of.group, of.name]));
       list.dataset.colour = colour;
     } catch (error) {
-      list.replaceChildren(element("li", "error", plain(error.message)));
+      list.replaceChildren(element("li", "error", plain(reason_of(error))));
       return undefined;
     }
     return draw();
   }
 
   function draw() {
-    const colour = list.dataset.colour;
+    const colour = /** @type {Colouring} */ (list.dataset.colour);
     const all = groups.reduce((sum, of) => sum + of.bytes, 0);
     title.textContent = `By ${colour}, at the peak`;
     list.replaceChildren(...groups.slice(0, is_long ? groups.length : MOST_SHOWN).map(of => item(of, colour, all)));
@@ -48,6 +53,7 @@ export function create(app) {
     rest.textContent = `Show ${number(groups.length - MOST_SHOWN)} more`;
   }
 
+  /** @param {Group} group @param {Colouring} colour @param {number} all */
   function item(group, colour, all) {
     const swatch = element("span", "swatch");
     swatch.style.background = css(colour, group.group);
@@ -61,7 +67,7 @@ export function create(app) {
     button.disabled = !patch;
     if (patch) {
       const is_on = is_chosen(app.state, patch);
-      button.setAttribute("aria-pressed", is_on);
+      button.setAttribute("aria-pressed", String(is_on));
       button.addEventListener("click", () => app.set(is_on ? undone(app.state, colour) : patch));
     }
     return element("li", "", null, [button]);
@@ -72,6 +78,7 @@ export function create(app) {
     draw();
   });
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (["file", "device", "files"].some(key => changed.has(key))) is_long = false;
     if (["colour", "filters", "search", "file", "device", "files"].some(key => changed.has(key))) load();
@@ -81,6 +88,7 @@ export function create(app) {
 }
 
 // The change of the state that shows one group: a filter where there is one, a search for frames; null for ages.
+/** @param {State} state @param {Colouring} colour @param {Group} group @returns {Partial<State> | null} */
 function choice({filters}, colour, {group, name}) {
   switch (colour) {
     case "pool": case "owner": case "scope": return {filters: with_filter(filters, colour, name)};
@@ -93,17 +101,21 @@ function choice({filters}, colour, {group, name}) {
 
 // The name of the innermost function in "train.py:12 forward ← main.py:3 run" or "forward (train.py)": a search is for a part
 // of one frame. A name that was shortened is searched by its longer half.
+/** @param {string} text */
 function function_of(text) {
   const call = text.split(" ← ")[0].replace(/^\S+:\d+ /, "").replace(/ \([^()]*\)$/, "");
   return call.split("…").reduce((longest, part) => (part.length > longest.length ? part : longest), "").trim();
 }
 
+/** @param {State} state @param {Partial<State>} patch */
 function is_chosen(state, patch) {
-  return Object.entries(patch).every(([key, value]) => JSON.stringify(state[key]) === JSON.stringify(value));
+  const values = /** @type {Record<string, unknown>} */ (state);
+  return Object.entries(patch).every(([key, value]) => JSON.stringify(values[key]) === JSON.stringify(value));
 }
 
+/** @param {State} of @param {Colouring} colour */
 function undone({filters}, colour) {
   if (colour === "stack" || colour === "function") return {search: ""};
-  const keys = colour === "size" ? ["least_bytes", "most_bytes"] : [colour];
+  const keys = /** @type {(keyof Filters)[]} */ (colour === "size" ? ["least_bytes", "most_bytes"] : [colour]);
   return {filters: keys.reduce((of, key) => with_filter(of, key, null), filters)};
 }

@@ -5,7 +5,12 @@ import {create as create_pages} from "./pages.js";
 import {among} from "./filters.js";
 import {ROW, create as create_virtual} from "./virtual.js";
 
-// Name in `sort` (null: not sorted by it), heading, class, text of a row, width, title.
+/**
+ * Name in `sort` (null: not sorted by it), heading, class, text of a row, width, title.
+ * @typedef {[sort: string | null, name: string, kind: string, text: (of: Row) => string, width: string, title: string]} Column
+ */
+
+/** @type {Column[]} */
 const COLUMNS = [
   ["bytes", "Size", "number", of => bytes(of.bytes), "7em", "Bytes after rounding"],
   ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program asked for"],
@@ -21,7 +26,10 @@ const COLUMNS = [
 ];
 let last = () => 0;
 
-/** Creates the view. */
+/**
+ * Creates the view.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   last = () => app.device()?.n_events ?? 0;
   const pages = create_pages(app.source.list, arrived);
@@ -47,6 +55,7 @@ export function create(app) {
   head.append(...heads);
   const virtual = create_virtual(scroller, spacer, refresh);
 
+  /** @param {Column} of @param {number} index */
   function heading([sort, name, kind, , , title], index) {
     const cell = element("div", `grid-cell ${kind}`);
     set(cell, {role: "columnheader", "aria-colindex": index + 1});
@@ -81,11 +90,12 @@ export function create(app) {
   function arrived() {
     const n = pages.n ?? 0;
     if (Number(grid.dataset.rows) === n) return refresh();
-    grid.dataset.rows = n;
+    grid.dataset.rows = String(n);
     set(grid, {"aria-rowcount": n + 1});
     return virtual.resize(n);
   }
 
+  /** @param {number} n */
   function describe(n) {
     if (pages.error) count.textContent = `The list cannot be shown: ${plain(pages.error)}`;
     else if (pages.n === 0) count.textContent = "No block matches the filters.";
@@ -102,9 +112,9 @@ export function create(app) {
     const first = Math.floor(virtual.first);
     const visible = Math.min(n - first, virtual.room() + 2);
     while (rows.children.length < visible) rows.append(fresh());
-    while (rows.children.length > Math.max(0, visible)) rows.lastChild.remove();
+    while (rows.children.length > Math.max(0, visible)) rows.lastChild?.remove();
     rows.style.transform = `translateY(${Math.round((first - virtual.first) * ROW)}px)`;
-    for (let index = 0; index < visible; index += 1) fill(rows.children[index], first + index);
+    for (let index = 0; index < visible; index += 1) fill(/** @type {HTMLElement} */ (rows.children[index]), first + index);
     point();
     if (n) pages.want(first, first + visible);
   }
@@ -119,15 +129,16 @@ export function create(app) {
     return row;
   }
 
+  /** @param {HTMLElement} row @param {number} index */
   function fill(row, index) {
     const of = pages.row(index);
-    row.dataset.index = index;
-    if (of) row.dataset.life = of.life;
+    row.dataset.index = String(index);
+    if (of) row.dataset.life = String(of.life);
     else delete row.dataset.life;
-    set(row, {"aria-rowindex": index + 2, "aria-selected": Boolean(of) && of.life === app.state.life});
+    set(row, {"aria-rowindex": index + 2, "aria-selected": of !== null && of.life === app.state.life});
     for (const [column, [, , , text]] of COLUMNS.entries()) {
       const shown = of ? plain(text(of)) : "…";
-      const place = row.children[column].firstChild;
+      const place = /** @type {Element} */ (row.children[column].firstElementChild);
       if (place.textContent !== shown) place.textContent = shown;
     }
   }
@@ -141,6 +152,7 @@ export function create(app) {
     return set(grid, {"aria-activedescendant": "active-cell"});
   }
 
+  /** @param {number} row */
   function go(row, column = active.column) {
     active.row = Math.min(Math.max(0, row), Math.max(0, (pages.n ?? 1) - 1));
     active.column = Math.min(Math.max(0, column), COLUMNS.length - 1);
@@ -152,6 +164,7 @@ export function create(app) {
   grid.addEventListener("keydown", event => {
     if (event.target !== grid || event.altKey || event.metaKey) return;
     const page = virtual.room() - 1;
+    /** @type {Record<string, () => void>} */
     const moves = {
       ArrowDown: () => go(active.row + 1), ArrowUp: () => go(active.row - 1), ArrowRight: () => go(active.row, active.column + 1),
       ArrowLeft: () => go(active.row, active.column - 1), PageDown: () => go(active.row + page), PageUp: () => go(active.row - page),
@@ -163,17 +176,20 @@ export function create(app) {
     moves[event.key]();
   });
   rows.addEventListener("click", event => {
-    const cell = event.target.closest(".grid-cell");
-    if (!cell || getSelection().toString()) return;
-    go(Number(cell.parentElement.dataset.index), [...cell.parentElement.children].indexOf(cell));
+    const cell = /** @type {Element} */ (event.target).closest(".grid-cell");
+    const row = cell?.parentElement;
+    if (!cell || !row || getSelection()?.toString()) return;
+    go(Number(row.dataset.index), [...row.children].indexOf(cell));
     pin(active.row);
   });
 
+  /** @param {number} index */
   function pin(index) {
     const of = pages.row(index);
     if (of) app.pin(of.life);
   }
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (["sort", "descending", "filters", "search", "file", "device"].some(key => changed.has(key))) load();
     else if (changed.has("life")) refresh();
@@ -192,6 +208,7 @@ export function create(app) {
   return {element: whole, show: load, hide() {}, update, text};
 }
 
+/** @param {Element} of @param {Record<string, string | number | boolean>} attributes */
 function set(of, attributes) {
-  for (const [name, value] of Object.entries(attributes)) of.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) of.setAttribute(name, String(value));
 }

@@ -5,7 +5,7 @@ import {create as create_source} from "./source.js";
 import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
-import {device_name, element, file_names, plain} from "./text.js";
+import {device_name, element, file_names, plain, reason_of} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
 import {offer} from "./offer.js";
@@ -19,27 +19,44 @@ const PANELS = [
 ];
 const POLL_MS = 200;
 
-const at = id => document.getElementById(id);
+/** @param {string} id */
+/**
+ * The elements of index.html that are more than a box.
+ * @typedef {object} Places
+ * @property {HTMLSelectElement} file
+ * @property {HTMLSelectElement} device
+ * @property {HTMLSelectElement} colour
+ * @property {HTMLSelectElement} axis
+ * @property {HTMLButtonElement} end
+ */
+
+/** @template {string} Id @param {Id} id */
+const at = id => /** @type {Id extends keyof Places ? Places[Id] : HTMLElement} */ (document.getElementById(id));
 const app = create_app(create_source());
+/** @type {Map<string, View>} */
 const loaded = new Map();
+/** @type {string | null} */
 let shown = null;
 
 /** Returns the view that is open. Views may offer text(), canvas() and svg() for copies. */
-app.view = () => loaded.get(shown) ?? null;
+app.view = () => (shown === null ? null : loaded.get(shown) ?? null);
 
-function fail(title, text) {
+/** @param {string} title @param {string} text */
+function fail(title, text = "") {
   document.documentElement.dataset.state = "error";
-  at("view").replaceChildren(element("div", "failure", null, [element("h2", "error", title), element("pre", "", text)]));
-  at("view").firstChild.setAttribute("role", "alert");
+  const failure = element("div", "failure", null, [element("h2", "error", title), element("pre", "", text)]);
+  at("view").replaceChildren(failure);
+  failure.setAttribute("role", "alert");
   shown = null;
 }
 
+/** @param {string} path @param {HTMLElement} [place] @returns {Promise<View>} */
 async function load(path, place) {
   try {
     return (await import(path)).create(app);
   } catch (error) {
     console.error(error);
-    const text = `${path} could not be started: ${error.message}`;
+    const text = `${path} could not be started: ${reason_of(error)}`;
     if (place) place.replaceChildren(element("p", "error", text));
     return {element: element("p", "error", text), show() {}, hide() {}, update() {}};
   }
@@ -51,16 +68,16 @@ async function open() {
   const mine = ++turn;
   const file = app.file();
   if (!app.files) return;
-  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.files.files.length}.`);
+  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`);
   if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error);
   if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries of this device.");
   document.documentElement.dataset.state = "loading";
   const name = file.state === "reading" ? "timeline" : app.state.view;
-  if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)[2]));
-  if (mine !== turn) return;
+  if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)?.[2] ?? ""));
   const view = loaded.get(name);
+  if (mine !== turn || !view) return;
   if (shown !== name) {
-    loaded.get(shown)?.hide();
+    app.view()?.hide();
     at("view").replaceChildren(view.element);
     shown = name;
   }
@@ -68,6 +85,7 @@ async function open() {
   if (mine === turn && file.state === "ready") document.documentElement.dataset.state = "ready";
 }
 
+/** @type {View[]} */
 const panels = [];
 async function open_panels() {
   for (const [id, path] of PANELS) {
@@ -78,6 +96,8 @@ async function open_panels() {
     });
   }
 }
+
+const tabs = () => /** @type {HTMLElement[]} */ ([...at("tabs").children]);
 
 function connect_bar() {
   at("end").hidden = app.source.is_offline === true;
@@ -92,18 +112,18 @@ function connect_bar() {
     at("tabs").append(tab);
   }
   at("tabs").addEventListener("keydown", event => {
-    const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    const step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (!step) return;
     event.preventDefault();
     const index = VIEWS.findIndex(([name]) => name === app.state.view);
-    app.set({view: VIEWS.at((index + step) % VIEWS.length)[0]});
-    at("tabs").querySelector("[aria-selected=true]").focus();
+    app.set({view: VIEWS[(index + step + VIEWS.length) % VIEWS.length][0]});
+    tabs().find(tab => tab.dataset.view === app.state.view)?.focus();
   });
   at("colour").append(...COLOURINGS.map(name => new Option(name, name)));
   at("file").addEventListener("change", () => app.set({file: Number(at("file").value), device: first_device(Number(at("file").value))}));
   at("device").addEventListener("change", () => app.set({device: Number(at("device").value)}));
-  at("colour").addEventListener("change", () => app.set({colour: at("colour").value}));
-  at("axis").addEventListener("change", () => change_axis(app, at("axis").value).catch(error => app.announce(error.message)));
+  at("colour").addEventListener("change", () => app.set({colour: /** @type {Colouring} */ (at("colour").value)}));
+  at("axis").addEventListener("change", () => change_axis(app, /** @type {Axis} */ (at("axis").value)).catch(error => app.announce(reason_of(error))));
   at("end").addEventListener("click", async () => {
     if (!confirm("End memreel view? The page stays, but it can ask for nothing more.")) return;
     try {
@@ -111,7 +131,7 @@ function connect_bar() {
       app.announce("The server has ended.");
       at("end").disabled = true;
     } catch (error) {
-      app.announce(error.message);
+      app.announce(reason_of(error));
     }
   });
   at("theme").addEventListener("click", app.toggle_theme);
@@ -121,35 +141,38 @@ function connect_bar() {
   });
 }
 
+/** @param {number} file */
 function first_device(file) {
-  return app.files.files[file]?.devices?.[0]?.device ?? 0;
+  return app.all_files()[file]?.devices?.[0]?.device ?? 0;
 }
 
 function refresh_bar() {
   const {state} = app;
-  for (const tab of at("tabs").children) {
+  for (const tab of tabs()) {
     const is_chosen = tab.dataset.view === state.view;
-    tab.setAttribute("aria-selected", is_chosen);
+    tab.setAttribute("aria-selected", String(is_chosen));
     tab.tabIndex = is_chosen ? 0 : -1;
   }
   at("colour").value = state.colour;
   at("axis").value = state.axis;
   // A history without times has one axis.
-  at("axis").disabled = app.device() !== null && (app.device().first_us === null || app.device().last_us === null);
-  const names = file_names(app.files?.files ?? []).map(name => plain(name, 80));
-  options(at("file"), names.map((name, index) => [index, app.files.files[index].state === "ready" ? name : `${name} (${app.files.files[index].state})`]), state.file);
+  at("axis").disabled = app.device()?.first_us === null || app.device()?.last_us === null;
+  const names = file_names(app.all_files()).map(name => plain(name, 80));
+  options(at("file"), names.map((name, index) => [index, app.all_files()[index].state === "ready" ? name : `${name} (${app.all_files()[index].state})`]), state.file);
   options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, device_name(of.device)]), state.device);
-  at("file").title = app.file() ? plain(app.file().name, 500) : "";
-  document.title = app.file() ? `${names[state.file]} - memreel` : "memreel";
+  const file = app.file();
+  at("file").title = file ? plain(file.name, 500) : "";
+  document.title = file ? `${names[state.file]} - memreel` : "memreel";
 }
 
+/** @param {HTMLSelectElement} select @param {[value: number, name: string][]} rows @param {number} value */
 function options(select, rows, value) {
   const text = JSON.stringify(rows);
   if (select.dataset.rows !== text) {
     select.dataset.rows = text;
-    select.replaceChildren(...rows.map(([of, name]) => new Option(name, of)));
+    select.replaceChildren(...rows.map(([of, name]) => new Option(name, String(of))));
   }
-  select.value = value;
+  select.value = String(value);
   select.disabled = rows.length < 2;
 }
 
@@ -158,7 +181,7 @@ async function poll() {
   try {
     answer = await app.source.files();
   } catch (error) {
-    return fail("The server does not answer", `${error.message}\n\nStart memreel view again; the address then is a new one.`);
+    return fail("The server does not answer", `${reason_of(error)}\n\nStart memreel view again; the address then is a new one.`);
   }
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
@@ -172,9 +195,9 @@ async function poll() {
 // Says what a page that is one file has. The page works without it.
 async function show_note() {
   try {
-    app.note = await app.source.note();
+    app.note = await app.source.note?.() ?? null;
   } catch (error) {
-    app.note = `What this file has is not known: ${error.message}`;
+    app.note = `What this file has is not known: ${reason_of(error)}`;
   }
   at("note").textContent = app.note;
 }

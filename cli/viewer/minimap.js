@@ -3,17 +3,22 @@
 import {element} from "./text.js";
 import {clamp} from "./app.js";
 
-/** Returns the minimap. `move(from, to)` is called with fractions of the whole. */
+/**
+ * Returns the minimap. `move(from, to)` is called with fractions of the whole.
+ * @param {(from: number, to: number) => void} move
+ */
 export function create(move) {
   const canvas = element("canvas");
   canvas.setAttribute("aria-hidden", "true");
   const frame = element("div", "window");
   const root = element("div", "minimap", null, [canvas, frame]);
   let shown = [0, 1];
+  /** @type {number | null} */
   let grip = null;
   let inset = 0;
   let across = 0;
 
+  /** @param {PointerEvent} event */
   const fraction = event => {
     const box = root.getBoundingClientRect();
     return clamp((event.clientX - box.left - inset) / Math.max(1, box.width - inset), 0, 1);
@@ -28,6 +33,7 @@ export function create(move) {
     root.setPointerCapture(event.pointerId);
     drag(event);
   });
+  /** @param {PointerEvent} event */
   const drag = event => {
     if (grip === null) return;
     const width = shown[1] - shown[0];
@@ -40,14 +46,17 @@ export function create(move) {
 
   return {
     element: root,
-    /** Paints the active and reserved bytes of the picture of everything. */
+    /**
+     * Paints the active and reserved bytes of the picture of everything.
+     * @param {Picture} picture @param {number} top @param {Inks} inks @param {number} left
+     */
     paint(picture, top, inks, left) {
       inset = left;
       const ratio = devicePixelRatio || 1;
       const [width, height] = [root.clientWidth, root.clientHeight];
       canvas.width = width * ratio;
       canvas.height = height * ratio;
-      const context = canvas.getContext("2d");
+      const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       context.scale(ratio, ratio);
       across = width - inset;
       const most = top * 1.04;
@@ -65,7 +74,10 @@ export function create(move) {
         context.fillRect(inset + x, height * (1 - reserved / most), 1, 1);
       }
     },
-    /** Shows which part of the whole the view is. */
+    /**
+     * Shows which part of the whole the view is.
+     * @param {number} from @param {number} to
+     */
     place(from, to) {
       shown = [from, to];
       frame.style.left = `${inset + from * across}px`;

@@ -7,6 +7,7 @@ import {block_at, listed, mark, moment_at, next, recolour, totals, totals_betwee
 
 /** Why there is no answer. */
 export class Refusal extends Error {
+  /** @param {string} text */
   constructor(text, status = 404) {
     super(text);
     this.status = status;
@@ -15,16 +16,26 @@ export class Refusal extends Error {
 
 const MISSING = "this part was left out of the file; memreel view shows all of a recording";
 
-/** Returns the source of a page that is one file. */
+/**
+ * Returns the source of a page that is one file.
+ * @returns {Source}
+ */
 export function create() {
-  const pack = open_pack(document.getElementById("pack").textContent);
+  const pack = open_pack(document.getElementById("pack")?.textContent ?? "");
+  /** @param {string} key */
+  /** @param {string} key @returns {Promise<any>} */
   const read = async key => JSON.parse(new TextDecoder().decode(await pack.bytes(key)));
+  /** @param {OfDevice} params */
   const of = ({file = 0, device = 0}) => `${file}/${device}`;
-  const device_of = cached(async params => read(`device/${of(params)}`), of);
+  /** @type {(params: OfDevice) => Promise<Kept>} */
+  const device_of = cached(params => read(`device/${of(params)}`), of);
   const states = kept_moments(device_of);
+  /** @param {OfDevice} of @param {Kept} device */
   const has_all = async ({file = 0, device = 0}, {blocks}) => {
-    const described = (await read("files")).files[file].devices.find(of => of.device === device);
-    return described.n_lives === Object.keys(blocks).length;
+    /** @type {Files} */
+    const {files} = await read("files");
+    const described = files[file].devices?.find(of => of.device === device);
+    return described?.n_lives === Object.keys(blocks).length;
   };
   return {
     /** Nothing more can be asked for than the file has. */
@@ -43,15 +54,14 @@ export function create() {
     groups: params => read(`groups/${of(params)}/${params.colour ?? "stack"}`),
     async block(params) {
       const device = await device_of(params);
-      const found = params.life === undefined ? block_at(device, params.address, params.moment) : device.blocks[params.life];
+      const found = "life" in params ? device.blocks[params.life] : block_at(device, params.address, params.moment);
       if (found) return found;
-      if (params.life !== undefined) throw new Refusal("this block was left out of the file, which has the largest ones");
+      if ("life" in params) throw new Refusal("this block was left out of the file, which has the largest ones");
       throw new Refusal(`no block was ever at ${params.address}${await has_all(params, device) ? "" : ", of the largest ones that the file has"}`);
     },
-    async totals({moment, from, count, ...params}) {
-      const device = await device_of(params);
-      if (from === undefined) return totals(device, moment);
-      const found = totals_between(device, from, count);
+    totals: async ({moment, ...params}) => totals(await device_of(params), moment),
+    async totals_between({from, count, ...params}) {
+      const found = totals_between(await device_of(params), from, count);
       if (!found) throw new Refusal(MISSING);
       return found;
     },
@@ -63,7 +73,7 @@ export function create() {
     },
     state: async params => read(`state/${of(params)}/${await states(params, params.moment)}`),
     async icicle(params) {
-      if ((params.what ?? "live") !== "live") throw new Refusal(MISSING);
+      if (params.what !== "live" || params.moment === undefined) throw new Refusal(MISSING);
       return read(`icicle/${of(params)}/${await states(params, params.moment)}`);
     },
     list: async params => listed(await device_of(params), params),
@@ -78,12 +88,15 @@ export function create() {
 }
 
 // The text is base64: the length of the index as 4 bytes, the index, and the answers. Both are deflated.
+/** @param {string} text */
 function open_pack(text) {
   const all = Uint8Array.from(atob(text.trim()), letter => letter.charCodeAt(0));
   const length = new DataView(all.buffer).getUint32(0, true);
   const index = inflated(all.subarray(4, 4 + length)).then(bytes => JSON.parse(new TextDecoder().decode(bytes)));
   return {
+    /** @param {string} key */
     has: async key => key in await index,
+    /** @param {string} key */
     async bytes(key) {
       const place = (await index)[key];
       if (!place) throw new Refusal(MISSING);
@@ -93,22 +106,29 @@ function open_pack(text) {
   };
 }
 
+/** @param {Uint8Array<ArrayBuffer>} bytes */
 async function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** @template Params, Answer @param {(params: Params) => Promise<Answer>} method @param {(params: Params) => string} key_of */
 function cached(method, key_of) {
+  /** @type {Map<string, Promise<Answer>>} */
   const known = new Map();
+  /** @param {Params} params */
   return params => {
     const key = key_of(params);
-    if (!known.has(key)) known.set(key, method(params));
-    return known.get(key);
+    const answer = known.get(key) ?? method(params);
+    known.set(key, answer);
+    return answer;
   };
 }
 
 // States are there for some moments. Another moment is refused, with those that are there.
+/** @param {(params: OfDevice) => Promise<Kept>} device_of */
 function kept_moments(device_of) {
+  /** @param {OfDevice} params @param {number} moment */
   return async (params, moment) => {
     const {moments} = await device_of(params);
     if (moments.includes(moment)) return moment;

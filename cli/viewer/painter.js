@@ -7,13 +7,15 @@ const is_thread = typeof document === "undefined";
 if (is_thread) {
   onmessage = ({data: {number, of, look}}) => {
     const bitmap = paint(of, look);
-    postMessage({number, bitmap}, [bitmap]);
+    postMessage({number, bitmap}, {transfer: [bitmap]});
   };
 }
 
 /** Returns a painter: paint(picture, {kind, rest, is_searched}) returns a promise of the bitmap. */
 export function create() {
+  /** @type {Map<number, {of: Raster, look: Look, keep: (bitmap: ImageBitmap) => void}>} */
   const waiting = new Map();
+  /** @type {Worker | null} */
   let thread = null;
   let number = 0;
   const alone = () => {
@@ -33,14 +35,16 @@ export function create() {
   } catch { /* painted in the page */ }
 
   return {
+    /** @param {Raster} of @param {Look} look */
     paint({n_columns, n_rows, n_lives, lives, groups, matches, raster}, look) {
       const of = {n_columns, n_rows, n_lives, lives, groups, matches, raster};
-      if (!thread) return Promise.resolve(paint(of, look));
+      const worker = thread;
+      if (!worker) return Promise.resolve(paint(of, look));
       return new Promise(keep => {
         number += 1;
         waiting.set(number, {of, look, keep});
         // Views of one buffer are sent as one copy of it.
-        thread.postMessage({number, of, look});
+        worker.postMessage({number, of, look});
       });
     },
   };

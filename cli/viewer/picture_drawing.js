@@ -6,11 +6,13 @@ import {label} from "./surface.js";
 
 const EDGE = {left: 78, right: 10, bottom: 22};
 const MOST_RECTANGLES = 24_000;
+/** @type {[name: "reserved" | "active" | "allocated", ink: string][]} */
 const CURVES = [["reserved", "--reserved"], ["active", "--active"], ["allocated", "--allocated"]];
 
 /**
  * Returns rectangles {value, from, to, low, high} of the picture's cells, in columns and rows: runs of a column, joined with the same
  * run of the columns before. Takes every n-th column, so that there are at most `most`.
+ * @param {Picture} picture
  */
 export function rectangles(picture, most = MOST_RECTANGLES) {
   for (let step = 1; ; step *= 2) {
@@ -20,6 +22,7 @@ export function rectangles(picture, most = MOST_RECTANGLES) {
 }
 
 // Null if there are more than `most`.
+/** @param {Raster} of @param {number} step @param {number} most */
 function merged({raster, n_columns, n_rows}, step, most) {
   const done = [];
   let open = new Map();
@@ -45,12 +48,20 @@ function merged({raster, n_columns, n_rows}, step, most) {
   return done;
 }
 
-/** Draws a picture, cut to a view {from, to, low, high, is_events}, on a context of a size, below `top`. */
+/**
+ * Draws a picture, cut to a view {from, to, low, high, is_events}, on a context of a size, below `top`.
+ * @param {Pen} context @param {Picture} picture @param {Extent & {is_events: boolean}} view @param {Colouring} kind
+ * @param {Size & {top: number}} size
+ */
 export function draw(context, picture, view, kind, {top, width, height}) {
   const box = {x: EDGE.left, y: top, width: width - EDGE.left - EDGE.right, height: height - top - EDGE.bottom};
+  /** @param {number} place */
   const x = place => box.x + (place - view.from) / (view.to - view.from) * box.width;
+  /** @param {number} count */
   const y = count => box.y + box.height * (1 - (count - view.low) / (view.high - view.low));
+  /** @param {number} index */
   const column = index => x(picture.from + index / picture.n_columns * (picture.to - picture.from));
+  /** @param {number} index */
   const row = index => y(picture.low + index / picture.n_rows * (picture.high - picture.low));
   context.save();
   context.beginPath();
@@ -75,11 +86,13 @@ export function draw(context, picture, view, kind, {top, width, height}) {
 }
 
 // Neighbours of one group stay apart, as in the picture on the screen.
+/** @param {number[]} of @param {number} life */
 function shade([red, green, blue], life) {
   const part = 1 - 0.06 * (life % 3);
   return `rgb(${Math.round(red * part)}, ${Math.round(green * part)}, ${Math.round(blue * part)})`;
 }
 
+/** @param {Pen} context @param {Float32Array} values @param {(index: number) => number} column @param {(count: number) => number} y */
 function trace(context, values, column, y) {
   let before = null;
   for (let index = 0; index < values.length; index += 1) {
@@ -95,6 +108,10 @@ function trace(context, values, column, y) {
   if (before !== null) context.lineTo(column(values.length), y(before));
 }
 
+/**
+ * @param {Pen} context @param {PlotBox} box @param {Extent & {is_events: boolean}} view
+ * @param {(place: number) => number} x @param {(count: number) => number} y
+ */
 function axes(context, box, view, x, y) {
   context.font = "11px system-ui, sans-serif";
   context.fillStyle = token("--quiet");

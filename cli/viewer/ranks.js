@@ -1,7 +1,16 @@
 // Many files as small curves on one scale, and those that ran out of memory or whose peak is far from the median.
 
-import {bytes, counted, device_name, element, file_names, number, percent, plain} from "./text.js";
+import {bytes, counted, device_name, element, file_names, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart} from "./chart.js";
+
+/**
+ * A device of a file, or a file that cannot be shown.
+ * @typedef {{key: string, file: number, name: string, state: Recording["state"], device?: Device, error?: string | undefined}} Member
+ * @typedef {Member & {device: Device}} Rank
+ * @typedef {{most: number, until: number, middle: number}} Scale
+ * @typedef {{chart: ReturnType<typeof create_chart>, open: HTMLElement, element: HTMLElement}} Elements
+ * @typedef {Rank & Elements & {scale: Scale, is_seen: boolean, observer: IntersectionObserver}} Shown
+ */
 
 const POINTS = 200;
 const AT_ONCE = 3;
@@ -12,6 +21,7 @@ const DEVIATIONS = 4;
 /**
  * Returns the median of peaks and, for each, the words that say why it is an outlier, or null: {median, reasons}. The usual
  * deviation is the median of the distances to the median.
+ * @param {number[]} peaks
  */
 export function outliers(peaks) {
   const middle = median(peaks);
@@ -25,7 +35,10 @@ export function outliers(peaks) {
   return {median: middle, reasons};
 }
 
-/** Returns the words for each rank whose requests failed while those of at least as many others did not; null for the others. */
+/**
+ * Returns the words for each rank whose requests failed while those of at least as many others did not; null for the others.
+ * @param {number[]} counts
+ */
 export function failures(counts) {
   const n_failed = counts.filter(count => count > 0).length;
   return counts.map(count => {
@@ -35,8 +48,10 @@ export function failures(counts) {
   });
 }
 
+/** @param {Device} of */
 const n_failures_of = ({markers}) => markers.filter(({kind}) => kind === "oom").length;
 
+/** @param {number[]} numbers */
 function median(numbers) {
   if (!numbers.length) return 0;
   const sorted = [...numbers].sort((a, b) => a - b);
@@ -44,28 +59,36 @@ function median(numbers) {
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
+/** @param {Member[]} far @param {number} n_devices */
 function verdict(far, n_devices) {
   if (!far.length) return n_devices < 3 ? "An outlier by its peak needs at least three." : "No peak is far from the median.";
   return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
 }
 
-/** Creates the view. */
+/**
+ * Creates the view.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const summary = element("p", "summary");
   const grid = element("div", "ranks-grid scroll");
   grid.setAttribute("role", "list");
   const whole = element("div", "ranks", null, [summary, grid]);
+  /** @type {Map<string, [moment: number, active: number, reserved: number][] | null>} */
   const known = new Map();
+  /** @type {Shown[]} */
   let charts = [];
   let abort = new AbortController();
   let built = "";
 
   // A device of a file, for each that can be read.
+  /** @returns {Member[]} */
   function members() {
-    const names = file_names(app.files.files);
-    return app.files.files.flatMap((file, index) => {
+    const names = file_names(app.all_files());
+    return app.all_files().flatMap(/** @returns {Member[]} */ (file, index) => {
       if (file.state !== "ready") return [{key: `${index}`, file: index, name: names[index], state: file.state, error: file.error}];
-      return file.devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: file.devices.length > 1 ? `${names[index]}, device ${device_name(of.device)}` : names[index], state: "ready"}));
+      const devices = file.devices ?? [];
+      return devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: devices.length > 1 ? `${names[index]}, device ${device_name(of.device)}` : names[index], state: "ready"}));
     });
   }
 
@@ -78,8 +101,9 @@ export function create(app) {
     await fetch_curves();
   }
 
+  /** @param {Member[]} all */
   function build(all) {
-    const ready = all.filter(of => of.device);
+    const ready = all.filter(/** @returns {of is Rank} */ of => of.device !== undefined);
     const peaks = ready.map(of => of.device.peak.active_bytes);
     const {median: middle, reasons: of_peaks} = outliers(peaks);
     const of_failures = failures(ready.map(of => n_failures_of(of.device)));
@@ -92,10 +116,11 @@ export function create(app) {
     grid.replaceChildren(...charts.map(of => of.element), ...all.filter(of => !of.device).map(unread));
     const far = ready.filter((_, index) => reasons[index]);
     const spread = ready.length ? `; median peak ${bytes(middle)}, lowest ${bytes(Math.min(...peaks))}, highest ${bytes(Math.max(...peaks))}` : "";
-    summary.textContent = `${counted(ready.length, "device")} of ${counted(app.files.files.length, "file")}${spread}. ${verdict(far, ready.length)}`;
+    summary.textContent = `${counted(ready.length, "device")} of ${counted(app.all_files().length, "file")}${spread}. ${verdict(far, ready.length)}`;
     Object.assign(whole.dataset, {ranks: ready.length, outliers: far.length, median: middle});
   }
 
+  /** @param {Rank} of @param {string | null} reason @param {Scale} scale @returns {Shown} */
   function tile(of, reason, scale) {
     const {peak, n_events} = of.device;
     const chart = create_chart("rank-chart", `Active and reserved bytes of ${plain(of.name)}`);
@@ -110,17 +135,18 @@ export function create(app) {
     open.addEventListener("click", () => app.set({file: of.file, device: of.device.device, view: "timeline"}));
     const place = element("div", "", null, [open]);
     place.setAttribute("role", "listitem");
-    const made = {...of, chart, open, element: place, scale, is_seen: false};
     // Curves are asked for as they are scrolled into view.
-    made.observer = new IntersectionObserver(([entry]) => {
+    const observer = new IntersectionObserver(([entry]) => {
       if (!entry.isIntersecting || made.is_seen) return;
       made.is_seen = true;
       fetch_curves();
     }, {root: grid, rootMargin: "200px"});
-    made.observer.observe(place);
+    const made = {...of, chart, open, element: place, scale, is_seen: false, observer};
+    observer.observe(place);
     return made;
   }
 
+  /** @param {Member} of */
   function unread(of) {
     const place = element("div", "rank", null, [element("bdi", "rank-name", plain(of.name)), element("span", of.state === "failed" ? "error" : "quiet", plain(of.error ?? of.state))]);
     place.setAttribute("role", "listitem");
@@ -128,7 +154,7 @@ export function create(app) {
   }
 
   function mark() {
-    for (const of of charts) of.open.setAttribute("aria-current", of.file === app.state.file && of.device.device === app.state.device);
+    for (const of of charts) of.open.setAttribute("aria-current", String(of.file === app.state.file && of.device.device === app.state.device));
   }
 
   let n_running = 0;
@@ -144,13 +170,14 @@ export function create(app) {
       draw(next);
     } catch (error) {
       known.delete(next.key);
-      if (!signal.aborted) app.announce(error.message);
+      if (!signal.aborted) app.announce(reason_of(error));
       next.is_seen = false;
     }
     n_running -= 1;
     if (!signal.aborted) fetch_curves();
   }
 
+  /** @param {Shown} of */
   function draw(of) {
     const points = known.get(of.key);
     if (!points) return;
@@ -163,6 +190,7 @@ export function create(app) {
     });
   }
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (changed.has("theme")) for (const of of charts) of.chart.surface.request();
     if (["files", "file", "device"].some(key => changed.has(key))) show();

@@ -7,7 +7,10 @@ export const SCOPE_HEIGHT = 16;
 export const MOST_DEPTHS = 3;
 const SYMBOLS = {oom: "✖", peak: "▲", snapshot: "◆", end: "■"};
 
-/** Paints the lines and numbers of bytes at the left. */
+/**
+ * Paints the lines and numbers of bytes at the left.
+ * @param {Painting} of
+ */
 export function paint_bytes({context, box, view, y, inks}) {
   const step = nice(view.high - view.low, Math.max(2, box.height / 60), 2);
   context.textAlign = "right";
@@ -21,7 +24,10 @@ export function paint_bytes({context, box, view, y, inks}) {
   }
 }
 
-/** Paints the ticks of the axis below the plot. */
+/**
+ * Paints the ticks of the axis below the plot.
+ * @param {Painting} of @param {boolean} is_time
+ */
 export function paint_axis({context, box, view, x, inks}, is_time) {
   const step = Math.max(is_time ? 1e-3 : 1, nice(view.to - view.from, Math.max(2, box.width / 110), 10));
   const at = box.top + box.height;
@@ -38,7 +44,10 @@ export function paint_axis({context, box, view, x, inks}, is_time) {
   }
 }
 
-/** Paints the scopes that meet the view, each depth in its row. */
+/**
+ * Paints the scopes that meet the view, each depth in its row.
+ * @param {Painting} of @param {Scope[]} scopes @param {(moment: number) => number} place
+ */
 export function paint_scopes({context, box, view, x, inks}, scopes, place) {
   const ends = new Float64Array(MOST_DEPTHS).fill(-1);
   context.textBaseline = "middle";
@@ -63,7 +72,10 @@ export function paint_scopes({context, box, view, x, inks}, scopes, place) {
   }
 }
 
-/** Paints the markers above the plot, and a line down for peaks and failures. */
+/**
+ * Paints the markers above the plot, and a line down for peaks and failures.
+ * @param {Painting} of @param {Marker[]} markers @param {(moment: number) => number} place
+ */
 export function paint_markers({context, box, view, x, inks}, markers, place) {
   context.textAlign = "center";
   context.textBaseline = "middle";
@@ -85,9 +97,15 @@ export function paint_markers({context, box, view, x, inks}, markers, place) {
   }
 }
 
-/** Returns the marker or scope at a point above the plot as text, or null. */
+/**
+ * Returns the marker or scope at a point above the plot as text, or null.
+ * @param {Geometry} of @param {Device} device @param {(moment: number) => number} place
+ * @param {number} left @param {number} top
+ * @returns {{text: string, moment: number} | {text: string, moment?: undefined, from: number, until: number} | null}
+ */
 export function text_at({box, view, x}, device, place, left, top) {
   if (top < MARKS_HEIGHT) {
+    /** @type {{far: number, text: string, moment: number} | null} */
     let best = null;
     for (const marker of device.markers) {
       const far = Math.abs(x(place(marker.moment)) - left);
@@ -102,12 +120,14 @@ export function text_at({box, view, x}, device, place, left, top) {
 }
 
 // A time in the unit of the largest, with the digits in which neighbouring ticks differ.
+/** @param {number} place @param {number} step @param {number} most */
 function time(place, step, most) {
   const [unit, name] = most >= 1e6 ? [1e6, "s"] : most >= 1e3 ? [1e3, "ms"] : [1, "µs"];
   const digits = Math.min(Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9)), 9);
   return `${(place / unit).toFixed(digits)} ${name}`;
 }
 
+/** @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function cut(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let length = Math.max(0, Math.floor(text.length * width / context.measureText(text).width) - 1);
@@ -116,9 +136,10 @@ function cut(context, text, width) {
 }
 
 // A step of 1, 2 or 5 times a power of ten, or a power of two, of which about `most` fit.
+/** @param {number} extent @param {number} most @param {number} base */
 function nice(extent, most, base) {
   const rough = extent / most;
   if (base === 2) return 2 ** Math.max(0, Math.ceil(Math.log2(rough)));
   const power = 10 ** Math.floor(Math.log10(rough));
-  return [1, 2, 5, 10].find(of => of * power >= rough) * power;
+  return ([1, 2, 5].find(of => of * power >= rough) ?? 10) * power;
 }

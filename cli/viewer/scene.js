@@ -14,26 +14,32 @@ const INKS = [
 
 /** Returns the colours of the page and its font for a canvas. */
 export function inks() {
-  const found = {font: getComputedStyle(document.body).fontFamily};
-  for (const name of INKS) found[name.replace("strong-edge", "strong")] = token(`--${name}`);
+  const found = /** @type {Inks} */ ({font: getComputedStyle(document.body).fontFamily});
+  for (const name of INKS) found[/** @type {keyof Inks} */ (name.replace("strong-edge", "strong"))] = token(`--${name}`);
   return found;
 }
 
-/** Returns the context of a canvas, which is cleared and has a size in pixels of CSS. */
+/**
+ * Returns the context of a canvas, which is cleared and has a size in pixels of CSS.
+ * @param {HTMLCanvasElement} canvas @param {Inks} inks @param {Size} size
+ */
 export function prepare(canvas, inks, size) {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [Math.round(size.width * ratio), Math.round(size.height * ratio)];
   if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
-  const context = canvas.getContext("2d");
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   context.font = `11px ${inks.font}`;
   return context;
 }
 
-/** Paints the blocks, the curves and the ruler. `of` is a geometry of the lens with a context and inks. */
+/**
+ * Paints the blocks, the curves and the ruler. `of` is a geometry of the lens with a context and inks.
+ * @param {Painting} of @param {App} app
+ */
 export function paint_base(of, app) {
-  const device = app.device();
+  const device = app.shown();
   ruler.paint_bytes(of);
   for (const picture of of.drawn) paint_picture(of, picture);
   if (of.picture) curves.paint(of, of.picture);
@@ -45,7 +51,10 @@ export function paint_base(of, app) {
   curves.paint_names(of, [...app.curves.keys()]);
 }
 
-/** Paints what changes with the pointer: the interval, the pinned and the hovered block, and the cursor. */
+/**
+ * Paints what changes with the pointer: the interval, the pinned and the hovered block, and the cursor.
+ * @param {Painting} of @param {App} app @param {{hovered: number | null, brushed: number[] | null}} pointer
+ */
 export function paint_surface(of, app, {hovered, brushed}) {
   const {context, box, picture} = of;
   context.save();
@@ -62,6 +71,7 @@ export function paint_surface(of, app, {hovered, brushed}) {
 }
 
 // Only the part of the bitmap that is seen is drawn.
+/** @param {Painting} of @param {Tile} picture */
 function paint_picture({context, view, x, y}, picture) {
   const [from, to] = [Math.max(view.from, picture.from), Math.min(view.to, picture.to)];
   const [low, high] = [Math.max(view.low, picture.low), Math.min(view.high, picture.high)];
@@ -75,6 +85,7 @@ function paint_picture({context, view, x, y}, picture) {
   );
 }
 
+/** @param {Painting} of @param {number[]} ends */
 function paint_interval({context, box, x, inks}, [from, to]) {
   context.fillStyle = inks.accent;
   context.globalAlpha = 0.16;
@@ -85,6 +96,7 @@ function paint_interval({context, box, x, inks}, [from, to]) {
 }
 
 // Outlines a block in the columns of the picture that are seen, each run of columns on its own.
+/** @param {Painting} of @param {Picture} picture @param {number} life @param {number} width */
 function paint_life({context, view, x, y, inks}, picture, life, width) {
   const found = outline(picture, life);
   if (!found) return;
@@ -93,7 +105,9 @@ function paint_life({context, view, x, y, inks}, picture, life, width) {
   const begin = clamp(Math.floor((view.from - picture.from) / across) - found.first, 0, found.lows.length);
   const end = clamp(Math.ceil((view.to - picture.from) / across) - found.first + 1, begin, found.lows.length);
   context.beginPath();
+  /** @param {number} index */
   const left = index => x(picture.from + (found.first + index) * across);
+  /** @param {number[]} rows @param {number} index */
   const side = (rows, index) => y(picture.low + rows[index] * up);
   for (let start = begin; start < end;) {
     if (found.lows[start] < 0) { start += 1; continue; }
@@ -120,6 +134,7 @@ function paint_life({context, view, x, y, inks}, picture, life, width) {
   context.stroke();
 }
 
+/** @param {Painting} of @param {Totals | null} totals @param {number} left */
 function paint_cursor({context, box, inks}, totals, left) {
   context.fillStyle = inks.cursor;
   context.fillRect(left - 0.75, 0, 1.5, box.top + box.height);

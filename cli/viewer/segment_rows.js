@@ -5,6 +5,8 @@ import {bytes, plain} from "./text.js";
 import {hatch, label} from "./surface.js";
 import {blocks_of} from "./segments.js";
 
+/** @typedef {Segments & {look: Record<string, string>, x: number, scale: number}} SegmentLook */
+
 /** Height of a row in pixels. */
 export const ROW = 24;
 /** Width of the column of labels in pixels. */
@@ -12,19 +14,26 @@ export const LABELS = 300;
 const PAD = 10;
 const FONT = "12px system-ui, sans-serif";
 
-/** Returns the part of the row that is used for its blocks, as {x, scale} with scale in pixels for each byte. */
+/**
+ * Returns the part of the row that is used for its blocks, as {x, scale} with scale in pixels for each byte.
+ * @param {SegmentRow} row @param {number} width @param {number} widest @param {boolean} is_fitted
+ */
 export function scale_of(row, width, widest, is_fitted) {
   const room = Math.max(20, width - LABELS - PAD);
   return {x: LABELS, scale: room / Math.max(1, is_fitted ? row.bytes : widest)};
 }
 
-/** Returns the number of bytes of the longest row. */
+/**
+ * Returns the number of bytes of the longest row.
+ * @param {(PoolRow | SegmentRow)[]} rows
+ */
 export function widest_of(rows) {
-  return rows.reduce((most, row) => Math.max(most, row.bytes ?? 0), 1);
+  return rows.reduce((most, row) => Math.max(most, row.kind === "segment" ? row.bytes : 0), 1);
 }
 
 /**
  * Paints the rows that are visible from `top` pixels. `view` is {rows, top, is_fitted, colour, life, chosen}.
+ * @param {Pen} context @param {number} width @param {number} height @param {Segments} view
  */
 export function paint(context, width, height, view) {
   const widest = widest_of(view.rows);
@@ -37,16 +46,18 @@ export function paint(context, width, height, view) {
     const row = view.rows[index];
     const y = index * ROW - view.top;
     if (row.kind === "pool") paint_pool(context, row, y, width, look);
-    else paint_segment(context, row, y, width, {...view, ...scale_of(row, width, widest, view.is_fitted), look});
+    else paint_segment(context, row, y, {...view, ...scale_of(row, width, widest, view.is_fitted), look});
   }
 }
 
 function tokens() {
+  /** @type {Record<string, string>} */
   const of = {};
   for (const name of ["surface", "text", "quiet", "edge", "strong-edge", "warning", "rest", "accent", "ground"]) of[name] = token(`--${name}`);
   return of;
 }
 
+/** @param {Pen} context @param {PoolRow} row @param {number} y @param {number} width @param {Record<string, string>} look */
 function paint_pool(context, row, y, width, look) {
   context.fillStyle = look.surface;
   context.fillRect(0, y, width, ROW);
@@ -56,7 +67,8 @@ function paint_pool(context, row, y, width, look) {
   context.font = FONT;
 }
 
-function paint_segment(context, row, y, width, view) {
+/** @param {Pen} context @param {SegmentRow} row @param {number} y @param {SegmentLook} view */
+function paint_segment(context, row, y, view) {
   const {look, x, scale} = view;
   context.fillStyle = look.text;
   label(context, row.text, 16, y + ROW / 2, 140);
@@ -83,6 +95,7 @@ function paint_segment(context, row, y, width, view) {
   }
 }
 
+/** @param {Pen} context @param {SegmentBlock} block @param {number} left @param {number} top @param {number} tall @param {SegmentLook} view */
 function paint_block(context, [, offset, size, requested, is_pending, group], left, top, tall, view) {
   const x = left + offset * view.scale;
   const across = Math.max(size * view.scale, 0.6);
@@ -114,6 +127,7 @@ function paint_block(context, [, offset, size, requested, is_pending, group], le
   }
 }
 
+/** @param {Pen} context @param {string} colour @param {number} from @param {number} to @param {number} y */
 function dashes(context, colour, from, to, y) {
   context.save();
   context.setLineDash([2, 3]);
@@ -126,30 +140,37 @@ function dashes(context, colour, from, to, y) {
   context.restore();
 }
 
-/** Returns {row, block, lines} for a point: the block, the hole or the unmapped pages there; null outside of rows. */
+/**
+ * Returns {block, lines} for a point: the block, the hole or the unmapped pages there; null outside of rows.
+ * @param {Segments} view @param {number} width @param {number} x @param {number} y
+ * @returns {{block: SegmentBlock, lines: null} | {block: null, lines: [string, string]} | null}
+ */
 export function at(view, width, x, y) {
   const row = view.rows[Math.floor((y + view.top) / ROW)];
   if (!row || row.kind === "pool") return null;
   const {x: left, scale} = scale_of(row, width, widest_of(view.rows), view.is_fitted);
-  if (x < left) return {row, block: null, lines: about(row)};
+  if (x < left) return {block: null, lines: about(row)};
   const offset = (x - left) / scale;
   if (offset > row.bytes + 2 / scale) return null;
   const near = nearest(row, offset, 1.5 / scale);
-  if (near) return {row, block: near, lines: null};
+  if (near) return {block: near, lines: null};
   const part = row.parts.find(of => offset >= of.offset && offset < of.offset + of.bytes);
-  if (!part) return {row, block: null, lines: ["Unmapped pages", "of an expandable range"]};
+  if (!part) return {block: null, lines: ["Unmapped pages", "of an expandable range"]};
   const from = Math.max(0, ...part.blocks.filter(([, start]) => part.offset + start <= offset).map(([, start, size]) => start + size));
   const to = Math.min(part.bytes, ...part.blocks.filter(([, start]) => part.offset + start > offset).map(([, start]) => start));
-  return {row, block: null, lines: [`Free: ${bytes(to - from)}`, `at 0x${(part.at + BigInt(from)).toString(16)}`]};
+  return {block: null, lines: [`Free: ${bytes(to - from)}`, `at 0x${(part.at + BigInt(from)).toString(16)}`]};
 }
 
+/** @param {SegmentRow} row @returns {[string, string]} */
 function about(row) {
   const gap = row.parts.reduce((most, part) => Math.max(most, part.largest_gap_bytes), 0);
   return [`Segment 0x${row.start.toString(16)}: ${row.text}`, `${row.detail}, largest gap ${bytes(gap)}, pool ${plain(row.pool)}, stream ${row.stream}`];
 }
 
 // The block at an offset, or one that is too narrow to be hit and within reach.
+/** @param {SegmentRow} row @param {number} offset @param {number} reach */
 function nearest(row, offset, reach) {
+  /** @type {SegmentBlock | null} */
   let best = null;
   let least = reach;
   for (const [start, block] of blocks_of(row)) {

@@ -2,6 +2,11 @@
 
 import {bytes, counted, percent} from "./text.js";
 
+/**
+ * A segment's row that has its parts alone.
+ * @typedef {Pick<SegmentRow, "kind" | "pool" | "stream" | "is_expandable" | "range" | "parts">} Unfinished
+ */
+
 // Up to here, the blocks of a row are what keeps its segment from being released.
 const FEW_BLOCKS = 3;
 const LITTLE_USE = 0.5;
@@ -10,17 +15,21 @@ const LITTLE_USE = 0.5;
  * Returns rows of the answer of `state`: {kind: "pool", text, pool} or {kind: "segment", text, pin, pool, start, bytes, parts},
  * where start is an address (BigInt) and parts are the mapped segments with their `offset` in the row. Pools are sorted by
  * name with "default" first, rows by size.
+ * @param {AllocatorState} state @returns {(PoolRow | SegmentRow)[]}
  */
 export function rows_of(state) {
+  /** @type {Map<string, SegmentRow[]>} */
   const pools = new Map();
   for (const row of joined(state.segments)) {
-    if (!pools.has(row.pool)) pools.set(row.pool, []);
-    pools.get(row.pool).push(row);
+    const of = pools.get(row.pool);
+    if (of) of.push(row);
+    else pools.set(row.pool, [row]);
   }
-  const names = [...pools.keys()].sort((a, b) => (b === "default") - (a === "default") || a.localeCompare(b, "en", {numeric: true}));
+  const sorted = [...pools].sort(([a], [b]) => Number(b === "default") - Number(a === "default") || a.localeCompare(b, "en", {numeric: true}));
+  /** @type {(PoolRow | SegmentRow)[]} */
   const rows = [];
-  for (const name of names) {
-    const of = pools.get(name).sort((a, b) => b.mapped - a.mapped || (a.start < b.start ? -1 : 1));
+  for (const [name, of] of sorted) {
+    of.sort((a, b) => b.mapped - a.mapped || (a.start < b.start ? -1 : 1));
     const mapped = sum(of, row => row.mapped);
     const used = sum(of, row => row.used);
     const parts = sum(of, row => row.parts.length);
@@ -30,10 +39,13 @@ export function rows_of(state) {
   return rows;
 }
 
-/** Returns the row and the block of a life, as [index of the row, part, block], or null. */
+/**
+ * Returns the row and the block of a life, as [index of the row, part, block], or null.
+ * @param {(PoolRow | SegmentRow)[]} rows @param {number} life @returns {[index: number, part: Part, block: SegmentBlock] | null}
+ */
 export function find(rows, life) {
   for (let index = 0; index < rows.length; index += 1) {
-    for (const part of rows[index].parts ?? []) {
+    for (const part of parts_of(rows[index])) {
       const block = part.blocks.find(([of]) => of === life);
       if (block) return [index, part, block];
     }
@@ -41,45 +53,59 @@ export function find(rows, life) {
   return null;
 }
 
-/** Returns the blocks of a row from left to right, as [offset in the row, block, part]. */
+/**
+ * Returns the blocks of a row from left to right, as [offset in the row, block, part].
+ * @param {PoolRow | SegmentRow} row @returns {[offset: number, block: SegmentBlock, part: Part][]}
+ */
 export function blocks_of(row) {
-  return (row.parts ?? []).flatMap(part => part.blocks.map(block => [part.offset + block[1], block, part]));
+  return parts_of(row).flatMap(part => part.blocks.map(block => [part.offset + block[1], block, part]));
 }
 
+/** @param {PoolRow | SegmentRow} row */
+const parts_of = row => (row.kind === "segment" ? row.parts : []);
+
 // Mapped segments of one expandable range become one row, with the pages of the range that are not mapped now.
+/** @param {Segment[]} segments */
 function joined(segments) {
+  /** @type {Map<string, Unfinished>} */
   const ranges = new Map();
+  /** @type {Unfinished[]} */
   const rows = [];
   for (const segment of segments) {
     const key = segment.range ? `${segment.range[0]} ${segment.pool} ${segment.stream}` : null;
-    let row = key && ranges.get(key);
+    let row = key === null ? undefined : ranges.get(key);
     if (!row) {
       row = {kind: "segment", pool: segment.pool, stream: segment.stream, is_expandable: segment.is_expandable, range: segment.range ?? null, parts: []};
       rows.push(row);
       if (key) ranges.set(key, row);
     }
-    row.parts.push({...segment, at: BigInt(segment.address)});
+    row.parts.push({...segment, at: BigInt(segment.address), offset: 0});
   }
   return rows.map(finished);
 }
 
+/** @param {Unfinished} row @returns {SegmentRow} */
 function finished(row) {
-  row.parts.sort((a, b) => (a.at < b.at ? -1 : 1));
-  row.start = row.range ? BigInt(row.range[0]) : row.parts[0].at;
-  for (const part of row.parts) part.offset = Number(part.at - row.start);
-  const last = row.parts.at(-1);
-  row.bytes = row.range ? row.range[1] : last.offset + last.bytes;
-  row.mapped = sum(row.parts, part => part.bytes);
-  row.unmapped = row.bytes - row.mapped;
-  row.used = sum(row.parts, part => part.used_bytes);
-  row.n_blocks = sum(row.parts, part => part.blocks.length);
-  row.text = `${bytes(row.mapped)}${row.is_expandable ? " expandable" : ""}${row.unmapped > 0 ? ` of ${bytes(row.bytes)}` : ""}${row.stream ? `, stream ${row.stream}` : ""}`;
-  row.share = row.mapped ? row.used / row.mapped : 0;
-  row.is_pinned = row.n_blocks > 0 && row.n_blocks <= FEW_BLOCKS && row.share < LITTLE_USE;
-  row.detail = row.n_blocks === 0 ? "free" : `${row.is_pinned ? "pinned by " : ""}${counted(row.n_blocks, "block")}: ${percent(row.share)}`;
-  return row;
+  const {parts, range} = row;
+  parts.sort((a, b) => (a.at < b.at ? -1 : 1));
+  const start = range ? BigInt(range[0]) : parts[0].at;
+  for (const part of parts) part.offset = Number(part.at - start);
+  const last = parts[parts.length - 1];
+  const size = range ? range[1] : last.offset + last.bytes;
+  const mapped = sum(parts, part => part.bytes);
+  const unmapped = size - mapped;
+  const used = sum(parts, part => part.used_bytes);
+  const n_blocks = sum(parts, part => part.blocks.length);
+  const share = mapped ? used / mapped : 0;
+  const is_pinned = n_blocks > 0 && n_blocks <= FEW_BLOCKS && share < LITTLE_USE;
+  return {
+    ...row, start, bytes: size, mapped, unmapped, used, n_blocks, is_pinned,
+    text: `${bytes(mapped)}${row.is_expandable ? " expandable" : ""}${unmapped > 0 ? ` of ${bytes(size)}` : ""}${row.stream ? `, stream ${row.stream}` : ""}`,
+    detail: n_blocks === 0 ? "free" : `${is_pinned ? "pinned by " : ""}${counted(n_blocks, "block")}: ${percent(share)}`,
+  };
 }
 
+/** @template T @param {T[]} list @param {(one: T) => number} value */
 function sum(list, value) {
   return list.reduce((total, one) => total + value(one), 0);
 }

@@ -2,25 +2,30 @@
 
 /** What the server answered instead of the data: its text and the status. */
 export class Refusal extends Error {
+  /** @param {string} text @param {number} status */
   constructor(text, status) {
     super(text);
     this.status = status;
   }
 }
 
-/** Returns the source. Parameters that are null, undefined or "" are left out of the query. */
+/**
+ * Returns the source. Parameters that are null, undefined or "" are left out of the query.
+ * @returns {Source}
+ */
 export function create() {
+  /** @param {string} name @returns {Ask<any, any>} */
   const json = name => (params = {}, options = {}) => ask(name, params, options).then(answer => answer.json());
-  const state = json("state");
   return {
-    files: json("files"),
-    picture: (params, options = {}) => ask("picture", params, options).then(answer => answer.arrayBuffer()),
+    files: () => json("files")({}),
+    picture: (params, options = {}) => ask("picture", {...params}, options).then(answer => answer.arrayBuffer()),
     groups: json("groups"),
     block: cached(json("block"), 2000),
     totals: json("totals"),
+    totals_between: json("totals"),
     moment: json("moment"),
     next: json("next"),
-    state,
+    state: json("state"),
     icicle: json("icicle"),
     list: json("list"),
     diff: json("diff"),
@@ -30,21 +35,26 @@ export function create() {
   };
 }
 
+/** @param {string} name @param {Record<string, unknown>} params @param {Options & {method?: string}} options */
 async function ask(name, params, options) {
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
-    if (value !== null && value !== undefined && value !== "") query.set(key, value);
+    if (value !== null && value !== undefined && value !== "") query.set(key, String(value));
   }
   const text = query.toString();
-  const answer = await fetch(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal, cache: "no-store"});
+  const answer = await fetch(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal ?? null, cache: "no-store"});
   if (answer.ok) return answer;
   let reason = `${name}: the server answered ${answer.status}`;
   try { reason = (await answer.json()).error || reason; } catch { /* not JSON: the status is all there is */ }
   throw new Refusal(reason, answer.status);
 }
 
-// Keeps the latest `most` answers. A failed one is forgotten.
+/**
+ * Keeps the latest `most` answers. A failed one is forgotten.
+ * @template Params, Answer @param {Ask<Params, Answer>} method @param {number} most @returns {Ask<Params, Answer>}
+ */
 function cached(method, most) {
+  /** @type {Map<string, Promise<Answer>>} */
   const answers = new Map();
   return (params, options) => {
     const key = JSON.stringify(params);
@@ -53,7 +63,7 @@ function cached(method, most) {
     const answer = method(params, options);
     answers.set(key, answer);
     answer.catch(() => answers.delete(key));
-    if (answers.size > most) answers.delete(answers.keys().next().value);
+    if (answers.size > most) answers.delete(/** @type {string} */ (answers.keys().next().value));
     return answer;
   };
 }

@@ -1,8 +1,11 @@
 // The line at the bottom: the totals at the cursor. Screen readers read it when it changes.
 
-import {bytes, counted, duration, number} from "./text.js";
+import {bytes, counted, duration, number, reason_of} from "./text.js";
 
-/** Keeps an element equal to the totals at the cursor, with at most one request at a time. */
+/**
+ * Keeps an element equal to the totals at the cursor, with at most one request at a time.
+ * @param {App} app @param {HTMLElement} place
+ */
 export function create(app, place) {
   let is_running = false;
   let is_late = false;
@@ -21,23 +24,24 @@ export function create(app, place) {
       place.classList.remove("error");
       app.notify(new Set(["totals"]));
     } catch (error) {
-      place.textContent = error.message;
+      place.textContent = reason_of(error);
       place.classList.add("error");
     }
     is_running = false;
     if (is_late) { is_late = false; refresh(); }
   };
-  app.times = new Map();
   app.on(changed => {
     if (["file", "device"].some(key => changed.has(key))) app.times.clear();
     if (["cursor", "file", "device", "files"].some(key => changed.has(key))) refresh();
   });
 }
 
+/** @param {App} app @param {Totals} totals */
 function line(app, totals) {
-  const device = app.device();
+  const device = app.shown();
   const at = app.state.cursor === null ? "At the peak, " : "";
   const event = totals.event === null ? "before the first event" : `after event ${number(totals.event)} of ${number(device.n_events)}`;
+  /** @param {string} text */
   const sentence = text => text[0].toUpperCase() + text.slice(1);
   if (totals.is_approximate) return sentence(`${event}: about ${bytes(totals.active_bytes)} active (exact only around the peak, failed requests and the end)`);
   const action = totals.action ? ` (${totals.action})` : "";

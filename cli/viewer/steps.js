@@ -1,10 +1,13 @@
 // The slider over all events, with buttons that step and jump to the next event of a kind.
 
-import {element, number} from "./text.js";
+import {element, number, reason_of} from "./text.js";
 
 const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], ["segment", "Segment", "event of a segment"]];
 
-/** Returns {element, update()}. Moving it sets the cursor. */
+/**
+ * Returns {element, update()}. Moving it sets the cursor.
+ * @param {App} app
+ */
 export function create(app) {
   const slider = element("input", "steps-slider");
   Object.assign(slider, {type: "range", min: "0", step: "1", ariaLabel: "Moment: the number of events that have happened"});
@@ -12,19 +15,20 @@ export function create(app) {
   Object.assign(field, {type: "text", inputMode: "numeric", ariaLabel: "Moment", size: 9});
   const length = element("span", "quiet");
   const jumps = JUMPS.map(([kind, name, words]) => element("span", "steps-jump", null, [
-    button("◀", `Previous ${words}`, () => jump(kind, -1)), element("span", "quiet", name), button("▶", `Next ${words}`, () => jump(kind, 1)),
+    button("◀", `Previous ${words}`, () => jump(kind, words, -1)), element("span", "quiet", name), button("▶", `Next ${words}`, () => jump(kind, words, 1)),
   ]));
   const whole = element("div", "steps", null, [
     button("−", "One event back", () => app.goto(app.moment() - 1)), slider, button("+", "One event on", () => app.goto(app.moment() + 1)), field, length, ...jumps,
   ]);
 
-  async function jump(kind, direction) {
+  /** @param {string} kind @param {string} words @param {number} direction */
+  async function jump(kind, words, direction) {
     try {
       const {moment} = await app.source.next({...app.query(), moment: app.moment(), kind, direction});
-      if (moment === null) app.announce(`There is no ${direction > 0 ? "later" : "earlier"} ${JUMPS.find(([of]) => of === kind)[2]}`);
+      if (moment === null) app.announce(`There is no ${direction > 0 ? "later" : "earlier"} ${words}`);
       else app.goto(moment);
     } catch (error) {
-      app.announce(error.message);
+      app.announce(reason_of(error));
     }
   }
 
@@ -46,6 +50,7 @@ export function create(app) {
   return {element: whole, update};
 }
 
+/** @param {string} text @param {string} title @param {() => unknown} act */
 function button(text, title, act) {
   const made = element("button", "", text);
   Object.assign(made, {type: "button", title, ariaLabel: title});

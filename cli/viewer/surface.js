@@ -7,6 +7,7 @@ import {create as create_drawing} from "./drawing.js";
 /**
  * Returns {element, canvas, width, height, request(), svg()}. `paint(context, width, height)` draws in CSS pixels, on a
  * canvas or on a drawing (drawing.js), whose result svg() returns.
+ * @param {string} name @param {(context: Pen, width: number, height: number) => void} paint
  */
 export function create(name, paint) {
   const canvas = element("canvas");
@@ -30,7 +31,7 @@ export function create(name, paint) {
       canvas.width = across;
       canvas.height = down;
     }
-    const context = canvas.getContext("2d");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
     ground(context, width, height);
     paint(context, width, height);
@@ -51,13 +52,19 @@ export function create(name, paint) {
   return surface;
 }
 
-/** Fills a context with the page's colour. */
+/**
+ * Fills a context with the page's colour.
+ * @param {Pen} context @param {number} width @param {number} height
+ */
 export function ground(context, width, height) {
   context.fillStyle = token("--ground");
   context.fillRect(0, 0, width, height);
 }
 
-/** Draws a text cut to a width, on one line. Nothing if not even three characters fit. */
+/**
+ * Draws a text cut to a width, on one line. Nothing if not even three characters fit.
+ * @param {Pen} context @param {string} text @param {number} x @param {number} y @param {number} width
+ */
 export function label(context, text, x, y, width) {
   const each = 6.6;
   const most = Math.floor(width / each);
@@ -71,7 +78,10 @@ export function label(context, text, x, y, width) {
   context.fillText(cut, x, y);
 }
 
-/** Draws diagonal lines over a rectangle. */
+/**
+ * Draws diagonal lines over a rectangle.
+ * @param {Pen} context @param {number} x @param {number} y @param {number} width @param {number} height
+ */
 export function hatch(context, x, y, width, height, step = 5) {
   context.beginPath();
   for (let at = -height + (step - ((Math.floor(x) % step) + step) % step); at < width; at += step) {

@@ -4,24 +4,32 @@ import {decode} from "./picture.js";
 import {create as create_painter} from "./painter.js";
 import {Refusal} from "./source.js";
 import {create as create_windows} from "./windows.js";
+import {reason_of} from "./text.js";
 
 const MOST_BYTES = 40e6;
 const MOST_REQUESTS = 2;
 
+/** @param {{window: Cut}} of */
 const fineness = ({window}) => window.level + window.rise;
 
 /**
  * Returns the tiles of a timeline. `arrived(picture)` is called for each picture, `failed(text)` for each refusal;
  * `rest()` returns the colour of what is not drawn block by block.
+ * @param {App} app @param {{arrived(picture: Tile): void, failed(text: string): void, rest(): number[]}} on
  */
 export function create(app, {arrived, failed, rest}) {
   const painter = create_painter();
+  /** @type {Map<string, Tile>} */
   const pictures = new Map(); // key → picture, the least recently used first
+  /** @type {Map<string, {want: Cut, abort: AbortController}>} */
   const running = new Map(); // key → {want, abort}
+  /** @type {Set<string>} */
   const refused = new Set();
+  /** @type {Cut[]} */
   let wants = [];
   let meaning = "";
   let rows = 512;
+  /** @type {Tile | null} */
   let last_drawn = null;
 
   const windows = create_windows(app);
@@ -30,12 +38,13 @@ export function create(app, {arrived, failed, rest}) {
   const pump = () => {
     for (const want of wants) {
       if (running.size >= MOST_REQUESTS) return;
-      if (pictures.has(want.key) && !pictures.get(want.key).is_stale) continue;
+      if (pictures.get(want.key)?.is_stale === false) continue;
       if (running.has(want.key) || refused.has(want.key)) continue;
       ask(want);
     }
   };
 
+  /** @param {Cut} want */
   const ask = async want => {
     const abort = new AbortController();
     const of = meaning;
@@ -45,12 +54,12 @@ export function create(app, {arrived, failed, rest}) {
     try {
       const picture = decode(await app.source.picture(params, {signal: abort.signal}));
       const bitmap = await painter.paint(picture, look());
-      if (of === meaning) keep(want, Object.assign(picture, {bitmap}));
+      if (of === meaning) keep(Object.assign(picture, {bitmap, key: want.key, window: want, is_stale: false}));
       else bitmap.close();
     } catch (error) {
-      if (of === meaning && error.name !== "AbortError") {
+      if (of === meaning && !(error instanceof Error && error.name === "AbortError")) {
         if (error instanceof Refusal || !(error instanceof TypeError)) refused.add(want.key);
-        failed(error.message);
+        failed(reason_of(error));
       }
     }
     if (running.get(want.key)?.abort === abort) running.delete(want.key);
@@ -59,20 +68,22 @@ export function create(app, {arrived, failed, rest}) {
 
   const look = () => ({kind: app.state.colour, rest: rest(), is_searched: app.state.search !== ""});
 
+  /** @param {Tile} picture */
   const drop = picture => {
     if (pictures.get(picture.key) === picture) pictures.delete(picture.key);
     picture.bitmap.close();
   };
 
-  const keep = (want, picture) => {
+  /** @param {Tile} picture */
+  const keep = picture => {
     // Pictures with other colours were shown until now.
-    for (const old of [...pictures.values()]) if (old.is_stale || old.key === want.key) drop(old);
-    Object.assign(picture, {key: want.key, window: want});
-    pictures.set(want.key, picture);
+    for (const old of [...pictures.values()]) if (old.is_stale || old.key === picture.key) drop(old);
+    pictures.set(picture.key, picture);
     shrink();
     arrived(picture);
   };
 
+  /** @param {Picture} picture */
   const cost = picture => picture.bytes + picture.n_columns * picture.n_rows * 4;
 
   // The picture of the whole and the one that was drawn last stay.
@@ -88,10 +99,13 @@ export function create(app, {arrived, failed, rest}) {
 
   return {
     span, top,
-    /** Asks for what a view needs and aborts what no view needs any more. */
+    /**
+     * Asks for what a view needs and aborts what no view needs any more.
+     * @param {Extent & {direction: number}} view @param {number} n_rows
+     */
     want(view, n_rows) {
       const {axis, colour, search} = app.state;
-      const shape = JSON.stringify([app.query(), axis, app.device().n_events]);
+      const shape = JSON.stringify([app.query(), axis, app.shown().n_events]);
       const now = JSON.stringify([shape, n_rows, colour, search, app.state.filters]);
       if (now !== meaning) {
         if (meaning && JSON.parse(meaning)[0] !== shape) for (const picture of [...pictures.values()]) drop(picture);
@@ -117,7 +131,10 @@ export function create(app, {arrived, failed, rest}) {
       }
       pump();
     },
-    /** Returns the pictures to draw for a view, the coarse ones first, at most three. */
+    /**
+     * Returns the pictures to draw for a view, the coarse ones first, at most three.
+     * @param {Extent} view
+     */
     drawn(view) {
       const meeting = [...pictures.values()].filter(({window: of}) => of.from < view.to && of.to > view.from && of.low < view.high && of.high > view.low);
       meeting.sort((one, other) => fineness(one) - fineness(other));

@@ -3,7 +3,10 @@
 import {clamp} from "./app.js";
 import {blocks_of, column_at} from "./picture.js";
 
-/** Returns the keys: [[keys, text, action], …]. */
+/**
+ * Returns the keys: [[keys, text, action], …].
+ * @param {App} app @param {Lens} lens @param {Tiles} tiles @returns {Key[]}
+ */
 export function keys_of(app, lens, tiles) {
   const {pan, pan_bytes, zoom, zoom_bytes, move, view, geometry} = lens;
   return [
@@ -38,6 +41,7 @@ export function keys_of(app, lens, tiles) {
   }
 
   // Pins the largest block at the cursor, or the one above or below the pinned one.
+  /** @param {number} step */
   async function pin(step) {
     const moment = app.moment();
     const spot = geometry().place(moment);
@@ -50,12 +54,14 @@ export function keys_of(app, lens, tiles) {
   }
 
   // All blocks may be too small for the picture; the server has them.
+  /** @param {number} moment */
   async function largest_of_state(moment) {
     const {segments} = await app.source.state({...app.query(), moment});
     return largest(segments.flatMap(({blocks}) => blocks.map(([life, , bytes]) => ({life, bytes}))));
   }
 }
 
+/** @param {{life: number, bytes: number}[]} blocks */
 function largest(blocks) {
-  return blocks.reduce((best, of) => (best && best.bytes >= of.bytes ? best : of), null);
+  return blocks.reduce((/** @type {{life: number, bytes: number} | null} */ best, of) => (best && best.bytes >= of.bytes ? best : of), null);
 }

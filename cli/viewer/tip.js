@@ -1,21 +1,27 @@
 // The tip at the pointer: the size at once, the place of the allocation as soon as the server has answered.
 
-import {bytes, element, frame, number, plain, shortened} from "./text.js";
+import {bytes, element, frame, number, plain, reason_of, shortened} from "./text.js";
 
 const MOST_KNOWN = 500;
 const WAIT_MS = 90;
 
-/** Returns the tip of a place in the page. At most one request runs at a time, and answers are kept. */
+/**
+ * Returns the tip of a place in the page. At most one request runs at a time, and answers are kept.
+ * @param {App} app @param {HTMLElement} place
+ */
 export function create(app, place) {
   const root = element("div", "tip");
   root.hidden = true;
   root.setAttribute("aria-hidden", "true");
   place.append(root);
+  /** @type {Map<string, Block | {error: string, frames: Frame[]}>} */
   const known = new Map();
+  /** @type {number | null} */
   let wanted = null;
   let is_running = false;
   let timer = 0;
 
+  /** @param {number} life */
   const key = life => `${app.state.file}/${app.state.device}/${life}`;
   const fetch_wanted = async () => {
     timer = 0;
@@ -26,9 +32,9 @@ export function create(app, place) {
     try {
       known.set(of, await app.source.block({...app.query(), life}));
     } catch (error) {
-      known.set(of, {error: error.message, frames: []});
+      known.set(of, {error: reason_of(error), frames: []});
     }
-    if (known.size > MOST_KNOWN) known.delete(known.keys().next().value);
+    if (known.size > MOST_KNOWN) known.delete(/** @type {string} */ (known.keys().next().value));
     is_running = false;
     if (wanted === life) describe(life);
     else fetch_wanted();
@@ -36,13 +42,17 @@ export function create(app, place) {
 
   const line = root.appendChild(element("div"));
   const where = root.appendChild(element("div", "where"));
+  /** @param {number} life */
   const describe = life => {
     const block = known.get(key(life));
-    where.textContent = block ? block.error ?? site(block) : "…";
+    where.textContent = !block ? "…" : "error" in block ? block.error : site(block);
   };
 
   return {
-    /** Shows a block: {life, bytes}. */
+    /**
+     * Shows a block: {life, bytes}.
+     * @param {{life: number, bytes?: number}} of @param {number} left @param {number} top
+     */
     block({life, bytes: size}, left, top) {
       if (wanted !== life || root.hidden) {
         wanted = life;
@@ -52,13 +62,17 @@ export function create(app, place) {
       }
       this.move(left, top);
     },
-    /** Shows lines of text. */
+    /**
+     * Shows lines of text.
+     * @param {string} first @param {string} second @param {number} left @param {number} top
+     */
     text(first, second, left, top) {
       wanted = null;
       line.textContent = first;
       where.textContent = second;
       this.move(left, top);
     },
+    /** @param {number} left @param {number} top */
     move(left, top) {
       root.hidden = false;
       const [width, height] = [root.offsetWidth, root.offsetHeight];
@@ -73,7 +87,10 @@ export function create(app, place) {
   };
 }
 
-/** Returns where a block was allocated: the innermost frame that is shown. */
+/**
+ * Returns where a block was allocated: the innermost frame that is shown.
+ * @param {{frames: Frame[]}} block
+ */
 export function site(block) {
   const shown = block.frames.find(of => of.is_shown) ?? block.frames[0];
   return shown ? plain(shortened(frame(shown), 160)) : "no stack was recorded";

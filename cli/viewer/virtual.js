@@ -7,6 +7,7 @@ const TALLEST = 6_000_000;
 /**
  * Scrolls `scroller`, whose child `spacer` gets the height. Returns {first, resize(n), to(row), reveal(row), room()}: `first` is
  * the row at the top, with a fraction; `moved()` is called when it changes. The wheel moves by rows at any length.
+ * @param {HTMLElement} scroller @param {HTMLElement} spacer @param {() => void} moved
  */
 export function create(scroller, spacer, moved) {
   const list = {first: 0, resize, to, reveal, room};
@@ -22,12 +23,14 @@ export function create(scroller, spacer, moved) {
   const range = () => Math.max(0, spacer.offsetHeight - scroller.clientHeight);
   const is_scaled = () => n * ROW > TALLEST;
 
+  /** @param {number} count */
   function resize(count) {
     n = count;
     spacer.style.height = `${Math.min(n * ROW, TALLEST)}px`;
     to(list.first);
   }
 
+  /** @param {number} row */
   function to(row) {
     list.first = Math.min(Math.max(0, row), most());
     scroller.scrollTop = is_scaled() ? (most() ? list.first / most() * range() : 0) : list.first * ROW;
@@ -35,6 +38,7 @@ export function create(scroller, spacer, moved) {
     moved();
   }
 
+  /** @param {number} row */
   function reveal(row) {
     if (row < list.first) to(row);
     else if (row > list.first + room() - 1) to(row - room() + 1);

@@ -1,6 +1,6 @@
 // What the reserved memory would have been under other settings of the allocator: a field, both curves, and both peaks.
 
-import {bytes, element, percent, plain} from "./text.js";
+import {bytes, element, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
 import {create as create_latest} from "./latest.js";
 
@@ -8,7 +8,10 @@ const EXAMPLES = ["expandable_segments:True", "max_split_size_mb:128", "roundup_
 const POINTS = 400;
 const CURVE = "what if";
 
-/** Creates the panel. Its curve is drawn in the timeline too. */
+/**
+ * Creates the panel. Its curve is drawn in the timeline too.
+ * @param {App} app @returns {View}
+ */
 export function create(app) {
   const ask = create_latest();
   const ask_curve = create_latest();
@@ -35,6 +38,7 @@ export function create(app) {
     run(field.value.trim());
   });
 
+  /** @param {string} conf */
   function run(conf) {
     if (conf === app.state.conf) done = "";
     app.set({conf});
@@ -59,11 +63,12 @@ export function create(app) {
     } catch (error) {
       clear();
       words.className = "error";
-      words.textContent = plain(error.message, 500);
+      words.textContent = plain(reason_of(error), 500);
       return undefined;
     }
   }
 
+  /** @param {Replayed} answer @param {Point[]} recorded */
   function show_answer(answer, recorded) {
     const before = recorded.reduce((most, [, count]) => Math.max(most, count), 0);
     const after = answer.peak_reserved_bytes;
@@ -87,6 +92,7 @@ export function create(app) {
     if (app.curves.has(CURVE)) app.curve(CURVE, null);
   }
 
+  /** @param {Changed} changed */
   function update(changed) {
     if (["conf", "file", "device", "files"].some(key => changed.has(key))) refresh();
     if (changed.has("theme")) chart.surface.request();
@@ -95,6 +101,7 @@ export function create(app) {
   return {element: whole, show: refresh, hide() {}, update};
 }
 
+/** @param {string} text @param {string} title @param {() => unknown} act */
 function button(text, title, act) {
   const made = element("button", "", text);
   Object.assign(made, {type: "button", title});

@@ -79,7 +79,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 def build_sdist(sdist_directory, config_settings=None):
     """Writes an archive of the workspace, whose pyproject.toml is this one with its paths from the root. The same sources are
     the same bytes."""
-    version = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
+    version = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE).group(1)
     name = f"memreel-{version}"
     files = {path: ((ROOT / path).read_bytes(), os.access(ROOT / path, os.X_OK)) for path in tracked()}
     files["pyproject.toml"] = (from_root((HERE / "pyproject.toml").read_text()).encode(), False)

@@ -49,7 +49,7 @@ class Table:
     def to_dicts(self, start: int = 0, stop: int | None = None) -> list[dict[str, Any]]:
         """Returns the rows from `start` up to but not including `stop` as dictionaries."""
         columns = self.columns(start, stop)
-        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self), 4096):

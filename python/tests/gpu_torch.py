@@ -1,13 +1,13 @@
 """Run on a machine with a GPU and PyTorch: each program under the hook, and what it left."""
 
 import glob
-import json
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOOP = "import torch\nx=[torch.randn(1000,1000,device='cuda') for _ in range(20)]\ny=x[0]@x[1]\ntorch.cuda.synchronize()\n"
@@ -41,16 +41,16 @@ for stacks in ("python", "native"):
 for name, (text, variables) in PROGRAMS.items():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.py")
-        open(path, "w").write(text)
+        Path(path).write_text(text)
         record = os.path.join(folder, "record")
         os.mkdir(record)
-        hook = dict(PYTHONPATH=os.path.join(os.path.dirname(HERE), "memreel_record"), MEMREEL_RECORD=record)
+        hook = {"PYTHONPATH": os.path.join(os.path.dirname(HERE), "memreel_record"), "MEMREEL_RECORD": record}
         start = time.time()
-        done = subprocess.run([sys.executable, path], env={**os.environ, **hook, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run([sys.executable, path], env={**os.environ, **hook, **variables}, capture_output=True)
         print("==", name, done.returncode, round(time.time() - start, 1), "s", done.stdout.decode().strip(), done.stderr.decode()[-400:])
         for file in sorted(glob.glob(record + "/*")):
             if file.endswith("json"):
-                print("  ", open(file).read())
+                print("  ", Path(file).read_text())
             else:
-                s = pickle.load(open(file, "rb"))
+                s = pickle.loads(Path(file).read_bytes())
                 print("  ", len(s["segments"]), "segments", [len(t) for t in s["device_traces"]][:2], os.path.getsize(file), "bytes")

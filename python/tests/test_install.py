@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
 from memreel._libraries import folder
 
 TESTS = Path(__file__).parent
@@ -164,7 +165,7 @@ def test_recordings_are_memreels(tmp_path):
         "False",
         "nothing is recorded: call memreel.start() first",
         "['alloc', 'free_requested', 'free_completed', 'free_completed'] {'record/step'}",
-    ] or lines[1:3] == ["False", "nothing is recorded: call memreel.start() first"] and "record/step" in lines[3]
+    ] or (lines[1:3] == ["False", "nothing is recorded: call memreel.start() first"] and "record/step" in lines[3])
     assert lines[4] == "None (0, 67108864) 4"
     assert "64" in lines[5]
     assert lines[6] == "3"

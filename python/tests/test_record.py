@@ -89,7 +89,7 @@ class Hook(unittest.TestCase):
         environment.update(MEMREEL_RECORD=os.path.join(self.root, "record"), PYTHONDONTWRITEBYTECODE="1")
         environment.update(variables)
         done = subprocess.run(
-            [sys.executable, *flags, path], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60
+            [sys.executable, *flags, path], env=environment, capture_output=True, timeout=60
         )
         self.assertEqual((done.returncode, done.stderr.decode()), (code, stderr))
         with open(calls) as file:
@@ -255,18 +255,18 @@ class Hook(unittest.TestCase):
 
     def test_children_of_multiprocessing(self):
         for method in ("spawn", "fork", "forkserver"):
-            text = """
+            text = f"""
                 import multiprocessing, os, sys
                 def work():
                     import torch
                     torch.cuda._lazy_init()
                 if __name__ == "__main__":
-                    process = multiprocessing.get_context(%r).Process(target=work)
+                    process = multiprocessing.get_context({method!r}).Process(target=work)
                     process.start()
                     process.join()
                     folder = os.environ["MEMREEL_RECORD"]
-                    assert os.path.exists(os.path.join(folder, "%%d-torch.pickle" %% process.pid)), os.listdir(folder)
-            """ % method
+                    assert os.path.exists(os.path.join(folder, "%d-torch.pickle" % process.pid)), os.listdir(folder)
+            """
             with self.subTest(method):
                 self.run_python(text)
                 self.assertEqual(self.calls.count("snapshot"), 1)

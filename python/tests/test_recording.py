@@ -194,7 +194,7 @@ def test_a_path_that_cannot_be_written_is_refused_at_once(torch, tmp_path):
         with pytest.raises(memreel.UnreadableError, match=why):
             with memreel.record(path):
                 raise AssertionError("the program must not begin")
-    with pytest.raises(memreel.UsageError, match="{nothing}"):
+    with pytest.raises(memreel.UsageError, match=r"{nothing}"):
         memreel.dump(tmp_path / "{nothing}.pickle")
 
 
@@ -323,7 +323,7 @@ def test_out_of_memory_is_written_explained_and_raised_again(torch, tmp_path, ca
 @pytest.mark.parametrize("is_cause", [False, True])
 def test_out_of_memory_is_found_in_a_group(torch, tmp_path, capsys, is_cause):
     oom = OutOfMemoryError("CUDA out of memory")
-    inner = ExceptionGroup("inner", [KeyError("x"), ExceptionGroup("innermost", [ValueError("y"), oom, MemoryError()])])
+    inner = ExceptionGroup("inner", [KeyError("x"), ExceptionGroup("innermost", [ValueError("y"), oom, MemoryError()])])  # noqa: F821
     raised = inner
     if is_cause:
         raised = RuntimeError("a task failed")
@@ -341,9 +341,9 @@ def test_out_of_memory_is_found_in_a_group(torch, tmp_path, capsys, is_cause):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have groups from 3.11 on")
 def test_a_group_of_other_exceptions_writes_nothing(torch, tmp_path):
-    group = ExceptionGroup("all", [KeyError("x"), ExceptionGroup("inner", [ValueError("y")])])
+    group = ExceptionGroup("all", [KeyError("x"), ExceptionGroup("inner", [ValueError("y")])])  # noqa: F821
     group.exceptions[1].__context__ = group
-    with pytest.raises(ExceptionGroup), memreel.on_oom(tmp_path / "oom.pickle"):
+    with pytest.raises(ExceptionGroup), memreel.on_oom(tmp_path / "oom.pickle"):  # noqa: F821
         torch.alloc(1, 64)
         raise group
     assert list(tmp_path.iterdir()) == []

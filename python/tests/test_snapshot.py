@@ -60,7 +60,7 @@ def test_stacks_are_those_of_the_events(path):
         frames[row["stack"]].append((row["function"], row["file"], row["line"]))
     rows = iter(snapshot.events)
     for trace in plain(path)["device_traces"]:
-        for entry, row in zip(trace, rows):
+        for entry, row in zip(trace, rows, strict=False):
             expected = [(frame["name"], frame["filename"], frame["line"]) for frame in entry.get("frames", [])]
             assert frames.get(row["stack"], []) == expected
 

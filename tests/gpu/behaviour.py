@@ -6,7 +6,7 @@ import sys
 from memreel import Memreel, skip_without_gpu
 
 skip_without_gpu()
-import torch
+import torch  # noqa: E402 - only where there is a GPU
 
 folder = sys.argv[1]
 reel = Memreel()

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import sys
+from pathlib import Path
 
 
 def requests(path):
@@ -31,7 +32,7 @@ def main():
         print("skipped: no CUDA device (no training was recorded)")
         return
     native, ours = (requests(f"{base}.{mode}.pickle") for mode in ("native", "memreel"))
-    figures = [json.load(open(f"{base}.{mode}.json")) for mode in ("native", "memreel")]
+    figures = [json.loads(Path(f"{base}.{mode}.json").read_text()) for mode in ("native", "memreel")]
     differs = next((i for i, (a, b) in enumerate(zip(native, ours)) if a != b), None)
     equal = native == ours
     print(f"{name}: {len(native)} requests natively, {len(ours)} through memreel, {'equal' if equal else 'different'}")

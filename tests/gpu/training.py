@@ -68,7 +68,7 @@ def main():
         allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     else:
         reel = Memreel()
-        kept = reel.serve_torch()
+        kept = reel.serve_torch()  # noqa: F841 - keeps the allocator
         reel.record(enabled="all", stacks="native")
         losses = train(name)
         reel.dump(base + ".pickle")

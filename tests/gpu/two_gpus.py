@@ -7,7 +7,7 @@ import sys
 from memreel import Memreel, skip_without_gpu
 
 skip_without_gpu()
-import torch
+import torch  # noqa: E402 - only where there is a GPU
 
 if torch.cuda.device_count() < 2:
     print("skipped: one GPU")

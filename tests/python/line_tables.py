@@ -18,7 +18,7 @@ FUNCTIONS = [
     "def f():" + "\n" * 300 + "  x = 1" + "\n" * 700 + "  return x",
     "def f(a):\n  return " + "\\\n(a.b +\\\n" * 12 + "1" + ")" * 12,
     "def f(a):\n  x = [" + "a.b.c.d, " * 60 + "]\n  return x",
-    "def f(a):\n  return (" + " + ".join("a.b(%d)" % i for i in range(40)) + ")\n",
+    "def f(a):\n  return (" + " + ".join(f"a.b({i})" for i in range(40)) + ")\n",
     "async def f(a):\n  async with a:\n    async for i in a:\n      await i\n      yield i",
     "def f(a):\n  while a:\n    try:\n      a = a.b\n    except (KeyError,\n            ValueError):\n      break\n    finally: a = 1\n  del a",
     "@deco\n@deco(\n  1)\ndef f(a, b=[\n  1]):\n  def g():\n    nonlocal a\n    a = 1\n  return g",
@@ -46,7 +46,7 @@ def ranges(code):
     start = 0
     for i in range(1, len(lines) + 1):
         if i == len(lines) or lines[i] != lines[start]:
-            yield "%d-%d:%d" % (2 * start, 2 * i, lines[start])
+            yield f"{2 * start}-{2 * i}:{lines[start]}"
             start = i
 
 
@@ -54,4 +54,4 @@ for source in FUNCTIONS:
     for code in codes(compile(source, "f.py", "exec")):
         table = code.co_linetable if hasattr(code, "co_linetable") else code.co_lnotab
         if table:
-            print("3.%d" % sys.version_info[1], code.co_firstlineno, table.hex(), *ranges(code))
+            print(f"3.{sys.version_info[1]}", code.co_firstlineno, table.hex(), *ranges(code))

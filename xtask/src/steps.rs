@@ -36,11 +36,6 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "mcp", what: "the server of the Model Context Protocol", run: mcp },
     Step { name: "frames", what: "Python frames, compared with each interpreter's own", run: frames },
     Step { name: "wheel", what: "the Python package, as a wheel in a fresh environment", run: wheel },
-    Step {
-        name: "packaged",
-        what: "the unit tests of the published crates, from their archives",
-        run: packaged,
-    },
     Step { name: "pages", what: "types and lints of the viewer's pages and of Python", run: pages },
     Step { name: "viewer", what: "PyTorch's own viewer on files that the tests wrote", run: viewer },
     Step { name: "browser", what: "memreel view in Chromium", run: browser },
@@ -166,12 +161,6 @@ fn wheel(gate: &Gate) -> Ended {
     let shell = &gate.shell;
     let tools = gate.tools.folder();
     cmd!(shell, ".ci/python {tools}").run()?;
-    Ok(Outcome::Passed)
-}
-
-fn packaged(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    cmd!(shell, ".ci/packaged").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -53,7 +53,7 @@ impl Tools {
 
     /// Fetches in the background what later steps will wait for otherwise. What fails here is reported by its step.
     pub(crate) fn fetch_ahead(&self, shell: &Shell) -> Fetching {
-        let scripts = [".ci/python", ".ci/pages", ".ci/fleet"];
+        let scripts = [".ci/python", ".ci/fleet"];
         let log =
             || fs::create_dir_all(&self.folder).and_then(|()| fs::File::create(self.folder.join("log")));
         let start = |script: &&str| {

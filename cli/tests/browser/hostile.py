@@ -40,7 +40,7 @@ def main(folder):
     for number, name in enumerate(("<img src=x onerror=window.__ran=1>", "\"onmouseover=window.__ran=1 x=\"\u202e")):
         with open(f"{folder}/{name}{number}.pickle", "wb") as file:
             pickle.dump(snapshot(NAMES[:4]), file)
-    text = json.dumps(snapshot([name for name in NAMES if 1 < len(name) < 5000 and name.isprintable() or "<" in name and name.isascii()]))
+    text = json.dumps(snapshot([name for name in NAMES if (1 < len(name) < 5000 and name.isprintable()) or ("<" in name and name.isascii())]))
     with open(f"{folder}/surrogates.json", "w") as file:
         file.write(text.replace("window.__ran=1", "\\ud800window.__ran=1\\udfff"))
     with open(f"{folder}/proto.json", "w") as file:

@@ -3,10 +3,11 @@
 import json
 import pickle
 import sys
+from pathlib import Path
 
-counted = json.load(open(sys.argv[1]))
-snapshot = pickle.load(open(sys.argv[2], "rb"))
-tables = [json.loads(line) for line in open(sys.argv[3])]
+counted = json.loads(Path(sys.argv[1]).read_text())
+snapshot = pickle.loads(Path(sys.argv[2]).read_bytes())
+tables = [json.loads(line) for line in Path(sys.argv[3]).read_text().splitlines()]
 segments = sorted((s["address"], s["total_size"], s["device"]) for s in snapshot["segments"])
 events = [(e["action"], e.get("addr"), e["size"]) for trace in snapshot["device_traces"] for e in trace]
 result = {"program": counted["program"], "events": len(events)}
@@ -31,6 +32,6 @@ for table in tables:
     if table.get("used_peak_bytes"):
         rows = {row["owner"] if "owner" in row else row.get("kind", "?"): row for row in table["rows"]}
         mb = lambda n: None if n is None else round(n / 2**20, 1)
-        result["device_%d" % table["device"]] = {"used": mb(table["used_peak_bytes"]), **{k: mb(r.get("peak_bytes")) for k, r in rows.items()}}
+        result[f"device_{table['device']}"] = {"used": mb(table["used_peak_bytes"]), **{k: mb(r.get("peak_bytes")) for k, r in rows.items()}}
 print(json.dumps(result))
 sys.exit(bool(missing or result.get("pytorch_segments_missing")))

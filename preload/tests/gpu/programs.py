@@ -14,7 +14,7 @@ BLOCK = 20 << 20
 
 def done():
     rank = os.environ.get("RANK", "0")
-    with open(out.replace(".json", "-%s.json" % rank), "w") as file:
+    with open(out.replace(".json", f"-{rank}.json"), "w") as file:
         json.dump(counted, file)
 
 

@@ -32,8 +32,7 @@ def main(way):
         return some(2)
     if way == "threads":
         with ThreadPoolExecutor(8) as pool:
-            kept = list(pool.map(lambda n: some(n, 2), range(1, 33)))
-        return kept
+            return list(pool.map(lambda n: some(n, 2), range(1, 33)))
     kept = some(20)
     if way == "oom":
         try:

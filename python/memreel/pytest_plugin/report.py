@@ -27,12 +27,13 @@ def lines(tests: Tests, run: Run) -> Iterator[tuple[str, list[str]]]:
 
 def _table(tests: Tests) -> list[str]:
     """A line for each test and device with events, the highest peaks first."""
-    rows = []
+    rows: list[tuple[int, int, str, int | None, int, str]] = []
     for test, of in tests.items():
         host = of["heap_peak_bytes"] if of["heap_peak_bytes"] is not None else of["resident_peak_bytes"]
-        for gpu in of["gpus"]:
-            if gpu["n_events"]:
-                rows.append((gpu["peak_bytes"], gpu["left_bytes"], f"GPU {gpu['device']}", host, gpu["n_events"], test))
+        rows.extend(
+            (gpu["peak_bytes"], gpu["left_bytes"], f"GPU {gpu['device']}", host, gpu["n_events"], test)
+            for gpu in of["gpus"] if gpu["n_events"]
+        )
         if of["n_heap_events"] and not any(gpu["n_events"] for gpu in of["gpus"]):
             rows.append((0, 0, "", host, of["n_heap_events"], test))
     if not rows:

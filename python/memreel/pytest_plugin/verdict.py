@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from memreel import _memreel
 from memreel.pytest_plugin.baseline import Peaks
@@ -39,7 +40,7 @@ class Verdict:
             else:
                 for gpu in measured.gpus:
                     what = f"GPU {gpu.device}: the peak is {text(gpu.peak_bytes)}"
-                    self._compare(what, gpu.peak_bytes, before.gpu_bytes, tolerance_percent, lambda: gpu.text("peak"))
+                    self._compare(what, gpu.peak_bytes, before.gpu_bytes, tolerance_percent, partial(gpu.text, "peak"))
         if before.heap_bytes is not None:
             host = measured.host
             if host is None or not host.is_heap:

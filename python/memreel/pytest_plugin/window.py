@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
 # Here and not where they are called: a test may replace the clock.
 from time import sleep, time_ns
 from typing import Any

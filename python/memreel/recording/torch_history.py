@@ -75,7 +75,7 @@ class TorchHistory:
         # One that is on is the program's, or an outer recording's; switching it on again would erase it. PyTorch runs this
         # before it says that CUDA is initialised.
         is_on = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
-        if not history.is_wanted or history.is_ours or is_on is not None and is_on():
+        if not history.is_wanted or history.is_ours or (is_on is not None and is_on()):
             return
         options: dict[str, Any] = {"stacks": "python" if stacks == "python" else "all"}
         if stacks == "none":

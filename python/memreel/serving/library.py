@@ -65,7 +65,7 @@ class Library:
     def call(self, name: str, *arguments: object) -> Any:
         """Calls a function. Raises RecordingError if it returns its value for a failure."""
         result = getattr(self._library, name)(*arguments)
-        if result is None and FUNCTIONS[name][0] is not None or isinstance(result, (int, float)) and result < 0:
+        if (result is None and FUNCTIONS[name][0] is not None) or (isinstance(result, (int, float)) and result < 0):
             raise RecordingError(self.error())
         return result
 

@@ -73,7 +73,7 @@ class Entries:
         settings = snapshot["allocator_settings"]
         # The keys of PyTorch's snapshot, and those of memreel's options that leave events out.
         snapshot["allocator_settings"] = {
-            key: value for key, value in settings.items() if not key.startswith("memreel_") or key in FILTERS and value
+            key: value for key, value in settings.items() if not key.startswith("memreel_") or (key in FILTERS and value)
         }
         pool, (with_traces,) = tuple((what or (0, 0))[:2]), (what or ())[2:] or (True,)
         if pool != (0, 0):

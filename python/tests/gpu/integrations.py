@@ -6,6 +6,7 @@ transformers with accelerate, lightning and jax with CUDA; what is not installed
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def run_transformers():
     callback = with_transformers()
     assert not torch._C._cuda_isHistoryEnabled(), "the history is still on"
     _, n, _ = scopes("transformers-step.pickle")
-    peak, _, top = scopes("transformers-peak.pickle")
+    peak, _, _ = scopes("transformers-peak.pickle")
     assert not Path("transformers-oom.pickle").exists()
     return f"{n} allocations up to step 3; peak of PyTorch {callback.training.highest_bytes}, of the file {peak.peak.allocated_bytes}"
 
@@ -122,10 +123,8 @@ def run_lightning():
     _, n, _ = scopes("lightning-step.pickle")
     scopes("lightning-peak.pickle")
     assert not Path("lightning-oom.pickle").exists()
-    try:
+    with contextlib.suppress(torch.OutOfMemoryError):
         fit(True)
-    except torch.OutOfMemoryError:
-        pass
     snapshot, _, _ = scopes("lightning-oom.pickle")
     return f"{n} allocations up to step 3; {repr(snapshot.oom()).splitlines()[0]}"
 

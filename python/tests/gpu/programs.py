@@ -19,8 +19,9 @@ counted: dict = {"program": name, "mode": mode}
 def recording(path):
     """The recording of this mode."""
     if mode in ("install", "both"):
-        import memreel
         import torch  # noqa: F401 - before `install`
+
+        import memreel
 
         memreel.install()
     if mode not in ("record", "both"):
@@ -69,8 +70,9 @@ def llama():
 
 
 def oom():
-    import memreel
     import torch
+
+    import memreel
 
     try:
         with memreel.on_oom(out.replace(".json", ".pickle")):
@@ -83,8 +85,9 @@ def oom():
 
 def late():
     """A recording that begins before PyTorch has a context, with workers of a DataLoader."""
-    import memreel
     import torch
+
+    import memreel
 
     class Numbers(torch.utils.data.Dataset):
         def __len__(self):
@@ -103,8 +106,9 @@ def late():
 
 def reduced():
     """What PyTorch refuses for an allocator that is not its own."""
-    import memreel
     import torch
+
+    import memreel
 
     if mode == "install":
         memreel.install()

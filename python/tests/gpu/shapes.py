@@ -12,11 +12,11 @@ mode, out = sys.argv[1:3]
 import torch  # noqa: E402
 
 if mode == "install":
-    import memreel
-
     # Modules that imported the functions before.
-    from torch._C import _cuda_memorySnapshot
-    from torch.cuda import MemPool, memory_stats
+    from torch._C import _cuda_memorySnapshot  # noqa: F401 - looked up by its name
+    from torch.cuda import MemPool, memory_stats  # noqa: F401
+
+    import memreel
 
     memreel.install()
     assert sys.modules["__main__"].MemPool is torch.cuda.MemPool is torch.cuda.memory.MemPool
@@ -98,8 +98,7 @@ def metadata():
 def history():
     torch.cuda.memory._record_memory_history(max_entries=100000, stacks="python")
     held = use()
-    after = [torch._C._cuda_isHistoryEnabled(), held is not None]
-    return after
+    return [torch._C._cuda_isHistoryEnabled(), held is not None]
 
 
 cuda = torch.cuda

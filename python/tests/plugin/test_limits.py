@@ -216,8 +216,10 @@ def test_is_too_long():
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("", ""), ("", "torch.empty(5)"), ("", "torch.event('segment_map', 1, 2); torch.event('segment_map', 3, 4)")]
-    + [("block = torch.empty(7)", "torch.empty(5)"), ("torch.reset_accumulated()", "")],
+    [
+        ("", ""), ("", "torch.empty(5)"), ("", "torch.event('segment_map', 1, 2); torch.event('segment_map', 3, 4)"),
+        ("block = torch.empty(7)", "torch.empty(5)"), ("torch.reset_accumulated()", ""),
+    ],
 )
 def test_a_history_that_the_test_restarts_is_said(suite, before, after):
     suite.write(f"""
