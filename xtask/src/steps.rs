@@ -166,7 +166,7 @@ fn wheel(gate: &Gate) -> Ended {
 
 fn pages(gate: &Gate) -> Ended {
     let shell = &gate.shell;
-    let tools = gate.tools.folder();
+    let tools = gate.tools.folder().join("pages");
     cmd!(shell, ".ci/pages {tools}").run()?;
     Ok(Outcome::Passed)
 }
