@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod asked;
 mod bytes;
 mod colour;
 mod commands;
@@ -55,7 +56,8 @@ use dispatch::{parsed, run_command};
 use exit::Exit;
 use failure::Failure;
 
-pub use question::{Answer, Named, Refusal, ask};
+pub use asked::Named;
+pub use question::{Answer, Refusal, ask};
 
 /// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
 ///
