@@ -16,25 +16,14 @@ mod limits;
 mod output;
 mod parameter;
 mod server;
+mod settings;
 mod tool;
 
-use std::{ffi::OsString, io, path::PathBuf};
+use std::io;
 
 pub use limits::Limits;
+pub use settings::Settings;
 pub use tool::COMMANDS;
-
-/// What a server needs to run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The words that start the program `memreel`, before its command. Paths in them must be absolute.
-    pub program: Vec<OsString>,
-    /// The program's command line; the tools are those of its commands that [`COMMANDS`] names.
-    pub commands: clap::Command,
-    /// What one question may use, and how long its answer may be.
-    pub limits: Limits,
-    /// The folders whose files may be asked about; empty means every file that the process may read.
-    pub roots: Vec<PathBuf>,
-}
 
 /// Serves one client on standard input and output until it closes standard input.
 ///
