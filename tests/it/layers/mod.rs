@@ -1,5 +1,5 @@
-//! The diagram of ARCHITECTURE.md as a test: which room may import which, where unsafe code is (`unsafety`), and
-//! where the links of the packaged pages lead (`package`).
+//! The diagram of ARCHITECTURE.md as a test: which room may import which, where unsafe code is (`unsafety`),
+//! where the links of the packaged pages lead (`package`), and where the sizes of segments are (`sizes`).
 //!
 //! Each row names a room and the rooms it may import, all of them from rows above its own, so that the
 //! table cannot hold a circle. The match is on text: a link in a comment counts too, because a lower
@@ -8,6 +8,7 @@
 
 mod circles;
 mod package;
+mod sizes;
 mod tree;
 mod unsafety;
 
@@ -64,10 +65,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),
-    ("snapshot", &["seeded", "event", "inventory", "usage", "finding", "stack", "recorder", "trigger"]),
+    (
+        "snapshot",
+        &["seeded", "event", "inventory", "usage", "finding", "torch", "stack", "recorder", "trigger"],
+    ),
     ("history", &["seeded", "event", "inventory", "snapshot"]),
     ("pickle", &["seeded", "error", "event", "inventory", "finding", "snapshot"]),
-    ("validate", &["seeded", "error", "event", "inventory", "finding", "snapshot", "history", "pickle"]),
+    (
+        "validate",
+        &["seeded", "error", "event", "inventory", "finding", "torch", "snapshot", "history", "pickle"],
+    ),
     ("analysis", &["seeded", "bytes", "event", "inventory", "torch", "snapshot", "history"]),
     ("rewrite", &["seeded", "error", "event", "inventory", "torch", "snapshot", "history", "analysis"]),
     ("export", &["seeded", "event", "snapshot", "history", "analysis"]),
