@@ -11,7 +11,7 @@ use quote::ToTokens;
 
 use super::repository;
 
-/// The rooms of the library that touch memory or foreign callers.
+/// The rooms of the library that touch memory or foreign callers, and the helpers of unit tests, which load libraries.
 const MAY: &[&str] = &[
     "sync",
     "fork",
@@ -26,6 +26,7 @@ const MAY: &[&str] = &[
     "cuda",
     "pickle",
     "trigger",
+    "testing",
 ];
 
 /// A file of another room: the memory of chunks, which is on the heap or in a tape's file.
@@ -90,7 +91,7 @@ fn has_unsafe(tokens: TokenStream) -> bool {
 }
 
 /// Every Rust file of a folder, at any depth.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut open, mut found) = (vec![folder.to_owned()], Vec::new());
     while let Some(path) = open.pop() {
         if path.is_dir() {
