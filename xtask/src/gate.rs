@@ -46,6 +46,8 @@ impl Gate {
         let root = package.parent().ok_or("xtask is not in the workspace")?.to_owned();
         let shell = Shell::new().map_err(|error| error.to_string())?;
         shell.change_dir(&root);
+        // A clone is built once here; what later builds would reuse costs time and room.
+        shell.set_var("CARGO_INCREMENTAL", "0");
         let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
         let cache = Cache::open(&shell, &target);
         let tools = Tools::new(cache.folder().unwrap_or(&target).join("tools"));
