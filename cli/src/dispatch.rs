@@ -1,64 +1,25 @@
-//! A command line: which command it is, and the function that runs it.
+//! A command line: which command it is, with which options.
 
 #![forbid(unsafe_code)]
 
 use std::{
     ffi::{OsStr, OsString},
-    io::Write,
     path::Path,
 };
 
-use clap::FromArgMatches;
+use clap::error::ErrorKind;
 
-use crate::{
-    args::{Args, Command},
-    commands,
-    exit::Exit,
-    failure::Failure,
-    groups,
-};
+use crate::commands::row::{Program, Ready};
 
 /// Reads a command line: the name of the program, then its words.
-pub(crate) fn parsed(words: Vec<OsString>, program: &clap::Command) -> Result<Args, clap::Error> {
-    let matches = program.clone().try_get_matches_from(with_command(words, program))?;
-    Args::from_arg_matches(&matches)
-}
-
-/// Runs a command.
-pub(crate) fn run_command(command: &Command, out: &mut impl Write) -> Result<Exit, Failure> {
-    match command {
-        Command::At(options) => commands::at::run(options, out),
-        Command::Churn(options) => commands::churn::run(options, out),
-        Command::Compare(options) => commands::compare::run(options, out),
-        Command::Completions(options) => commands::completions::run(options, groups::program(), out),
-        Command::Convert(options) => commands::convert::run(options, out),
-        Command::Diff(options) => commands::diff::run(options, out),
-        Command::Record(options) => commands::record::run(options, out),
-        Command::Recover(options) => commands::recover::run(options, out),
-        Command::Fix(options) => commands::fix::run(options, out),
-        Command::Fragmentation(options) => commands::fragmentation::run(options, out),
-        Command::Gate(options) => commands::gate::run(options, out),
-        Command::Leaks(options) => commands::leaks::run(options, out),
-        Command::Man(options) => commands::man::run(options, &groups::program(), out),
-        #[cfg(feature = "mcp")]
-        Command::Mcp(_) => Err(commands::mcp::refuse()),
-        Command::Memory(options) => commands::memory::run(options, out),
-        Command::Merge(options) => commands::merge::run(options, out),
-        Command::Oom(options) => commands::oom::run(options, out),
-        Command::Owners(options) => commands::owners::run(options, out),
-        Command::Ranks(options) => commands::ranks::run(options, out),
-        Command::Replay(options) => commands::replay::run(options, out),
-        Command::Segments(options) => commands::segments::run(options, out),
-        Command::Slim(options) => commands::slim::run(options, out),
-        Command::Split(options) => commands::split::run(options, out),
-        Command::Stats(options) => commands::stats::run(options, out),
-        Command::Summary(options) => commands::summary::run(options, out),
-        Command::Timeline(options) => commands::timeline::run(options, out),
-        Command::Top(options) => commands::top::run(options, out),
-        Command::Trace(options) => commands::trace::run(options, out),
-        Command::Validate(options) => commands::validate::run(options, out),
-        Command::View(options) => commands::view::run(options, out),
-    }
+pub(crate) fn parsed(words: Vec<OsString>, program: &Program) -> Result<Ready, clap::Error> {
+    let line = &program.line;
+    let matches = line.clone().try_get_matches_from(with_command(words, line))?;
+    let asked = matches.subcommand().and_then(|(name, options)| {
+        let row = program.rows.iter().find(|row| row.name == name)?;
+        Some(row.ready(options))
+    });
+    asked.unwrap_or_else(|| Err(clap::Error::new(ErrorKind::MissingSubcommand)))
 }
 
 /// Puts the command `summary` before files, if the first of them, or an option, is where a command is missing.

@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
 mod bytes;
 mod colour;
 mod commands;
@@ -16,7 +15,6 @@ mod exit;
 mod failure;
 mod fit;
 mod folded;
-mod groups;
 mod input;
 mod instant;
 mod json;
@@ -28,6 +26,8 @@ mod options;
 mod output;
 mod owner_table;
 mod plot;
+mod printed;
+mod program;
 mod progress;
 mod pytorch;
 mod question;
@@ -51,9 +51,10 @@ use std::{
 
 use clap::error::{ContextKind, ContextValue};
 
-use dispatch::{parsed, run_command};
+use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
+use printed::Printed;
 
 pub use question::{Answer, Named, Refusal, ask};
 
@@ -70,21 +71,13 @@ pub fn run(words: Vec<OsString>) -> u8 {
 /// its command. `memreel mcp` starts it for each question.
 #[must_use]
 pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
-    let args = match parsed(words, &groups::program()) {
-        Ok(args) => args,
+    let program = program::program(program);
+    let command = match parsed(words, &program) {
+        Ok(command) => command,
         Err(error) => return refuse(&error),
     };
-    // The session has standard output, which is locked below.
-    #[cfg(feature = "mcp")]
-    if let args::Command::Mcp(options) = &args.command {
-        return commands::mcp::run(options, groups::program(), program)
-            .or_else(Failure::report)
-            .unwrap_or_else(unwritten) as u8;
-    }
-    #[cfg(not(feature = "mcp"))]
-    drop(program);
-    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let done = run_command(&args.command, &mut out).or_else(Failure::report);
+    let mut out = Printed::out();
+    let done = command(&program, &mut out).or_else(Failure::report);
     let flushed = done.and_then(|exit| out.flush().map(|()| exit));
     flushed.unwrap_or_else(unwritten) as u8
 }

@@ -9,12 +9,7 @@ use std::{cell::RefCell, ffi::OsString, path::Path, sync::Arc};
 
 use memreel::Snapshot;
 
-use crate::{
-    dispatch::{parsed, run_command},
-    exit::Exit,
-    failure::Failure,
-    groups,
-};
+use crate::{dispatch::parsed, exit::Exit, failure::Failure, printed::Printed, program::program};
 
 /// A snapshot in memory, and the name that the words of a question have for it.
 #[derive(Clone, Debug)]
@@ -70,14 +65,15 @@ impl From<Failure> for Refusal {
 /// ```
 pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
     let all = std::iter::once("memreel").chain(words.iter().copied()).map(OsString::from).collect();
-    let args = parsed(all, &groups::program()).map_err(|error| Refusal {
+    let program = program(Vec::new());
+    let command = parsed(all, &program).map_err(|error| Refusal {
         status: u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8),
         message: error.render().to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
-    let mut out = Vec::new();
+    let mut out = Printed::Memory(Vec::new());
     let _asking = Asking::new(snapshots.to_vec());
-    let exit = run_command(&args.command, &mut out)?;
-    Ok(Answer { status: exit as u8, text: String::from_utf8_lossy(&out).into_owned() })
+    let exit = command(&program, &mut out)?;
+    Ok(Answer { status: exit as u8, text: String::from_utf8_lossy(&out.into_bytes()).into_owned() })
 }
 
 thread_local! {

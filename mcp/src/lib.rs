@@ -21,15 +21,16 @@ mod tool;
 use std::{ffi::OsString, io, path::PathBuf};
 
 pub use limits::Limits;
-pub use tool::COMMANDS;
 
 /// What a server needs to run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The words that start the program `memreel`, before its command. Paths in them must be absolute.
     pub program: Vec<OsString>,
-    /// The program's command line; the tools are those of its commands that [`COMMANDS`] names.
+    /// The program's command line.
     pub commands: clap::Command,
+    /// The commands that are tools: those that answer questions about files and write none.
+    pub tools: Vec<&'static str>,
     /// What one question may use, and how long its answer may be.
     pub limits: Limits,
     /// The folders whose files may be asked about; empty means every file that the process may read.

@@ -66,11 +66,11 @@ pub(crate) async fn serve(server: Server) -> io::Result<()> {
 
 impl Server {
     pub(crate) fn new(settings: Settings) -> io::Result<Server> {
-        let Settings { program, commands, limits, roots } = settings;
+        let Settings { program, commands, tools: names, limits, roots } = settings;
         Ok(Server(Arc::new(Shared {
             program,
             version: commands.get_version().unwrap_or_default().to_owned(),
-            tools: tools(commands),
+            tools: tools(commands, &names),
             roots: Roots::new(&roots)?,
             limits,
             permits: Semaphore::new(Limits::at_once()),

@@ -10,28 +10,6 @@ use serde_json::{Value, json};
 
 use crate::{files::Roots, parameter::Parameter};
 
-/// The commands that are tools: those that answer questions about files and write none.
-pub const COMMANDS: [&str; 18] = [
-    "summary",
-    "oom",
-    "fragmentation",
-    "replay",
-    "owners",
-    "top",
-    "leaks",
-    "churn",
-    "diff",
-    "timeline",
-    "at",
-    "trace",
-    "segments",
-    "memory",
-    "stats",
-    "compare",
-    "gate",
-    "validate",
-];
-
 /// The parameter of every tool that is the server's own.
 const SKIP_LINES: &str = "skip_lines";
 
@@ -56,10 +34,10 @@ pub(crate) struct Question {
     pub(crate) narrower: Vec<String>,
 }
 
-/// Returns the tools of a program.
-pub(crate) fn tools(mut program: Command) -> Vec<Tool> {
+/// Returns the tools of a program: its commands of these names.
+pub(crate) fn tools(mut program: Command, names: &[&str]) -> Vec<Tool> {
     program.build();
-    COMMANDS.iter().filter_map(|name| program.find_subcommand(name)).map(Tool::new).collect()
+    names.iter().filter_map(|name| program.find_subcommand(name)).map(Tool::new).collect()
 }
 
 impl Tool {
@@ -173,7 +151,7 @@ mod tests {
     }
 
     fn at() -> Tool {
-        let mut tools = tools(program());
+        let mut tools = tools(program(), &["at"]);
         assert_eq!(tools.len(), 1);
         tools.remove(0)
     }

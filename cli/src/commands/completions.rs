@@ -6,6 +6,7 @@ use std::io::Write;
 
 use clap_complete::Shell;
 
+use super::row::Program;
 use crate::{exit::Exit, failure::Failure};
 
 #[derive(Debug, clap::Args)]
@@ -20,14 +21,10 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(
-    options: &Options,
-    mut program: clap::Command,
-    out: &mut impl Write,
-) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
     // The generator panics where it cannot write, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut program, "memreel", &mut script);
+    clap_complete::generate(options.shell, &mut program.line.clone(), "memreel", &mut script);
     out.write_all(&script)?;
     Ok(Exit::Fine)
 }

@@ -10,6 +10,7 @@ use std::{
 
 use clap_mangen::Man;
 
+use super::row::Program;
 use crate::{exit::Exit, failure::Failure};
 
 #[derive(Debug, clap::Args)]
@@ -26,14 +27,14 @@ pub(crate) struct Options {
     to: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, program: &clap::Command, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(folder) = &options.to {
-        write(program, folder).map_err(|error| {
+        write(&program.line, folder).map_err(|error| {
             let what = format!("cannot write into {}: {error}", folder.display());
             Failure::Message(Exit::Unreadable, what)
         })?;
     } else {
-        Man::new(program.clone()).render(out)?;
+        Man::new(program.line.clone()).render(out)?;
     }
     Ok(Exit::Fine)
 }

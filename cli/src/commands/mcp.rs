@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::{ffi::OsString, io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use memreel_mcp::{Limits, Settings};
 
-use crate::{bytes, exit::Exit, failure::Failure};
+use super::row::Program;
+use crate::{bytes, exit::Exit, failure::Failure, printed::Printed};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -43,18 +44,25 @@ pub(crate) struct Options {
     max_answer: u32,
 }
 
-/// Serves a client with the commands of a command line. `program` is how this program is started again, for each question.
-pub(crate) fn run(
-    options: &Options,
-    commands: clap::Command,
-    program: Vec<OsString>,
-) -> Result<Exit, Failure> {
+/// Serves a client with the program's commands. The program is started again for each question.
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+    if matches!(out, Printed::Memory(_)) {
+        return Err(Failure::usage(
+            "a server needs standard input and output; start `memreel mcp` as a program",
+        ));
+    }
     let limits = Limits {
         timeout: Duration::from_secs(options.timeout),
         max_memory_bytes: options.max_memory,
         max_answer_chars: options.max_answer as usize,
     };
-    let settings = Settings { program, commands, limits, roots: options.root.clone() };
+    let settings = Settings {
+        program: program.words.clone(),
+        commands: program.line.clone(),
+        tools: program.rows.iter().filter(|row| row.is_tool).map(|row| row.name).collect(),
+        limits,
+        roots: options.root.clone(),
+    };
     memreel_mcp::serve(settings).map_err(failure)?;
     Ok(Exit::Fine)
 }
@@ -62,9 +70,4 @@ pub(crate) fn run(
 fn failure(error: io::Error) -> Failure {
     let is_usage = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     Failure::Message(if is_usage { Exit::Usage } else { Exit::Unreadable }, error.to_string())
-}
-
-/// Refuses to serve where standard input and output are another program's.
-pub(crate) fn refuse() -> Failure {
-    Failure::usage("a server needs standard input and output; start `memreel mcp` as a program")
 }

@@ -1,35 +1,132 @@
-//! The commands, one a file.
+//! The commands, one a file, and the table of them.
+//!
+//! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]. What it prints with
+//! `--json` is described in `schema/json.schema.json`; `MEMREEL_BLESS=1 cargo test -p memreel-cli json_page` then makes the
+//! page about it and the classes of the Python package. Tests ask of it what they ask of every command, and say where an
+//! exception goes. A method of Python's `Snapshot` is in `python/memreel/snapshot.py`, with the name of its answer in
+//! `python/generate_records.py`.
 
 #![forbid(unsafe_code)]
 
-pub(crate) mod at;
-pub(crate) mod churn;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod convert;
-pub(crate) mod diff;
-pub(crate) mod fix;
-pub(crate) mod fragmentation;
-pub(crate) mod gate;
-pub(crate) mod leaks;
-pub(crate) mod man;
+mod at;
+mod churn;
+mod compare;
+mod completions;
+mod convert;
+mod diff;
+mod fix;
+mod fragmentation;
+mod gate;
+mod leaks;
+mod man;
 #[cfg(feature = "mcp")]
-pub(crate) mod mcp;
-pub(crate) mod memory;
-pub(crate) mod merge;
-pub(crate) mod oom;
-pub(crate) mod owners;
-pub(crate) mod ranks;
-pub(crate) mod record;
-pub(crate) mod recover;
-pub(crate) mod replay;
-pub(crate) mod segments;
-pub(crate) mod slim;
-pub(crate) mod split;
-pub(crate) mod stats;
-pub(crate) mod summary;
-pub(crate) mod timeline;
-pub(crate) mod top;
-pub(crate) mod trace;
-pub(crate) mod validate;
-pub(crate) mod view;
+mod mcp;
+mod memory;
+mod merge;
+mod oom;
+mod owners;
+mod ranks;
+mod record;
+mod recover;
+mod replay;
+pub(crate) mod row;
+mod segments;
+mod slim;
+mod split;
+mod stats;
+mod summary;
+mod timeline;
+mod top;
+mod trace;
+mod validate;
+mod view;
+
+use row::{Row, command, of_program, question};
+
+/// Returns the headings of `memreel --help`, each with its commands.
+pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
+    [
+        (
+            "Begin here:",
+            vec![
+                question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
+                command("view", "Look at snapshots in a browser, without a network", view::run),
+                command("record", "Run any program, and record the memory that it asks for", record::run),
+            ],
+        ),
+        (
+            "Why did a request fail?",
+            vec![
+                question("oom", "Explain why a request ran out of memory", oom::run),
+                question(
+                    "fragmentation",
+                    "Show reserved memory that no block uses, and what pins it",
+                    fragmentation::run,
+                ),
+                question(
+                    "replay",
+                    "Estimate the memory that other allocator settings would need",
+                    replay::run,
+                ),
+            ],
+        ),
+        (
+            "Who holds the memory?",
+            vec![
+                question("owners", "Show who has a device's memory, and what is unexplained", owners::run),
+                question("top", "Show what holds the memory, at the peak or at another moment", top::run),
+                question("leaks", "List what is held at the end, the sites that only grow first", leaks::run),
+                question(
+                    "churn",
+                    "List the sites that allocate and free one size again and again",
+                    churn::run,
+                ),
+                question(
+                    "diff",
+                    "List the stacks that hold more or less than in another snapshot",
+                    diff::run,
+                ),
+                command("ranks", "Compare the ranks of a run, and name those that differ", ranks::run),
+            ],
+        ),
+        (
+            "When, and what is where?",
+            vec![
+                question("timeline", "Plot the memory in use and reserved over the history", timeline::run),
+                question("at", "Show the allocator's state after an event", at::run),
+                question("trace", "List every event under short names", trace::run),
+                question("segments", "List the segments, or draw them as a flame graph", segments::run),
+                question("memory", "Sum up each stream's blocks, or draw them as a flame graph", memory::run),
+                question("stats", "Draw how the segments are filled, as PyTorch's tool does", stats::run),
+                question("compare", "List the segments that only one of two snapshots has", compare::run),
+            ],
+        ),
+        (
+            "Change a file:",
+            vec![
+                command("recover", "Make a snapshot of a tape, also after a crash", recover::run),
+                command("fix", "Repair snapshots that the web viewer cannot open", fix::run),
+                command("slim", "Make a snapshot smaller: a window, fewer frames, no names", slim::run),
+                command("merge", "Join several snapshots into one; ranks become devices", merge::run),
+                command("split", "Write one snapshot for each device", split::run),
+                command("convert", "Write a snapshot in another tool's format", convert::run),
+            ],
+        ),
+        (
+            "Check a file:",
+            vec![
+                question("gate", "Check a snapshot against limits, for continuous integration", gate::run),
+                question("validate", "Report every rule that a snapshot file breaks", validate::run),
+            ],
+        ),
+        (
+            "The rest:",
+            vec![
+                #[cfg(feature = "mcp")]
+                of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),
+                of_program("completions", "Print a shell's completion script", completions::run),
+                of_program("man", "Print manual pages", man::run),
+            ],
+        ),
+    ]
+}

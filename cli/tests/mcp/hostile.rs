@@ -135,7 +135,8 @@ fn names_of_a_megabyte_are_cut() {
     let file = folder.path().join("long.json");
     fs::write(&file, renamed(&"long".repeat(1 << 18))).unwrap();
     let mut session = Session::begin(&[]);
-    for tool in memreel_mcp::COMMANDS {
+    for tool in session.names() {
+        let tool = tool.as_str();
         for is_json in [false, true] {
             let mut arguments = json!({"files": [file], "json": is_json, "at": "peak", "max_peak": "1GiB"});
             let keys: &[&str] = match tool {

@@ -110,6 +110,11 @@ impl Session {
         self.request("tools/list", &json!({}))["result"]["tools"].as_array().unwrap().clone()
     }
 
+    /// Returns the names of the tools.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        self.tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// Closes the server's input; returns what else it wrote, and how it ended.
     pub(crate) fn close(mut self) -> (Vec<Value>, ExitStatus) {
         self.input = None;

@@ -39,10 +39,16 @@ pub(crate) fn expected(name: &str) -> String {
 
 /// Returns the commands that `memreel --help` lists.
 pub(crate) fn commands() -> Vec<String> {
+    listed().into_iter().map(|(name, _)| name).collect()
+}
+
+/// Returns the commands that `memreel --help` lists, with what it says about them.
+pub(crate) fn listed() -> Vec<(String, String)> {
     let help = answer(&["--help"]);
     let lists = help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Begin here:");
     let line = |line: &str| {
-        line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()).map(str::to_owned)
+        let (name, about) = line.strip_prefix("  ")?.split_once(' ')?;
+        Some((name.to_owned(), about.trim_start().to_owned()))
     };
     lists.filter_map(line).collect()
 }

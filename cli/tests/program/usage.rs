@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use crate::support::{answer, commands, memreel, run};
+use crate::support::{answer, listed, memreel, run};
 
 const CLEAN: &str = "torch-2.11/snapshots/oom.pickle";
 const BROKEN: &str = "synthetic/stats2.pickle";
@@ -87,13 +87,15 @@ fn completions_and_manual_pages_have_every_command() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(answer(&["man", "--to", folder.path().to_str().unwrap()]), "");
     let completions = answer(&["completions", "bash"]);
-    let commands = commands();
+    let commands = listed();
     assert!(commands.len() > 20, "{commands:?}");
-    for command in commands.iter().filter(|name| *name != "help") {
+    for (command, about) in commands.iter().filter(|(name, _)| *name != "help") {
         assert!(completions.contains(&format!("memreel__subcmd__{command}")), "{command}");
         let page = fs::read_to_string(folder.path().join(format!("memreel-{command}.1"))).unwrap();
-        assert!(page.contains("memreel"), "{command}");
+        // In the page, an apostrophe is an escape.
+        assert!(page.replace("\\*(Aq", "'").contains(&format!("\\- {about}\n")), "{command}: {page}");
         let help = answer(&[command, "--help"]);
+        assert!(help.starts_with(&format!("{about}\n")), "{command}: {help}");
         let example = format!("Example:\n  memreel {command} ");
         assert!(help.contains(&example) || help.contains(example.trim_end()), "{command}: {help}");
         let status = if command == "record" { "Exit status: that of PROGRAM" } else { "Exit status: 0 " };

@@ -1,0 +1,86 @@
+//! A row of the table of commands: a name, what the command is for, its options, and the function that runs it.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+
+use clap::ArgMatches;
+
+use crate::{exit::Exit, failure::Failure, printed::Printed};
+
+/// The program itself, for the commands that are about it.
+pub(crate) struct Program {
+    /// Its command line.
+    pub(crate) line: clap::Command,
+    /// Its commands.
+    pub(crate) rows: Vec<Row>,
+    /// The words that start it, before its command; none where a question is asked.
+    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only its server starts it again"))]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// A command whose options are read.
+pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Printed) -> Result<Exit, Failure>>;
+
+/// A command of the program.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Whether it only answers questions about files, so that `memreel mcp` has it as a tool.
+    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only its server has tools"))]
+    pub(crate) is_tool: bool,
+    augment: fn(clap::Command) -> clap::Command,
+    ready: Box<dyn Fn(&ArgMatches) -> Result<Ready, clap::Error>>,
+}
+
+impl Row {
+    /// Returns the command with its options.
+    pub(crate) fn line(&self) -> clap::Command {
+        // The options that several commands share bring a description of their own.
+        (self.augment)(clap::Command::new(self.name)).about(self.about).long_about(None)
+    }
+
+    /// Reads the options.
+    pub(crate) fn ready(&self, options: &ArgMatches) -> Result<Ready, clap::Error> {
+        (self.ready)(options)
+    }
+}
+
+/// A command that answers questions about files and writes none: also a tool of `memreel mcp`.
+pub(super) fn question<O: clap::Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
+) -> Row {
+    Row { is_tool: true, ..command(name, about, run) }
+}
+
+/// A command that writes files, or serves, or runs a program.
+pub(super) fn command<O: clap::Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
+) -> Row {
+    row(name, about, move |options, _, out| run(options, out))
+}
+
+/// A command about the program itself.
+pub(super) fn of_program<O: clap::Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&O, &Program, &mut Printed) -> Result<Exit, Failure>,
+) -> Row {
+    row(name, about, run)
+}
+
+fn row<O: clap::Args + 'static>(
+    name: &'static str,
+    about: &'static str,
+    run: impl Fn(&O, &Program, &mut Printed) -> Result<Exit, Failure> + Copy + 'static,
+) -> Row {
+    let ready = move |options: &ArgMatches| -> Result<Ready, clap::Error> {
+        let options = O::from_arg_matches(options)?;
+        Ok(Box::new(move |program, out| run(&options, program, out)))
+    };
+    Row { name, about, is_tool: false, augment: O::augment_args, ready: Box::new(ready) }
+}
