@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
+    iter,
     process::Command,
 };
 
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    every_command::{ROWS, Yes},
+    every_command::{OUTPUT, ROWS, Row, Yes},
     owners, repository,
     support::{fixture, stderr, stdout},
 };
@@ -36,61 +37,50 @@ pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
     jsonschema::draft202012::new(&of_command).unwrap()
 }
 
-/// Runs of commands that together print every key. `OUT` is a new folder, `FILE` one of the fixtures in turn.
+/// Runs with options or other files. Together with [`plain_runs`], they print every key. `OUT` is a new folder, `FILE`
+/// one of the fixtures in turn.
 const RUNS: &[&[&str]] = &[
-    &["summary", "FILE"],
-    &["oom", "FILE"],
     &["oom", "OUT/odd.json"],
     &["summary", "OUT/odd.json"],
-    &["fragmentation", "FILE"],
-    &["replay", "FILE"],
     &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
-    &["top", "FILE"],
     &["top", "--by", "function", "FILE"],
     &["top", "--by", "file", "FILE"],
     &["top", "--by", "scope", "FILE"],
     &["top", "--by", "name", "FILE"],
     &["top", "--by", "owner", "FILE"],
-    &["owners", "FILE"],
     &["owners", "FILE", "OUT/owners.pickle"],
     &["top", "--tree", "FILE"],
     &["top", "--tree", "OUT/deep.json"],
     &["top", "--new", "FILE"],
     &["top", "--new", "--since", "1us", "--by", "function", "FILE"],
-    &["leaks", "FILE"],
     &["leaks", "--older-than", "3", "FILE"],
     &["leaks", "--between", "one", "two", "OUT/own.pickle"],
-    &["churn", "FILE"],
-    &["timeline", "FILE"],
-    &["at", "peak", "FILE"],
     &["at", "end", "FILE"],
-    &["trace", "FILE"],
-    &["segments", "FILE"],
-    &["memory", "FILE"],
-    &["stats", "FILE"],
     &["stats", "--device", "0", "FILE"],
     &["gate", "--max-peak", "1MiB", "--max-fragmentation", "10%", "FILE"],
     &["gate", "--baseline", "OUT/own.pickle", "FILE"],
     &["gate", "--max-owner", "pytorch=1MiB", "FILE"],
-    &["validate", "FILE"],
     &["validate", "OUT/refused.pickle"],
     &["recover", "-o", "OUT/tape.pickle", "OUT/run.tape"],
     &["recover", "--torch", "OUT/own.pickle", "-o", "OUT/merged.pickle", "OUT/run.tape"],
-    &["fix", "FILE"],
     &["fix", "-o", "OUT", "FILE"],
     &["slim", "--depth", "2", "FILE"],
     &["slim", "--depth", "2", "-o", "OUT", "FILE"],
-    &["split", "-o", "OUT", "FILE"],
-    &["convert", "-o", "OUT", "FILE"],
     &["merge", "FILE", "OUT/own.pickle"],
     &["compare", "synthetic/before_segments.pickle", "synthetic/after_segments.pickle"],
     &["diff", "torch-2.11/snapshots/no_history.pickle", "FILE"],
-    &["ranks", "FILE"],
     &["ranks", "FILE", "torch-2.11/snapshots/oom.pickle"],
     &["ranks", "OUT/refused.pickle", "FILE"],
     &["ranks", "--by", "step", "OUT/own.pickle"],
     &["diff", "--by", "owner", "torch-2.11/snapshots/no_history.pickle", "FILE"],
 ];
+
+/// Returns a run of each command that takes any number of files, with what it needs.
+fn plain_runs() -> Vec<Vec<&'static str>> {
+    let rows = ROWS.iter().filter(|row| matches!(row.json, Yes) && row.n_files.is_none());
+    let needs = |row: &Row| row.needs.iter().map(|need| if *need == OUTPUT { "OUT" } else { need });
+    rows.map(|row| iter::once(row.name).chain(needs(row)).chain(["FILE"]).collect()).collect()
+}
 
 /// Returns a trace without stacks: a site that grows, and the name of a block that waits when a request fails.
 fn odd() -> Value {
@@ -164,7 +154,7 @@ fn every_line_is_as_described_and_every_key_occurs() {
     let folder = folder();
     let files = files(&folder);
     let mut found = BTreeSet::new();
-    for run in RUNS {
+    for run in RUNS.iter().map(|run| run.to_vec()).chain(plain_runs()) {
         let command = run[0];
         let validator = validator(&schema, command);
         let n_runs = if run.contains(&"FILE") { files.len() } else { 1 };
@@ -193,7 +183,10 @@ fn every_line_is_as_described_and_every_key_occurs() {
     let described: BTreeSet<String> =
         commands(&schema).iter().flat_map(|(name, line)| places(&schema, line, name, 0)).collect();
     let missing: Vec<&String> = described.difference(&found).collect();
-    assert!(missing.is_empty(), "described, and printed by no run: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "described, and printed by no run; add one to RUNS of json_lines.rs: {missing:#?}"
+    );
 }
 
 /// A key that is not described fails, and so does one that is missing.
@@ -221,7 +214,11 @@ fn every_command_with_json_is_described() {
     let described: BTreeSet<&str> = commands(&schema).keys().map(String::as_str).collect();
     let rows: BTreeSet<&str> =
         ROWS.iter().filter(|row| matches!(row.json, Yes)).map(|row| row.name).chain(["recover"]).collect();
-    assert_eq!(described, rows);
+    assert_eq!(
+        described, rows,
+        "describe the line of a command under $defs.commands in schema/json.schema.json, then make what follows of it: \
+         MEMREEL_BLESS=1 cargo test -p memreel-cli json_page"
+    );
 }
 
 /// Returns the definition that a schema refers to, or the schema itself.

@@ -151,7 +151,7 @@ fn a_terminal_gives_the_width() {
 
 #[test]
 fn help_fits() {
-    for row in ROWS {
+    for row in ROWS.iter() {
         let help = piped(&[row.name, "--help"], Some("80"));
         for line in help.lines() {
             assert!(measure_text_width(line) <= 80, "{}: {line}", row.name);

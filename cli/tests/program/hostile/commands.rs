@@ -1,6 +1,10 @@
-//! The commands that read every file of the corpus, with the options that cost the most.
+//! The commands that read every file of the corpus: each plain and with `--json`, and with the options that cost the most.
 
 #![forbid(unsafe_code)]
+
+use std::sync::LazyLock;
+
+use crate::every_command::{OUTPUT, ROWS, Row, Yes};
 
 /// The place of the file, or of several files.
 pub(super) const FILE: &str = "FILE";
@@ -17,21 +21,26 @@ pub(super) fn takes_one(command: &[&str]) -> bool {
     n_files > 1 || command.starts_with(&["replay", "-o"])
 }
 
-/// The commands with the options that cost the most.
-pub(super) const COMMANDS: &[&[&str]] = &[
-    &["summary", FILE],
-    &["summary", "--json", FILE],
-    &["validate", FILE],
-    &["validate", "--json", FILE],
-    &["oom", FILE],
-    &["fragmentation", FILE],
-    &["fragmentation", "--json", FILE],
-    &["replay", FILE],
+/// All of them.
+pub(super) static COMMANDS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
+    let read = ROWS.iter().filter(|row| row.n_files != Some(0));
+    read.flat_map(plain).chain(COSTLY.iter().map(|command| command.to_vec())).collect()
+});
+
+/// Returns a command with what it needs and no more, and its `--json`.
+fn plain(row: &Row) -> Vec<Vec<&'static str>> {
+    let needs = row.needs.iter().map(|need| if *need == OUTPUT { OUT } else { need });
+    let words: Vec<&str> = [row.name].into_iter().chain(needs).collect();
+    let files = vec![FILE; row.n_files.unwrap_or(1)];
+    let options: &[&[&str]] = if matches!(row.json, Yes) { &[&[], &["--json"]] } else { &[&[]] };
+    options.iter().map(|option| [&words, *option, &files].concat()).collect()
+}
+
+/// The options that cost the most.
+const COSTLY: &[&[&str]] = &[
     &["replay", "--json", "--conf", "expandable_segments:True", "--limit", "24GiB", FILE],
     &["replay", "--sweep", FILE],
     &["replay", "-o", "OUT/replayed.pickle", FILE],
-    &["top", FILE],
-    &["top", "--json", FILE],
     &["top", "--by", "function", FILE],
     &["top", "--by", "file", FILE],
     &["top", "--by", "scope", FILE],
@@ -39,33 +48,16 @@ pub(super) const COMMANDS: &[&[&str]] = &[
     &["top", "--by", "name", FILE],
     &["top", "--tree", "--json", FILE],
     &["top", "--at", "end", FILE],
-    &["leaks", FILE],
-    &["leaks", "--json", FILE],
-    &["churn", FILE],
-    &["diff", FILE, FILE],
     &["diff", "--at", "peak", "--json", FILE, FILE],
-    &["timeline", FILE],
     &["timeline", "--time", "--json", FILE],
     &["timeline", "--csv", FILE],
     &["timeline", "--svg", "OUT/drawn.svg", FILE],
-    &["at", "peak", FILE],
     &["at", "10", "--json", FILE],
-    &["trace", FILE],
     &["trace", "--pytorch", FILE],
-    &["trace", "--json", FILE],
-    &["segments", FILE],
-    &["segments", "--json", FILE],
     &["segments", "--folded", FILE],
     &["segments", "--svg", "OUT/drawn.svg", FILE],
-    &["owners", FILE],
-    &["owners", "--json", FILE],
-    &["memory", FILE],
-    &["memory", "--json", FILE],
     &["memory", "--folded", FILE],
     &["memory", "--svg", "OUT/drawn.svg", FILE],
-    &["stats", FILE],
-    &["stats", "--json", FILE],
-    &["compare", FILE, FILE],
     &["compare", "--pytorch", FILE, FILE],
     &["fix", "-o", OUT, FILE],
     &["slim", "--events", "10..30", "-o", OUT, FILE],
@@ -76,7 +68,6 @@ pub(super) const COMMANDS: &[&[&str]] = &[
     &["slim", "--anonymise", "-o", OUT, FILE],
     &["merge", "-o", OUT, FILE, FILE],
     &["merge", "--in-order", "-o", OUT, FILE, FILE],
-    &["split", "-o", OUT, FILE],
     &["convert", "--to", "json", FILE],
     &["convert", "--to", "json", "--device", "0", FILE],
     &["convert", "--to", "pickle", FILE],

@@ -219,7 +219,7 @@ fn out_of_proportion(case: &'static Case, form: Form, folder: &Path) -> Vec<Stri
 }
 
 fn commands() -> impl Iterator<Item = &'static [&'static str]> {
-    COMMANDS.iter().copied().filter(|command| is_asked_for("COMMANDS", &command.join(" ")))
+    COMMANDS.iter().map(Vec::as_slice).filter(|command| is_asked_for("COMMANDS", &command.join(" ")))
 }
 
 /// The files, and how the program is run on them.
