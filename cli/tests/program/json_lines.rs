@@ -34,7 +34,8 @@ pub(crate) fn commands(schema: &Value) -> &Map<String, Value> {
 pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
     let mut of_command = schema.clone();
     of_command["$ref"] = json!(format!("#/$defs/commands/$defs/{command}"));
-    jsonschema::draft202012::new(&of_command).unwrap()
+    jsonschema::draft202012::new(&of_command)
+        .unwrap_or_else(|error| panic!("schema/json.schema.json describes no line of {command}: {error}"))
 }
 
 /// Runs with options or other files. Together with [`plain_runs`], they print every key. `OUT` is a new folder, `FILE`
