@@ -22,6 +22,9 @@ pub(crate) struct Program {
 /// A command whose options are read.
 pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Printed) -> Result<Exit, Failure>>;
 
+/// Reads the options of a command.
+type Reader = Box<dyn Fn(&ArgMatches) -> Result<Ready, clap::Error>>;
+
 /// A command of the program.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -30,7 +33,7 @@ pub(crate) struct Row {
     #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only its server has tools"))]
     pub(crate) is_tool: bool,
     augment: fn(clap::Command) -> clap::Command,
-    ready: Box<dyn Fn(&ArgMatches) -> Result<Ready, clap::Error>>,
+    ready: Reader,
 }
 
 impl Row {
