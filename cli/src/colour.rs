@@ -10,7 +10,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
-use crate::question::is_asked;
+use crate::asked::is_asked;
 
 /// Whether standard output takes colours. `NO_COLOR` is described at <https://no-color.org>.
 static IS_ON: LazyLock<bool> = LazyLock::new(|| {

@@ -21,7 +21,7 @@ use memreel::{
 };
 use serde_json::error::Category;
 
-use crate::{exit::Exit, failure::Failure, options::Devices, progress::Waiting, question};
+use crate::{asked, exit::Exit, failure::Failure, options::Devices, progress::Waiting};
 
 /// A snapshot, with its name in messages.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 
 /// Reads a snapshot: a pickle, or JSON as viewers load it.
 pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
-    if let Some(snapshot) = question::snapshot(path) {
+    if let Some(snapshot) = asked::snapshot(path) {
         return Ok(Opened::new(path, snapshot));
     }
     let _waiting = Waiting::new(format!("reading {}", name(path)));
@@ -117,7 +117,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
 
 /// Like [`open`], for one of many files that are read at once: without a line on the terminal.
 pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
-    question::snapshot(path).map_or_else(|| load(path), |snapshot| Ok(Opened::new(path, snapshot)))
+    asked::snapshot(path).map_or_else(|| load(path), |snapshot| Ok(Opened::new(path, snapshot)))
 }
 
 /// Reads two snapshots; a failure names its file.
@@ -241,7 +241,7 @@ pub(crate) type Inspected = (Result<Arc<Snapshot>, String>, Vec<Finding>);
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
-    if let Some(snapshot) = question::snapshot(path) {
+    if let Some(snapshot) = asked::snapshot(path) {
         return Ok((Ok(snapshot), Vec::new()));
     }
     let _waiting = Waiting::new(format!("reading {}", name(path)));

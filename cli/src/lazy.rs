@@ -13,12 +13,12 @@ use memreel::{
 };
 
 use crate::{
+    asked,
     each::each_path,
     exit::Exit,
     failure::Failure,
     input::{is_json, name, parse, read_unmappable, recovered, unreadable},
     progress::Waiting,
-    question,
 };
 
 /// A file of the command line, open.
@@ -37,7 +37,7 @@ enum Content {
 
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
-        if let Some(snapshot) = question::snapshot(path) {
+        if let Some(snapshot) = asked::snapshot(path) {
             return Ok(Source { name: name(path), content: Content::Memory(snapshot) });
         }
         let content = match (recovered(path)?, read_unmappable(path)?) {

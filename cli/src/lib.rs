@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod bytes;
 mod colour;
 mod commands;
@@ -56,7 +57,8 @@ use exit::Exit;
 use failure::Failure;
 use printed::Printed;
 
-pub use question::{Answer, Named, Refusal, ask};
+pub use asked::Named;
+pub use question::{Answer, Refusal, ask};
 
 /// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
 ///

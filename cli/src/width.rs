@@ -10,7 +10,7 @@ use std::{
 
 use console::Term;
 
-use crate::question::is_asked;
+use crate::asked::is_asked;
 
 /// Texts are not shortened for a narrower terminal, which then wraps lines itself.
 const LEAST: usize = 40;

@@ -1,0 +1,56 @@
+//! The snapshots that a question of this thread is about.
+//!
+//! While a thread asks, the files of these names are the snapshots that it gave, and the text has neither colours nor the
+//! width of a terminal. The commands do not notice: they open files and print.
+
+#![forbid(unsafe_code)]
+
+use std::{cell::RefCell, path::Path, sync::Arc};
+
+use memreel::Snapshot;
+
+/// A snapshot in memory, and the name that the words of a question have for it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The name in the answer, such as the path of its file.
+    pub name: String,
+    /// The snapshot.
+    pub snapshot: Arc<Snapshot>,
+}
+
+thread_local! {
+    /// The snapshots of the question that this thread asks; `None` if it asks none.
+    static ASKED: RefCell<Option<Vec<Named>>> = const { RefCell::new(None) };
+}
+
+/// The time of a question.
+pub(crate) struct Asking {
+    /// A question inside another has the inner one's snapshots alone.
+    outer: Option<Vec<Named>>,
+}
+
+impl Asking {
+    /// Begins a question, which ends when the value is dropped.
+    pub(crate) fn new(snapshots: Vec<Named>) -> Asking {
+        Asking { outer: ASKED.replace(Some(snapshots)) }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKED.set(self.outer.take());
+    }
+}
+
+/// Whether this thread asks a question, so that its text goes to no terminal.
+pub(crate) fn is_asked() -> bool {
+    ASKED.with_borrow(Option::is_some)
+}
+
+/// Returns the snapshot of that name, if this thread asks about it.
+pub(crate) fn snapshot(name: &Path) -> Option<Arc<Snapshot>> {
+    ASKED.with_borrow(|asked| {
+        let named = asked.as_ref()?.iter().find(|named| Path::new(&named.name) == name)?;
+        Some(named.snapshot.clone())
+    })
+}
