@@ -16,26 +16,13 @@ mod limits;
 mod output;
 mod parameter;
 mod server;
+mod settings;
 mod tool;
 
-use std::{ffi::OsString, io, path::PathBuf};
+use std::io;
 
 pub use limits::Limits;
-
-/// What a server needs to run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The words that start the program `memreel`, before its command. Paths in them must be absolute.
-    pub program: Vec<OsString>,
-    /// The program's command line.
-    pub commands: clap::Command,
-    /// The commands that are tools: those that answer questions about files and write none.
-    pub tools: Vec<&'static str>,
-    /// What one question may use, and how long its answer may be.
-    pub limits: Limits,
-    /// The folders whose files may be asked about; empty means every file that the process may read.
-    pub roots: Vec<PathBuf>,
-}
+pub use settings::Settings;
 
 /// Serves one client on standard input and output until it closes standard input.
 ///

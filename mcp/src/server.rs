@@ -16,11 +16,11 @@ use rmcp::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    Settings,
     answer::{answer, refusal},
     child,
     files::Roots,
     limits::Limits,
+    settings::Settings,
     tool::{Tool, tools},
 };
 

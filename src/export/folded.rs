@@ -5,7 +5,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, io};
 
-use super::{in_use, text::Out};
+use super::{in_use::in_use, text::Out};
 use crate::{
     analysis::ShownFrames,
     history::FrameIds,

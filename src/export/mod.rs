@@ -4,6 +4,7 @@
 
 mod csv;
 mod folded;
+mod in_use;
 mod json;
 mod perfetto;
 mod pprof;
@@ -12,10 +13,7 @@ mod text;
 
 use std::io;
 
-use crate::{
-    history::active_blocks,
-    snapshot::{Snapshot, StackIndex},
-};
+use crate::snapshot::Snapshot;
 
 /// A format that another tool reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,10 +58,4 @@ pub fn convert(snapshot: &Snapshot, format: Format, sink: &mut impl io::Write) -
         Format::Perfetto => perfetto::write(snapshot, sink),
         Format::Pprof => pprof::write(snapshot, sink),
     }
-}
-
-/// The stack and the requested bytes of every block in use at the end.
-fn in_use(snapshot: &Snapshot) -> impl Iterator<Item = (Option<StackIndex>, u64)> {
-    let blocks = snapshot.segments.iter().flat_map(active_blocks);
-    blocks.map(|block| (block.block.stack, block.block.requested_size))
 }

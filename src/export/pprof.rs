@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{in_use, protobuf::Message};
+use super::{in_use::in_use, protobuf::Message};
 use crate::{
     analysis::ShownFrames,
     event::Action,

@@ -120,13 +120,6 @@ impl Snapshot {
         self.shape.value("allocator_settings")
     }
 
-    /// Returns what each device reported of its memory while this was recorded; nothing if the file does not say. A report
-    /// that is not one, such as a text in place of a number, is left out.
-    #[must_use]
-    pub fn usage(&self) -> Vec<DeviceUsage> {
-        usage::of_settings(self.allocator_settings())
-    }
-
     /// Returns the text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and
     /// of an `annotate` the name of a block.
     #[must_use]

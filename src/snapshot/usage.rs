@@ -48,8 +48,17 @@ fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {
     )
 }
 
+impl Snapshot {
+    /// Returns what each device reported of its memory while this was recorded; nothing if the file does not say. A report
+    /// that is not one, such as a text in place of a number, is left out.
+    #[must_use]
+    pub fn usage(&self) -> Vec<DeviceUsage> {
+        of_settings(self.allocator_settings())
+    }
+}
+
 /// Returns what settings say. What is not of the form above is left out.
-pub(super) fn of_settings(settings: Option<&Value>) -> Vec<DeviceUsage> {
+fn of_settings(settings: Option<&Value>) -> Vec<DeviceUsage> {
     let devices = settings.and_then(|settings| settings.get(USAGE)).and_then(Value::as_elements);
     devices.unwrap_or_default().iter().filter_map(of_value).collect()
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Side,
     lives::{Fate, Found, Start, begun_blocks},
+    side::Side,
 };
 use crate::{
     event::{Action, Address, StreamId},

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Side;
+use super::side::Side;
 use crate::{
     event::{Action, Address, DeviceId},
     history::{DeviceRange, Joining, Origin, Ranges, Span, final_ranges, undo_segment_event},

@@ -11,8 +11,11 @@ mod ends;
 mod joined;
 mod lives;
 mod settings;
+mod side;
 
 use std::{collections::BTreeMap, mem};
+
+use side::Side;
 
 use super::{fix::fix, merge::Tables};
 use crate::{
@@ -20,19 +23,6 @@ use crate::{
     event::{Action, DeviceId},
     snapshot::{Annotation, Field, Segment, Shapes, Slot, Snapshot, TraceEntry},
 };
-
-/// The segments and the events of one device.
-#[derive(Debug, Default)]
-struct Side {
-    segments: Vec<Segment>,
-    trace: Vec<TraceEntry>,
-}
-
-impl Side {
-    fn is_empty(&self) -> bool {
-        self.segments.is_empty() && self.trace.is_empty()
-    }
-}
 
 /// Joins the snapshot of the driver's allocations with PyTorch's snapshot of the same process.
 ///
@@ -85,8 +75,11 @@ pub fn merge_torch(driver: Snapshot, mut torch: Snapshot) -> Result<Snapshot> {
             segments: take_of(&mut segments, device),
             trace: mem::take(&mut merged.device_traces[index]),
         };
-        let theirs =
-            side(take_of(&mut of_torch, device), mem::take(&mut torch.device_traces[index]), &tables);
+        let theirs = Side::of_torch(
+            take_of(&mut of_torch, device),
+            mem::take(&mut torch.device_traces[index]),
+            &tables,
+        );
         let Side { segments, trace } = merge_side(ours, theirs, device, dumped_us, &mut merged.shapes);
         merged.segments.extend(segments);
         merged.device_traces[index] = trace;
@@ -94,7 +87,8 @@ pub fn merge_torch(driver: Snapshot, mut torch: Snapshot) -> Result<Snapshot> {
     merged.segments.extend(segments.into_values().flatten());
     let ours =
         Side { segments: mem::take(&mut merged.host_segments), trace: mem::take(&mut merged.host_traces) };
-    let theirs = side(mem::take(&mut torch.host_segments), mem::take(&mut torch.host_traces), &tables);
+    let theirs =
+        Side::of_torch(mem::take(&mut torch.host_segments), mem::take(&mut torch.host_traces), &tables);
     let host = merge_side(ours, theirs, DeviceId::HOST, dumped_us, &mut merged.shapes);
     (merged.host_segments, merged.host_traces) = (host.segments, host.trace);
     Ok(fix(merged).snapshot)
@@ -142,12 +136,6 @@ fn drop_unsegmented(torch: &mut Snapshot) {
 fn is_of_segment(entry: &TraceEntry) -> bool {
     use Action::{SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
     matches!(entry.action, Some(SegmentAlloc | SegmentFree | SegmentMap | SegmentUnmap))
-}
-
-/// PyTorch's side, with the numbers of the merged snapshot's tables.
-fn side(segments: Vec<Segment>, mut trace: Vec<TraceEntry>, tables: &Tables) -> Side {
-    trace.iter_mut().for_each(|entry| tables.entry(entry));
-    Side { segments: segments.iter().map(|segment| tables.segment(segment)).collect(), trace }
 }
 
 /// Adds PyTorch's annotations, by time.
