@@ -11,10 +11,10 @@ use datafusion::{
 
 use crate::{
     cluster::Cluster,
+    columns::{Table, Texts},
     files::{SourceFile, list},
     functions::{LiveAt, Peak, all_functions},
     plan::{FleetTable, Problems},
-    tables::{Table, Texts},
 };
 
 /// The files of a fleet, with a session in which every [`Table`] of them is registered.

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 mod files;
+mod sink;
 mod tables;
 mod plan;
 mod functions;
@@ -14,6 +16,7 @@ mod fleet;
 pub mod cli;
 
 pub use cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
+pub use columns::{Column, Kind, Table};
 pub use files::{Content, NoFiles, SourceFile, list};
 pub use fleet::Fleet;
-pub use tables::{Column, Kind, Table, page};
+pub use tables::page;

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     Fleet,
+    columns::Table,
     files::{Content, NO_RANK, SourceFile, escaped, export_name},
-    tables::Table,
 };
 
 pub(super) async fn run(options: &ExportOptions) -> Result<Exit, Failure> {

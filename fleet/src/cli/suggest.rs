@@ -2,7 +2,7 @@
 
 use datafusion::common::utils::datafusion_strsim::normalized_levenshtein;
 
-use crate::{functions, tables::Table};
+use crate::{columns::Table, functions};
 
 /// How alike two names are that may be meant for each other, from 0 to 1.
 const ALIKE: f64 = 0.5;

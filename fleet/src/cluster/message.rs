@@ -6,10 +6,7 @@ use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
 
 use super::MESSAGE_BYTES;
-use crate::{
-    files::SourceFile,
-    tables::{At, Table},
-};
+use crate::{columns::Table, files::SourceFile, tables::At};
 
 /// What our messages begin with; the version of the program and a line feed follow.
 const MAGIC: &str = "memreel-fleet ";

@@ -15,7 +15,10 @@ use datafusion_proto::protobuf::LogicalPlanNode;
 use tonic::transport::Channel;
 
 use super::{Cluster, MESSAGE_BYTES};
-use crate::plan::{FILES_BROKEN, FILES_READ, Problem, Problems};
+use crate::{
+    plan::{Problem, Problems},
+    sink::{FILES_BROKEN, FILES_READ},
+};
 
 impl Cluster {
     /// Adds to `problems` what the executors found while they ran a plan, or that the scheduler does not report it.

@@ -20,8 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, broken};
 use crate::{
-    plan::{Condition, Scan, Wanted},
-    tables::{At, Table, Texts, schema_of},
+    columns::{Table, Texts, schema_of},
+    plan::Scan,
+    sink::{Condition, Wanted},
+    tables::At,
 };
 
 /// Writes and reads our scans; the rest of a plan is Ballista's.

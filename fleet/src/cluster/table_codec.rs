@@ -15,7 +15,7 @@ use datafusion::{
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 
 use super::message::{self, TableMessage};
-use crate::{plan::FleetTable, tables::Texts};
+use crate::{columns::Texts, plan::FleetTable};
 
 /// Writes and reads our tables; the rest of a plan is Ballista's.
 #[derive(Debug, Default)]

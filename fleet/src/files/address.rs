@@ -5,12 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use object_store::{ObjectStore, ObjectStoreScheme, path::Path};
 use url::{Position, Url};
 
 use super::{
     glob::first_wildcard,
+    refused::usage,
     store::{HERE, store_of},
 };
 
@@ -52,11 +53,6 @@ impl Address {
     pub(crate) fn of_object(&self, path: &Path) -> String {
         format!("{}{path}", self.prefix)
     }
-}
-
-/// An error in what the user asked for.
-pub(crate) fn usage(message: String) -> DataFusionError {
-    DataFusionError::Configuration(message)
 }
 
 /// Returns the path of an address on this machine.

@@ -9,7 +9,7 @@ use super::{
     labels,
     store::{HERE, prefix_of, store_of},
 };
-use crate::tables::Table;
+use crate::columns::Table;
 
 /// What a file has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

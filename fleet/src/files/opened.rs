@@ -7,13 +7,11 @@ use futures::TryStreamExt;
 use memreel::{
     Recovered, Snapshot,
     pickle::{self, OpenFile},
-    snapshot::SnapshotSource,
 };
 use object_store::ObjectStoreExt;
 use tempfile::NamedTempFile;
 
-use super::SourceFile;
-use crate::plan::{Sink, Stopped};
+use super::file::SourceFile;
 
 /// A file of this machine with the bytes of a source: the source itself, or a copy of what a store has.
 #[derive(Debug)]
@@ -62,45 +60,5 @@ impl Opened {
         }
         let tape = Recovered::read(path)?;
         Ok((Opened::Tape(Box::new(tape.snapshot())), tape.problems().to_vec()))
-    }
-
-    /// Calls `read` with everything but the events in memory.
-    pub(crate) fn with_source(
-        &self,
-        sink: &mut Sink<'_>,
-        read: impl FnOnce(&dyn SnapshotSource, &mut Sink<'_>) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
-        match self {
-            Opened::Tape(snapshot) => {
-                sink.learn(snapshot);
-                read(&**snapshot, sink)
-            }
-            Opened::Pickle(file) => {
-                let lazy = file.lazy().map_err(|error| Stopped::broken(&error))?;
-                sink.learn(lazy.head());
-                read(&lazy, sink)?;
-                lazy.check().map_err(|error| Stopped::broken(&error))
-            }
-        }
-    }
-
-    /// Calls `read` with the whole snapshot in memory.
-    pub(crate) fn with_snapshot(
-        &self,
-        sink: &mut Sink<'_>,
-        read: impl FnOnce(&Snapshot, &mut Sink<'_>) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
-        match self {
-            Opened::Tape(snapshot) => {
-                sink.learn(snapshot);
-                read(snapshot, sink)
-            }
-            Opened::Pickle(file) => {
-                let lazy = file.lazy().map_err(|error| Stopped::broken(&error))?;
-                let snapshot = lazy.to_snapshot().map_err(|error| Stopped::broken(&error))?;
-                sink.learn(&snapshot);
-                read(&snapshot, sink)
-            }
-        }
     }
 }

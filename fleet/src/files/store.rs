@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use object_store::{ObjectStore, local::LocalFileSystem, parse_url_opts};
 use url::Url;
 
-use super::address::usage;
+use super::refused::usage;
 
 /// What the addresses of this machine's files begin with.
 pub(super) const HERE: &str = "/";

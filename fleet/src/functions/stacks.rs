@@ -15,7 +15,7 @@ use datafusion::{
     },
 };
 
-use crate::tables::{Kind, Texts};
+use crate::columns::{Kind, Texts};
 
 /// Returns the function that says whether a stack's text has a part.
 pub(crate) fn stack_contains() -> ScalarUDF {

@@ -13,14 +13,15 @@ use datafusion::{
 
 use super::{
     file_list::file_list,
-    filter::{Condition, is_for_reader},
+    filter::{condition, is_for_reader},
     problems::Problems,
     scan::Scan,
-    sink::Wanted,
 };
 use crate::{
+    columns::{Column, Table, Texts, schema_of},
     files::SourceFile,
-    tables::{At, Column, Table, Texts, schema_of},
+    sink::Wanted,
+    tables::At,
 };
 
 /// A table over the files of a fleet.
@@ -57,7 +58,7 @@ impl TableProvider for FleetTable {
         let schema = schema_of(columns.iter().copied(), self.texts);
         let mut conditions = Vec::new();
         for filter in filters {
-            conditions.push(Condition::new(self.table, self.texts, filter, session)?);
+            conditions.push(condition(self.table, self.texts, filter, session)?);
         }
         let mut files = Vec::new();
         for file in &self.files {

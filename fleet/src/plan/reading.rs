@@ -11,15 +11,15 @@ use futures::TryStreamExt;
 use tokio::sync::{Semaphore, mpsc::Sender};
 
 use super::{
-    counters::Counters,
     file_list::files_of,
     problems::{Problem, Problems},
     rows_file,
-    sink::{Sink, Stopped, Wanted},
 };
 use crate::{
+    columns::Table,
     files::{Content, Fetched, Opened, SourceFile},
-    tables::{At, Table},
+    sink::{Counters, Sink, Stopped, Wanted},
+    tables::At,
 };
 
 /// What is read of the files of a partition, one after the other.
@@ -74,7 +74,7 @@ impl Reading {
     }
 
     fn problem(&self, problem: Problem) {
-        self.counters.problem(&problem);
+        self.counters.problem(problem.counter());
         self.problems.add(problem);
     }
 

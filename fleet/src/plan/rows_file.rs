@@ -14,14 +14,11 @@ use datafusion::{
 use futures::TryStreamExt;
 use tokio::sync::mpsc::Sender;
 
-use super::{
-    counters::Counters,
-    problems::Problems,
-    sink::{Stopped, Wanted},
-};
+use super::problems::Problems;
 use crate::{
+    columns::Table,
     files::{Content, Ranges, SourceFile},
-    tables::Table,
+    sink::{Counters, Stopped, Wanted},
 };
 
 /// Sends the rows of a file.

@@ -16,8 +16,12 @@ use datafusion::{
 };
 use tokio::sync::Semaphore;
 
-use super::{counters::Counters, problems::Problems, reading::Reading, sink::Wanted};
-use crate::tables::{At, Table};
+use super::{problems::Problems, reading::Reading};
+use crate::{
+    columns::Table,
+    sink::{Counters, Wanted},
+    tables::At,
+};
 
 /// How many batches a file may be ahead of the engine.
 const N_AHEAD: usize = 2;

@@ -10,13 +10,11 @@ use memreel::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    arrays::{integers, texts, unsigned},
-    column::{Column, Kind, column, costly},
-    rows::Rows,
-    stack_text::StackTexts,
+use super::stack_text::StackTexts;
+use crate::{
+    columns::{Column, Kind, Rows, column, costly, integers, texts, unsigned},
+    sink::{Sink, Stopped},
 };
-use crate::plan::{Sink, Stopped};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number"),

@@ -3,12 +3,10 @@
 use datafusion::arrow::array::ArrayRef;
 use memreel::{Snapshot, snapshot::Annotation};
 
-use super::{
-    arrays::{integers, texts},
-    column::{Column, Kind, column},
-    rows::Rows,
+use crate::{
+    columns::{Column, Kind, Rows, column, integers, texts},
+    sink::{Sink, Stopped},
 };
-use crate::plan::{Sink, Stopped};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device it was opened on"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Table;
+use crate::columns::Table;
 
 /// Returns the text of `schema/tables.md`.
 #[must_use]

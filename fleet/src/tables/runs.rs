@@ -6,12 +6,10 @@ use memreel::{
     analysis::{DeviceHistory, Histories, Totals, devices},
 };
 
-use super::{
-    arrays::{integers, texts, unsigned},
-    column::{Column, Kind, column, costly},
-    rows::Rows,
+use crate::{
+    columns::{Column, Kind, Rows, column, costly, integers, texts, unsigned},
+    sink::{Sink, Stopped},
 };
-use crate::plan::{Sink, Stopped};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number; null in a file without memory"),

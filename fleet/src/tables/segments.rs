@@ -6,13 +6,11 @@ use memreel::{
     snapshot::{Block, Segment},
 };
 
-use super::{
-    arrays::{booleans, integers, texts, unsigned},
-    column::{Column, Kind, column, costly},
-    rows::Rows,
-    stack_text::StackTexts,
+use super::stack_text::StackTexts;
+use crate::{
+    columns::{Column, Kind, Rows, booleans, column, costly, integers, texts, unsigned},
+    sink::{Sink, Stopped},
 };
-use crate::plan::{Sink, Stopped};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number; -1 for pinned host memory"),

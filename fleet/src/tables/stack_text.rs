@@ -12,8 +12,10 @@ use memreel::{
     snapshot::{Frame, StackIndex, StackTable},
 };
 
-use super::arrays::{numbered_texts, unsigned};
-use crate::plan::Counters;
+use crate::{
+    columns::{numbered_texts, unsigned},
+    sink::Counters,
+};
 
 /// The stacks of a file, which become texts when a column of them is asked for.
 pub(crate) struct StackTexts<'a> {

@@ -6,13 +6,11 @@ use memreel::{
     snapshot::{Frame, FrameIndex},
 };
 
-use super::{
-    arrays::{texts, unsigned},
-    column::{Column, Kind, column, costly},
-    rows::Rows,
-    stack_text::frame_text,
+use super::stack_text::frame_text;
+use crate::{
+    columns::{Column, Kind, Rows, column, costly, texts, unsigned},
+    sink::{Sink, Stopped},
 };
-use crate::plan::{Sink, Stopped};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("stack_id", Kind::Unsigned, "its number in the file, as in the other tables"),

@@ -80,6 +80,17 @@ pub(crate) const fn costly(name: &'static str, kind: Kind, meaning: &'static str
     Column { name, kind, meaning, is_costly: true }
 }
 
+/// The columns that every table begins with.
+pub(crate) const OF_FILE: &[Column] = &[
+    column("job", Kind::Text, "`job=…` in the path of the file, or else the folder that it is in"),
+    column(
+        "rank",
+        Kind::Integer,
+        "the number after `rank` in the path of the file, or else the key `rank` in the file",
+    ),
+    column("file", Kind::Text, "the path or the address of the snapshot"),
+];
+
 /// Returns the schema of columns.
 pub(crate) fn schema<'c>(columns: impl IntoIterator<Item = &'c Column>, texts: Texts) -> SchemaRef {
     let field = |column: &Column| Field::new(column.name, column.kind.data_type(texts), true);

@@ -2,8 +2,6 @@
 
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 
-use super::problems::Problem;
-
 /// The counter of files that were opened.
 pub(crate) const FILES_READ: &str = "files_read";
 
@@ -50,7 +48,7 @@ impl Counters {
     }
 
     /// Counts a problem under a name of its own: counters are what a scheduler gets of an executor.
-    pub(crate) fn problem(&self, problem: &Problem) {
-        MetricBuilder::new(&self.metrics).counter(problem.counter(), self.partition).add(1);
+    pub(crate) fn problem(&self, name: String) {
+        MetricBuilder::new(&self.metrics).counter(name, self.partition).add(1);
     }
 }

@@ -1,5 +1,8 @@
 //! Where the rows of a file go: conditions drop rows first, and the columns of the others are made and sent.
 
+mod condition;
+mod counters;
+
 use std::{fmt, sync::Arc};
 
 use datafusion::{
@@ -13,13 +16,13 @@ use datafusion::{
 use memreel::{Snapshot, snapshot::Value};
 use tokio::sync::mpsc::Sender;
 
-use super::{
-    counters::Counters,
-    filter::{Condition, is_of_file, of_file},
-};
+pub(crate) use condition::Condition;
+use condition::{is_of_file, of_file};
+pub(crate) use counters::{Counters, FILES_BROKEN, FILES_READ};
+
 use crate::{
+    columns::{Rows, Texts, typed},
     files::SourceFile,
-    tables::{Rows, Texts, typed},
 };
 
 /// Why the reading of a file ended before its end.
@@ -60,16 +63,16 @@ pub(crate) struct Wanted {
 
 /// Takes the rows of one file.
 pub(crate) struct Sink<'s> {
-    pub(super) file: &'s SourceFile,
-    pub(super) wanted: &'s Wanted,
-    pub(super) sender: &'s Sender<Result<RecordBatch>>,
+    file: &'s SourceFile,
+    wanted: &'s Wanted,
+    sender: &'s Sender<Result<RecordBatch>>,
     pub(crate) counters: &'s Counters,
     rank: Option<i64>,
     n_sent: usize,
 }
 
 impl<'s> Sink<'s> {
-    pub(super) fn new(
+    pub(crate) fn new(
         file: &'s SourceFile,
         wanted: &'s Wanted,
         sender: &'s Sender<Result<RecordBatch>>,
