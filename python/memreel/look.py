@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from memreel.records import Timeline
-    from memreel.snapshot import Snapshot
 
 # Devices of which a page shows the timeline.
 MOST_DEVICES = 8
 MIB = 1 << 20
 
 
-def page(snapshot: Snapshot) -> str:
-    """Returns the HTML for a notebook; every text of the file is escaped."""
-    devices = [device for device in snapshot.devices if device >= 0]
-    parts = [f"<b>{html.escape(snapshot.name)}</b>: {snapshot.n_events:,} events"]
+def page(name: str, n_events: int, devices: list[int], shown: Callable[[int], tuple[str, str]]) -> str:
+    """Returns the HTML for a notebook; every text of the file is escaped.
+
+    `shown` returns what the page has of a device: its timeline as SVG, and a text.
+    """
+    devices = [device for device in devices if device >= 0]
+    parts = [f"<b>{html.escape(name)}</b>: {n_events:,} events"]
     for device in devices[:MOST_DEVICES]:
-        top = html.escape(repr(snapshot.top(n=5, device=device)))
-        parts.append(f"<div>device {device}</div>{snapshot._svg(device)}<pre>{top}</pre>")
+        svg, text = shown(device)
+        parts.append(f"<div>device {device}</div>{svg}<pre>{html.escape(text)}</pre>")
     if len(devices) > MOST_DEVICES:
         parts.append(f"<div>and {len(devices) - MOST_DEVICES} more devices</div>")
     return "\n".join(parts)

@@ -270,20 +270,19 @@ class Snapshot:
         """
         from memreel.viewing import View
 
-        return View(self, port=port, is_opened=open)
+        return View(self.name, self.save, port=port, is_opened=open)
 
     def __repr__(self) -> str:
         return self._question("summary").text().rstrip("\n")
 
     def _repr_html_(self) -> str:
+        from memreel.files import drawn
         from memreel.look import page
 
-        return page(self)
+        def shown(device: int) -> tuple[str, str]:
+            return drawn(self._question("timeline", device=device)), repr(self.top(n=5, device=device))
 
-    def _svg(self, device: int) -> str:
-        from memreel.files import drawn
-
-        return drawn(self._question("timeline", device=device))
+        return page(self.name, self.n_events, self.devices, shown)
 
     def ask(self, words: list[str]) -> tuple[int, str]:
         """Runs a command of the program, with this snapshot's name where the command line has a file. Returns the exit

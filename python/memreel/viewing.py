@@ -8,14 +8,11 @@ import subprocess
 import sys
 import tempfile
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from memreel._errors import Error
-
-if TYPE_CHECKING:
-    from memreel.snapshot import Snapshot
 
 IDLE_MINUTES = 720
 """A page that nobody looks at ends after this time."""
@@ -24,10 +21,10 @@ IDLE_MINUTES = 720
 class View:
     """A page that shows a snapshot, at `address`. It is served until `close()`, the end of a `with`, or the end of Python."""
 
-    def __init__(self, snapshot: Snapshot, *, port: int, is_opened: bool) -> None:
+    def __init__(self, name: str, save: Callable[[Path], None], *, port: int, is_opened: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="memreel-view-")
-        path = Path(self._folder.name) / (Path(snapshot.name).stem + ".pickle")
-        snapshot.save(path)
+        path = Path(self._folder.name) / (Path(name).stem + ".pickle")
+        save(path)
         words = [sys.executable, "-m", "memreel", "view", "--no-open", "--idle", str(IDLE_MINUTES), "--port", str(port)]
         self._process = subprocess.Popen(
             [*words, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ import pytest
 
 import memreel
 from memreel.answer import Answer
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 from memreel.snapshot import Moment
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-package.md"

@@ -22,7 +22,8 @@ from typing import Any
 
 from memreel._errors import MemreelWarning
 from memreel.integrations.training import PATH, Training
-from memreel.recording.sources import Stacks, source
+from memreel.recording.chosen import source
+from memreel.recording.source import Stacks
 
 _jax: Any = import_module("jax")
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from memreel.integrations.training import PATH, Training
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 
 # Both may be installed, and each has a Callback of its own.
 NAMES = ("lightning.pytorch", "pytorch_lightning")

@@ -15,7 +15,7 @@ from memreel.recording import paths
 from memreel.recording.oom import is_out_of_memory, report
 from memreel.recording.scopes import scope
 from memreel.recording.session import dump, start, stop
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 
 # A peak is a new one if it is above the last by this share: a peak that creeps must not write a file at each step.
 NEW_PEAK = 1.01

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from memreel.integrations.training import PATH, Training
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 
 _Base: Any = import_module("transformers").TrainerCallback
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import Any
 
 from memreel._errors import RecordingError
-from memreel.recording.sources import Source
+from memreel.recording.source import Source
 from memreel.recording.torch_history import TorchHistory
 from memreel.snapshot import Snapshot
 

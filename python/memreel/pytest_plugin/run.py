@@ -19,7 +19,7 @@ from memreel.pytest_plugin import limits
 from memreel.pytest_plugin.baseline import Baseline
 from memreel.pytest_plugin.verdict import Verdict
 from memreel.pytest_plugin.window import Measured, Window, portable
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 
 LIMITS = pytest.StashKey[limits.Limits]()
 RESULT = pytest.StashKey[dict[str, Any]]()

@@ -15,7 +15,8 @@ from memreel._errors import Error, NothingYet
 from memreel.pytest_plugin.counted import Counted
 from memreel.pytest_plugin.resident import Resident
 from memreel.recording import session
-from memreel.recording.sources import Source, Stacks, source
+from memreel.recording.chosen import source
+from memreel.recording.source import Source, Stacks
 from memreel.snapshot import Moment, Snapshot, load
 
 # Times of events come from several clocks, which agree better than this.

@@ -1,6 +1,6 @@
 """Recording this process: `record`, `start`, `stop`, `dump`, `scope` and `on_oom`.
 
-They use the source that the process has (`sources.py`): everything, if it was started under `memreel record`; memreel's own
+They use the source that the process has (`chosen.py`): everything, if it was started under `memreel record`; memreel's own
 history, if it is the allocator; else PyTorch's.
 """
 

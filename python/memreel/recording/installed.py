@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from memreel._errors import MemreelWarning, RecordingError, UnreadableError
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 from memreel.recording.stacked import Stacked
 from memreel.serving.library import library
 from memreel.serving.scopes import scopes

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 
 from memreel.recording import paths
+from memreel.recording.chosen import source
 from memreel.recording.decorator import Decorator
 from memreel.recording.session import dump, sessions, start
-from memreel.recording.sources import source
 
 
 class on_oom(Decorator):

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from memreel._errors import RecordingError
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 from memreel.recording.stacked import Stacked
 
 

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import cast
 
 from memreel._errors import UsageError
+from memreel.recording.chosen import source
 from memreel.recording.decorator import Decorator
-from memreel.recording.sources import Source, source
+from memreel.recording.source import Source
 
 
 @dataclass(eq=False)

@@ -11,8 +11,9 @@ from types import TracebackType
 
 from memreel._errors import MemreelWarning
 from memreel.recording import paths
+from memreel.recording.chosen import source
 from memreel.recording.scopes import scope
-from memreel.recording.sources import Source, Stacks, check_options, source
+from memreel.recording.source import Source, Stacks, check_options
 
 
 class Sessions:

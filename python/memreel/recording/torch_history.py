@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memreel._errors import MemreelWarning, NothingYet, RecordingError, UnreadableError
-from memreel.recording.sources import Stacks
+from memreel.recording.source import Stacks
 from memreel.recording.torch_scopes import TorchScopes
 
 # This key stays the last of the settings.
