@@ -11,7 +11,7 @@ use crate::limits::Limits;
 pub struct Settings {
     /// The words that start the program `memreel`, before its command. Paths in them must be absolute.
     pub program: Vec<OsString>,
-    /// The program's command line; the tools are those of its commands that [`COMMANDS`](crate::COMMANDS) names.
+    /// The program's command line.
     pub commands: clap::Command,
     /// The commands that are tools: those that answer questions about files and write none.
     pub tools: Vec<&'static str>,

@@ -1,59 +1,149 @@
-//! No file imports, even by way of others, from a file that imports from it.
+//! No file imports, even by way of others, from a file that imports from it; nor does a room of a package.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
+use std::{collections::BTreeSet, fs, path::Path, slice::from_ref};
+
+use super::{
+    packages::packages,
+    tree::{Imports, Tree},
 };
 
-use super::{repository, tree::Tree};
+#[test]
+fn no_files_or_rooms_import_in_a_circle() {
+    for package in packages() {
+        let tree = Tree::read(&package.root);
+        let imports = tree.imports();
+        let (n_files, n_imports) = (imports.len(), imports.values().map(BTreeSet::len).sum::<usize>());
+        // The root may import nothing, and then the others are connected.
+        assert!(n_imports + 2 >= n_files, "{package:?}: {n_imports} imports in {n_files} files");
+        let of_files = circles(&imports);
+        assert!(of_files.is_empty(), "{package:?}: circles of files: {of_files:#?}");
+        let of_rooms = circles(&tree.rooms());
+        assert!(of_rooms.is_empty(), "{package:?}: circles of rooms: {of_rooms:#?}");
+    }
+}
 
-type Imports<'a> = BTreeMap<&'a Path, BTreeSet<&'a Path>>;
+/// A package of three files besides its root: `low.rs` must not import from the others, and `line` does so.
+fn with_line_in_low(line: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("lib.rs", "mod low; mod rooms; pub use rooms::*;".to_owned()),
+        ("low.rs", format!("use crate::rooms; pub struct Low; {line}")),
+        ("rooms/mod.rs", "mod at; pub(crate) use at::{run, Run}; pub use at::*;".to_owned()),
+        ("rooms/at.rs", "use crate::low::Low; pub fn run() -> Low { Low } pub struct Run;".to_owned()),
+    ]
+}
 
 #[test]
-fn no_files_import_in_a_circle() {
-    for root in [
-        "src/lib.rs",
-        "cli/src/lib.rs",
-        "capi/src/lib.rs",
-        "mcp/src/lib.rs",
-        "preload/src/lib.rs",
-        "heap/src/lib.rs",
+fn a_circle_is_found_however_a_path_is_written() {
+    let circle = circle_of(["low.rs", "rooms/at.rs"]);
+    for line in [
+        "use crate::rooms::run;",
+        "use super::rooms::Run as Other;",
+        "fn f() { rooms::run(); }",
+        "fn f() { use crate::rooms as inner; inner::run(); }",
+        "use rooms as renamed; fn f() { renamed::at::run(); }",
+        "use rooms::{self as renamed}; fn f(_: renamed::Run) {}",
+        "use rooms::*; fn f() { at::run(); }",
+        "use crate::*; fn f() { Run::new(); }",
+        "mod inner { use super::*; fn f() { rooms::run(); } }",
+        "mod inner { fn f() { super::rooms::run(); } }",
+        "fn f() { println!(\"{}\", rooms::run()); }",
+        "fn f() { json!({ \"key\": [1, rooms::at::run()] }); }",
+        "macro_rules! made { () => { $crate::rooms::run() }; }",
+        "#[arg(value_parser = rooms::run)] struct Options;",
+        "struct Options { #[serde(serialize_with = \"rooms::run\")] field: u64 }",
+        "#[cfg(all(unix, not(test)))] fn f() { rooms::run(); }",
     ] {
-        let tree = Tree::read(&repository(root));
-        let imports = tree.imports();
-        let n_imports: usize = imports.values().map(BTreeSet::len).sum();
-        // The root may import nothing, and then the others are connected.
-        assert!(n_imports >= tree.n_files() - 2, "{root}: {n_imports} imports in {} files", tree.n_files());
-        let circles = circles(&imports);
-        assert!(circles.is_empty(), "{root}: circles of imports: {circles:#?}");
+        assert_eq!(found(&with_line_in_low(line)).0, from_ref(&circle), "{line}");
     }
 }
 
 #[test]
-fn a_circle_is_found() {
-    let (a, b, c) = (Path::new("a"), Path::new("b"), Path::new("c"));
-    let mut imports = Imports::from([(a, [b].into()), (b, [c].into()), (c, [].into())]);
-    assert!(circles(&imports).is_empty());
-    imports.insert(c, [a].into());
-    assert_eq!(circles(&imports), [BTreeSet::from([a, b, c])]);
+fn what_is_not_an_import_makes_no_circle() {
+    for line in [
+        "",
+        "use ::rooms::run;",
+        "use std::rooms::run; fn f() { other::rooms::run(); }",
+        "pub use crate::rooms::run as another;",
+        "#[cfg(test)] mod tests { use super::*; fn f() { rooms::run(); } }",
+        "#[cfg(all(test, unix))] fn f() { rooms::run(); }",
+        "#[doc = \"See rooms::run\"] fn f() { println!(\"rooms::run\"); }",
+        "macro_rules! made { () => { super::rooms::run() }; }",
+    ] {
+        let (files, _) = found(&with_line_in_low(line));
+        assert!(files.is_empty(), "{line}: {files:?}");
+    }
 }
 
-/// Every set of files that all reach each other.
-fn circles<'a>(imports: &Imports<'a>) -> Vec<BTreeSet<&'a Path>> {
-    let reached: BTreeMap<&Path, BTreeSet<&Path>> =
-        imports.keys().map(|file| (*file, reachable(imports, file))).collect();
-    let circle = |file: &&'a Path| -> BTreeSet<&'a Path> {
-        reached[file].iter().copied().filter(|other| reached[other].contains(file)).collect()
+#[test]
+fn a_circle_of_a_file_and_its_child_is_found() {
+    let with = |parent: &str| {
+        let files = [
+            ("lib.rs", "mod parent;".to_owned()),
+            ("parent.rs", format!("mod child; {parent}")),
+            ("parent/child.rs", "use super::f; pub fn g() { f(); }".to_owned()),
+        ];
+        found(&files).0
+    };
+    let circle = circle_of(["parent.rs", "parent/child.rs"]);
+    assert_eq!(with("pub fn f() { child::g(); }"), from_ref(&circle));
+    assert_eq!(with("use child::g; pub fn f() { g(); }"), [circle]);
+    // A variable of that name is not the module.
+    assert!(with("pub use child::g; pub fn f(child: u64) -> u64 { child }").is_empty());
+}
+
+#[test]
+fn a_circle_of_rooms_is_found_where_files_have_none() {
+    let mut files = vec![
+        ("lib.rs", "mod files; mod tables; mod plan;".to_owned()),
+        ("files/mod.rs", "mod address; mod opened; pub(crate) use opened::Opened;".to_owned()),
+        ("files/address.rs", "pub struct Address;".to_owned()),
+        ("files/opened.rs", "use crate::plan; pub struct Opened(plan::Sink);".to_owned()),
+        ("tables/mod.rs", "mod events; mod rows; pub(crate) use rows::Rows;".to_owned()),
+        ("tables/events.rs", "use crate::files::Opened; pub struct Events(Opened);".to_owned()),
+        ("tables/rows.rs", "pub struct Rows;".to_owned()),
+        ("plan/mod.rs", "mod sink; pub(crate) use sink::Sink;".to_owned()),
+        ("plan/sink.rs", "use crate::tables::Rows; pub struct Sink(Rows);".to_owned()),
+    ];
+    assert_eq!(found(&files), (vec![], vec![circle_of(["files", "plan", "tables"])]));
+    files[3].1 = "use super::address::Address; pub struct Opened(Address);".to_owned();
+    assert_eq!(found(&files), (vec![], vec![]));
+}
+
+fn circle_of<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Returns the circles of files and those of rooms in a package with these files.
+fn found(files: &[(&str, String)]) -> (Vec<BTreeSet<String>>, Vec<BTreeSet<String>>) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let tree = Tree::read(&folder.path().join("lib.rs"));
+    let name = |file: &Path| file.strip_prefix(folder.path()).unwrap().display().to_string();
+    let files = circles(&tree.imports()).into_iter().map(|circle| circle.into_iter().map(name).collect());
+    let rooms =
+        circles(&tree.rooms()).into_iter().map(|circle| circle.into_iter().map(str::to_owned).collect());
+    (files.collect(), rooms.collect())
+}
+
+/// Every set of files or rooms that all reach each other.
+fn circles<'a, T: Ord + ?Sized>(imports: &Imports<'a, T>) -> Vec<BTreeSet<&'a T>> {
+    let reached: Imports<'a, T> = imports.keys().map(|from| (*from, reachable(imports, from))).collect();
+    let circle = |from: &&'a T| -> BTreeSet<&'a T> {
+        reached[from].iter().copied().filter(|other| reached[other].contains(from)).collect()
     };
     let all: BTreeSet<_> = imports.keys().map(circle).filter(|circle| !circle.is_empty()).collect();
     all.into_iter().collect()
 }
 
-/// The files that a file imports from, directly or not.
-fn reachable<'a>(imports: &Imports<'a>, file: &Path) -> BTreeSet<&'a Path> {
+/// What a file or a room imports from, directly or not.
+fn reachable<'a, T: Ord + ?Sized>(imports: &Imports<'a, T>, from: &T) -> BTreeSet<&'a T> {
     let mut found = BTreeSet::new();
-    let mut open: Vec<&'a Path> = imports[file].iter().copied().collect();
+    let mut open: Vec<&'a T> = imports[from].iter().copied().collect();
     while let Some(next) = open.pop() {
         if found.insert(next) {
             open.extend(&imports[next]);
