@@ -3,6 +3,9 @@
 
 use crate::inventory::PoolKind;
 
+/// The driver maps memory in pages of this many bytes, so the sizes of segments are multiples of it.
+pub(crate) const DRIVER_PAGE_BYTES: u64 = 2 << 20;
+
 /// One mebibyte, in bytes.
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -13,7 +16,7 @@ pub(crate) const BLOCK_BYTES: u64 = 512;
 pub(crate) const SMALL_MAX_BYTES: u64 = 1 << 20;
 
 /// The size of a segment of the small pool, and of a page of its expandable segments, in bytes.
-pub(crate) const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+pub(crate) const SMALL_SEGMENT_BYTES: u64 = DRIVER_PAGE_BYTES;
 
 /// The default size of a segment for requests below [`MIN_LARGE_BYTES`], and of a page of the large
 /// pool's expandable segments, in bytes.
@@ -23,7 +26,7 @@ pub(crate) const LARGE_SEGMENT_BYTES: u64 = 20 << 20;
 pub(crate) const MIN_LARGE_BYTES: u64 = 10 << 20;
 
 /// The size of such a segment is a multiple of this many bytes.
-pub(crate) const ROUND_LARGE_BYTES: u64 = 2 << 20;
+pub(crate) const ROUND_LARGE_BYTES: u64 = DRIVER_PAGE_BYTES;
 
 /// Requests of at least this many bytes are refused (`docs/caching-allocator.md` 1.4).
 pub(crate) const ABSURD_BYTES: u64 = 1 << 60;
@@ -32,6 +35,11 @@ pub(crate) const ABSURD_BYTES: u64 = 1 << 60;
 #[inline]
 pub(crate) fn pool_kind(rounded_bytes: u64) -> PoolKind {
     if rounded_bytes <= SMALL_MAX_BYTES { PoolKind::Small } else { PoolKind::Large }
+}
+
+/// Returns the pool whose segments have this size, for a segment of an allocator that has no pools.
+pub(crate) fn kind_of_segment(bytes: u64) -> PoolKind {
+    if bytes <= SMALL_SEGMENT_BYTES { PoolKind::Small } else { PoolKind::Large }
 }
 
 /// Returns the bytes that the device is asked for when no free block fits a request.

@@ -7,10 +7,11 @@ use crate::{
     event::{Address, DeviceId, StreamId},
     inventory::BlockState,
     snapshot::{Segment, Snapshot},
+    torch::LARGE_SEGMENT_BYTES,
 };
 
 /// The size of a page in bytes. Each page is one letter of [`SegmentMap::pages`].
-pub const PAGE_BYTES: u64 = 20 << 20;
+pub const PAGE_BYTES: u64 = LARGE_SEGMENT_BYTES;
 
 /// The most pages that are drawn, of all segments together: 20 TiB, which only a hostile file claims.
 const MOST_PAGES: u64 = 1 << 20;

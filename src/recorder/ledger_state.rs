@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     event::{Address, PoolId, StackId, StreamId},
-    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
+    inventory::{BlockState, InventoryBlock, InventorySegment},
+    torch::kind_of_segment,
 };
 
 /// The segments and live blocks by address.
@@ -84,12 +85,11 @@ impl LedgerState {
             state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
             stack: block.stack,
         });
-        let kind = if segment.bytes <= 2 << 20 { PoolKind::Small } else { PoolKind::Large };
         InventorySegment {
             address: Address(start),
             size_bytes: segment.bytes,
             stream: segment.stream,
-            kind,
+            kind: kind_of_segment(segment.bytes),
             pool: PoolId::DEFAULT,
             is_expandable: segment.origin == Origin::Mapped,
             stack: segment.stack,

@@ -20,6 +20,7 @@ use crate::{
     inventory::BlockState,
     seeded::SeededSet,
     snapshot::{StackIndex, TraceEntry},
+    torch::DRIVER_PAGE_BYTES,
 };
 
 const ALLOCATED: &str = "added the alloc that was left out, where its memory was free again";
@@ -27,9 +28,6 @@ const SEGMENT_ALLOCATED: &str = "added the segment_alloc that was left out";
 const SEGMENT_FREED: &str = "added the segment_free that was left out, of a segment that blocks were in";
 const LIFE: &str = "dropped events of blocks that contradict the segments";
 const SEGMENT: &str = "dropped segment events that contradict the segments";
-
-/// The size of a segment that was not recorded is a multiple of this.
-const SEGMENT_BYTES: u64 = 2 << 20;
 
 /// A block in use at one point.
 #[derive(Clone, Copy, Debug)]
@@ -225,8 +223,8 @@ impl Rewind<'_, '_> {
             return true;
         }
         let (mut from, mut until) = (
-            Address(start.0 - start.0 % SEGMENT_BYTES),
-            end.0.checked_next_multiple_of(SEGMENT_BYTES).map_or(end, Address),
+            Address(start.0 - start.0 % DRIVER_PAGE_BYTES),
+            end.0.checked_next_multiple_of(DRIVER_PAGE_BYTES).map_or(end, Address),
         );
         // A segment that was added before grows: its alloc is not added yet. The last one is tried first.
         if let Some((other, span, id)) = self.last_added(end, until) {

@@ -3,13 +3,12 @@
 
 use crate::{
     event::{Action, Address, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
+    inventory::{BlockState, InventoryBlock, InventorySegment},
     recorder::Log,
+    torch::kind_of_segment,
 };
 
 const PAGE_BYTES: u64 = 4096;
-/// Up to this many bytes a segment is a small one, as in a ledger.
-const SMALL_BYTES: u64 = 2 << 20;
 /// So many runs are collected before they are joined.
 const N_UNJOINED: usize = 1 << 16;
 
@@ -107,7 +106,7 @@ fn segment(start: u64, end: u64, live: &[InventoryBlock]) -> InventorySegment {
         address: Address(start),
         size_bytes: end - start,
         stream: StreamId::DEFAULT,
-        kind: if end - start <= SMALL_BYTES { PoolKind::Small } else { PoolKind::Large },
+        kind: kind_of_segment(end - start),
         pool: PoolId::DEFAULT,
         is_expandable: false,
         stack: StackId::NONE,

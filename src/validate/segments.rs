@@ -18,10 +18,8 @@ use crate::{
     finding::{Report, Rule},
     inventory::PoolKind,
     snapshot::{Field, Segment, Snapshot, StackTable, TopLevel, schema},
+    torch::{DRIVER_PAGE_BYTES, SMALL_SEGMENT_BYTES},
 };
-
-/// The sizes of segments are multiples of this; those of the small pool have exactly this size.
-const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
 
 /// Keys that viewers and tools read.
 const NEEDED: [Field; 5] = [Field::Device, Field::Address, Field::TotalSize, Field::Stream, Field::Blocks];
@@ -197,7 +195,7 @@ impl<'a> Check<'a, '_> {
     /// Rule 15 for segments.
     fn habits(&mut self, segment: &Segment, place: SegmentPlace) {
         let size = segment.total_size;
-        if size == 0 || !size.is_multiple_of(SMALL_SEGMENT_BYTES) {
+        if size == 0 || !size.is_multiple_of(DRIVER_PAGE_BYTES) {
             let what = format_args!("{size} bytes; PyTorch takes multiples of 2 MiB");
             self.report.pytorch(Rule::Granularity, place, what);
         }

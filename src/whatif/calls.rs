@@ -337,7 +337,7 @@ impl Reader<'_> {
     }
 
     fn pre_existing(&mut self, FinalBlock { block, segment, .. }: &FinalBlock<'_>) {
-        let bytes = if block.requested_size > 0 { block.requested_size } else { block.size };
+        let bytes = block.requested_size;
         if !(1..ABSURD_BYTES).contains(&bytes) {
             return;
         }

@@ -14,10 +14,8 @@ use crate::{
     rewrite::{past_segments::segments_at, trace::Trace},
     seeded::SeededMap,
     snapshot::{Block, Segment, Shapes, StackIndex, StackTable, TraceEntry},
+    torch::DRIVER_PAGE_BYTES,
 };
-
-/// Allocations of the driver are multiples of this many bytes.
-const PAGE_BYTES: u64 = 2 << 20;
 
 /// The time in microseconds by which an event may seem later than one that it precedes.
 const JITTER_US: i64 = 1000;
@@ -411,7 +409,7 @@ impl<'a> Walk<'a> {
 
 /// Whether a segment of PyTorch has all of an allocation, whose size may be rounded.
 fn covers(start: Address, end: Address, of_start: Address, of_end: Address) -> bool {
-    let rounded = end.0.checked_next_multiple_of(PAGE_BYTES).map_or(end, Address);
+    let rounded = end.0.checked_next_multiple_of(DRIVER_PAGE_BYTES).map_or(end, Address);
     start <= of_start && of_end <= rounded
 }
 

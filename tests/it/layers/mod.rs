@@ -1,5 +1,6 @@
 //! The diagram of ARCHITECTURE.md as a test: which room may import which, circles of imports in every package
-//! (`circles`), where unsafe code is (`unsafety`), and where the links of the packaged pages lead (`package`).
+//! (`circles`), where unsafe code is (`unsafety`), where the links of the packaged pages lead (`package`), and where the
+//! sizes of segments are (`sizes`).
 //!
 //! Each row names a room and the rooms it may import, all of them from rows above its own, so that the
 //! table cannot hold a circle. Imports are those of the code, followed to the room that defines the item, and those of
@@ -7,10 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod circles;
-mod one_build;
 mod module;
+mod one_build;
 mod package;
 mod packages;
+mod sizes;
 mod tree;
 mod unsafety;
 
@@ -66,10 +68,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("allocator", &["sync", "fork", "error", "event", "inventory", "torch", "device", "recorder"]),
     ("buffer", &["error", "event", "allocator"]),
     ("cuda", &["fork", "error", "event", "device", "allocator"]),
-    ("snapshot", &["seeded", "event", "inventory", "usage", "finding", "stack", "recorder", "trigger"]),
+    (
+        "snapshot",
+        &["seeded", "event", "inventory", "usage", "finding", "torch", "stack", "recorder", "trigger"],
+    ),
     ("history", &["seeded", "event", "inventory", "snapshot"]),
     ("pickle", &["seeded", "error", "event", "inventory", "finding", "snapshot"]),
-    ("validate", &["seeded", "error", "event", "inventory", "finding", "snapshot", "history", "pickle"]),
+    (
+        "validate",
+        &["seeded", "error", "event", "inventory", "finding", "torch", "snapshot", "history", "pickle"],
+    ),
     ("analysis", &["seeded", "bytes", "event", "inventory", "usage", "torch", "snapshot", "history"]),
     (
         "rewrite",

@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use memreel::{
-    DeviceId, Error, Snapshot,
+    BlockState, DeviceId, Error, Snapshot,
     history::{Confidence, Moment},
     pickle,
+    snapshot::Block,
     validate::{Severity, validate},
     whatif::{self, Answer, Replay, Requests, Sweep, grid},
 };
@@ -169,6 +170,19 @@ fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
     assert!(!answer.has_recorded_addresses);
     let off = percent_off(answer.outcome.reserved_peak_bytes, requests.recorded().reserved_peak_bytes);
     assert!((-10.0..=0.0).contains(&off), "gaps between the old blocks are lost, which costs {off:.1} %");
+}
+
+/// A file says how many bytes were requested, or the snapshot has them when it is read.
+#[test]
+fn a_block_of_no_requested_bytes_is_not_a_request() {
+    let mut recorded = pickle::load(fixture("expandable_wrapped_ring.pickle")).unwrap();
+    let traced: Vec<_> = recorded.device_traces[0].iter().map(|entry| entry.address).collect();
+    let blocks = recorded.segments.iter_mut().flat_map(|segment| &mut segment.blocks);
+    let is_old = |block: &&mut Block| {
+        block.state == Some(BlockState::ActiveAllocated) && !traced.contains(&block.address)
+    };
+    blocks.filter(is_old).next().unwrap().requested_size = 0;
+    assert_eq!(requests(&recorded).n_pre_existing(), 13, "one less than in the test above");
 }
 
 /// `(action, address, size)`.
