@@ -18,7 +18,12 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{asked::Asked, page, route::Answer, token};
+use super::{
+    asked::Asked,
+    page,
+    route::{Answer, is_slow},
+    token,
+};
 
 /// A request that a thread answers.
 pub(super) struct Question {
@@ -159,8 +164,7 @@ fn is_local(host: &str) -> bool {
 
 async fn question(asked: Asked, door: &Door) -> Answer {
     let (reply, answer) = oneshot::channel();
-    let is_long = matches!(&*asked.path, "diff" | "groups" | "icicle" | "list" | "whatif");
-    let ask = if is_long { &door.ask_long } else { &door.ask };
+    let ask = if is_slow(&asked) { &door.ask_long } else { &door.ask };
     if ask.send(Question { asked, reply }).is_err() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
     }

@@ -1,4 +1,4 @@
-//! Which answer a request gets.
+//! Which answer a request gets, and which threads compute it.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,56 @@ impl From<Refusal> for Answer {
     }
 }
 
+/// How long an answer takes. A slow one does not keep a quick one waiting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Quick,
+    Slow,
+}
+
+/// A path below the token.
+struct Route {
+    path: &'static str,
+    pace: Pace,
+    answer: fn(&Files<'_>, &Asked) -> Result<Answer, Refusal>,
+}
+
+/// A route whose answer is about a device.
+macro_rules! of_device {
+    ($path:literal, $pace:ident, $answer:path) => {
+        Route {
+            path: $path,
+            pace: Pace::$pace,
+            answer: |files, asked| Ok(Answer::json(&$answer(asked, files.device(asked)?)?)),
+        }
+    };
+}
+
+const ROUTES: &[Route] = &[
+    Route { path: "files", pace: Pace::Quick, answer: |files, _| Ok(Answer::json(&files.describe())) },
+    Route { path: "picture", pace: Pace::Quick, answer: |files, asked| drawn(asked, files.device(asked)?) },
+    of_device!("groups", Slow, groups),
+    of_device!("block", Quick, block::answer),
+    of_device!("totals", Quick, state::figures),
+    of_device!("moment", Quick, moment),
+    of_device!("next", Quick, state::next),
+    of_device!("state", Quick, state::answer),
+    of_device!("icicle", Slow, icicle::answer),
+    of_device!("list", Slow, order::answer),
+    of_device!("curve", Quick, compare::curve),
+    of_device!("whatif", Slow, compare::whatif),
+    Route { path: "diff", pace: Pace::Slow, answer: compared },
+];
+
+fn route(path: &str) -> Option<&'static Route> {
+    ROUTES.iter().find(|route| route.path == path)
+}
+
+/// Whether the answer to a request takes long.
+pub(super) fn is_slow(asked: &Asked) -> bool {
+    route(&asked.path).is_some_and(|route| route.pace == Pace::Slow)
+}
+
 impl<'a> Files<'a> {
     /// Answers a request.
     pub(super) fn answer(&self, asked: &Asked) -> Answer {
@@ -45,39 +95,19 @@ impl<'a> Files<'a> {
     }
 
     fn find(&self, asked: &Asked) -> Result<Answer, Refusal> {
-        if asked.path == "files" {
-            return Ok(Answer::json(&self.describe()));
-        }
-        let recording = self.recording(asked.number("file")?.unwrap_or(0))?;
-        let number = asked.number("device")?;
-        let device = recording.device(number)?;
-        let value = match &*asked.path {
-            "picture" => {
-                let bytes = picture::answer(asked, device)?;
-                return Ok(Answer { status: 200, kind: "application/octet-stream", bytes });
-            }
-            "groups" => groups(asked, device)?,
-            "block" => block::answer(asked, device)?,
-            "totals" => state::figures(asked, device)?,
-            "moment" => {
-                let time_us: i64 = asked.required("time_us")?;
-                let since_us = time_us.saturating_sub(device.first_us().unwrap_or(0));
-                json!({ "moment": device.moment_at(since_us) })
-            }
-            "next" => state::next(asked, device)?,
-            "state" => state::answer(asked, device)?,
-            "icicle" => icicle::answer(asked, device)?,
-            "list" => order::answer(asked, device)?,
-            "curve" => compare::curve(asked, device)?,
-            "whatif" => compare::whatif(asked, device)?,
-            "diff" => {
-                let other = self.recording(asked.required("other")?)?;
-                // A rank often has a device of its own.
-                compare::diff(asked, device, other.device(asked.number("other_device")?.or(number))?)?
-            }
-            other => return Err(Refusal::missing(format!("there is nothing at {other:?}"))),
-        };
-        Ok(Answer::json(&value))
+        let missing = || Refusal::missing(format!("there is nothing at {:?}", asked.path));
+        (route(&asked.path).ok_or_else(missing)?.answer)(self, asked)
+    }
+
+    /// Returns the device that a request is about.
+    fn device(&self, asked: &Asked) -> Result<&Device<'a>, Refusal> {
+        self.recording(asked.number("file")?.unwrap_or(0))?.device(asked.number("device")?)
+    }
+
+    /// Returns the device that [`Files::device`] is compared with. A rank often has a device of its own.
+    fn other_device(&self, asked: &Asked) -> Result<&Device<'a>, Refusal> {
+        let number = asked.number("other_device")?.or(asked.number("device")?);
+        self.recording(asked.required("other")?)?.device(number)
     }
 
     fn recording(&self, file: usize) -> Result<&Recording<'a>, Refusal> {
@@ -116,6 +146,23 @@ impl<'a> Files<'a> {
     }
 }
 
+fn drawn(asked: &Asked, device: &Device<'_>) -> Result<Answer, Refusal> {
+    let bytes = picture::answer(asked, device)?;
+    Ok(Answer { status: 200, kind: "application/octet-stream", bytes })
+}
+
+fn compared(files: &Files<'_>, asked: &Asked) -> Result<Answer, Refusal> {
+    let diff = compare::diff(asked, files.device(asked)?, files.other_device(asked)?)?;
+    Ok(Answer::json(&diff))
+}
+
+/// Returns the moment of a time.
+fn moment(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
+    let time_us: i64 = asked.required("time_us")?;
+    let since_us = time_us.saturating_sub(device.first_us().unwrap_or(0));
+    Ok(json!({ "moment": device.moment_at(since_us) }))
+}
+
 /// The most groups of a legend.
 const MAX_GROUPS: usize = 200;
 
@@ -139,4 +186,25 @@ pub(super) fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
     let row = |(group, bytes): &(usize, u64)| json!({ "group": group, "name": groups.names[*group], "bytes": bytes });
     let rows: Vec<Value> = largest.iter().take(MAX_GROUPS).map(row).collect();
     Ok(json!({ "n_groups": largest.len(), "groups": rows }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_that_the_page_asks_is_a_route() {
+        let page = include_str!("../../viewer/source.js");
+        let names = page.split("json(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let asked: Vec<&str> = names.chain(["picture"]).collect();
+        assert_eq!(asked.len(), ROUTES.len(), "{asked:?}");
+        assert!(asked.iter().all(|path| route(path).is_some()), "{asked:?}");
+    }
+
+    #[test]
+    fn an_answer_over_all_blocks_is_slow() {
+        let is_slow = |path| is_slow(&Asked::new(path, None));
+        assert!(["diff", "groups", "icicle", "list", "whatif"].into_iter().all(is_slow));
+        assert!(!["files", "picture", "state", "nothing"].into_iter().any(is_slow));
+    }
 }
