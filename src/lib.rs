@@ -244,11 +244,7 @@ mod reel;
 mod recover;
 mod process;
 #[cfg(test)]
-#[path = "../tests/it/stack/library.rs"]
-mod library;
-#[cfg(test)]
-#[path = "../tests/it/random.rs"]
-mod random;
+mod testing;
 
 #[cfg(not(loom))]
 #[doc(inline)]

@@ -7,11 +7,7 @@ use memreel::{
         raw::{Field, Shape, ShapeId, Slot},
     },
 };
-
-#[path = "../../tests/it/random.rs"]
-mod random;
-
-use random::Random;
+use memreel_testing::random::Random;
 
 /// The number of entries of [`synthetic`].
 pub(crate) const N_EVENTS: usize = 1_000_000;

@@ -1,7 +1,5 @@
 //! Tests the C interface from C and C++ on the host device; `cc` compiles the programs in this folder.
 
-mod built;
-
 use std::{
     fs,
     path::Path,
@@ -11,15 +9,15 @@ use std::{
     time::Duration,
 };
 
-use built::library;
 use memreel::{Action, pickle, validate};
+use memreel_testing::built;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema");
 
 /// Runs a compiler. There is one, because linking this test needed it.
 fn compile(compiler: &str, output: &Path, arguments: &[&str]) {
-    let folder = library().parent().unwrap().display().to_string();
+    let folder = built(&["memreel-capi"]).display().to_string();
     let made = Command::new(compiler)
         .args(["-Wall", "-Werror", "-g", "-I", SCHEMA, "-o"])
         .arg(output)
@@ -63,7 +61,8 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn every_function_of_the_header_is_exported_and_no_other() {
     let header = fs::read_to_string(format!("{SCHEMA}/memreel.h")).unwrap();
-    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
+    let library = built(&["memreel-capi"]).join("libmemreel.so");
+    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     let listed = text(&listed.stdout);
     let mut exported: Vec<&str> = listed
         .lines()

@@ -4,8 +4,6 @@
 //! `python3`, those of pyenv, and those that `MEMREEL_PYTHONS` names, separated by colons.
 #![forbid(unsafe_code)]
 
-mod built;
-
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -20,6 +18,10 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python_frames.p
 
 /// The allocations of each run; those of threads and of deep stacks come on top of the first half.
 const N: &str = "10000";
+
+fn library() -> PathBuf {
+    memreel_testing::built(&["memreel-capi"]).join("libmemreel.so")
+}
 
 /// The interpreters that memreel can read, by their versions.
 fn interpreters() -> BTreeMap<String, PathBuf> {
@@ -41,7 +43,7 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
 fn run(python: &Path, folder: &Path, more: &[(&str, &str)], arguments: &[&str]) -> Output {
     Command::new(python)
         .arg(SCRIPT)
-        .arg(built::library())
+        .arg(library())
         .arg(folder.join("snapshot.pickle"))
         .args(arguments)
         .env("MEMREEL_DEVICE", "host")
@@ -121,11 +123,7 @@ print(json.dumps([names('all.pickle'), names('native.pickle')]))
     for (version, python) in interpreters() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(&python);
-        command
-            .args(["-c", program])
-            .arg(built::library())
-            .env("MEMREEL_DEVICE", "host")
-            .current_dir(folder.path());
+        command.args(["-c", program]).arg(library()).env("MEMREEL_DEVICE", "host").current_dir(folder.path());
         let ran = command.output().unwrap();
         let names: Vec<Vec<String>> = serde_json::from_slice(&ran.stdout)
             .unwrap_or_else(|error| panic!("{version}: {error}: {}", String::from_utf8_lossy(&ran.stderr)));

@@ -3,11 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use memreel_testing::random;
 
 #[path = "../../tests/it/absurd/mod.rs"]
 mod absurd;
-#[path = "../../tests/it/random.rs"]
-mod random;
 #[path = "../../tests/it/recorded.rs"]
 mod recorded;
 

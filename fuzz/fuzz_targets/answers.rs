@@ -3,11 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use memreel_testing::random;
 
 #[path = "../../tests/it/oracle/mod.rs"]
 mod oracle;
-#[path = "../../tests/it/random.rs"]
-mod random;
 
 fuzz_target!(|bytes: &[u8]| {
     oracle::compare(&mut random::Random::of_bytes(bytes), "a fuzzer's history");

@@ -5,9 +5,8 @@
 use std::{path::PathBuf, process, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
+use memreel_testing::random;
 
-#[path = "../../tests/it/random.rs"]
-mod random;
 #[path = "../../tests/it/recorder/tape_damage.rs"]
 mod tape_damage;
 

@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::OnceLock,
 };
 
 use memreel::{BlockState, Recovered, Snapshot, validate};
@@ -14,30 +13,9 @@ use tempfile::TempDir;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 
-/// Builds the shared libraries and returns their folder. Cargo does not build a `cdylib` for a test.
-fn libraries() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // Test programs are in `deps`, below the folder of their profile.
-        let folder = test.parent().unwrap().parent().unwrap().to_owned();
-        let packages = ["memreel-preload", "memreel-heap", "memreel-capi"].map(|package| ["-p", package]);
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--manifest-path",
-                concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"),
-            ])
-            .args(packages.concat())
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap())
-            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        folder
-    })
+/// The folder of the shared libraries.
+fn libraries() -> PathBuf {
+    memreel_testing::built(&["memreel-preload", "memreel-heap", "memreel-capi"])
 }
 
 /// Runs a compiler. There is one, because linking this test needed it.

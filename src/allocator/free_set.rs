@@ -265,7 +265,7 @@ mod tests {
     use std::collections::btree_map::Entry;
 
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     /// Sizes that share a bin, are in neighbouring bins, and are far apart.
     fn sizes() -> Vec<u64> {

@@ -119,7 +119,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{random::Random, snapshot::Block};
+    use crate::{snapshot::Block, testing::random::Random};
 
     /// The oracle has the stack of every page in use.
     #[test]

@@ -209,7 +209,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     /// The B-tree is the oracle.
     #[test]

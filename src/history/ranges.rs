@@ -175,7 +175,7 @@ impl<T: RangeValue> Layers<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     /// Every byte with the range it is in is the oracle.
     #[derive(Default)]

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// Each line: version, first line, table in hexadecimal, and `from-to:line` of each range.
-    const GOLDEN: &str = include_str!("../../tests/python/line_tables.txt");
+    const GOLDEN: &str = include_str!("line_tables.txt");
 
     #[test]
     fn tables_of_real_interpreters_give_the_lines_that_they_give() {

@@ -194,7 +194,7 @@ fn noted((Ticks(ticks), report): &Report) -> UsageNote {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     fn report(at: u64, used_bytes: u64) -> Report {
         (Ticks(at), UsageReport { used_bytes, ..UsageReport::default() })

@@ -92,7 +92,7 @@ fn report(value: &Value) -> Option<TimedUsage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     fn settings(devices: &[DeviceUsage]) -> Value {
         Value::dict(value(devices).map(|value| (USAGE, value)))

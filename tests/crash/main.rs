@@ -6,8 +6,6 @@
 
 #[path = "../../examples/crash.rs"]
 mod crash;
-#[path = "../it/random.rs"]
-mod random;
 mod cgroup;
 mod oracle;
 mod run;
@@ -15,9 +13,9 @@ mod run;
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
 use memreel::validate::{Severity, validate};
+use memreel_testing::random::Random;
 
 use cgroup::Cgroup;
-use random::Random;
 use run::Run;
 
 /// Few events are kept in every other run, so that the list of live blocks before them is needed.

@@ -8,10 +8,10 @@
 mod forks;
 mod host;
 mod no_list;
-#[path = "../it/own_process.rs"]
-mod own_process;
 mod signals;
 mod sound;
 mod sources;
 mod tapes;
 mod verdicts;
+
+use memreel_testing::own_process;

@@ -5,8 +5,6 @@
 mod at_the_ends;
 mod events;
 mod forks;
-#[path = "../it/own_process.rs"]
-mod own_process;
 mod sampling;
 mod signals;
 mod system;
@@ -15,6 +13,7 @@ mod threads;
 mod told;
 
 use memreel::Heap;
+use memreel_testing::own_process;
 use system::Marked;
 
 #[global_allocator]

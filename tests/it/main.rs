@@ -19,9 +19,9 @@
 //! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
 //! - `recorded`: recordings of random programs, for every room.
 //! - `fixtures`: the snapshot files of the repository, for every room.
-//! - `own_process`: tests that may hang or abort, in a process of their own with a time limit.
-//! - `seeds`: the seeds of property tests.
-//! - `random`: random numbers, for every room and for the unit tests of `src`.
+//!
+//! The package `memreel-testing` has what the tests of other packages use too: random numbers and their seeds, and a process
+//! of its own for a test that may hang or abort.
 //!
 //! The oracles share no code with what they test:
 //!
@@ -43,19 +43,18 @@ mod history;
 mod layers;
 mod oom;
 mod oracle;
-mod own_process;
 mod pickle;
-mod random;
 mod recorded;
 mod recorder;
 mod rewrite;
-mod seeds;
 mod snapshot;
 mod stack;
 mod torch_blocks;
 mod trigger;
 mod validate;
 mod whatif;
+
+use memreel_testing::{own_process, random, seeds};
 
 /// Prints a line that is wanted on every run, past the harness's capture.
 fn say(line: &str) {

@@ -1,6 +1,6 @@
 """Prints the line tables of functions, and the line that this interpreter gives each instruction.
 
-    for python in python3.9 … python3.15; do $python line_tables.py; done > line_tables.txt
+    for python in python3.9 … python3.15; do $python line_tables.py; done > ../../src/python/line_tables.txt
 
 Each line has the version, the first line, the table in hexadecimal, and ranges of offsets with their line (0: none).
 """

@@ -16,13 +16,9 @@ mod driver;
 mod errors;
 mod fake;
 mod graphs;
-#[path = "../it/random.rs"]
-mod numbers;
 mod order;
 mod pools;
 mod random;
-#[path = "../it/seeds.rs"]
-mod seeds;
 
 use std::{env, panic};
 

@@ -18,8 +18,9 @@ use memreel::{
     cuda::{Memory, Slice},
     device::Cuda,
 };
+use memreel_testing::{random::Random, seeds::seeds};
 
-use super::{fake, numbers::Random, seeds::seeds};
+use super::fake;
 
 const N_GPUS: usize = 2;
 const MAX_SLICES: usize = 8;

@@ -7,11 +7,7 @@ use memreel::{
         raw::{Field, Shape, ShapeId, Slot},
     },
 };
-
-#[path = "../../../tests/it/random.rs"]
-mod random;
-
-use random::Random;
+use memreel_testing::random::Random;
 
 const N_STEPS: usize = 20;
 const N_SITES: u64 = 200;

@@ -4,7 +4,12 @@ use memreel::{Allocation, DeviceId, Reel, Snapshot, analysis::Histories, recorde
 
 use super::{asked::Asked, device::Device};
 
-#[path = "../../../tests/it/random.rs"]
+// A link to the file of memreel's unit tests: an archive of this package has the file itself.
+#[allow(
+    unreachable_pub,
+    dead_code,
+    reason = "memreel-testing shares it, and not every function is used here"
+)]
 mod random;
 
 pub(super) use random::Random;

@@ -45,13 +45,12 @@ mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
-#[cfg(target_os = "linux")]
-#[path = "../../../tests/it/own_process.rs"]
-mod own_process;
-#[path = "../../../tests/it/random.rs"]
-mod random;
 #[path = "../../../tests/it/recorded.rs"]
 mod recorded;
+
+#[cfg(target_os = "linux")]
+use memreel_testing::own_process;
+use memreel_testing::random;
 
 /// Returns a file or folder below the repository's root.
 fn repository(path: &str) -> std::path::PathBuf {

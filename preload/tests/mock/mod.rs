@@ -17,24 +17,8 @@ use tempfile::TempDir;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mock");
 
-/// Builds the library and returns its path. Cargo does not build a `cdylib` for a test.
 fn library() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let test = std::env::current_exe().unwrap();
-        // Test programs are in `deps`, below the folder of their profile.
-        let folder = test.parent().unwrap().parent().unwrap();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap())
-            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        folder.join("libmemreel_preload.so")
-    };
-    BUILT.get_or_init(build).clone()
+    memreel_testing::built(&["memreel-preload"]).join("libmemreel_preload.so")
 }
 
 /// Builds the stand-ins and the program, and returns their folder.

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     pickle::{self, opcode},
-    random::Random,
     snapshot::Snapshot,
+    testing::random::Random,
 };
 
 /// Which pickler's layout a file has.

@@ -87,7 +87,7 @@ fn attempt(bytes: &[u8], means: Means<'_>, path: Path) -> (Attempt<Snapshot>, Fi
 #[cfg(test)]
 mod tests {
     use super::{super::samples, *};
-    use crate::random::Random;
+    use crate::testing::random::Random;
 
     /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
     fn both(bytes: &[u8]) -> Option<[String; 2]> {

@@ -22,7 +22,7 @@ use super::{
     bounce::Bounce,
     frames::{memreel_chain_aligned, memreel_chain_last, memreel_chain_sized, memreel_chain_tempting},
 };
-use crate::random::Random;
+use crate::testing::random::Random;
 
 /// memreel's own methods.
 pub(super) const OWN: [StackMethod; 3] = [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules];

@@ -12,7 +12,7 @@ use super::{
     chain::{Chain, INTERNER, OWN, after, compare, outside, run},
     frames::{Call, memreel_chain_sized},
 };
-use crate::{library::Library, random::Random};
+use crate::testing::{library::Library, random::Random};
 
 /// The addresses of this thread's stack by one of memreel's own methods.
 #[inline(never)]

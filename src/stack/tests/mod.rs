@@ -5,6 +5,4 @@ mod bounce;
 mod chain;
 mod frames;
 mod methods;
-#[path = "../../../tests/it/own_process.rs"]
-mod own_process;
 mod unloading;

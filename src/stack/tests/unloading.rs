@@ -12,9 +12,8 @@ use super::{
     super::{modules, unwind},
     bounce::{bounce_of, compile},
     chain::run,
-    own_process,
 };
-use crate::library::Library;
+use crate::testing::{library::Library, own_process};
 
 /// Return addresses in a library that is no longer loaded remain on stacks as leftovers, and a wrong walk asks for
 /// their rules. In a process of its own, because a read of unmapped memory ends it.

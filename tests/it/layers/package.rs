@@ -1,10 +1,13 @@
-//! The pages of the package: links lead to files of the package, and the page of registries has none to files.
+//! The files of the published packages: links of their pages lead to files of the package, the page of registries has none to
+//! files, and sources with their unit tests take in files of the package alone.
 
 use std::{
     collections::BTreeSet,
     path::{Component, Path, PathBuf},
     process::Command,
 };
+
+use super::unsafety::files;
 
 /// The packages that are published, with their folders.
 const PACKAGES: [(&str, &str); 3] = [("memreel", ""), ("memreel-cli", "cli"), ("memreel-mcp", "mcp")];
@@ -107,4 +110,30 @@ fn the_pages_of_registries_have_no_links_to_files() {
         assert!(!targets.is_empty(), "{package}: it links to the viewer");
         assert!(targets.iter().all(|target| target.starts_with("https://")), "{package}: {targets:?}");
     }
+}
+
+/// Returns the paths of the files that a source takes in.
+fn taken(text: &str) -> impl Iterator<Item = &str> {
+    let starts = ["#[path = \"", "include!(\"", "include_str!(\"", "include_bytes!(\""];
+    starts.into_iter().flat_map(|start| text.split(start).skip(1).filter_map(|rest| rest.split('"').next()))
+}
+
+/// `.ci/packaged` runs these tests.
+#[test]
+fn unit_tests_use_files_of_their_package() {
+    let (mut outside, mut n_taken) = (Vec::new(), 0);
+    for (package, folder) in PACKAGES {
+        let published = packaged(package);
+        for path in files(&repository(folder).join("src")) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            n_taken += taken(&text).count();
+            let source = path.strip_prefix(repository(folder)).unwrap();
+            let is_outside = |target: &&str| !published.contains(&resolved(source, target));
+            let testing = text.contains("memreel_testing::").then_some("memreel_testing");
+            let all = taken(&text).filter(is_outside).chain(testing);
+            outside.extend(all.map(|target| format!("{}: {target}", path.display())));
+        }
+    }
+    assert!(n_taken > 5, "only {n_taken} files are taken in");
+    assert!(outside.is_empty(), "not in the package: {outside:#?}");
 }

@@ -14,7 +14,7 @@ use super::{packages::packages, repository};
 /// The packages that are in front of foreign callers, or call a driver.
 const PACKAGES: &[&str] = &["capi", "preload", "heap", "cli/tests/cudarc"];
 
-/// The rooms of the library that touch memory or foreign callers.
+/// The rooms of the library that touch memory or foreign callers, and the helpers of unit tests, which load libraries.
 const MAY: &[&str] = &[
     "sync",
     "fork",
@@ -29,6 +29,7 @@ const MAY: &[&str] = &[
     "cuda",
     "pickle",
     "trigger",
+    "testing",
 ];
 
 /// A file of another room: the memory of chunks, which is on the heap or in a tape's file.
@@ -95,7 +96,7 @@ fn has_unsafe(tokens: TokenStream) -> bool {
 }
 
 /// Every Rust file of a folder, at any depth.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut open, mut found) = (vec![folder.to_owned()], Vec::new());
     while let Some(path) = open.pop() {
         if path.is_dir() {

@@ -8,7 +8,7 @@ use std::{
 
 use memreel::{Allocation, Reel, recorder::History};
 
-use super::library::{Library, compile};
+use memreel_testing::library::{Library, compile};
 
 /// Runs `work` below the functions of a library of [`compile`].
 fn run_below(library: &Library, mut work: &mut dyn FnMut()) {

@@ -6,7 +6,7 @@ use std::{ffi::c_void, ops::Range, ptr};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::super::{super::modules, Symbol, demangle::demangle, symbolize::Symbolizer};
-use crate::random::Random;
+use crate::testing::random::Random;
 
 type Plain = (String, String, u32);
 

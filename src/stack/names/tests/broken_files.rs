@@ -12,7 +12,7 @@ use super::super::{
     demangle::demangle,
     image::{self, Probe},
 };
-use crate::{
+use crate::testing::{
     library::{compile, compile_text},
     random::Random,
 };

@@ -1,4 +1,4 @@
-//! Small shared libraries that a test compiles and loads. Unit tests of `src` use this file too.
+//! Small shared libraries that a test compiles and loads.
 
 use std::{
     ffi::{CStr, CString, c_void},
@@ -12,7 +12,7 @@ use std::{
 /// named `name`, in line 6 of `<name>.rs`.
 ///
 /// It uses nothing of std, so that it can be unloaded: std's thread-locals would keep it.
-pub(crate) fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+pub fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let text = "#![no_std]
             #[panic_handler] fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
             type Callback = extern \"C\" fn(*mut core::ffi::c_void);
@@ -29,7 +29,7 @@ pub(crate) fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
 }
 
 /// Compiles a library of any source text; returns its path.
-pub(crate) fn compile_text(folder: &Path, name: &str, text: &str, options: &[&str]) -> PathBuf {
+pub fn compile_text(folder: &Path, name: &str, text: &str, options: &[&str]) -> PathBuf {
     let source = folder.join(format!("{name}.rs"));
     fs::write(&source, text).unwrap();
     let library = folder.join(format!("lib{name}.so"));
@@ -43,10 +43,12 @@ pub(crate) fn compile_text(folder: &Path, name: &str, text: &str, options: &[&st
 }
 
 /// A library in memory, unloaded when it is dropped.
-pub(crate) struct Library(*mut c_void);
+#[derive(Debug)]
+pub struct Library(*mut c_void);
 
 impl Library {
-    pub(crate) fn open(path: &Path) -> Library {
+    /// Loads the library of a path.
+    pub fn open(path: &Path) -> Library {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: a path that ends in a zero; the libraries of this file have no initialisers.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -55,7 +57,7 @@ impl Library {
     }
 
     /// The address of an exported function.
-    pub(crate) fn function(&self, name: &CStr) -> *mut c_void {
+    pub fn function(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the library is loaded, and the name ends in a zero.
         let function = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         assert!(!function.is_null(), "{name:?} is not exported");

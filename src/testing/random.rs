@@ -1,29 +1,29 @@
-//! Random numbers for tests: SplitMix64, the same sequence for the same seed. Unit tests of `src` use this file too.
+//! Random numbers for tests: SplitMix64, the same sequence for the same seed.
 #![forbid(unsafe_code)]
 
 /// A sequence of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
     /// Numbers that come before those of the state, the last one first.
     given: Vec<u64>,
 }
 
-#[allow(dead_code, reason = "not every crate of tests uses every method")]
 impl Random {
     /// The sequence of a seed.
-    pub(crate) fn new(seed: u64) -> Random {
+    pub fn new(seed: u64) -> Random {
         Random { state: seed, given: Vec::new() }
     }
 
     /// The numbers that bytes give, four bytes each, and behind them those of seed 0. A fuzzer chooses the bytes.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Random {
+    pub fn of_bytes(bytes: &[u8]) -> Random {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         Random { state: 0, given: bytes.chunks_exact(4).rev().map(number).collect() }
     }
 
     /// The next number, of 64 random bits.
-    pub(crate) fn next(&mut self) -> u64 {
+    #[allow(clippy::should_implement_trait, reason = "the sequence has no end")]
+    pub fn next(&mut self) -> u64 {
         if let Some(given) = self.given.pop() {
             return given;
         }
@@ -34,22 +34,22 @@ impl Random {
     }
 
     /// A number below `n`, which must not be 0.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
     /// An index of a list of `n` items, which must not be empty.
-    pub(crate) fn index(&mut self, n: usize) -> usize {
+    pub fn index(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
     /// One of some items, which must not be empty.
-    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.index(items.len())]
     }
 
     /// Some bytes with one of them changed, to a byte of theirs or in one bit, and the place of the change.
-    pub(crate) fn changed(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
+    pub fn changed(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
         let at = self.index(bytes.len());
         let mut changed = bytes.to_vec();
         changed[at] = if self.chance(2) { *self.pick(bytes) } else { bytes[at] ^ 1 << self.below(8) };
@@ -57,7 +57,7 @@ impl Random {
     }
 
     /// `true` once in `n` times on average.
-    pub(crate) fn chance(&mut self, n: u64) -> bool {
+    pub fn chance(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }

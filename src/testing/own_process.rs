@@ -1,6 +1,4 @@
 //! Runs a test in a process of its own with a time limit, for what could hang or abort the suite.
-//!
-//! Unit tests of `src` and the tests of hangs use this file too.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,7 +15,7 @@ const CHILD: &str = "MEMREEL_TEST_IN_OWN_PROCESS";
 /// Runs `test` in a child process; fails if that fails or takes longer than the limit.
 ///
 /// `module` is `module_path!()` and `name` the name of the calling test, which the child runs again.
-pub(crate) fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()) {
+pub fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()) {
     let Some((status, printed)) = output(module, name, limit, Path::new("."), &[], test) else { return };
     assert!(status.success(), "{status}\n{printed}");
     assert!(printed.contains("1 passed"), "{name} is not the name of a test: {printed}");
@@ -25,7 +23,7 @@ pub(crate) fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()
 
 /// Runs `test` in a child process, in a folder and with further variables in its environment. Returns how it ended and
 /// what it printed; `None` in the child.
-pub(crate) fn output(
+pub fn output(
     module: &str,
     name: &str,
     limit: Duration,

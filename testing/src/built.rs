@@ -1,0 +1,44 @@
+//! The shared libraries of the workspace, built for tests. Cargo does not build a `cdylib` for a test.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeSet,
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+};
+
+/// Builds packages with the profile and in the target folder of the running test, once, and returns the folder of their
+/// libraries.
+///
+/// # Panics
+/// A package does not compile.
+pub fn built(packages: &[&'static str]) -> PathBuf {
+    static BUILT: Mutex<BTreeSet<Vec<&str>>> = Mutex::new(BTreeSet::new());
+    let test = env::current_exe().unwrap();
+    // Test programs are in `deps`, below the folder of their profile.
+    let folder = test.ancestors().nth(2).unwrap().to_owned();
+    let mut all = BUILT.lock().unwrap();
+    if !all.contains(packages) {
+        build(packages, &folder);
+        all.insert(packages.to_vec());
+    }
+    folder
+}
+
+fn build(packages: &[&str], folder: &Path) {
+    let profile = match folder.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--profile", profile, "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+        .arg("--target-dir")
+        .arg(folder.parent().unwrap())
+        .args(packages.iter().flat_map(|package| ["-p", package]))
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}

@@ -1,0 +1,11 @@
+//! What the tests of several packages share: random numbers and their seeds, a process of its own for a test, libraries that a
+//! test compiles, and the shared libraries of the workspace.
+
+mod built;
+pub mod seeds;
+// The files are in `src`, because a package that is published has only files of its own, and memreel's unit tests use them.
+#[path = "../../src/testing/mod.rs"]
+mod unit;
+
+pub use built::built;
+pub use unit::{library, own_process, random};
