@@ -78,8 +78,8 @@ pub(super) fn variables(
     if options.no_torch {
         variables.push(Variable { name: "MEMREEL_TORCH", value: "0".into() });
     }
-    if let Some(python) = libraries.python() {
-        let value = in_front(vec![python.into()], "PYTHONPATH", |known| known == python.as_os_str());
+    if let Ok(hook) = libraries.hook() {
+        let value = in_front(vec![hook.into()], "PYTHONPATH", |known| known == hook.as_os_str());
         variables.push(Variable { name: "PYTHONPATH", value });
         let seconds = options.every.as_deref().and_then(trigger::seconds);
         variables.extend(

@@ -34,6 +34,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let asked = environment::memreel(options, &names)?;
     let libraries = Libraries::find(options.heap)?;
     let folder = Folder::create(names.folder())?;
+    if let Err(why) = libraries.hook() {
+        eprintln!("memreel: {why}");
+    }
     let mut variables = environment::variables(options, &asked, &libraries, folder.path());
     if let Some(Unrecorded { why, refuses }) = preloadable::why_not(&options.program[0]) {
         eprintln!("memreel: {why}; it runs unrecorded");

@@ -8,8 +8,7 @@ use std::{
     process::Command,
 };
 
-use super::{Start, cc, libraries, live_from, program, record, source};
-use crate::repository;
+use super::{Start, cc, hook, libraries, live_from, program, record, source};
 
 /// A user and a group that have no rights.
 const NOBODY: u32 = 65_534;
@@ -30,7 +29,7 @@ fn what_users_preload_and_import_is_kept() {
     let names = ["LD_PRELOAD", "PYTHONPATH", "MEMREEL"];
     let users = [("LD_PRELOAD", &*shim), ("PYTHONPATH", "/one:/two")];
     let preload = library("libmemreel_preload.so");
-    let python = repository("python/memreel_record").canonicalize().unwrap();
+    let python = hook();
     let lines = printed(&[], &names, &users);
     assert_eq!(lines[0], format!("{preload}:{shim}"));
     assert_eq!(lines[1], format!("{}:/one:/two", python.display()));
@@ -44,6 +43,20 @@ fn what_users_preload_and_import_is_kept() {
     assert_eq!(lines, [format!("{}:/one", python.display()), "0".to_owned()], "Python frames are checked");
     let lines = printed(&[], &["MEMREEL"], &[("MEMREEL", "state, min_size=1KiB")]);
     assert_eq!(lines, ["state, min_size=1KiB"], "what the user's variable says is kept");
+}
+
+/// Without its hook, a recording lacks what Python knows.
+#[test]
+fn a_missing_hook_is_reported() {
+    let run = record(&["--heap"], &["printenv", "PYTHONPATH"]);
+    let run = run.env("MEMREEL_PYTHON_HOOK", "/no/such/folder").run();
+    assert_eq!((run.status, &*run.out), (Some(1), ""), "{}", run.err);
+    let first = run.err.lines().next().unwrap();
+    assert!(
+        first.starts_with("memreel: Python's hook sitecustomize.py is not here (/no/such/folder), "),
+        "{first}"
+    );
+    assert!(!record(&[], &["true"]).run().err.contains("hook"));
 }
 
 /// A sitecustomize of the user's still runs.

@@ -19,7 +19,7 @@ mod trouble;
 use std::{
     ffi::OsStr,
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::OnceLock,
 };
@@ -31,24 +31,16 @@ use memreel::{
 };
 use tempfile::TempDir;
 
-use crate::repository;
+use crate::{repository, terminal::default_signals};
 
-/// Builds the shared libraries and returns their folder. Cargo does not build a `cdylib` for a test.
-fn libraries() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_memreel")).parent().unwrap().to_owned();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "memreel-preload", "-p", "memreel-heap", "--manifest-path"])
-            .arg(repository("Cargo.toml"))
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap())
-            .args(if folder.ends_with("release") { &["--release"][..] } else { &[] })
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        folder
-    })
+/// The folder of the shared libraries.
+fn libraries() -> PathBuf {
+    memreel_testing::built(&["memreel-preload", "memreel-heap"])
+}
+
+/// The folder that Python imports the hook from. The libraries are in cargo's target folder, which may be anywhere.
+fn hook() -> PathBuf {
+    repository("python/memreel_record").canonicalize().unwrap()
 }
 
 /// Runs a compiler. There is one, because linking this test needed it.
@@ -103,14 +95,16 @@ fn record(options: &[&str], program: &[&str]) -> Start {
 }
 
 impl Start {
-    /// A command in a new folder, without variables that change a recording.
+    /// A command in a new folder, without variables or ignored signals that change a recording.
     fn of(program: &str, arguments: &[&str]) -> Start {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&folder).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("MEMREEL_PRELOAD", libraries());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("MEMREEL_PRELOAD", libraries()).env("MEMREEL_PYTHON_HOOK", hook());
         let others = ["MEMREEL", "MEMREEL_RECORD", "LD_PRELOAD", "PYTHONPATH", "RANK", "COLUMNS"];
         others.iter().for_each(|name| _ = command.env_remove(name));
+        default_signals(&mut command);
         Start { command, folder }
     }
 

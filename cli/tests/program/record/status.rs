@@ -161,12 +161,9 @@ fn a_terminal_interrupts_the_program_once() {
     }
     let [near, far] = terminal(80);
     let script = "n=0; trap 'n=$((n+1))' INT; echo ready; i=0; while [ $n = 0 ] && [ $i -lt 500 ]; do sleep 0.02; i=$((i+1)); done; sleep 0.4; exit $n";
-    let mut start = record(&[], &["sh", "-c", script]);
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_memreel")]).args(start.command.get_args());
-    command.current_dir(start.folder.path()).env("MEMREEL_PRELOAD", libraries());
-    command.stdin(far).stdout(Stdio::piped()).stderr(Stdio::piped());
-    start.command = command;
+    let recorded = ["--ctty", "--wait", env!("CARGO_BIN_EXE_memreel"), "record", "--", "sh", "-c", script];
+    let mut start = Start::of("setsid", &recorded);
+    start.command.stdin(far);
     let mut child = start.spawn();
     let _out = ready(&mut child);
     fs::File::from(near.try_clone().unwrap()).write_all(b"\x03").unwrap();
