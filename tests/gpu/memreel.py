@@ -5,7 +5,8 @@ import json
 import os
 import sys
 
-LIBRARY = os.environ.get("MEMREEL_LIBRARY", "target/shared/libmemreel.so")
+TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
+LIBRARY = os.environ.get("MEMREEL_LIBRARY", f"{TARGET}/shared/libmemreel.so")
 
 
 def skip_without_gpu():

@@ -4,8 +4,9 @@ import fs from "node:fs";
 import {createRequire} from "node:module";
 import path from "node:path";
 
-export const PROGRAM = path.resolve(process.env.MEMREEL_PROGRAM ?? "target/debug/memreel");
-export const CACHE = path.resolve(process.env.MEMREEL_BROWSER ?? "target/viewer");
+const TARGET = process.env.CARGO_TARGET_DIR ?? "target";
+export const PROGRAM = path.resolve(process.env.MEMREEL_PROGRAM ?? path.join(TARGET, "debug/memreel"));
+export const CACHE = path.resolve(process.env.MEMREEL_BROWSER ?? path.join(TARGET, "viewer"));
 const CHROMIUM = process.env.MEMREEL_CHROMIUM ?? "/usr/bin/chromium";
 // A folder with files of the page, to try a change without a build.
 const FOLDER = process.env.MEMREEL_PAGE;
