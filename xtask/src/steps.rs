@@ -28,6 +28,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "docs", what: "rustdoc of the library, without a warning", run: docs },
     Step { name: "test", what: "the README's two commands: the tests, and the training example", run: test },
     Step { name: "features", what: "each cargo feature alone, and the tests of all together", run: features },
+    Step { name: "packaged", what: "the published packages' unit tests, from their archives", run: packaged },
     Step { name: "python-reads", what: "CPython reads what is written", run: python_reads },
     Step { name: "loom", what: "the lock protocol, every interleaving", run: loom },
     Step { name: "miri", what: "Miri on the recorder's chunks and the table of stacks", run: miri },
@@ -94,6 +95,12 @@ fn features(gate: &Gate) -> Ended {
     let together = "cuda-nvrtc,allocator-api2";
     cmd!(shell, "cargo test --quiet -p memreel --features {together} --test allocator_api2 --test races")
         .run()?;
+    Ok(Outcome::Passed)
+}
+
+fn packaged(gate: &Gate) -> Ended {
+    let shell = &gate.shell;
+    cmd!(shell, ".ci/packaged").run()?;
     Ok(Outcome::Passed)
 }
 
