@@ -4,9 +4,7 @@
 use std::{fs, path::Path};
 
 use sha2::{Digest, Sha256};
-use xshell::cmd;
-
-use crate::gate::Gate;
+use xshell::{Shell, cmd};
 
 /// What the tests of `fleet/` compile and read, below the root of the clone.
 const OF_FLEET: &[&str] = &[
@@ -26,8 +24,7 @@ const TOOLS: [(&str, &str); 4] =
     [("rustc", "-vV"), ("python3", "-VV"), ("node", "--version"), ("java", "-version")];
 
 /// The hash for `fleet/`; `None` where git does not list the files.
-pub(crate) fn of_fleet(gate: &Gate) -> Option<String> {
-    let shell = &gate.shell;
+pub(crate) fn of_fleet(shell: &Shell) -> Option<String> {
     let listed = cmd!(shell, "git ls-files -z --cached --others --exclude-standard -- {OF_FLEET...}");
     let listed = listed.quiet().ignore_stderr().read().ok()?;
     let root = shell.current_dir();

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod checkout;
 mod gate;
 mod inputs;
 mod steps;

@@ -5,7 +5,7 @@ use std::{env, error::Error, ffi::OsString, path::PathBuf};
 
 use xshell::cmd;
 
-use crate::{cache::Part, gate::Gate, inputs};
+use crate::{cache::Part, checkout::Checkout, inputs};
 
 /// How a step ended that found no fault.
 pub(crate) enum Outcome {
@@ -19,7 +19,7 @@ type Ended = Result<Outcome, Box<dyn Error>>;
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    pub(crate) run: fn(&Gate) -> Ended,
+    pub(crate) run: fn(&Checkout) -> Ended,
 }
 
 pub(crate) const STEPS: &[Step] = &[
@@ -46,50 +46,50 @@ pub(crate) const STEPS: &[Step] = &[
 /// All features of all packages, for steps that compile them together.
 const ALL_FEATURES: &str = "memreel/cuda-nvrtc,memreel/allocator-api2,memreel-capi/cuda";
 
-fn format(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn format(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     cmd!(shell, "cargo fmt --all --check").run()?;
     cmd!(shell, "cargo fmt --manifest-path fleet/Cargo.toml --check").run()?;
     Ok(Outcome::Passed)
 }
 
-fn lints(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    gate.cache.restore(Part::Debug);
+fn lints(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    checkout.cache.restore(Part::Debug);
     cmd!(shell, "cargo clippy --quiet --workspace --all-targets --features {ALL_FEATURES} -- -D warnings")
         .run()?;
     Ok(Outcome::Passed)
 }
 
-fn docs(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn docs(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     let doc = cmd!(shell, "cargo doc --quiet --no-deps -p memreel --features cuda-nvrtc,allocator-api2");
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
     Ok(Outcome::Passed)
 }
 
-fn test(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let snapshots = gate.written();
+fn test(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let snapshots = checkout.written();
     shell.remove_path(&snapshots)?;
-    shell.remove_path(gate.target.join("tmp/broken"))?;
+    shell.remove_path(checkout.target.join("tmp/broken"))?;
     shell.create_dir(&snapshots)?;
-    gate.cache.restore(Part::Debug);
+    checkout.cache.restore(Part::Debug);
     cmd!(shell, "cargo test").run()?;
-    gate.released()?;
+    checkout.released()?;
     let (plain, checkpoint) = (snapshots.join("train.pickle"), snapshots.join("train-checkpoint.pickle"));
     cmd!(shell, "cargo run --quiet --release --example train -- --output {plain}").run()?;
     cmd!(shell, "cargo run --quiet --release --example train -- --checkpoint --output {checkpoint}").run()?;
     Ok(Outcome::Passed)
 }
 
-fn features(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn features(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     for feature in ["cuda", "cuda-nvrtc", "allocator-api2"] {
         cmd!(shell, "cargo check --quiet -p memreel --lib --features {feature}").run()?;
     }
     cmd!(shell, "cargo check --quiet -p memreel-cli --no-default-features").run()?;
-    if has(gate, "python3") {
+    if has(checkout, "python3") {
         cmd!(shell, "cargo check --quiet -p memreel-python --no-default-features").run()?;
     }
     let together = "cuda-nvrtc,allocator-api2";
@@ -98,31 +98,31 @@ fn features(gate: &Gate) -> Ended {
     Ok(Outcome::Passed)
 }
 
-fn packaged(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn packaged(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     cmd!(shell, ".ci/packaged").run()?;
     Ok(Outcome::Passed)
 }
 
-fn python_reads(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    if !has(gate, "python3") {
+fn python_reads(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    if !has(checkout, "python3") {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     cmd!(shell, "cargo test --quiet --test it -- --ignored cpython").run()?;
     Ok(Outcome::Passed)
 }
 
-fn loom(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    gate.cache.restore(Part::Loom);
+fn loom(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    checkout.cache.restore(Part::Loom);
     let models = cmd!(shell, "cargo test --quiet --profile loom -p memreel-loom");
-    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", gate.target.join("loom")).run()?;
+    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", checkout.target.join("loom")).run()?;
     Ok(Outcome::Passed)
 }
 
-fn miri(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn miri(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     let installed =
         cmd!(shell, "rustup component list --installed --toolchain nightly").quiet().ignore_stderr().read();
     if !installed.is_ok_and(|components| components.lines().any(|line| line.starts_with("miri"))) {
@@ -132,64 +132,64 @@ fn miri(gate: &Gate) -> Ended {
     let tests = ["stack::interner", "recorder::chunk", "recorder::ring"];
     cmd!(shell, "rustup run nightly cargo miri test --quiet -p memreel --lib -- {tests...}")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .env("CARGO_TARGET_DIR", gate.target.join("miri"))
+        .env("CARGO_TARGET_DIR", checkout.target.join("miri"))
         .run()?;
     Ok(Outcome::Passed)
 }
 
-fn capi(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn capi(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     cmd!(shell, "cargo test -p memreel-capi").run()?;
     Ok(Outcome::Passed)
 }
 
-fn preload(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn preload(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     cmd!(shell, "cargo test --quiet -p memreel-preload -p memreel-heap").run()?;
     Ok(Outcome::Passed)
 }
 
-fn mcp(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
+fn mcp(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
     cmd!(shell, "cargo test --quiet -p memreel-mcp").run()?;
     Ok(Outcome::Passed)
 }
 
-fn frames(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    if !has(gate, "python3") {
+fn frames(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    if !has(checkout, "python3") {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     cmd!(shell, "cargo test --quiet -p memreel-capi --test python -- --ignored --nocapture cpython").run()?;
     Ok(Outcome::Passed)
 }
 
-fn wheel(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let tools = gate.tools.folder();
+fn wheel(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let tools = checkout.tools.folder();
     cmd!(shell, ".ci/python {tools}").run()?;
     Ok(Outcome::Passed)
 }
 
-fn pages(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let tools = gate.tools.folder().join("pages");
+fn pages(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let tools = checkout.tools.folder().join("pages");
     cmd!(shell, ".ci/pages {tools}").run()?;
     Ok(Outcome::Passed)
 }
 
-fn viewer(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let Some((check, viewer)) = viewer_and_check(gate)? else {
+fn viewer(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let Some((check, viewer)) = viewer_and_check(checkout)? else {
         return Ok(Outcome::Skipped("PyTorch's viewer is not beside this clone".to_owned()));
     };
-    let written = shell.read_dir(gate.written())?;
+    let written = shell.read_dir(checkout.written())?;
     let written: Vec<&PathBuf> =
         written.iter().filter(|path| path.extension().is_some_and(|e| e == "pickle")).collect();
     if written.is_empty() {
         return Err("no snapshots were written: run the step test first".into());
     }
-    let memreel = gate.released()?;
+    let memreel = checkout.released()?;
     let is_sound = |path: &&&PathBuf| {
         let path = *path;
         cmd!(shell, "{memreel} validate --severity e {path}").quiet().ignore_stdout().run().is_ok()
@@ -203,17 +203,17 @@ fn viewer(gate: &Gate) -> Ended {
     if !views.status.success() {
         return Err(format!("PyTorch's viewer has errors: {}", String::from_utf8_lossy(&views.stderr)).into());
     }
-    let temporary = gate.target.join("tmp");
+    let temporary = checkout.target.join("tmp");
     cmd!(shell, ".ci/fix-viewer {check} {viewer} {temporary}").run()?;
     cmd!(shell, ".ci/window-viewer {check} {viewer} {memreel} {temporary}").run()?;
     Ok(Outcome::Passed)
 }
 
-fn browser(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let driver = match viewer_and_check(gate)? {
+fn browser(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let driver = match viewer_and_check(checkout)? {
         Some((_, viewer)) => viewer,
-        None => match gate.tools.npm(shell, "playwright-core") {
+        None => match checkout.tools.npm(shell, "playwright-core") {
             Some(folder) => folder,
             None => {
                 return Ok(Outcome::Skipped(
@@ -223,46 +223,47 @@ fn browser(gate: &Gate) -> Ended {
         },
     };
     let mut snapshots = shell.var_os("MEMREEL_SNAPSHOTS").unwrap_or_default();
-    if let Some(folder) = &gate.shared {
+    if let Some(folder) = &checkout.shared {
         snapshots.push(":");
         snapshots.push(folder.join("reference/torch-2.11/ranks"));
     }
-    let axe = gate.tools.npm(shell, "axe-core").map(|folder| folder.join("node_modules/axe-core/axe.min.js"));
-    let checks = cmd!(shell, "cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", gate.released()?);
+    let axe =
+        checkout.tools.npm(shell, "axe-core").map(|folder| folder.join("node_modules/axe-core/axe.min.js"));
+    let checks = cmd!(shell, "cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", checkout.released()?);
     checks.env("MEMREEL_AXE", axe.unwrap_or_default()).env("MEMREEL_SNAPSHOTS", snapshots).run()?;
     Ok(Outcome::Passed)
 }
 
-fn fleet(gate: &Gate) -> Ended {
-    let shell = &gate.shell;
-    let inputs = inputs::of_fleet(gate);
+fn fleet(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let inputs = inputs::of_fleet(&checkout.shell);
     if let Some(hash) = &inputs {
         println!("inputs of the tests of fleet/: {hash}");
-        if gate.cache.has_passed("fleet", hash) {
+        if checkout.cache.has_passed("fleet", hash) {
             return Ok(Outcome::Skipped(format!("these inputs passed on this machine: {hash}")));
         }
     }
-    gate.cache.restore(Part::Fleet);
-    let tools = gate.tools.folder();
-    cmd!(shell, ".ci/fleet {tools}").env("CARGO_TARGET_DIR", gate.target.join("fleet")).run()?;
+    checkout.cache.restore(Part::Fleet);
+    let tools = checkout.tools.folder();
+    cmd!(shell, ".ci/fleet {tools}").env("CARGO_TARGET_DIR", checkout.target.join("fleet")).run()?;
     if let Some(hash) = &inputs {
-        gate.cache.note_passed("fleet", hash);
+        checkout.cache.note_passed("fleet", hash);
     }
     Ok(Outcome::Passed)
 }
 
 /// PyTorch's viewer and the script that checks files with it, where they are beside the clone.
-fn viewer_and_check(gate: &Gate) -> Result<Option<(PathBuf, PathBuf)>, Box<dyn Error>> {
-    let Some(folder) = gate.shared.as_ref().map(|shared| shared.join("viewer")) else { return Ok(None) };
+fn viewer_and_check(checkout: &Checkout) -> Result<Option<(PathBuf, PathBuf)>, Box<dyn Error>> {
+    let Some(folder) = checkout.shared.as_ref().map(|shared| shared.join("viewer")) else { return Ok(None) };
     if !folder.join("setup").is_file() {
         return Ok(None);
     }
-    let viewer = gate.tools.viewer(&gate.shell, &folder.join("setup"))?;
+    let viewer = checkout.tools.viewer(&checkout.shell, &folder.join("setup"))?;
     Ok(Some((folder.join("check.mjs"), viewer)))
 }
 
 /// Whether a program is on the path.
-fn has(gate: &Gate, program: &str) -> bool {
-    let path: OsString = gate.shell.var_os("PATH").unwrap_or_default();
+fn has(checkout: &Checkout, program: &str) -> bool {
+    let path: OsString = checkout.shell.var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -190,13 +190,15 @@ pub(super) fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusa
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn every_path_that_the_page_asks_is_a_route() {
         let page = include_str!("../../viewer/source.js");
         let names = page.split("json(\"").skip(1).filter_map(|rest| rest.split('"').next());
-        let asked: Vec<&str> = names.chain(["picture"]).collect();
+        let asked: BTreeSet<&str> = names.chain(["picture"]).collect();
         assert_eq!(asked.len(), ROUTES.len(), "{asked:?}");
         assert!(asked.iter().all(|path| route(path).is_some()), "{asked:?}");
     }

@@ -1,0 +1,60 @@
+//! The clone, and what all steps share.
+#![forbid(unsafe_code)]
+
+use std::{env, path::PathBuf};
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    cache::{Cache, Part},
+    tools::Tools,
+};
+
+/// A clone of the repository.
+pub(crate) struct Checkout {
+    /// Runs commands in the clone.
+    pub(crate) shell: Shell,
+    /// Where cargo builds.
+    pub(crate) target: PathBuf,
+    /// The folder beside the clone with recordings and with PyTorch's viewer, where it is there.
+    pub(crate) shared: Option<PathBuf>,
+    pub(crate) cache: Cache,
+    pub(crate) tools: Tools,
+}
+
+impl Checkout {
+    pub(crate) fn open() -> Result<Checkout, String> {
+        // `cargo run` names the package's folder; a target folder that two clones share has one program for both.
+        let package = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let root = package.parent().ok_or("xtask is not in the workspace")?.to_owned();
+        let shell = Shell::new().map_err(|error| error.to_string())?;
+        shell.change_dir(&root);
+        // A clone is built once here; what later builds would reuse costs time and room.
+        shell.set_var("CARGO_INCREMENTAL", "0");
+        let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+        let cache = Cache::open(&shell, &target);
+        let tools = Tools::new(cache.folder().unwrap_or(&target).join("tools"));
+        let shared = root.with_file_name("shared");
+        let shared = shared.join("reference").is_dir().then_some(shared);
+        if let Some(shared) = &shared {
+            let recordings = shared.join("reference/torch-2.11");
+            shell.set_var("MEMREEL_SCENARIOS", recordings.join("scenarios"));
+            shell.set_var("MEMREEL_SNAPSHOTS", recordings.join("snapshots"));
+        }
+        Ok(Checkout { shell, target, shared, cache, tools })
+    }
+
+    /// Where tests write snapshots for other readers.
+    pub(crate) fn written(&self) -> PathBuf {
+        self.target.join("tmp/snapshots")
+    }
+
+    /// Builds the training example and the program for release, in one call, so that both have one build of the library.
+    /// Returns the program.
+    pub(crate) fn released(&self) -> Result<PathBuf, xshell::Error> {
+        self.cache.restore(Part::Release);
+        cmd!(self.shell, "cargo build --quiet --release --example train --bin memreel").run()?;
+        Ok(self.target.join("release/memreel"))
+    }
+}
