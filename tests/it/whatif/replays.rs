@@ -177,11 +177,11 @@ fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
 fn a_block_of_no_requested_bytes_is_not_a_request() {
     let mut recorded = pickle::load(fixture("expandable_wrapped_ring.pickle")).unwrap();
     let traced: Vec<_> = recorded.device_traces[0].iter().map(|entry| entry.address).collect();
-    let blocks = recorded.segments.iter_mut().flat_map(|segment| &mut segment.blocks);
+    let mut blocks = recorded.segments.iter_mut().flat_map(|segment| &mut segment.blocks);
     let is_old = |block: &&mut Block| {
         block.state == Some(BlockState::ActiveAllocated) && !traced.contains(&block.address)
     };
-    blocks.filter(is_old).next().unwrap().requested_size = 0;
+    blocks.find(is_old).unwrap().requested_size = 0;
     assert_eq!(requests(&recorded).n_pre_existing(), 13, "one less than in the test above");
 }
 
