@@ -168,8 +168,8 @@
 //!
 //! # Modules
 //!
-//! The modules in the order in which an allocation passes through them. Each depends only on those above it;
-//! `ARCHITECTURE.md` in the repository follows one allocation from the request to the byte in the file.
+//! The modules in the order in which an allocation passes through them. Those from [`history`] to [`export`], and the
+//! records of [`snapshot`](mod@snapshot), are the package `memreel-snapshot`, which can be used alone. `ARCHITECTURE.md` in the repository follows one allocation from the request to the byte in the file.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -185,8 +185,7 @@
 //! | [`analysis`] | answers questions: the peak, top stacks, leaks, fragmentation, a failed request |
 //! | [`rewrite`] | derives snapshots: smaller, repaired, merged |
 //! | [`export`] | writes the formats of other tools |
-//! | [`whatif`] | replays a recorded history under other allocator settings |
-//! | [`oom`](mod@oom) | explains a failed request: why, what would have helped, what holds the memory |
+//! | [`whatif`] | replays a recorded history under other allocator settings, also to explain a failed request |
 //!
 //! # Cargo features
 //!
@@ -201,71 +200,64 @@
 // docs.rs builds with a nightly compiler, which labels the items that need a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod sync;
-#[cfg(not(loom))]
-#[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
-mod fork;
-mod guard;
-mod bytes;
-mod notice;
-mod event;
-mod error;
-mod inventory;
-mod usage;
-mod finding;
-mod torch;
-mod seeded;
+mod process;
 pub mod device;
 #[cfg(not(loom))]
 mod tape;
 mod stack;
-#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
-mod python;
 pub mod recorder;
-pub mod trigger;
-pub mod integrate;
 mod heap;
-mod wrap;
+pub mod trigger;
 pub mod allocator;
-mod buffer;
-pub mod snapshot;
-pub mod history;
-pub mod pickle;
-pub mod validate;
-pub mod analysis;
-pub mod rewrite;
-pub mod export;
+mod typed;
+mod collect;
 pub mod whatif;
-pub mod oom;
-#[cfg(feature = "cuda")]
-pub mod cuda;
 mod reel;
-#[cfg(not(loom))]
-mod recover;
-mod process;
 #[cfg(test)]
 mod testing;
 
+/// The records of a snapshot, and how they are collected.
+pub mod snapshot {
+    #[doc(inline)]
+    pub use crate::collect::{Dialect, TapeSnapshot, collect, collect_lazily};
+    #[doc(inline)]
+    pub use memreel_snapshot::model::*;
+}
+
+/// Derives snapshots: repaired, smaller, divided, joined.
+pub mod rewrite {
+    #[doc(inline)]
+    pub use crate::collect::Completed;
+    #[doc(inline)]
+    pub use memreel_snapshot::{join::merge_torch, rewrite::*};
+}
+
+#[doc(inline)]
+pub use memreel_snapshot::{
+    Action, Address, BlockState, DeviceId, Error, OomVerdict, OutOfMemory, PoolId, PoolKind, Result,
+    Snapshot, StreamId, analysis, assert_live, assert_peak, export, history, pickle, validate,
+};
+
 #[cfg(not(loom))]
 #[doc(inline)]
-pub use crate::recover::Recovered;
+pub use crate::reel::recover::Recovered;
+#[cfg(feature = "cuda")]
+#[doc(inline)]
+pub use crate::typed::cuda;
 #[doc(inline)]
 pub use crate::{
     allocator::{Allocation, CachingAllocator, Settings},
-    buffer::{Buffer, Element},
-    error::{Error, OomVerdict, OutOfMemory, Result},
-    event::{Action, Address, DeviceId, PoolId, StreamId},
-    heap::Heap,
-    inventory::{BlockState, PoolKind},
-    process::{
-        alloc, default_allocator, default_reel, dump_on, empty_cache, max_memory_allocated,
-        max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_summary, record_history,
-        reset_accumulated_memory_stats, reset_peak_memory_stats, save, save_on_oom, scope,
-        set_memory_fraction, snapshot, stats,
+    heap::{Allocate, Heap, Recorded},
+    reel::{
+        Builder, Reel, integrate,
+        process::{
+            alloc, default_allocator, default_reel, dump_on, empty_cache, max_memory_allocated,
+            max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_summary,
+            record_history, reset_accumulated_memory_stats, reset_peak_memory_stats, save, save_on_oom,
+            scope, set_memory_fraction, snapshot, stats,
+        },
     },
-    reel::{Builder, Reel},
-    snapshot::Snapshot,
-    wrap::{Allocate, Recorded},
+    typed::buffer::{Buffer, Element},
 };
 
 /// Compiles the README's code blocks in `cargo test --doc`.

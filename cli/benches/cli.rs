@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-use memreel::pickle;
+use memreel_snapshot::pickle;
 
 #[allow(dead_code)]
 #[path = "../../benches/million/mod.rs"]

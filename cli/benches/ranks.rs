@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use memreel::pickle;
+use memreel_snapshot::pickle;
 use serde_json::{Value, json};
 
 mod made_ranks;

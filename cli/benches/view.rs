@@ -49,7 +49,7 @@ fn main() {
 }
 
 fn save(n_events: usize, path: &Path) {
-    memreel::pickle::save(&million::synthetic_of(n_events), path).expect("a file");
+    memreel_snapshot::pickle::save(&million::synthetic_of(n_events), path).expect("a file");
 }
 
 /// A running `memreel view`.

@@ -7,7 +7,7 @@
 
 use std::{cell::RefCell, path::Path, sync::Arc};
 
-use memreel::Snapshot;
+use memreel_snapshot::Snapshot;
 
 /// A snapshot in memory, and the name that the words of a question have for it.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
     analysis::{DeviceHistory, Histories},
 };

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use memreel::Error;
+use memreel_snapshot::Error;
 
 use crate::exit::Exit;
 

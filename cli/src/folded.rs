@@ -10,10 +10,10 @@ use std::{
 };
 
 use inferno::flamegraph;
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
     analysis::{FoldedStack, Grouping, folded},
-    snapshot::Segment,
+    model::Segment,
 };
 
 use crate::{

@@ -12,11 +12,12 @@ use std::{
     sync::Arc,
 };
 
-use memreel::{
-    DeviceId, Error, Recovered, Snapshot,
+use memreel::Recovered;
+use memreel_snapshot::{
+    DeviceId, Error, Snapshot,
     analysis::devices,
+    model::Segment,
     pickle::{self, Inspection},
-    snapshot::Segment,
     validate::Finding,
 };
 use serde_json::error::Category;

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::DeviceId;
+use memreel_snapshot::DeviceId;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{PoolId, StreamId, snapshot::Segment};
+use memreel_snapshot::{PoolId, StreamId, model::Segment};
 
 /// Returns a stream's handle, in hexadecimal; the default stream is `0`.
 pub(crate) fn stream(StreamId(handle): StreamId) -> String {

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
     pickle::{self, LazySnapshot, OpenFile},
 };

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{analysis::DeviceHistory, history::Moment};
+use memreel_snapshot::{analysis::DeviceHistory, history::Moment};
 
 use crate::failure::Failure;
 

@@ -229,8 +229,7 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(short(name), expected, "{name}");
         }
-        let of =
-            "<fn() -> core::result::Result<(), memreel::Error>, core::result::Result<(), memreel::Error>>";
+        let of = "<fn() -> core::result::Result<(), memreel_snapshot::Error>, core::result::Result<(), memreel_snapshot::Error>>";
         for path in ["__rust_begin_short_backtrace", "__rust_begin_short_backtrace::"] {
             let entry = format!("std::sys::backtrace::{path}{of}");
             assert_eq!(short(&entry), format!("std::sys::backtrace::{path}<…>"));

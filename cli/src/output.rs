@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{pickle, snapshot::SnapshotSource};
+use memreel_snapshot::{model::SnapshotSource, pickle};
 
 use crate::failure::Failure;
 

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{DeviceOwners, OwnerRow, RowKind, ShownFrames, Site, SiteFrames},
 };

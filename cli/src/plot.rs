@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::Point;
+use memreel_snapshot::analysis::Point;
 
 use crate::{bytes::Bytes, text::escape_xml};
 

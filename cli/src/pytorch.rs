@@ -4,9 +4,9 @@
 
 use std::fmt::{self, Write};
 
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
-    snapshot::{
+    model::{
         TraceEntry, Value,
         raw::{FieldRef, Record, Slot},
     },

@@ -49,7 +49,7 @@ impl From<Failure> for Refusal {
 /// # Examples
 /// ```
 /// use std::sync::Arc;
-/// use memreel::Snapshot;
+/// use memreel_snapshot::Snapshot;
 /// use memreel_cli::{Named, ask};
 ///
 /// let mine = Named { name: "mine".to_owned(), snapshot: Arc::new(Snapshot::default()) };

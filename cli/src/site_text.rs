@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use memreel::{
+use memreel_snapshot::{
     analysis::{Call, Site},
-    snapshot::Frame,
+    model::Frame,
 };
 
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{AtSite, DeviceHistory, Group, ShownFrames, Site, SiteFrames, WithFrames};
+use memreel_snapshot::analysis::{AtSite, DeviceHistory, Group, ShownFrames, Site, SiteFrames, WithFrames};
 
 pub(crate) use crate::site_text::call;
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Display, Write},
 };
 
-use memreel::analysis::{Totals, base_name};
+use memreel_snapshot::analysis::{Totals, base_name};
 
 use crate::bytes::Bytes;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use memreel::{Snapshot, rewrite::merge_torch};
+use memreel_snapshot::{Snapshot, join::merge_torch};
 use serde_json::Value;
 
 use crate::{failure::Failure, input};

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::DeviceHistory;
+use memreel_snapshot::analysis::DeviceHistory;
 
 use crate::{bytes::Bytes, fit::print_text};
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! An optimised engine takes half an hour to build on two cores. This optimises the reader alone:
-//! `cargo bench --profile dev --config 'profile.dev.package.memreel.opt-level=3'`.
+//! `cargo bench --profile dev --config 'profile.dev.package.memreel-snapshot.opt-level=3'`.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::pickle;
+use memreel_snapshot::pickle;
 use serde_json::{Value, json};
 
 #[allow(dead_code, reason = "the made ranks of memreel ranks, of which this bench needs one function")]

@@ -3,12 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memreel_testing::random;
+use memreel_testing::{random, recorded};
 
-#[path = "../../tests/it/absurd/mod.rs"]
+#[path = "../../snapshot/tests/it/absurd/mod.rs"]
 mod absurd;
-#[path = "../../tests/it/recorded.rs"]
-mod recorded;
 
 fuzz_target!(|bytes: &[u8]| {
     absurd::use_everywhere(&mut random::Random::of_bytes(bytes));

@@ -14,7 +14,7 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{Inventory, MallocReports, Marked, Refusal},
+    integrate::{self, Inventory, MallocReports, Marked, Refusal},
     pickle,
     recorder::{History, Ledger, Recorder, StackKind},
     snapshot::{self, Dialect},
@@ -241,9 +241,7 @@ fn dump(path: &Path) -> Result<()> {
 
 /// Returns the path of a tape that does not exist yet: a process that runs another program keeps its number.
 fn new_tape(folder: &Path) -> Option<PathBuf> {
-    let rank = ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"].iter().find_map(|name| env::var(name).ok());
-    let rank = rank.filter(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()));
-    let rank = rank.map_or_else(String::new, |rank| format!("-rank{rank}"));
+    let rank = integrate::rank().map_or_else(String::new, |rank| format!("-rank{rank}"));
     let path = |n: u32| folder.join(format!("{}-{n}{rank}.tape", process::id()));
     (0..10_000).map(path).find(|path| !path.exists())
 }

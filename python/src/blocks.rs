@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
-    snapshot::{Block, Segment, StackIndex},
+    model::{Block, Segment, StackIndex},
 };
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use memreel::{Action, Snapshot, snapshot::TraceEntry};
+use memreel_snapshot::{Action, Snapshot, model::TraceEntry};
 
 use crate::{
     columns::{batch, coded, few_texts, schema},

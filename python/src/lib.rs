@@ -52,9 +52,27 @@ mod _memreel {
         memreel_cli::parse_percent(text).map_err(|refusal| exception(py, refusal))
     }
 
+    /// Returns the rank that a launcher gave this process; `None` outside of a distributed run.
+    #[pyfunction]
+    fn launched_rank() -> Option<u64> {
+        memreel::integrate::rank()
+    }
+
+    /// Returns the name of the machine as a part of a file's name.
+    #[pyfunction]
+    fn host() -> String {
+        memreel::integrate::host()
+    }
+
+    /// Returns the time of UTC as a part of a file's name, such as `20261122T223015Z`.
+    #[pyfunction]
+    fn time_text() -> String {
+        memreel::integrate::time_text(std::time::SystemTime::now())
+    }
+
     /// Returns a size as the program prints it, such as `1.5 MiB`.
     #[pyfunction]
     fn bytes_text(bytes: u64) -> String {
-        memreel::analysis::Bytes(bytes).to_string()
+        memreel_snapshot::analysis::Bytes(bytes).to_string()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use memreel::{DeviceId, Snapshot, analysis, pickle, rewrite::merge_torch};
 use memreel_cli::{Named, Refusal, load};
+use memreel_snapshot::{DeviceId, Snapshot, analysis, join::merge_torch, pickle};
 use pyo3::{Py, PyResult, Python, pyclass, pyfunction, pymethods};
 
 use crate::{

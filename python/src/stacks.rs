@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
-    snapshot::{Frame, FrameIndex},
+    model::{Frame, FrameIndex},
 };
 
 use crate::{

@@ -4,10 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{heap::Grant, ids::BlockId, shared::Shared};
-use crate::{
-    error::Result,
-    event::{Address, DeviceId, StackId, StreamId},
-};
+use memreel_snapshot::words::{Address, DeviceId, Result, StackId, StreamId};
 
 /// An allocated block, which is freed when the handle is dropped.
 ///
@@ -107,8 +104,8 @@ impl Allocation {
 
     /// Returns the pool that the block came from.
     #[cfg(feature = "cuda")]
-    pub(crate) fn pool(&self) -> crate::event::PoolId {
-        self.id.map_or(crate::event::PoolId::DEFAULT, |id| self.shared.heap().pool_of(id))
+    pub(crate) fn pool(&self) -> memreel_snapshot::words::PoolId {
+        self.id.map_or(memreel_snapshot::words::PoolId::DEFAULT, |id| self.shared.heap().pool_of(id))
     }
 
     /// Gives the block a name, such as `"weights of layer 3"`, as PyTorch 2.14's `annotate` does.
@@ -139,7 +136,7 @@ impl Allocation {
     /// Frees the block like a drop, but returns the error if that fails.
     ///
     /// # Errors
-    /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
+    /// [`is_device`](memreel_snapshot::words::Error::is_device) when the device cannot mark a stream that
     /// uses the block; the block is then never handed out again.
     pub fn free(mut self) -> Result<()> {
         self.id.take().map_or(Ok(()), |id| self.shared.free(id, self.stack))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::ids::BlockId;
-use crate::event::Address;
+use memreel_snapshot::words::Address;
 
 /// A bin with more blocks becomes a tree, because moving the list's blocks would cost more than a tree's walk.
 const MOST_IN_LIST: usize = 512;

@@ -5,10 +5,7 @@ use super::{
     ids::{BlockId, PoolIndex, RangeIndex},
     stream_table::StreamSet,
 };
-use crate::{
-    event::{Action, Address, Event, PoolId, StackId, StreamId},
-    inventory::BlockState,
-};
+use memreel_snapshot::words::{Action, Address, BlockState, Event, PoolId, StackId, StreamId};
 
 /// A piece of a segment.
 ///

@@ -12,12 +12,8 @@ use super::{
     summary::MemorySummary,
     tally::Tally,
 };
-use crate::{
-    device::Device,
-    error::{Error, OutOfMemory, Result},
-    event::{DeviceId, PoolId, StackId, StreamId},
-    recorder::Track,
-};
+use crate::{device::Device, recorder::Track};
+use memreel_snapshot::words::{DeviceId, Error, OutOfMemory, PoolId, Result, StackId, StreamId};
 
 /// Allocates memory of one device, caches what is freed, and records events.
 ///
@@ -71,7 +67,7 @@ impl CachingAllocator {
         let device: Arc<dyn Device> = Arc::new(device);
         let shared = Arc::new(Shared::new(device, track, settings));
         #[cfg(not(loom))]
-        crate::fork::register(crate::fork::Level::Allocator, &shared);
+        crate::process::fork::register(crate::process::fork::Level::Allocator, &shared);
         CachingAllocator { shared }
     }
 

@@ -8,10 +8,7 @@
 use std::str::FromStr;
 
 use super::settings::Settings;
-use crate::{
-    error::{Error, Result},
-    torch::MIB,
-};
+use memreel_snapshot::words::{Error, Result, torch::MIB};
 
 impl FromStr for Settings {
     type Err = Error;

@@ -8,11 +8,7 @@ use super::{
     size,
     supply::Range,
 };
-use crate::{
-    error::Result,
-    event::{Action, Address, StackId},
-    inventory::BlockState,
-};
+use memreel_snapshot::words::{Action, Address, BlockState, Result, StackId};
 
 impl Growth<'_> {
     /// Makes a block for a request in an expandable segment, at the first run

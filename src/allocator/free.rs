@@ -4,11 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{heap::Heap, ids::BlockId, stream_table::StreamKey};
-use crate::{
-    error::Result,
-    event::{Action, StackId, StreamId},
-    inventory::{BlockState, PoolKind},
-};
+use memreel_snapshot::words::{Action, BlockState, PoolKind, Result, StackId, StreamId};
 
 impl Heap {
     /// Records that another stream uses the block; its free will wait for that stream, except for one that is
@@ -33,7 +29,7 @@ impl Heap {
 
     /// Returns the id of the pool that a block came from.
     #[cfg(feature = "cuda")]
-    pub(super) fn pool_of(&self, id: BlockId) -> crate::event::PoolId {
+    pub(super) fn pool_of(&self, id: BlockId) -> memreel_snapshot::words::PoolId {
         self.pools[self.blocks[id].pool].id
     }
 

@@ -12,10 +12,7 @@ use super::{
     bin::{Bin, Free, key},
     ids::BlockId,
 };
-use crate::{
-    event::{Address, StreamId},
-    torch::BLOCK_BYTES,
-};
+use memreel_snapshot::words::{Address, StreamId, torch::BLOCK_BYTES};
 
 /// Bins per doubling of sizes. Sizes below twice as many granules of 512 bytes
 /// have a bin each.

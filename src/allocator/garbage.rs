@@ -5,7 +5,7 @@ use super::{
     heap::{Heap, LARGE},
     ids::BlockId,
 };
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 impl Heap {
     /// While more memory than the threshold is reserved, gives back the free

@@ -5,7 +5,7 @@ use super::{
     caching_allocator::CachingAllocator,
     private_pools::{Owner, PoolOptions, Route},
 };
-use crate::{error::Result, event::PoolId};
+use memreel_snapshot::words::{PoolId, Result};
 
 /// A reference to the private pool of a graph.
 ///

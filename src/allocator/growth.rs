@@ -24,10 +24,9 @@ use super::{
 };
 use crate::{
     device::{Device, Mark},
-    error::{Error, OutOfMemory, Result},
-    event::{Action, Address, Event, PoolId},
-    sync::{Mutex, MutexGuard, lock},
+    process::sync::{Mutex, MutexGuard, lock},
 };
+use memreel_snapshot::words::{Action, Address, Error, Event, OutOfMemory, PoolId, Result};
 
 /// The heap, locked by the thread that has the turn to call the device.
 pub(super) struct Growth<'a> {
@@ -214,23 +213,17 @@ impl<'a> Growth<'a> {
 
     /// Records and counts a failed request, and makes its error (`docs/caching-allocator.md` 3.5).
     fn out_of_memory(&mut self, request: &Request, device_free_bytes: u64) -> Error {
-        let figures = OutOfMemory {
-            device: self.track.device(),
-            requested_bytes: request.requested_bytes,
-            rounded_bytes: request.rounded_bytes,
-            segment_bytes: request.segment_bytes(&self.settings),
-            stream: request.stream,
-            device_total_bytes: self.device.total_bytes(),
-            device_free_bytes,
-            allowed_bytes: self.supply.allowed_bytes(),
-            allocated_bytes: self.stats.allocated_bytes.current().cast_unsigned(),
-            reserved_bytes: self.supply.reserved_bytes(),
-            private_pool_bytes: self.private_pool_bytes(),
-            snapshot: None,
-            snapshot_failure: None,
-            kept_snapshot: None,
-            verdict: None,
-        };
+        let mut figures = OutOfMemory::new(self.track.device());
+        figures.requested_bytes = request.requested_bytes;
+        figures.rounded_bytes = request.rounded_bytes;
+        figures.segment_bytes = request.segment_bytes(&self.settings);
+        figures.stream = request.stream;
+        figures.device_total_bytes = self.device.total_bytes();
+        figures.device_free_bytes = device_free_bytes;
+        figures.allowed_bytes = self.supply.allowed_bytes();
+        figures.allocated_bytes = self.stats.allocated_bytes.current().cast_unsigned();
+        figures.reserved_bytes = self.supply.reserved_bytes();
+        figures.private_pool_bytes = self.private_pool_bytes();
         self.track.record(Event {
             action: Action::Oom,
             address: Address(figures.device_free_bytes),

@@ -18,11 +18,10 @@ use super::{
 };
 use crate::{
     device::{Device, Mark},
-    error::Result,
-    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::PoolKind,
     recorder::Track,
-    torch,
+};
+use memreel_snapshot::words::{
+    Action, Address, DeviceId, Event, PoolId, PoolKind, Result, StackId, StreamId, torch,
 };
 
 /// One device's blocks, pools and statistics. All its methods run under one lock; those that call the device

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::inventory::PoolKind;
+use memreel_snapshot::words::PoolKind;
 
 /// The number of a block in its arena. Numbers of removed blocks are reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -2,9 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{block::Blocks, caching_allocator::CachingAllocator, heap::Heap, ids::BlockId};
-use crate::{
-    event::{Action, DeviceId, StackId},
-    inventory::{Inventory, InventoryBlock, InventorySegment, SettingsReport},
+use memreel_snapshot::words::{
+    Action, DeviceId, Inventory, InventoryBlock, InventorySegment, SettingsReport, StackId,
 };
 
 impl Inventory for CachingAllocator {

@@ -3,7 +3,7 @@
 //! It behaves like PyTorch 2.11's CUDA allocator, event for event, under every
 //! setting (`docs/caching-allocator.md`). One lock protects all its state; no call of the device that can take long
 //! is made under it (`growth`). The allocator does not depend on snapshots: they inspect it through
-//! [`Inventory`](crate::inventory::Inventory).
+//! [`Inventory`](memreel_snapshot::words::Inventory).
 
 mod caching_allocator;
 mod shared;

@@ -3,10 +3,8 @@
 
 use std::cell::Cell;
 
-use crate::{
-    error::OutOfMemory,
-    sync::{ReentryGuard, thread_local},
-};
+use crate::process::sync::{ReentryGuard, thread_local};
+use memreel_snapshot::words::OutOfMemory;
 
 /// A function that is called when a request has failed, before the error is returned.
 ///

@@ -11,7 +11,7 @@ use super::{
     free_set::FreeSet,
     ids::{BlockId, PoolIndex},
 };
-use crate::event::{Address, PoolId, StreamId};
+use memreel_snapshot::words::{Address, PoolId, StreamId};
 
 /// All pools of an allocator: the default pair, then the private pairs.
 #[derive(Debug, Default)]

@@ -7,10 +7,7 @@ use std::{
 };
 
 use super::{ids::PoolIndex, stream_table::Table};
-use crate::{
-    error::{Error, Result},
-    event::{PoolId, StreamId},
-};
+use memreel_snapshot::words::{Error, PoolId, Result, StreamId};
 
 /// The options of a private pool. Default: both false.
 ///

@@ -6,10 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::caching_allocator::CachingAllocator;
-use crate::{
-    error::Result,
-    event::{Address, StackId, StreamId},
-};
+use memreel_snapshot::words::{Address, Result, StackId, StreamId};
 
 impl CachingAllocator {
     /// Allocates a raw block of at least `bytes` bytes for work on `stream`. It
@@ -34,7 +31,7 @@ impl CachingAllocator {
     /// in that time.
     ///
     /// # Errors
-    /// [`is_device`](crate::error::Error::is_device) when the device cannot mark a stream that
+    /// [`is_device`](memreel_snapshot::words::Error::is_device) when the device cannot mark a stream that
     /// uses the block; the block is then never handed out again.
     #[inline(always)]
     pub fn free_raw(&self, address: Address) -> Option<Result<()>> {

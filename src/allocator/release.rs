@@ -6,10 +6,7 @@ use super::{
     heap::{Heap, LARGE, Request, SMALL},
     ids::{BlockId, PoolIndex},
 };
-use crate::{
-    error::Result,
-    event::{Action, PoolId, StackId},
-};
+use memreel_snapshot::words::{Action, PoolId, Result, StackId};
 
 impl Growth<'_> {
     /// Gives unused memory back: of the default pools, after waiting for all
@@ -151,9 +148,9 @@ mod tests {
     use crate::{
         allocator::{CachingAllocator, PoolOptions, Route},
         device::Simulated,
-        event::{DeviceId, StreamId},
         recorder::Recorder,
     };
+    use memreel_snapshot::words::{DeviceId, StreamId};
 
     #[test]
     fn private_pools_that_come_and_go_leave_nothing() {

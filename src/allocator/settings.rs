@@ -1,7 +1,7 @@
 //! The settings of an allocator, under PyTorch's names (`docs/caching-allocator.md` 8).
 #![forbid(unsafe_code)]
 
-use crate::{inventory::SettingsReport, torch::MIB};
+use memreel_snapshot::words::{SettingsReport, torch::MIB};
 
 /// The settings of an allocator: how it rounds, splits, grows and releases memory.
 ///

@@ -11,15 +11,13 @@ use super::{
     settings::Settings,
 };
 #[cfg(not(loom))]
-use crate::fork;
+use crate::process::fork;
 use crate::{
     device::Device,
-    error::{Error, Result},
-    event::{PoolId, StackId, StreamId},
+    process::sync::{Mutex, MutexGuard, lock},
     recorder::Track,
-    sync::{Mutex, MutexGuard, lock},
-    torch,
 };
+use memreel_snapshot::words::{Error, PoolId, Result, StackId, StreamId, torch};
 
 /// The state of one allocator. The last handle, an allocator or an allocation, drops it.
 pub(super) struct Shared {

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::settings::Settings;
-use crate::{
-    inventory::PoolKind,
+use memreel_snapshot::words::{
+    PoolKind,
     torch::{self, BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES},
 };
 
@@ -79,7 +79,7 @@ pub(super) fn splits(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::torch::{MIB, pool_kind};
+    use memreel_snapshot::words::torch::{MIB, pool_kind};
 
     fn with(conf: &str) -> Settings {
         conf.parse().unwrap()

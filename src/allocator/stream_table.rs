@@ -13,7 +13,7 @@
 //! Handles of real streams do not reach that.
 #![forbid(unsafe_code)]
 
-use crate::event::{DeviceId, PoolId, StreamId};
+use memreel_snapshot::words::{DeviceId, PoolId, StreamId};
 
 /// 2^64 divided by the golden ratio.
 const FIBONACCI: u64 = 11_400_714_819_323_198_485;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::stats::{MemoryStats, PoolStat, Stat};
-use crate::event::DeviceId;
+use memreel_snapshot::words::DeviceId;
 
 /// The width between the bars.
 const WIDTH: usize = 75;

@@ -3,11 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::ids::RangeIndex;
-use crate::{
-    device::{Device, Mark},
-    error::Result,
-    event::{Address, StreamId},
-};
+use crate::device::{Device, Mark};
+use memreel_snapshot::words::{Address, Result, StreamId};
 
 /// The reserved addresses of an expandable segment.
 #[derive(Clone, Copy, Debug)]

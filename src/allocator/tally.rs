@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::stats::{MemoryStats, PoolStat, Stat, signed};
-use crate::inventory::PoolKind;
+use memreel_snapshot::words::PoolKind;
 
 /// One counted quantity, in the small and the large pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -8,7 +8,8 @@ use super::{
     ids::{BlockId, PoolIndex},
     stream_table::StreamKey,
 };
-use crate::{device::Mark, error::Result, event::StackId};
+use crate::device::Mark;
+use memreel_snapshot::words::{Result, StackId};
 
 impl Growth<'_> {
     /// Waits for every stream that has marks, and completes all frees.

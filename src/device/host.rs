@@ -9,10 +9,7 @@ use rustix::{
 };
 
 use super::{Device, Mark};
-use crate::{
-    error::{Error, Result},
-    event::{Address, StreamId},
-};
+use memreel_snapshot::words::{Address, Error, Result, StreamId};
 
 /// The main memory of this machine as a [`Device`].
 ///

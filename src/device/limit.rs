@@ -3,10 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, Mark};
-use crate::{
-    error::Result,
-    event::{Address, StreamId},
-};
+use memreel_snapshot::words::{Address, Result, StreamId};
 
 /// Wraps a device and hands out at most a fixed number of bytes of it.
 ///

@@ -17,10 +17,7 @@ pub use host::Host;
 pub use limit::Limit;
 pub use simulated::Simulated;
 
-use crate::{
-    error::Result,
-    event::{Address, StreamId},
-};
+use memreel_snapshot::words::{Address, Result, StreamId};
 
 /// A mark on a stream; the stream passes it when all work queued before it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,11 +7,8 @@ use std::{
 
 use super::{Device, Mark, places::Places};
 #[cfg(not(loom))]
-use crate::fork;
-use crate::{
-    error::{Error, Result},
-    event::{Address, StreamId},
-};
+use crate::process::fork;
+use memreel_snapshot::words::{Address, Error, Result, StreamId};
 
 /// Addresses are multiples of this, as a driver's are.
 const ALIGNMENT_BYTES: u64 = 2 << 20;

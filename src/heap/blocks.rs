@@ -1,7 +1,7 @@
 //! The live blocks of one shard, by address.
 #![forbid(unsafe_code)]
 
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// A recorded block that is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,12 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{blocks::LiveBlock, process_heap::ProcessHeap};
-use crate::{
-    event::{DeviceId, StackId},
-    inventory::Inventory,
-    recorder::Recorder,
-    usage,
-};
+use crate::recorder::Recorder;
+use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
 
 /// The process's heap, for a library in front of its `malloc`.
 ///

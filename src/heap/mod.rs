@@ -6,6 +6,7 @@
 mod blocks;
 mod malloc_reports;
 mod process_heap;
+mod recorded;
 mod spin;
 mod table;
 
@@ -15,6 +16,7 @@ use process_heap::ProcessHeap;
 
 pub use malloc_reports::{FreedBlock, MallocReports};
 pub(crate) use process_heap::{connect, inventory_of};
+pub use recorded::{Allocate, Recorded};
 
 /// The program's allocator, which records what the program allocates.
 ///

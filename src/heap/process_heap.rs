@@ -10,11 +10,12 @@ use super::{
     table::Table,
 };
 use crate::{
-    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, Inventory, InventoryBlock, InventorySegment},
+    process::sync::settle_loads,
     recorder::{OwnWork, Recorder, Track},
-    sync::settle_loads,
-    usage,
+};
+use memreel_snapshot::words::{
+    Action, Address, BlockState, DeviceId, Event, Inventory, InventoryBlock, InventorySegment, PoolId,
+    StackId, StreamId, usage,
 };
 
 /// What every [`Heap`](super::Heap) of the process reports to, from the first switch of recording on.
@@ -49,7 +50,7 @@ pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
         })
     });
     #[cfg(not(loom))]
-    crate::fork::register_static(crate::fork::Level::Allocator, hold);
+    crate::process::fork::register_static(crate::process::fork::Level::Allocator, hold);
 }
 
 /// Returns the heap as an inventory, if it is a device of this recorder and has recorded a block.
@@ -64,7 +65,7 @@ pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory
 
 /// Holds the locks of the table during a fork.
 #[cfg(not(loom))]
-fn hold(held: &mut crate::fork::Held) {
+fn hold(held: &mut crate::process::fork::Held) {
     let Some(heap) = HEAP.get() else { return };
     heap.table.hold_for_fork(|is_held| _ = held.wait(is_held));
     held.call(|| {}, || HEAP.get().into_iter().for_each(|heap| heap.table.release_after_fork()));

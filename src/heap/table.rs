@@ -10,7 +10,7 @@ use super::{
     blocks::{Blocks, Inserted, LiveBlock, mixed},
     spin::{SpinGuard, SpinLock},
 };
-use crate::sync::{ReentryGuard, thread_local};
+use crate::process::sync::{ReentryGuard, thread_local};
 
 const N_SHARDS: usize = 256;
 /// Bytes of a shard's sieve.
@@ -159,7 +159,7 @@ impl LockedTable<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::event::StackId;
+    use memreel_snapshot::words::StackId;
 
     fn block(address: u64) -> LiveBlock {
         LiveBlock { address, bytes: 1, stack: StackId::NONE }

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 pub(super) use super::lines::N_WORDS;
 use super::lines::{Lines, N_IN_LINE, N_LINES};
-use crate::sync::AtomicUsize;
+use crate::process::sync::AtomicUsize;
 
 /// Room for [`Chunk::N_ENTRIES`] events of 32 bytes.
 ///

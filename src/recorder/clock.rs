@@ -4,7 +4,7 @@
 //! measured when a snapshot is taken, not when an event is recorded.
 #![forbid(unsafe_code)]
 
-use crate::sync;
+use crate::process::sync;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A time, in ticks since the recorder was created.

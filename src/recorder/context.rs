@@ -8,9 +8,9 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::scope_names::ScopeId;
-use crate::event::{PoolId, StreamId};
 #[cfg(not(loom))]
 use crate::tape::{Note, TapeFile};
+use memreel_snapshot::words::{PoolId, StreamId};
 
 /// The stream, pool and scope of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::event::Address;
+use memreel_snapshot::words::Address;
 
 /// A report that a [`Ledger`](super::Ledger) did not take, from
 /// [`Ledger::latest_contradiction`](super::Ledger::latest_contradiction). Its text has the address and the reason.

@@ -19,14 +19,13 @@ use super::{
     track::Track,
 };
 use crate::{
-    event::{Action, DeviceId, StackId},
-    guard::Guard,
+    process::{guard::Guard, sync::lock},
     stack::{FrameSource, StackParts, stack_method},
-    sync::lock,
-    usage::{DeviceUsage, UsageReport},
 };
+use crate::{stack::PastModules, tape::Note};
 #[cfg(not(loom))]
-use crate::{inventory::Inventory, stack::PastModules, tape::Note};
+use memreel_snapshot::words::Inventory;
+use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, StackId, UsageReport};
 
 /// Records what allocators report. Clones share one recorder.
 ///

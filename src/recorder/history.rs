@@ -7,12 +7,8 @@ use std::{path::PathBuf, str::FromStr, sync::atomic::Ordering};
 
 #[cfg(not(loom))]
 use crate::tape::HistoryNote;
-use crate::{
-    error::{Error, Result},
-    event::Action,
-    stack::Frames,
-    sync::AtomicU32,
-};
+use crate::{process::sync::AtomicU32, stack::Frames};
+use memreel_snapshot::words::{Action, Error, Result};
 
 /// Which events are recorded: PyTorch's `enabled`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,10 +41,10 @@ pub enum Context {
 #[non_exhaustive]
 pub enum StackKind {
     /// The frames of compiled code, and those of a [`FrameSource`](crate::stack::FrameSource) if the recorder
-    /// has one that joins them; [`PythonFrames`](crate::python::PythonFrames) does not.
+    /// has one that joins them; [`PythonFrames`](crate::stack::python::PythonFrames) does not.
     Native,
     /// The frames of the recorder's [`FrameSource`](crate::stack::FrameSource) alone, such as
-    /// [`PythonFrames`](crate::python::PythonFrames); no native stack is walked.
+    /// [`PythonFrames`](crate::stack::python::PythonFrames); no native stack is walked.
     Python,
     /// Native frames and those of the recorder's source.
     All,
@@ -427,16 +423,5 @@ impl FromStr for StackKind {
             "none" | "None" => Ok(StackKind::None),
             _ => Err(Error::invalid_option("stacks", text, "\"python\", \"native\", \"all\" or \"none\"")),
         }
-    }
-}
-
-impl FromStr for Action {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Action> {
-        Action::from_name(text).ok_or_else(|| {
-            let names: Vec<_> = Action::ALL.iter().map(|action| action.name()).collect();
-            Error::invalid_option("skip_actions", text, format!("one of {}", names.join(", ")))
-        })
     }
 }

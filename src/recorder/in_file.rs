@@ -17,11 +17,8 @@ use super::{
     live::Live,
     log::Cut,
 };
-use crate::{
-    event::DeviceId,
-    inventory::InventorySegment,
-    tape::{BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile},
-};
+use crate::tape::{BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
+use memreel_snapshot::words::{DeviceId, InventorySegment};
 
 /// The keeper is woken when so many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;

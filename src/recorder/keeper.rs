@@ -16,7 +16,10 @@ use super::{
     shared::Shared,
     tape::Tape,
 };
-use crate::{guard::Guard, sync::lock, tape::TapeFile};
+use crate::{
+    process::{guard::Guard, sync::lock},
+    tape::TapeFile,
+};
 
 /// Starts the keeper of a recorder's file. It ends when the file is closed, and with the recorder.
 ///

@@ -9,11 +9,10 @@ use super::{
     track::Track,
 };
 #[cfg(not(loom))]
-use crate::fork;
-use crate::{
-    event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId},
-    inventory::{Inventory, InventorySegment},
-    sync::{Mutex, MutexGuard, lock},
+use crate::process::fork;
+use crate::process::sync::{Mutex, MutexGuard, lock};
+use memreel_snapshot::words::{
+    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StreamId,
 };
 
 /// Records the reports of an allocator that is not memreel's, and keeps the list of its blocks for snapshots.

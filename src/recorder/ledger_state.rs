@@ -7,10 +7,8 @@ use super::{
     contradiction::{Contradiction, Reason},
     tiling::tiled,
 };
-use crate::{
-    event::{Address, PoolId, StackId, StreamId},
-    inventory::{BlockState, InventoryBlock, InventorySegment},
-    torch::kind_of_segment,
+use memreel_snapshot::words::{
+    Address, BlockState, InventoryBlock, InventorySegment, PoolId, StackId, StreamId, torch::kind_of_segment,
 };
 
 /// The segments and live blocks by address.

@@ -4,12 +4,10 @@ use std::{ops::Deref, ptr::NonNull};
 
 #[cfg(not(loom))]
 use super::clock::Clock;
-use crate::sync::AtomicU64;
+use crate::process::sync::AtomicU64;
+use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 #[cfg(not(loom))]
-use crate::{
-    event::DeviceId,
-    tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile},
-};
+use memreel_snapshot::words::DeviceId;
 
 /// The words of an event.
 pub(super) const N_WORDS: usize = 4;

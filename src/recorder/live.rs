@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::tiling::tiled;
-use crate::{
-    event::{Action, Address, Event, PoolId, StackId, StreamId},
-    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
-    seeded::SeededMap,
+use memreel_snapshot::words::{
+    Action, Address, BlockState, Event, InventoryBlock, InventorySegment, PoolId, PoolKind, SeededMap,
+    StackId, StreamId,
     torch::{BLOCK_BYTES, SMALL_SEGMENT_BYTES},
 };
 

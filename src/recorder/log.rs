@@ -10,7 +10,7 @@ use super::{
     scope_names::ScopeId,
     tally::Tally,
 };
-use crate::event::{Action, Address, Event, PoolId, StackId};
+use memreel_snapshot::words::{Action, Address, Event, PoolId, StackId};
 
 /// Low bits of an event's order word that hold its action; the bits above hold its ticks.
 pub(super) const ACTION_BITS: u32 = 4;

@@ -76,7 +76,8 @@ pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};
 pub use history::{Context, Enabled, History, StackKind};
 pub use ledger::Ledger;
-pub use sample::sample_weight;
+#[doc(inline)]
+pub use memreel_snapshot::words::sample_weight;
 pub use scope::Scope;
 
 pub(crate) use context::ContextId;

@@ -11,14 +11,10 @@ use super::{
     tape::Tape,
 };
 use crate::{
-    error::{Error, Result},
-    event::DeviceId,
-    fork,
-    inventory::SettingsReport,
-    notice,
-    sync::lock,
+    process::{fork, notice, sync::lock},
     tape::{Beginning, Note, TapeFile},
 };
+use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
 
 /// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
 /// reported on standard error.

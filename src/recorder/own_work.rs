@@ -12,11 +12,8 @@ use super::{
 };
 #[cfg(not(loom))]
 use crate::tape::Note;
-use crate::{
-    event::{Action, Event, StackId},
-    guard::Guard,
-    stack,
-};
+use crate::{process::guard::Guard, stack};
+use memreel_snapshot::words::{Action, Event, StackId};
 
 /// Marks the recorder's own work on this thread while it exists.
 pub(crate) struct OwnWork {

@@ -22,13 +22,12 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    event::{DeviceId, PoolId, StackId, StreamId},
-    inventory::{Inventory, InventorySegment, SettingsReport},
-    python,
-    seeded::SeededMap,
-    stack::{FrameSource, Generation, PastModules, SourceCode, SourceFrame},
-    sync::{Mutex, lock},
+    process::sync::{Mutex, lock},
+    stack::{FrameSource, Generation, PastModules, SourceCode, SourceFrame, python},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
+};
+use memreel_snapshot::words::{
+    DeviceId, Inventory, InventorySegment, PoolId, SeededMap, SettingsReport, StackId, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.

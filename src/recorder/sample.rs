@@ -6,7 +6,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use crate::sync::thread_local;
+use crate::process::sync::thread_local;
 
 /// A thread's sampling state.
 ///
@@ -34,29 +34,6 @@ thread_local! {
 pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
     // A thread whose storage is already destroyed records all of its few remaining allocations.
     SAMPLER.try_with(|sampler| sampler.decide(bytes, every_bytes)).unwrap_or(true)
-}
-
-/// Returns the number of allocations of `bytes` bytes that one recorded allocation represents, when one in
-/// every `every_bytes` bytes was sampled ([`History::sample_every`](super::History::sample_every)).
-///
-/// The sum of the weights of the recorded allocations is an unbiased estimate of the number of all
-/// allocations; the sum of weight times size is an unbiased estimate of their bytes. Without sampling
-/// (`every_bytes` is 0) the weight is 1.
-///
-/// ```
-/// use memreel::recorder::sample_weight;
-///
-/// assert!((sample_weight(1 << 30, 4096) - 1.0).abs() < 1e-9, "large ones are always kept");
-/// assert!((sample_weight(1, 1000) - 1000.5).abs() < 0.1, "of the small ones one in a thousand");
-/// assert_eq!(sample_weight(512, 0), 1.0, "no sampling");
-/// ```
-#[must_use]
-#[allow(clippy::cast_precision_loss)] // Allocations beyond 2^53 bytes are always recorded, so digits do not matter.
-pub fn sample_weight(bytes: u64, every_bytes: u64) -> f64 {
-    if every_bytes == 0 || bytes == 0 {
-        return 1.0;
-    }
-    -1.0 / (-(bytes as f64) / every_bytes as f64).exp_m1()
 }
 
 impl Sampler {
@@ -109,6 +86,8 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
+    use memreel_snapshot::words::sample_weight;
+
     use super::*;
 
     /// The sizes follow a pattern and the seed is fixed; the estimate of the bytes must be within five of its

@@ -11,11 +11,11 @@ use super::{
     scope_names::{Annotation, ScopeId},
     shared::Shared,
 };
-use crate::{
-    event::DeviceId,
+use crate::process::{
     guard::Guard,
     sync::{lock, thread_local},
 };
+use memreel_snapshot::words::DeviceId;
 
 thread_local! {
     /// The open scopes of this thread, of all recorders.

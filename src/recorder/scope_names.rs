@@ -7,9 +7,9 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::clock::Ticks;
-use crate::event::DeviceId;
 #[cfg(not(loom))]
 use crate::tape::{Note, TapeFile};
+use memreel_snapshot::words::DeviceId;
 
 /// The number of a scope's path in its recorder; 0 is outside any scope.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -19,19 +19,21 @@ use super::{
     usage::Usage,
 };
 #[cfg(not(loom))]
-use crate::guard::Guard;
+use crate::process::guard::Guard;
 use crate::{
-    event::DeviceId,
+    process::sync::{AtomicU64, Mutex},
     stack::StackInterner,
-    sync::{AtomicU64, Mutex},
 };
 #[cfg(not(loom))]
 use crate::{
-    fork::{self, Held},
+    process::{
+        fork::{self, Held},
+        sync::lock,
+    },
     stack,
-    sync::lock,
     tape::TapeFile,
 };
+use memreel_snapshot::words::DeviceId;
 
 /// What the clones of a recorder and its tracks share.
 ///

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::context::ContextId;
-use crate::event::{Action, StackId};
+use memreel_snapshot::words::{Action, StackId};
 
 /// Counts over the events of logs. The writer of a file needs them before it writes the first event; to
 /// count, 32 bytes of each event are read once.

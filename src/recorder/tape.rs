@@ -25,12 +25,13 @@ use super::{
     clock::{Clock, Ticks},
     log::{ACTION_BITS, Cut},
 };
-#[cfg(not(loom))]
-use crate::{fork::Held, inventory::InventorySegment};
-use crate::{
+use crate::process::fork::Held;
+use crate::process::{
     guard::Guard,
     sync::{AtomicU64, Mutex, fence, lock},
 };
+#[cfg(not(loom))]
+use memreel_snapshot::words::InventorySegment;
 
 /// The events of one device.
 #[derive(Debug)]

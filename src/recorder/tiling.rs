@@ -1,10 +1,7 @@
 //! Blocks that fill a segment without gaps.
 #![forbid(unsafe_code)]
 
-use crate::{
-    event::{Address, StackId},
-    inventory::{BlockState, InventoryBlock},
-};
+use memreel_snapshot::words::{Address, BlockState, InventoryBlock, StackId};
 
 /// Returns the blocks of a segment from `start` to `end`: these, by rising address, and inactive ones between them.
 pub(super) fn tiled(

@@ -13,11 +13,13 @@ use super::{
     writer::{self, ByLock, ByTime, TickSource, WithLast},
 };
 use crate::{
-    event::{Action, DeviceId, Event, StackId},
-    guard::Guard,
+    process::{
+        guard::Guard,
+        sync::{lock, settle_loads},
+    },
     stack,
-    sync::{lock, settle_loads},
 };
+use memreel_snapshot::words::{Action, DeviceId, Event, StackId};
 
 /// Records the events of one device's allocator. Clones record on the same tape.
 ///

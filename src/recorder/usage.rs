@@ -8,10 +8,7 @@ use std::sync::Arc;
 use super::clock::{Scale, Ticks};
 #[cfg(not(loom))]
 use crate::tape::{Note, TapeFile, UsageNote};
-use crate::{
-    event::DeviceId,
-    usage::{DeviceUsage, TimedUsage, UsageReport},
-};
+use memreel_snapshot::words::{DeviceId, DeviceUsage, TimedUsage, UsageReport};
 
 /// The reports of a series, beside the highest and the last.
 const CAPACITY: usize = 4094;

@@ -20,11 +20,11 @@ use super::{
     shared::Shared,
     tape::{OpenChunk, Tape},
 };
-use crate::{
-    event::{Action, Event},
+use crate::process::{
     guard::Guard,
     sync::{lock, thread_local},
 };
+use memreel_snapshot::words::{Action, Event};
 
 /// Determines the ticks of an event; a type parameter, so that the choice is made at compile time.
 pub(super) trait TickSource {
@@ -374,10 +374,8 @@ impl Drop for Writer {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{super::Recorder, *};
-    use crate::{
-        event::{Address, DeviceId, PoolId, StackId, StreamId},
-        recorder::History,
-    };
+    use crate::recorder::History;
+    use memreel_snapshot::words::{Address, DeviceId, PoolId, StackId, StreamId};
 
     /// The borrow imitates a signal handler that interrupts the recording of an event.
     #[test]

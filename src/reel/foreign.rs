@@ -2,11 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Builder, Reel, Shared, verdict};
-use crate::{
-    error::{OutOfMemory, Refusal},
-    inventory::{Inventory, InventorySegment},
-    trigger::Levels,
-};
+use crate::trigger::Levels;
+use memreel_snapshot::words::{Inventory, InventorySegment, OutOfMemory, Refusal};
 
 impl Reel {
     /// Finds out why an allocator that is not the reel's refused a request, and writes the snapshots that were asked for
@@ -32,23 +29,15 @@ impl Reel {
     pub fn refused(&self, inventory: &dyn Inventory, refusal: Refusal) -> OutOfMemory {
         let mut seen = Seen::default();
         inventory.inspect(&mut |segments| seen = Seen::of(segments));
-        let mut figures = OutOfMemory {
-            device: inventory.device(),
-            requested_bytes: refusal.bytes,
-            rounded_bytes: refusal.bytes,
-            segment_bytes: refusal.bytes,
-            stream: refusal.stream,
-            device_total_bytes: refusal.device_total_bytes,
-            device_free_bytes: refusal.device_free_bytes,
-            allowed_bytes: None,
-            allocated_bytes: seen.allocated_bytes,
-            reserved_bytes: seen.reserved_bytes,
-            private_pool_bytes: 0,
-            snapshot: None,
-            snapshot_failure: None,
-            kept_snapshot: None,
-            verdict: None,
-        };
+        let mut figures = OutOfMemory::new(inventory.device());
+        figures.requested_bytes = refusal.bytes;
+        figures.rounded_bytes = refusal.bytes;
+        figures.segment_bytes = refusal.bytes;
+        figures.stream = refusal.stream;
+        figures.device_total_bytes = refusal.device_total_bytes;
+        figures.device_free_bytes = refusal.device_free_bytes;
+        figures.allocated_bytes = seen.allocated_bytes;
+        figures.reserved_bytes = seen.reserved_bytes;
         let explain = |shared: &Shared, figures: &OutOfMemory| {
             verdict::verdict(&shared.recorder, inventory, seen.n_blocks, figures)
         };

@@ -6,14 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::Serialize;
 
 use crate::{
-    analysis::DeviceHistory,
-    error::{OomVerdict, OutOfMemory},
-    event::{Action, Address, DeviceId},
-    inventory::Inventory,
-    oom::Explanation,
+    collect::{Completed, Dialect, collect_quietly},
     recorder::Recorder,
-    rewrite::Completed,
-    snapshot::{self, Dialect, Shape, Snapshot, SnapshotSource, TraceEntry},
+    whatif,
+};
+use memreel_snapshot::{
+    analysis::DeviceHistory,
+    model::{Shape, Snapshot, SnapshotSource, TraceEntry},
+    words::{Action, Address, DeviceId, Inventory, OomVerdict, OutOfMemory},
 };
 
 /// How many stacks a verdict lists: those that hold the most memory.
@@ -60,13 +60,13 @@ fn explain(
     if !can_allocate(BASE_BYTES + of_events + n_blocks.saturating_mul(BLOCK_BYTES)) {
         return None;
     }
-    let recorded = snapshot::collect_quietly(recorder, &[inventory], Dialect::default());
+    let recorded = collect_quietly(recorder, &[inventory], Dialect::default());
     let mut snapshot =
         if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
     let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;
     let history = DeviceHistory::new(&snapshot, figures.device);
     let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
-    let explanation = Explanation::new(&history, report);
+    let explanation = whatif::explain(&history, report);
     let of_device = OfDevice { device: figures.device, answer: explanation.answer(N_STACKS) };
     let json = serde_json::to_string(&of_device).ok()?;
     Some(OomVerdict::new(explanation.text(N_STACKS), json))

@@ -4,7 +4,7 @@ use super::{
     choice::stack_method, frames::Frames, interner::StackInterner, limits::MAX_DEPTH, method::StackMethod,
     unwind,
 };
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// Captures this thread's stack and returns its number.
 ///

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::interner::StackInterner;
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// A table of stacks.
 #[derive(Debug)]

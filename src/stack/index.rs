@@ -3,7 +3,7 @@
 use std::{ptr, sync::atomic::Ordering};
 
 use super::{key::Key, record::Record};
-use crate::sync::{AtomicPtr, WrittenOnce};
+use crate::process::sync::{AtomicPtr, WrittenOnce};
 
 /// A hash table with open addressing. Entries are added and never changed, so
 /// a reader may miss the newest entries but finds all that were there when it began.

@@ -18,12 +18,10 @@ use super::{
     modules::Generation,
     record::{Arena, Record},
 };
+use crate::process::sync::{AtomicPtr, Mutex, MutexGuard, lock};
 #[cfg(not(loom))]
 use crate::tape::TapeFile;
-use crate::{
-    event::StackId,
-    sync::{AtomicPtr, Mutex, MutexGuard, lock},
-};
+use memreel_snapshot::words::StackId;
 
 /// The slots of the first index; few under loom, so that the index grows within a model.
 const FIRST_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };

@@ -17,12 +17,10 @@ use super::{
     record::Record,
     source::{FrameSource, SourceSlot},
 };
+use crate::process::sync::{AtomicPtr, AtomicU32, AtomicU64};
 #[cfg(not(loom))]
 use crate::tape::TapeFile;
-use crate::{
-    event::StackId,
-    sync::{AtomicPtr, AtomicU32, AtomicU64},
-};
+use memreel_snapshot::words::StackId;
 
 /// Every distinct stack seen, as return addresses, up to a limit.
 ///

@@ -12,7 +12,7 @@ pub(super) const MAX_DEPTH: usize = 128;
 pub(super) const DEFAULT_STACKS: usize = 1 << 17;
 
 /// The most stacks that any table keeps: numbers have 32 bits, and the two highest are special
-/// ([`StackId::NONE`](crate::event::StackId::NONE)).
+/// ([`StackId::NONE`](memreel_snapshot::words::StackId::NONE)).
 pub(super) const MAX_STACKS: usize = u32::MAX as usize - 2;
 
 /// The address in the one frame of the stack that a full table returns.

@@ -30,6 +30,8 @@ mod modules;
 mod names;
 #[cfg(not(loom))]
 mod noted;
+#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
+pub(crate) mod python;
 mod record;
 mod source;
 #[cfg_attr(
@@ -61,5 +63,7 @@ pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 #[cfg(not(loom))]
 pub(crate) fn survive_forks() {
     modules::survive_forks();
-    crate::fork::register_static(crate::fork::Level::Modules, |held| held.call(unwind::after_fork, || {}));
+    crate::process::fork::register_static(crate::process::fork::Level::Modules, |held| {
+        held.call(unwind::after_fork, || {})
+    });
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{interner::StackInterner, method::StackMethod};
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// Returns none: the only method is the portable one.
 pub(super) fn prepare() -> Option<StackMethod> {

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{key::Key, modules::Generation};
-use crate::event::StackId;
 #[cfg(not(loom))]
 use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
+use memreel_snapshot::words::StackId;
 
 /// The header's two words; under loom a third one, for the mark of the write.
 const HEADER_BYTES: usize = if cfg!(loom) { 32 } else { 16 };
@@ -69,7 +69,7 @@ impl Record {
         #[cfg(loom)]
         // SAFETY: `Arena::put` wrote the pointer to a mark that the arena keeps.
         unsafe {
-            (*self.0.add(16).cast::<*const crate::sync::WrittenOnce>().read()).read();
+            (*self.0.add(16).cast::<*const crate::process::sync::WrittenOnce>().read()).read();
         }
     }
 
@@ -117,7 +117,7 @@ pub(super) struct Arena {
     /// The marks of the records.
     #[cfg(loom)]
     #[expect(clippy::vec_box, reason = "records hold their addresses")]
-    marks: Vec<Box<crate::sync::WrittenOnce>>,
+    marks: Vec<Box<crate::process::sync::WrittenOnce>>,
 }
 
 /// A chunk of records.
@@ -191,10 +191,10 @@ impl Arena {
         }
         #[cfg(loom)]
         {
-            let mark = Box::new(crate::sync::WrittenOnce::default());
+            let mark = Box::new(crate::process::sync::WrittenOnce::default());
             mark.write();
             // SAFETY: the third word of the header, of the same room.
-            unsafe { at.add(16).cast::<*const crate::sync::WrittenOnce>().write(&raw const *mark) };
+            unsafe { at.add(16).cast::<*const crate::process::sync::WrittenOnce>().write(&raw const *mark) };
             self.marks.push(mark);
         }
         Record(at)

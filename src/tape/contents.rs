@@ -22,12 +22,7 @@ use super::{
     notes::{Note, for_each_note},
     rows::Rows,
 };
-use crate::{
-    error::{Error, Result},
-    event::DeviceId,
-    inventory::InventorySegment,
-    seeded::{SeededMap, SeededSet},
-};
+use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet};
 
 /// The words of an event.
 type Words = [u64; 4];

@@ -13,11 +13,8 @@ use super::{
     notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
     slot::{Slot, TakenAt},
 };
-use crate::{
-    error::Result,
-    event::DeviceId,
-    fork::{Held, Part},
-};
+use crate::process::fork::{Held, Part};
+use memreel_snapshot::words::{DeviceId, Result};
 
 /// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]

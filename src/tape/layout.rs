@@ -1,7 +1,7 @@
 //! Where things are in the file: the header, and the header of each slot.
 #![forbid(unsafe_code)]
 
-use crate::event::DeviceId;
+use memreel_snapshot::words::DeviceId;
 
 /// The first bytes of a tape. The line ends and the byte after them show a transfer as text.
 pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";

@@ -24,10 +24,8 @@ use super::layout::{
     BYTE_ORDER, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, STEP_SLOTS, VERSION, checksum,
     start_of_process,
 };
-use crate::{
-    error::{Error, Result},
-    notice,
-};
+use crate::process::notice;
+use memreel_snapshot::words::{Error, Result};
 
 /// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]

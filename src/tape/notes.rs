@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::layout::{BODY_BYTES, checksum, is_intact, sum_of_word};
-use crate::usage::UsageReport;
+use memreel_snapshot::words::UsageReport;
 
 /// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
 const FRAME_BYTES: usize = 8;

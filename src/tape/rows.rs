@@ -1,9 +1,8 @@
 //! Rows: segments and blocks of one device, 64 bytes each.
 #![forbid(unsafe_code)]
 
-use crate::{
-    event::{Address, PoolId, StackId, StreamId},
-    inventory::{BlockState, InventoryBlock, InventorySegment, PoolKind},
+use memreel_snapshot::words::{
+    Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StreamId,
 };
 
 /// The bytes of a row.

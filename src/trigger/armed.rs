@@ -21,7 +21,7 @@ use super::{
     triggers::Triggers,
     verdict_files::{self, Existing},
 };
-use crate::error::{Error, OomVerdict, OutOfMemory, Result};
+use memreel_snapshot::words::{Error, OomVerdict, OutOfMemory, Result};
 
 /// What snapshots are written of. Both functions return `None` once it is gone.
 pub(crate) struct Source {

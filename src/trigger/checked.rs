@@ -1,8 +1,9 @@
 //! Reads texts of the variable `MEMREEL` for programs that set it for others.
 #![forbid(unsafe_code)]
 
-use super::{grammar, units};
-use crate::error::Result;
+use super::grammar;
+use crate::process::time::duration;
+use memreel_snapshot::words::Result;
 
 /// Checks a text for the variable `MEMREEL`, as a process that has it in its environment does.
 ///
@@ -31,5 +32,5 @@ pub fn check(text: &str) -> Result<()> {
 /// ```
 #[must_use]
 pub fn seconds(text: &str) -> Option<f64> {
-    units::time(text).map(|time| time.as_secs_f64())
+    duration(text).map(|time| time.as_secs_f64())
 }

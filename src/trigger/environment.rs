@@ -12,11 +12,8 @@ use super::{
     grammar::{self, Parsed},
     template::Template,
 };
-use crate::{
-    error::{Error, Result},
-    notice,
-    recorder::Enabled,
-};
+use crate::{process::notice, recorder::Enabled};
+use memreel_snapshot::words::{Error, Result};
 
 /// Returns what the environment asked for when the process first looked; `None` if it asks for nothing.
 ///

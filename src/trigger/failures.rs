@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::notice;
+use crate::process::notice;
 
 static N_FAILED: AtomicU64 = AtomicU64::new(0);
 

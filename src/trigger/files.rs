@@ -17,7 +17,7 @@ use super::{
     verdict_files,
     whole_file::{CANNOT_NAME, named, temporary},
 };
-use crate::error::{Error, Result};
+use memreel_snapshot::words::{Error, Result};
 
 const CANNOT_CREATE: &str = "cannot create the folder of the snapshot:";
 

@@ -10,12 +10,12 @@ use super::{
     signal_number::Signal,
     template::{Template, Unknown},
     triggers::{PLACEHOLDERS, Triggers},
-    units,
 };
 use crate::{
-    error::{Error, Result},
+    process::time::duration,
     recorder::{Context, Enabled, StackKind},
 };
+use memreel_snapshot::words::{Bytes, Error, Result};
 
 /// What a text asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
                 let wanted = "USR1, USR2 or the number of a real-time signal";
                 before.clone().signal(named.ok_or_else(|| self.wrong(name, signal, wanted))?)
             }
-            ("every", Some(often)) => match (units::time(often.text), units::size(often.text)) {
+            ("every", Some(often)) => match (duration(often.text), size_not_time(often.text)) {
                 (Some(time), _) if before.every.is_none() => before.clone().every(time),
                 (_, Some(size)) if before.every_bytes.is_none() => before.clone().every_bytes(size),
                 (None, None) => {
@@ -234,7 +234,9 @@ impl<'a> Reader<'a> {
     }
 
     fn size(&self, key: Word<'a>, value: Word<'a>) -> Result<u64> {
-        units::size(value.text).ok_or_else(|| self.wrong(key, value, "a size such as 512KiB or 10GiB"))
+        Bytes::parse(value.text)
+            .map(|bytes| bytes.0)
+            .ok_or_else(|| self.wrong(key, value, "a size such as 512KiB or 10GiB"))
     }
 
     /// A tape is one file of the whole run.
@@ -309,6 +311,12 @@ impl<'a> Reader<'a> {
         let why = format!("{what} {text:?} at character {at} of {:?}{then}", self.text);
         Error::invalid_settings(self.origin, why)
     }
+}
+
+/// Reads a size whose unit names bytes: `1m` could be a minute, and `30` anything.
+fn size_not_time(text: &str) -> Option<u64> {
+    let bytes = Bytes::parse(text).filter(|_| text.ends_with(['b', 'B']))?;
+    Some(bytes.0)
 }
 
 #[cfg(test)]

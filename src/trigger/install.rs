@@ -11,7 +11,7 @@ use super::{
     triggers::Triggers,
     worker,
 };
-use crate::error::{Error, Result};
+use memreel_snapshot::words::{Error, Result};
 
 /// Puts triggers into force until the result is dropped. Handlers of signals and panics stay for the life of the
 /// process.

@@ -8,9 +8,6 @@
 //! that need it, blocks all signals and records nothing of its own work.
 
 mod cause;
-mod utc;
-mod rank;
-mod units;
 mod failures;
 mod template;
 mod pattern;

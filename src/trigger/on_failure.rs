@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::error::{OomVerdict, OutOfMemory, Result};
+use memreel_snapshot::words::{OomVerdict, OutOfMemory, Result};
 
 /// What a reel does for a failed request.
 pub(crate) struct OnFailure<'a> {

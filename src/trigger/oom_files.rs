@@ -16,7 +16,7 @@ use super::{
     template::{Placeholder, Template},
     verdict_files::{self, Existing},
 };
-use crate::error::OutOfMemory;
+use memreel_snapshot::words::OutOfMemory;
 
 /// The placeholders whose text does not differ from one request for a path to the next.
 const PLACEHOLDERS: [Placeholder; 4] =
@@ -122,10 +122,12 @@ fn write(figures: &mut OutOfMemory, path: &Path, on_failure: &OnFailure<'_>) -> 
 
 #[cfg(test)]
 mod tests {
+    use memreel_snapshot::words::DeviceId;
+
     use std::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::error::{Error, Result};
+    use memreel_snapshot::words::{Error, Result};
 
     fn save(files: &OomFiles, figures: &mut OutOfMemory, save: &dyn Fn(&Path) -> Result<()>) -> Told {
         files.save(figures, &OnFailure { save, explain: &|_| None })
@@ -135,7 +137,7 @@ mod tests {
     fn observers_of_one_path_share_its_files() {
         let [first, second] =
             ["shared-oom.pickle", "./shared-oom.pickle"].map(|path| OomFiles::of(path.into()));
-        let (mut one, mut next) = (OutOfMemory::of_nothing(), OutOfMemory::of_nothing());
+        let (mut one, mut next) = (OutOfMemory::new(DeviceId(0)), OutOfMemory::new(DeviceId(0)));
         save(&first, &mut one, &|_| Ok(()));
         save(&second, &mut one, &|_| panic!("the first observer wrote the file of this failure"));
         save(&second, &mut next, &|_| panic!("it is kept"));
@@ -143,14 +145,14 @@ mod tests {
         let numbered = [(); 2].map(|()| OomFiles::of("shared-oom-{n}.pickle".into()));
         let paths = RefCell::new(Vec::new());
         for files in &numbered {
-            save(files, &mut OutOfMemory::of_nothing(), &|path| {
+            save(files, &mut OutOfMemory::new(DeviceId(0)), &|path| {
                 paths.borrow_mut().push(path.to_owned());
                 Ok(())
             });
         }
         assert_eq!(paths.into_inner(), ["shared-oom-0.pickle", "shared-oom-1.pickle"].map(PathBuf::from));
         drop((first, second));
-        let mut later = OutOfMemory::of_nothing();
+        let mut later = OutOfMemory::new(DeviceId(0));
         save(&OomFiles::of("shared-oom.pickle".into()), &mut later, &|_| Ok(()));
         assert!(later.snapshot.is_some(), "without observers a path is forgotten");
     }
@@ -159,7 +161,7 @@ mod tests {
     #[test]
     fn a_kept_file_is_written() {
         let files = OomFiles::new("oom.pickle".into());
-        let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| OutOfMemory::of_nothing());
+        let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| OutOfMemory::new(DeviceId(0)));
         let (meanwhile_in, told) = (RefCell::new(&mut meanwhile), Cell::new(Told::Here));
         save(&files, &mut first, &|_| {
             told.set(save(&files, &mut meanwhile_in.borrow_mut(), &|_| panic!("one file at a time")));

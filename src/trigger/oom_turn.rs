@@ -12,7 +12,7 @@ use std::{
 };
 
 #[cfg(not(loom))]
-use crate::fork;
+use crate::process::fork;
 
 /// How long failed requests write no snapshot after one has.
 const GAP: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@
 use super::{
     cause::Cause,
     template::{Part, Placeholder, Template},
-    utc,
 };
+use crate::process::time;
 
 /// The names of a template's files: with any time, number and cause, and with the number that keeps two files apart.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ fn fits(parts: &[Part], name: &str) -> bool {
     match first {
         Part::Fixed(text) => name.strip_prefix(text.as_str()).is_some_and(|name| fits(rest, name)),
         Part::Varying(Placeholder::Time) => {
-            let time = name.get(..utc::TEXT_BYTES);
-            time.is_some_and(utc::is_time) && fits(rest, &name[utc::TEXT_BYTES..])
+            let time = name.get(..time::TEXT_BYTES);
+            time.is_some_and(time::is_time) && fits(rest, &name[time::TEXT_BYTES..])
         }
         Part::Varying(Placeholder::Cause) => {
             let mut causes = Cause::ALL.into_iter().filter_map(|cause| name.strip_prefix(cause.name()));

@@ -7,7 +7,7 @@ use super::armed::Armed;
 #[cfg(not(loom))]
 use super::{dumping, requests};
 #[cfg(not(loom))]
-use crate::fork::{self, Held, Level};
+use crate::process::fork::{self, Held, Level};
 
 /// Weak, because a set belongs to its reel. No other lock is taken under this one.
 static ALL: Mutex<Vec<Weak<Armed>>> = Mutex::new(Vec::new());

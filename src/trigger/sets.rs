@@ -12,9 +12,9 @@ use super::{
     oom_files::OomFiles,
     oom_turn::{OomTurn, Turn},
 };
-use crate::error::{OutOfMemory, Result};
 #[cfg(not(loom))]
-use crate::fork;
+use crate::process::fork;
+use memreel_snapshot::words::{OutOfMemory, Result};
 
 /// The snapshots that one reel is asked for, until it is dropped.
 #[derive(Debug)]

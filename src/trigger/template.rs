@@ -8,7 +8,8 @@ use std::{
     time::SystemTime,
 };
 
-use super::{cause::Cause, rank::rank, utc};
+use super::cause::Cause;
+use crate::process::{host::host, rank::rank, time::time_text};
 
 /// A part of a path that depends on the process, the time or the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,7 +163,7 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => path.push(text),
-                Piece::Of(Placeholder::Time) => path.push(utc::text(facts.time)),
+                Piece::Of(Placeholder::Time) => path.push(time_text(facts.time)),
                 Piece::Of(Placeholder::Number) => path.push(facts.number.to_string()),
                 Piece::Of(Placeholder::Cause) => path.push(facts.cause.name()),
                 Piece::Of(of) => path.push(of_process(*of)),
@@ -213,16 +214,10 @@ fn braced(of: Placeholder) -> String {
 /// Returns the text of a placeholder that depends on the process only.
 fn of_process(of: Placeholder) -> String {
     match of {
-        Placeholder::Rank => rank().to_string(),
+        Placeholder::Rank => rank().unwrap_or(0).to_string(),
         Placeholder::Pid => process::id().to_string(),
         _ => host(),
     }
-}
-
-/// Returns the name of the machine as a part of a file's name.
-fn host() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().replace('/', "-");
-    if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
 #[cfg(test)]

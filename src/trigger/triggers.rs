@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{signal_number::Signal, template::Template};
-use crate::error::{Error, Result};
+use memreel_snapshot::words::{Error, Result};
 
 /// When snapshots are written, and to which files. [`Reel::dump_on`](crate::Reel::dump_on) puts it into force.
 ///

@@ -9,10 +9,8 @@ use std::{
 use tempfile::TempPath;
 
 use super::whole_file::{CANNOT_NAME, named, temporary};
-use crate::{
-    error::{Error, OomVerdict, Result},
-    notice,
-};
+use crate::process::notice;
+use memreel_snapshot::words::{Error, OomVerdict, Result};
 
 /// What becomes of a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempPath;
 
 use super::pattern;
-use crate::error::{Error, Result};
+use memreel_snapshot::words::{Error, Result};
 
 pub(super) const CANNOT_NAME: &str = "cannot give the file its name:";
 

@@ -40,7 +40,7 @@ static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Returns a number that is another one in a child of `fork`, where the thread does not exist, and never 0.
 fn process() -> u32 {
     #[cfg(not(loom))]
-    return crate::fork::generation().wrapping_add(1).max(1);
+    return crate::process::fork::generation().wrapping_add(1).max(1);
     #[cfg(loom)]
     1
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{recorded_run::options, run::Outcome};
-use crate::{event::DeviceId, history::Confidence};
+use memreel_snapshot::{history::Confidence, words::DeviceId};
 
 /// The results of the requests of one device under one setting.
 ///

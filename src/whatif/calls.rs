@@ -21,13 +21,10 @@ use super::{
     step::{EntryIndex, Prior, Request, SlotIndex, Step},
     streams::Streams,
 };
-use crate::{
-    error::{Error, Result},
-    event::{Action, Address, DeviceId, PoolId},
+use memreel_snapshot::{
     history::{ByDevice, FinalBlock, FinalState, Places, change, disorder},
-    inventory::BlockState,
-    snapshot::{Snapshot, StackTable, TraceEntry},
-    torch::ABSURD_BYTES,
+    model::{Snapshot, StackTable, TraceEntry},
+    words::{Action, Address, BlockState, DeviceId, Error, PoolId, Result, torch::ABSURD_BYTES},
 };
 
 /// No device is full with fewer reserved bytes.
@@ -167,7 +164,7 @@ impl Reader<'_> {
                 self.call.grown_bytes = self.call.grown_bytes.saturating_add(entry.size);
             }
             Action::Snapshot => drop(self.end_call(End::Other)),
-            Action::Annotate => {}
+            _ => {}
         }
         let reserved_bytes = (i128::from(self.reserved_bytes) + change(entry)).max(0);
         self.reserved_bytes = u64::try_from(reserved_bytes).unwrap_or(u64::MAX);

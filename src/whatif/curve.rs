@@ -4,7 +4,8 @@ use super::{
     replay::{Replay, can_repeat},
     run::{Conditions, Order, Run},
 };
-use crate::{error::Result, history::Moment, recorder::Recorder};
+use crate::recorder::Recorder;
+use memreel_snapshot::{history::Moment, words::Result};
 
 /// The memory that a replay reserves from a moment of the recorded history on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

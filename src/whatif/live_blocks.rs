@@ -1,10 +1,10 @@
 //! The blocks that are live while a trace is read. A trace that contradicts itself is refused.
 
 use super::step::SlotIndex;
-use crate::{
-    event::Address,
+use memreel_snapshot::{
     history::{Contradiction, Extent, Forward, Live, Places, Step},
-    snapshot::TraceEntry,
+    model::TraceEntry,
+    words::Address,
 };
 
 /// A value, or a description of the contradiction.

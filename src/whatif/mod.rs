@@ -36,13 +36,18 @@ mod requests;
 mod run;
 mod sweep;
 mod fit;
+mod explain;
 
 pub use answer::{Answer, PeakSpread, Rank};
 pub use curve::ReservedFrom;
-pub use fit::{Fit, Room};
+pub use explain::explain;
+pub use fit::Room;
 pub use recorded_run::RecordedRun;
 pub use replay::Replay;
 pub use replayed::replayed;
 pub use requests::Requests;
 pub use run::{FailedRequest, Outcome};
 pub use sweep::{Sweep, grid};
+
+#[doc(inline)]
+pub use memreel_snapshot::analysis::oom::Fit;

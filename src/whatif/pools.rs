@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    event::{Address, DeviceId, PoolId},
+use memreel_snapshot::{
     history::{ByDevice, Joining, Ranges, Span, change, insert_free, pool_of_entry},
-    snapshot::{Snapshot, TraceEntry},
+    model::{Snapshot, TraceEntry},
+    words::{Address, DeviceId, PoolId},
 };
 
 /// The most private pools that a replay has; requests to further ones are served from the default pool.

@@ -1,9 +1,9 @@
 //! Blocks that were live before the history began, and how much they lower the confidence in an answer.
 
 use super::{calls::Read, recorded_run::RecordedRun};
-use crate::{
-    event::DeviceId,
+use memreel_snapshot::{
     history::{ByDevice, Trust},
+    words::DeviceId,
 };
 
 /// Returns the facts that lower the confidence in an answer.
@@ -14,14 +14,13 @@ pub(super) fn judge(
     read: &Read,
     recorded: &RecordedRun,
 ) -> Trust {
-    Trust {
-        n_entries,
-        n_before: read.priors.len(),
-        bytes_before: read.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes)),
-        n_nameless: read.priors.iter().filter(|prior| prior.stack.is_none()).count(),
-        reserved_before_bytes: recorded.start_bytes,
-        ..Trust::from_settings(records, device)
-    }
+    let mut trust = Trust::from_settings(records, device);
+    trust.n_entries = n_entries;
+    trust.n_before = read.priors.len();
+    trust.bytes_before = read.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes));
+    trust.n_nameless = read.priors.iter().filter(|prior| prior.stack.is_none()).count();
+    trust.reserved_before_bytes = recorded.start_bytes;
+    trust
 }
 
 /// Returns a warning about these blocks for readers of an answer; `None` if the history is complete.

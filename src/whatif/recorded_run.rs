@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    allocator::Settings,
-    event::{Action, Address, DeviceId, StreamId},
+use crate::allocator::Settings;
+use memreel_snapshot::{
     history::{ByDevice, reserved_at_start, reserved_peak},
-    snapshot::{TraceEntry, Value},
-    torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
+    model::{TraceEntry, Value},
+    words::{
+        Action, Address, DeviceId, StreamId,
+        torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
+    },
 };
 
 /// The results of the recorded run, with which answers are compared.

@@ -5,7 +5,8 @@ use super::{
     requests::Requests,
     run::{Conditions, Order, run},
 };
-use crate::{allocator::Settings, error::Result, history::Confidence};
+use crate::allocator::Settings;
+use memreel_snapshot::{history::Confidence, words::Result};
 
 /// Runs the requests of one device under one setting.
 ///

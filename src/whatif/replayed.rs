@@ -7,15 +7,13 @@ use super::{
 };
 use crate::{
     allocator::Settings,
-    error::Result,
-    event::{Action, Address},
-    history::ByDevice,
-    inventory::{BlockState, Inventory},
+    collect::{Dialect, collect},
     recorder::{Context, History, Recorder},
-    seeded::SeededMap,
-    snapshot::{
-        Dialect, Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, StackTable, TraceEntry, collect,
-    },
+};
+use memreel_snapshot::{
+    history::ByDevice,
+    model::{Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, StackTable, TraceEntry},
+    words::{Action, Address, BlockState, Inventory, Result, SeededMap},
 };
 
 /// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the

@@ -5,11 +5,10 @@ use super::{
     recorded_run::RecordedRun,
     step::{EntryIndex, Prior, Step},
 };
-use crate::{
-    error::{Error, Result},
-    event::{DeviceId, PoolId},
+use memreel_snapshot::{
     history::{ByDevice, Confidence, Trust},
-    snapshot::Snapshot,
+    model::Snapshot,
+    words::{DeviceId, Error, PoolId, Result},
 };
 
 /// The requests of one device, with the results of the recorded run.

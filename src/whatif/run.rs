@@ -11,10 +11,9 @@ use super::{
 use crate::{
     allocator::{Allocation, CachingAllocator, HeldBytes, PoolOptions, Route, Settings},
     device::Simulated,
-    error::Result,
-    event::{Address, PoolId, StreamId},
     recorder::Recorder,
 };
+use memreel_snapshot::words::{Address, PoolId, Result, StreamId};
 
 /// The results of one run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

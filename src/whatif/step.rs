@@ -1,6 +1,9 @@
 //! The steps of a run, and the blocks that it begins with.
 
-use crate::{event::Address, event::StreamId, snapshot::StackIndex};
+use memreel_snapshot::{
+    model::StackIndex,
+    words::{Address, StreamId},
+};
 
 /// The number of a block among those that are live at the same time. It is used again after the block is free.
 pub(super) type SlotIndex = u32;

@@ -1,6 +1,6 @@
 //! The streams of requests, of which a replay has a bounded number.
 
-use crate::{event::StreamId, seeded::SeededSet};
+use memreel_snapshot::words::{SeededSet, StreamId};
 
 /// The most streams that a replay has; requests to further ones are served as those of the default stream. An
 /// allocator has a kilobyte or two for each.

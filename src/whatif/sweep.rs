@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{answer::Answer, replay::Replay, requests::Requests};
-use crate::error::Result;
+use memreel_snapshot::words::Result;
 
 /// Returns the settings that a [`Sweep`] tries by default, the empty one first. Thresholds of garbage
 /// collection are among them only if there is a limit, because without one they have no effect.

@@ -3,10 +3,14 @@
 #![allow(clippy::missing_panics_doc, reason = "a helper that fails ends its test")]
 
 mod built;
+pub mod fixtures;
+pub mod recorded;
+mod repository;
 pub mod seeds;
 // The files are in `src`, because a package that is published has only files of its own, and memreel's unit tests use them.
 #[path = "../../src/testing/mod.rs"]
 mod unit;
 
 pub use built::built;
+pub use repository::{repository, say};
 pub use unit::{library, own_process, random};

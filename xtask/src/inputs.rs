@@ -16,7 +16,9 @@ const OF_FLEET: &[&str] = &[
     "fleet",
     "rustfmt.toml",
     "schema",
+    "snapshot",
     "src",
+    "testing",
 ];
 
 /// What builds and runs them, with the option that prints a version.

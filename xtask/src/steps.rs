@@ -25,7 +25,7 @@ pub(crate) struct Step {
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt, in both workspaces", run: format },
     Step { name: "lints", what: "clippy, every package and feature", run: lints },
-    Step { name: "docs", what: "rustdoc of the library, without a warning", run: docs },
+    Step { name: "docs", what: "rustdoc of the libraries, without a warning", run: docs },
     Step { name: "test", what: "the README's two commands: the tests, and the training example", run: test },
     Step { name: "features", what: "each cargo feature alone, and the tests of all together", run: features },
     Step { name: "packaged", what: "the published packages' unit tests, from their archives", run: packaged },
@@ -63,7 +63,10 @@ fn lints(checkout: &Checkout) -> Ended {
 
 fn docs(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
-    let doc = cmd!(shell, "cargo doc --quiet --no-deps -p memreel --features cuda-nvrtc,allocator-api2");
+    let doc = cmd!(
+        shell,
+        "cargo doc --quiet --no-deps -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
+    );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
     Ok(Outcome::Passed)
 }
@@ -109,7 +112,7 @@ fn python_reads(checkout: &Checkout) -> Ended {
     if !has(checkout, "python3") {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
-    cmd!(shell, "cargo test --quiet --test it -- --ignored cpython").run()?;
+    cmd!(shell, "cargo test --quiet -p memreel-snapshot --test it -- --ignored cpython").run()?;
     Ok(Outcome::Passed)
 }
 

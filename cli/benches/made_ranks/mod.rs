@@ -1,8 +1,8 @@
 //! Ranks of a made-up training, the same for the same number: steps of activations over weights, with a little noise.
 
-use memreel::{
+use memreel_snapshot::{
     Action, Snapshot, StreamId,
-    snapshot::{
+    model::{
         Frame, StackIndex, TraceEntry, Value,
         raw::{Field, Shape, ShapeId, Slot},
     },

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use memreel::{
+use memreel_snapshot::{
     Action,
     analysis::{By, DeviceHistory, Gap, SegmentLayout, Totals},
     history::Life,

@@ -7,7 +7,7 @@ use std::{
     io::Write,
 };
 
-use memreel::analysis::ChurnSite;
+use memreel_snapshot::analysis::ChurnSite;
 use serde_json::json;
 
 use crate::{

@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
     analysis::{Comparison, compare},
-    snapshot::Segment,
+    model::Segment,
 };
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
     analysis::{DeviceHistory, GroupChange, Histories, Totals},
     history::Moment,

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use memreel::{
+use memreel_snapshot::{
     rewrite::{Change, fix},
     validate::{Finding, Rule, Severity, validate},
 };

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::{
+use memreel_snapshot::{
     Address,
     analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, SiteFrames, Totals},
 };

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
     analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
 };

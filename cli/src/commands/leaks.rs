@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::{
+use memreel_snapshot::{
     analysis::{DeviceHistory, Group, LeakSite},
     history::{Moment, ScopeError, ScopePath},
 };

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
 };
 
-use memreel::{BlockState, DeviceId, StreamId, analysis::Grouping, snapshot::Segment};
+use memreel_snapshot::{BlockState, DeviceId, StreamId, analysis::Grouping, model::Segment};
 use serde_json::json;
 
 use crate::{

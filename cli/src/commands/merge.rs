@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
+    model::SnapshotSource,
     rewrite::{Merged, MergedDevice, Part, SettingDifference},
-    snapshot::SnapshotSource,
 };
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ fn print(
 fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut impl Write) -> io::Result<()> {
     let SettingDifference { key, values, .. } = setting;
     let Some(first) = values.iter().position(Option::is_some) else { return Ok(()) };
-    let text = |value: &Option<memreel::snapshot::Value>| match value {
+    let text = |value: &Option<memreel_snapshot::model::Value>| match value {
         Some(value) => serde_json::to_string(value).unwrap_or_default(),
         None => "not there".to_owned(),
     };

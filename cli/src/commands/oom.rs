@@ -7,9 +7,10 @@ use std::{
     path::Path,
 };
 
-use memreel::{
-    analysis::{DeviceHistory, Group, OomReport, Site, Verdict},
-    oom::Explanation,
+use memreel::whatif::explain;
+use memreel_snapshot::analysis::{
+    DeviceHistory, Group, Site,
+    oom::{Explanation, OomReport, Verdict},
 };
 use serde_json::json;
 
@@ -85,7 +86,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             }
             return Ok(Exit::Fine);
         };
-        let explanation = Explanation::new(history, report);
+        let explanation = explain(history, report);
         if options.input.json {
             asked.print_json(&explanation.answer(options.listing.n), out)?;
         } else {

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{DeviceOwners, owners},
 };

@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use memreel::{Recovered, pickle};
+use memreel::Recovered;
+use memreel_snapshot::pickle;
 use serde_json::json;
 
 use crate::{

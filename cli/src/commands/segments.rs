@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::{BlockState, DeviceId, analysis::Grouping, snapshot::Segment};
+use memreel_snapshot::{BlockState, DeviceId, analysis::Grouping, model::Segment};
 use serde_json::json;
 
 use crate::{

@@ -4,11 +4,11 @@
 
 use std::{cmp::Reverse, io::Write, ops::Range, path::PathBuf};
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
+    model::SnapshotSource,
     pickle::LazySnapshot,
     rewrite::{Slim, Window},
-    snapshot::SnapshotSource,
 };
 use serde_json::json;
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
+use memreel_snapshot::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
 use crate::{
     each::each_file, exit::Exit, failure::Failure, json::print_line, options::Input, pytorch::TorchSize,

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{By, DeviceHistory, Group, Histories, LeakSite, OomReport, Totals};
+use memreel_snapshot::analysis::{By, DeviceHistory, Group, Histories, LeakSite, Totals, oom::OomReport};
 use serde_json::json;
 
 use super::oom::print_why;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::analysis::{Axis, DeviceHistory, Point};
+use memreel_snapshot::analysis::{Axis, DeviceHistory, Point};
 use serde_json::{Value, json};
 
 use crate::{

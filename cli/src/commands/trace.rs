@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
 };
 
-use memreel::{
+use memreel_snapshot::{
     Action, BlockState, DeviceId,
     analysis::{DeviceHistory, Home, Naming, TraceLine, TraceNames},
 };
@@ -106,7 +106,7 @@ fn active_bytes(opened: &Opened, device: DeviceId) -> u64 {
 }
 
 /// Returns the tool's sum: the index of the last entry, plus or minus the size of that entry.
-fn pytorch_total(entries: &[memreel::snapshot::TraceEntry]) -> i128 {
+fn pytorch_total(entries: &[memreel_snapshot::model::TraceEntry]) -> i128 {
     let last = i128::try_from(entries.len()).unwrap_or(0) - 1;
     match entries.last().map(|entry| (entry.action, i128::from(entry.size))) {
         Some((Some(Action::Alloc), size)) => last + size,

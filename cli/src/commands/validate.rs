@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
     validate::{Finding, Severity, validate},
 };

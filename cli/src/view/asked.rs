@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use memreel::history::Moment;
+use memreel_snapshot::history::Moment;
 use percent_encoding::percent_decode_str;
 
 use super::{figures, refusal::Refusal};

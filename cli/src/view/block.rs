@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{
+use memreel_snapshot::{
     Address,
     analysis::MarkedFrame,
     history::{Life, Moment},

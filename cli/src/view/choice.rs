@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{StreamId, history::Life, snapshot::StackIndex};
+use memreel_snapshot::{StreamId, history::Life, model::StackIndex};
 
 use super::{
     asked::Asked,
@@ -86,8 +86,9 @@ impl Search {
         let stacks = &device.history.snapshot().stacks;
         let frames: Vec<bool> =
             stacks.all_frames().map(|frame| has(&frame.name) || has(&frame.filename)).collect();
-        let of_stack =
-            |members: &[_]| members.iter().any(|frame: &memreel::snapshot::FrameIndex| frames[frame.index()]);
+        let of_stack = |members: &[_]| {
+            members.iter().any(|frame: &memreel_snapshot::model::FrameIndex| frames[frame.index()])
+        };
         let stacks = stacks.all_stacks().map(of_stack).collect();
         let named = device.named().iter().filter(|(_, names)| names.iter().any(|name| has(name)));
         Search { stacks, named: named.map(|(number, _)| *number).collect(), text }

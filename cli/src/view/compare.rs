@@ -4,11 +4,8 @@
 
 use std::cmp::Reverse;
 
-use memreel::{
-    DeviceId,
-    analysis::GroupChange,
-    whatif::{Replay, Requests, ReservedFrom},
-};
+use memreel::whatif::{Replay, Requests, ReservedFrom};
+use memreel_snapshot::{DeviceId, analysis::GroupChange};
 use serde_json::{Value, json};
 
 use super::{asked::Asked, device::Device, figures::Figures, refusal::Refusal, state::totals, words};
@@ -30,7 +27,7 @@ pub(super) fn curve(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal
 
 fn points(
     figures: &Figures,
-    history: &memreel::analysis::DeviceHistory<'_>,
+    history: &memreel_snapshot::analysis::DeviceHistory<'_>,
     n_points: usize,
 ) -> Vec<(usize, u64, u64)> {
     let n_moments = figures.n_moments();
@@ -50,7 +47,7 @@ pub(super) fn diff(asked: &Asked, before: &Device<'_>, after: &Device<'_>) -> Re
         asked.moment("other_moment")?.unwrap_or(after.peak.moment),
     );
     let mut changes = before.history.diff(moments.0, &after.history, moments.1);
-    let figures = |group: &Option<memreel::analysis::Group>| {
+    let figures = |group: &Option<memreel_snapshot::analysis::Group>| {
         group.as_ref().map_or((0, 0), |group| (group.bytes, group.n_blocks))
     };
     changes.sort_by_key(|change| Reverse(figures(&change.before).0.abs_diff(figures(&change.after).0)));
@@ -73,13 +70,14 @@ pub(super) fn diff(asked: &Asked, before: &Device<'_>, after: &Device<'_>) -> Re
 }
 
 fn frames(change: &GroupChange, before: &Device<'_>, after: &Device<'_>) -> Vec<String> {
-    let of = |group: &Option<memreel::analysis::Group>, device: &Device<'_>| match group.as_ref()?.site {
-        memreel::analysis::Site::Stack(stack) => {
-            let shown = device.history.shown_frames();
-            Some(shown.identifying_frames(stack).take(12).map(words::call).collect::<Vec<_>>())
-        }
-        _ => None,
-    };
+    let of =
+        |group: &Option<memreel_snapshot::analysis::Group>, device: &Device<'_>| match group.as_ref()?.site {
+            memreel_snapshot::analysis::Site::Stack(stack) => {
+                let shown = device.history.shown_frames();
+                Some(shown.identifying_frames(stack).take(12).map(words::call).collect::<Vec<_>>())
+            }
+            _ => None,
+        };
     of(&change.after, after).or_else(|| of(&change.before, before)).unwrap_or_default()
 }
 

@@ -7,11 +7,11 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use memreel::{
+use memreel_snapshot::{
     Action, Address, DeviceId,
     analysis::{DeviceHistory, Totals},
     history::{Life, Moment},
-    snapshot::TraceEntry,
+    model::TraceEntry,
 };
 
 use super::{

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{
+use memreel_snapshot::{
     analysis::{DeviceHistory, Totals},
     history::Moment,
 };

@@ -8,11 +8,11 @@ use std::{
     sync::OnceLock,
 };
 
-use memreel::{
+use memreel_snapshot::{
     PoolId,
     analysis::{Bytes, DeviceHistory, Owners, Pools},
     history::{Life, Moment},
-    snapshot::{Frame, StackIndex},
+    model::{Frame, StackIndex},
 };
 
 use super::{

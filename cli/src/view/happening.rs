@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::history::{Life, Moment};
+use memreel_snapshot::history::{Life, Moment};
 
 use super::{figures, refusal::Refusal};
 
@@ -65,7 +65,7 @@ fn end(text: &str) -> Option<Moment> {
 
 #[cfg(test)]
 mod tests {
-    use memreel::{Action, Address, snapshot::TraceEntry};
+    use memreel_snapshot::{Action, Address, model::TraceEntry};
 
     use super::super::{
         order,

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::history::{Life, Moment};
+use memreel_snapshot::history::{Life, Moment};
 use serde_json::{Value, json};
 
 use super::{

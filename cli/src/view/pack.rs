@@ -9,7 +9,7 @@ use std::{
 };
 
 use flate2::{Compression, write::ZlibEncoder};
-use memreel::{Action, history::Moment};
+use memreel_snapshot::{Action, history::Moment};
 use serde_json::{Map, Value, json};
 
 use super::{

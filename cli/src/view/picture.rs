@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::history::Life;
+use memreel_snapshot::history::Life;
 
 use super::{
     asked::Asked,

@@ -7,10 +7,10 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use memreel::{
+use memreel_snapshot::{
     Action, Snapshot,
+    model::TraceEntry,
     pickle::{self, Reading},
-    snapshot::TraceEntry,
 };
 use serde_json::{Value, json};
 

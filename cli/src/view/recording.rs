@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::{
+use memreel_snapshot::{
     Action, DeviceId, Snapshot,
     analysis::{Histories, devices},
     history::{Moment, ScopeSpan},
@@ -105,7 +105,10 @@ fn markers(device: &Device<'_>) -> Vec<Value> {
     let peak = marker(device.peak.moment, "peak", "the most bytes in use".to_owned());
     let of_entries = entries.iter().enumerate().filter_map(|(at, entry)| match entry.action {
         Some(Action::Oom) => {
-            let text = format!("out of memory: a request of {} failed", memreel::analysis::Bytes(entry.size));
+            let text = format!(
+                "out of memory: a request of {} failed",
+                memreel_snapshot::analysis::Bytes(entry.size)
+            );
             Some(marker(Moment::after(at), "oom", text))
         }
         Some(Action::Snapshot) => {

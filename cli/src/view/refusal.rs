@@ -21,8 +21,8 @@ impl Refusal {
     }
 }
 
-impl From<memreel::Error> for Refusal {
-    fn from(error: memreel::Error) -> Refusal {
+impl From<memreel_snapshot::Error> for Refusal {
+    fn from(error: memreel_snapshot::Error) -> Refusal {
         Refusal::usage(error.to_string())
     }
 }

@@ -1,6 +1,7 @@
 //! Histories for the tests: random ones, made by an allocator, the same for the same seed.
 
-use memreel::{Allocation, DeviceId, Reel, Snapshot, analysis::Histories, recorder::History};
+use memreel::{Allocation, Reel, recorder::History};
+use memreel_snapshot::{DeviceId, Snapshot, analysis::Histories};
 
 use super::{asked::Asked, device::Device};
 

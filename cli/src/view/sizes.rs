@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use memreel::{
+use memreel_snapshot::{
     analysis::DeviceHistory,
     history::{Life, Moment},
 };

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use memreel::history::{Life, Moment};
+use memreel_snapshot::history::{Life, Moment};
 
 use super::{figures::Extremes, groups::Groups};
 

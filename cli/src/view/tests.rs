@@ -1,6 +1,6 @@
 //! The answers of the server, compared with those of the plainest code on the same history.
 
-use memreel::history::Moment;
+use memreel_snapshot::history::Moment;
 use serde_json::Value;
 
 use super::{
@@ -113,7 +113,7 @@ fn the_figures_of_a_column_are_those_of_its_moments() {
                         let most = all.iter().map(|totals| totals.active_bytes).max().unwrap();
                         let first = all.iter().find(|totals| totals.active_bytes == most).unwrap();
                         assert_eq!(picture.moments[column], first.moment.0, "{query}");
-                        let figure = |figure: fn(&memreel::analysis::Totals) -> u64| {
+                        let figure = |figure: fn(&memreel_snapshot::analysis::Totals) -> u64| {
                             let all = all.iter().map(figure);
                             [all.clone().min().unwrap() as f32, all.max().unwrap() as f32]
                         };
@@ -265,7 +265,7 @@ fn a_tree_has_every_byte_of_its_interval() {
         let end = device.history.end().0;
         let lives = device.history.lives();
         let (from, to) = (end / 4, end / 2);
-        let sum = |has: &dyn Fn(&memreel::history::Life) -> bool| {
+        let sum = |has: &dyn Fn(&memreel_snapshot::history::Life) -> bool| {
             lives.iter().filter(|life| has(life)).map(|life| life.requested_bytes).sum::<u64>()
         };
         let within = |moment: Moment| from < moment.0 && moment.0 <= to;
@@ -291,8 +291,8 @@ fn a_tree_has_every_byte_of_its_interval() {
 fn names_of_megabytes_make_no_answer_of_megabytes() {
     let mut snapshot = snapshot(29, 60);
     let long = "n".repeat(1 << 20);
-    let shape = snapshot.shapes.intern(memreel::snapshot::raw::Shape::from_fields(&[]));
-    let frame = memreel::snapshot::Frame {
+    let shape = snapshot.shapes.intern(memreel_snapshot::model::raw::Shape::from_fields(&[]));
+    let frame = memreel_snapshot::model::Frame {
         name: long.as_str().into(),
         filename: format!("/{long}").into(),
         line: 1,

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::analysis::Axis;
+use memreel_snapshot::analysis::Axis;
 
 use super::{asked::Asked, device::Device, refusal::Refusal};
 

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
-use memreel::{
+use memreel_snapshot::{
     analysis::{DeviceHistory, base_name},
     history::Life,
-    snapshot::Frame,
+    model::Frame,
 };
 
 use crate::names::short;

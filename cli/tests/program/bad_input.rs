@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::{pickle, validate};
+use memreel_snapshot::{pickle, validate};
 use tempfile::TempDir;
 
 /// Commands that read snapshots, with arguments with which they write no file.

@@ -5,9 +5,10 @@
 use std::fs;
 
 use memreel::{
-    Action, Reel,
+    Reel,
     recorder::{Context, History},
 };
+use memreel_snapshot::Action;
 use serde_json::{Value, json};
 
 use crate::support::{answer, run, stdout};
@@ -52,10 +53,10 @@ fn a_baseline_without_the_device_fails_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (folder.path().join("one.pickle"), folder.path().join("two.pickle"));
     let mut snapshot = crate::recorded::recorded(1, 200);
-    memreel::pickle::save(&snapshot, &two).unwrap();
-    snapshot.segments.retain(|segment| segment.device == memreel::DeviceId(0));
+    memreel_snapshot::pickle::save(&snapshot, &two).unwrap();
+    snapshot.segments.retain(|segment| segment.device == memreel_snapshot::DeviceId(0));
     snapshot.device_traces.truncate(1);
-    memreel::pickle::save(&snapshot, &one).unwrap();
+    memreel_snapshot::pickle::save(&snapshot, &one).unwrap();
     let [one, two] = [&one, &two].map(|path| path.to_str().unwrap());
     let xml = folder.path().join("gate.xml");
     let arguments = ["gate", "--baseline", one, "--junit", xml.to_str().unwrap(), two];
@@ -178,11 +179,11 @@ fn a_share_below_one_percent_needs_its_unit() {
 #[test]
 fn the_only_devices_of_a_file_and_its_baseline_are_compared() {
     let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<String> = memreel::rewrite::split(crate::recorded::recorded(1, 200))
+    let paths: Vec<String> = memreel_snapshot::rewrite::split(crate::recorded::recorded(1, 200))
         .into_iter()
         .map(|(device, part)| {
             let path = folder.path().join(format!("rank{device}.pickle"));
-            memreel::pickle::save(&part, &path).unwrap();
+            memreel_snapshot::pickle::save(&part, &path).unwrap();
             path.to_str().unwrap().to_owned()
         })
         .collect();

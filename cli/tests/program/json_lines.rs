@@ -10,7 +10,8 @@ use std::{
 };
 
 use jsonschema::Validator;
-use memreel::{Reel, pickle, recorder::History};
+use memreel::{Reel, recorder::History};
+use memreel_snapshot::pickle;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 

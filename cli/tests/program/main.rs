@@ -45,12 +45,10 @@ mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
-#[path = "../../../tests/it/recorded.rs"]
-mod recorded;
 
 #[cfg(target_os = "linux")]
 use memreel_testing::own_process;
-use memreel_testing::random;
+use memreel_testing::{random, recorded};
 
 /// Returns a file or folder below the repository's root.
 fn repository(path: &str) -> std::path::PathBuf {

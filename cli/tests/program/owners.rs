@@ -5,12 +5,11 @@
 use std::{cell::Cell, path::PathBuf, process::Output, sync::Arc};
 
 use memreel::{
-    Address, DeviceId, Snapshot, StreamId,
     integrate::{FrameSource, SourceFrame, UsageReport},
-    pickle,
     recorder::{History, Recorder},
     snapshot::{Dialect, collect},
 };
+use memreel_snapshot::{Address, DeviceId, Snapshot, StreamId, pickle};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -6,7 +6,8 @@ use std::{
     process::Stdio,
 };
 
-use memreel::{Reel, device::Simulated, pickle, recorder::History};
+use memreel::{Reel, device::Simulated, recorder::History};
+use memreel_snapshot::pickle;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -9,7 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use memreel::{Allocation, Recovered, Reel, device::Simulated, pickle, recorder::History};
+use memreel::{Allocation, Recovered, Reel, device::Simulated, recorder::History};
+use memreel_snapshot::pickle;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -171,7 +172,8 @@ fn a_pipe_is_read_once() {
 /// PyTorch's blocks take the place of the driver's in the segments of both.
 #[test]
 fn pytorchs_blocks_are_put_into_a_tape() {
-    use memreel::{Address, DeviceId, StreamId, recorder::Recorder};
+    use memreel::recorder::Recorder;
+    use memreel_snapshot::{Address, DeviceId, StreamId};
     let folder = tempfile::tempdir().unwrap();
     let (tape, written) = (path(&folder, "run.tape"), path(&folder, "out.pickle"));
     let driver = Recorder::new();

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::{Snapshot, pickle, validate};
+use memreel_snapshot::{Snapshot, pickle, validate};
 use serde_json::{Value, json};
 
 use crate::model_recording::{read, snapshot};
@@ -272,7 +272,7 @@ fn each_device_has_its_own_line() {
         .unwrap();
     let blocks: Vec<_> = [(0, 1000), (1, 30 << 20), (1, 30 << 20)]
         .map(|(device, bytes)| {
-            reel.allocator(device).unwrap().alloc(bytes, memreel::StreamId::DEFAULT).unwrap()
+            reel.allocator(device).unwrap().alloc(bytes, memreel_snapshot::StreamId::DEFAULT).unwrap()
         })
         .into();
     reel.save(&path).unwrap();

@@ -34,7 +34,7 @@ fn a_file_alone_is_described() {
     assert!(none.contains("device 0: no history\n  end   12.00 MiB in use, 14.00 MiB reserved\n"), "{none}");
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own.pickle");
-    memreel::pickle::save(&crate::recorded::recorded(1, 200), &own).unwrap();
+    memreel_snapshot::pickle::save(&crate::recorded::recorded(1, 200), &own).unwrap();
     let text = answer(&[own.to_str().unwrap()]);
     assert!(text.contains(concat!("a snapshot of memreel ", env!("CARGO_PKG_VERSION"), ", ")), "{text}");
 }

@@ -72,7 +72,7 @@ fn messages_show_the_right_order() {
     assert!(missing.contains("no such file exists; give a command first"), "{missing}");
     let folder = tempfile::tempdir().unwrap();
     let scoped = folder.path().join("scoped.pickle");
-    memreel::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
+    memreel_snapshot::pickle::save(&crate::recorded::recorded(1, 200), &scoped).unwrap();
     let message = refused(&["leaks", "--between", "a", "b", scoped.to_str().unwrap()]);
     assert!(message.contains("device 0: there is no scope \"a\"; there are "), "{message}");
     assert!(message.contains("forward") && message.contains("backward"), "{message}");

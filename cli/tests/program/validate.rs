@@ -71,7 +71,7 @@ fn an_unreadable_file_makes_the_status_3() {
 fn json_has_the_findings_of_the_same_pickle() {
     let temporary = tempfile::tempdir().unwrap();
     let file = temporary.path().join("broken.json");
-    let snapshot = memreel::pickle::load(fixture(BROKEN)).unwrap();
+    let snapshot = memreel_snapshot::pickle::load(fixture(BROKEN)).unwrap();
     std::fs::write(&file, serde_json::to_vec(&snapshot).unwrap()).unwrap();
     let name = file.to_str().unwrap();
     let output = run(&["validate", name]);

@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::{Reel, pickle, recorder::History};
+use memreel::{Reel, recorder::History};
+use memreel_snapshot::pickle;
 use serde_json::Value;
 
 use crate::support::{fixture, memreel};

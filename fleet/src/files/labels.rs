@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use memreel::analysis::ranks::rank_of;
+use memreel_snapshot::analysis::ranks::rank_of;
 
 /// What a path has in place of a rank that is not known, as Hive writes it.
 pub(crate) const NO_RANK: &str = "__HIVE_DEFAULT_PARTITION__";

@@ -4,10 +4,8 @@ use std::{io::Write, path::PathBuf};
 
 use datafusion::error::Result;
 use futures::TryStreamExt;
-use memreel::{
-    Recovered, Snapshot,
-    pickle::{self, OpenFile},
-};
+use memreel::Recovered;
+use memreel_snapshot::{Snapshot, pickle::{self, OpenFile}};
 use object_store::ObjectStoreExt;
 use tempfile::NamedTempFile;
 
@@ -53,7 +51,7 @@ pub(crate) enum Opened {
 
 impl Opened {
     /// Opens a file, and returns with it what a tape lacks.
-    pub(crate) fn new(fetched: &Fetched) -> Result<(Opened, Vec<String>), memreel::Error> {
+    pub(crate) fn new(fetched: &Fetched) -> Result<(Opened, Vec<String>), memreel_snapshot::Error> {
         let path = fetched.path();
         if !Recovered::is_tape(path) {
             return Ok((Opened::Pickle(pickle::open(path)?), Vec::new()));

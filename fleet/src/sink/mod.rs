@@ -13,7 +13,7 @@ use datafusion::{
     error::{DataFusionError, Result},
     physical_plan::metrics::RecordOutput,
 };
-use memreel::{Snapshot, snapshot::Value};
+use memreel_snapshot::{Snapshot, model::Value};
 use tokio::sync::mpsc::Sender;
 
 pub(crate) use condition::Condition;

@@ -1,7 +1,7 @@
 //! `annotations`: a row for each beginning and each end of a scope.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel::{Snapshot, snapshot::Annotation};
+use memreel_snapshot::{Snapshot, model::Annotation};
 
 use crate::{
     columns::{Column, Kind, Rows, column, integers, texts},

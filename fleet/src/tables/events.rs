@@ -1,10 +1,7 @@
 //! `events`: a row for each event.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel::{
-    DeviceId,
-    snapshot::{SnapshotSource, TraceEntry},
-};
+use memreel_snapshot::{DeviceId, model::{SnapshotSource, TraceEntry}};
 
 use super::stack_text::StackTexts;
 use crate::{

@@ -1,6 +1,6 @@
 //! What a table reads of an open file: everything but the events, or the whole snapshot.
 
-use memreel::{Snapshot, snapshot::SnapshotSource};
+use memreel_snapshot::{Snapshot, model::SnapshotSource};
 
 use crate::{
     files::Opened,

@@ -6,11 +6,7 @@ use std::{
 };
 
 use datafusion::arrow::array::ArrayRef;
-use memreel::{
-    Snapshot,
-    analysis::{Owners, ShownFrames},
-    snapshot::{Frame, StackIndex, StackTable},
-};
+use memreel_snapshot::{Snapshot, analysis::{Owners, ShownFrames}, model::{Frame, StackIndex, StackTable}};
 
 use crate::{
     columns::{numbered_texts, unsigned},

@@ -1,6 +1,7 @@
 //! Files that are not PyTorch's: a tape, and a snapshot that names its rank. A tape is read as the snapshot that `memreel recover` makes of it.
 
-use memreel::{Recovered, Reel, Snapshot, pickle, recorder::History};
+use memreel::{Recovered, Reel, recorder::History};
+use memreel_snapshot::{Snapshot, pickle};
 use serde_json::json;
 
 use crate::ask::{open, rows};

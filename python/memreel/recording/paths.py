@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import socket
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from memreel._memreel import host, launched_rank, time_text
 from memreel._errors import UnreadableError, UsageError
 
-# The first of these that is set is the rank.
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "LOCAL_RANK")
 _numbers = itertools.count()
 
 
@@ -24,7 +21,7 @@ def rank() -> str:
     distributed: Any = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return str(distributed.get_rank())
-    return next((os.environ[name] for name in RANKS if os.environ.get(name)), "0")
+    return str(launched_rank() or 0)
 
 
 def filled(path: str | os.PathLike[str], **more: str) -> Path:
@@ -35,8 +32,8 @@ def filled(path: str | os.PathLike[str], **more: str) -> Path:
     known: dict[str, Callable[[], str]] = {
         "rank": rank,
         "pid": lambda: str(os.getpid()),
-        "host": socket.gethostname,
-        "time": lambda: time.strftime("%Y%m%d-%H%M%S"),
+        "host": host,
+        "time": time_text,
         "n": lambda: str(next(_numbers)),
     }
 

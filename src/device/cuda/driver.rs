@@ -7,7 +7,7 @@ use cudarc::driver::{
     sys,
 };
 
-use crate::error::{Error, Result};
+use memreel_snapshot::words::{Error, Result};
 
 /// The result of a driver call.
 pub(super) type Answer<T> = std::result::Result<T, DriverError>;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use cudarc::driver::{CudaStream, result::event, sys};
 
 use super::{super::Mark, driver::Answer};
-use crate::event::StreamId;
+use memreel_snapshot::words::StreamId;
 
 /// An event of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

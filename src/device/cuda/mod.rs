@@ -15,13 +15,10 @@ use cudarc::driver::{
 use once_cell::sync::OnceCell;
 
 use super::{Device, Mark};
-use crate::{
-    error::{Error, Result},
-    event::{Address, StreamId},
-    fork,
-};
+use crate::process::fork;
 use driver::{Answer, Entered, Primary, failed, is_full, start};
 use marks::{DriverEvent, Marks};
+use memreel_snapshot::words::{Address, Error, Result, StreamId};
 pub(crate) use own_context::{Lost, OwnContext, Twin};
 use pages::Ranges;
 

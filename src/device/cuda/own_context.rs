@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 
 use super::driver::Answer;
-use crate::fork::{Level, register_static};
+use crate::process::fork::{Level, register_static};
 
 /// Work of which nothing is known any more, because the driver fails.
 #[derive(Clone, Copy, Debug)]

@@ -29,7 +29,7 @@ use super::{
     loader::{self, Version},
     module::{self, Module},
 };
-use crate::sync::{ReentryGuard, thread_local};
+use crate::process::sync::{ReentryGuard, thread_local};
 #[cfg(not(loom))]
 use crate::tape::ModuleNote;
 
@@ -212,7 +212,7 @@ impl List {
 /// Connects the list of modules to forks of the process.
 #[cfg(not(loom))]
 pub(in crate::stack) fn survive_forks() {
-    use crate::fork::{Level, register_static};
+    use crate::process::fork::{Level, register_static};
     register_static(Level::Loader, loader::hold);
     register_static(Level::Modules, |held| held.lock_static(&LIST.0));
 }

@@ -23,7 +23,7 @@ pub(super) fn version() -> Option<Version> {
 }
 
 #[cfg(all(not(loom), not(all(target_os = "linux", target_pointer_width = "64"))))]
-pub(in crate::stack) fn hold(_: &mut crate::fork::Held) {}
+pub(in crate::stack) fn hold(_: &mut crate::process::fork::Held) {}
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod linux {
@@ -39,7 +39,7 @@ mod linux {
         super::{fingerprint::Header, mapping::Mapping},
         Version,
     };
-    use crate::sync::{ReentryGuard, thread_local};
+    use crate::process::sync::{ReentryGuard, thread_local};
 
     // The loader's program headers are read as those of a file.
     const _: () = assert!(size_of::<Header>() == size_of::<libc::Elf64_Phdr>());
@@ -77,7 +77,7 @@ mod linux {
     /// Keeps all threads out of the loader during a fork. A thread that is inside may wait for another that needs a
     /// lock of memreel's, so this comes before the first of these locks.
     #[cfg(not(loom))]
-    pub(in crate::stack) fn hold(held: &mut crate::fork::Held) {
+    pub(in crate::stack) fn hold(held: &mut crate::process::fork::Held) {
         IS_FORKING.store(true, Ordering::SeqCst);
         held.wait(|| N_INSIDE.load(Ordering::SeqCst) == 0);
         held.call(|| N_INSIDE.store(0, Ordering::SeqCst), || IS_FORKING.store(false, Ordering::SeqCst));

@@ -25,7 +25,7 @@ use super::{
     symbol::Symbol,
     texts::Texts,
 };
-use crate::guard::Guard;
+use crate::process::guard::Guard;
 
 /// The addresses for each thread. Every thread reads the index of a module's debug
 /// information again, which pays off from this number on.

@@ -8,7 +8,7 @@ use super::{
     step::Registers,
     thread::{WalkAgain, with_last},
 };
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// Captures this thread's stack and returns its number; none where only the portable walk can.
 ///

@@ -6,7 +6,7 @@ use super::{
     super::{key::prefix_hash, limits::MAX_DEPTH},
     step::Step,
 };
-use crate::event::StackId;
+use memreel_snapshot::words::StackId;
 
 /// What is remembered of a frame besides the return address into it.
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Programs of `operations` from fixed bytes, and the seeds of the fuzz target `allocator_ops`.
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path};
+use memreel_testing::repository;
+use std::fs;
 
 use super::operations;
 use crate::random::Random;
@@ -18,7 +19,7 @@ fn programs_of_random_bytes_keep_everything_in_agreement() {
 
 #[test]
 fn seeds_of_the_fuzz_target_run() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/allocator_ops");
+    let folder = repository("fuzz/seeds/allocator_ops");
     let seeds: Vec<_> = fs::read_dir(folder).unwrap().map(|seed| seed.unwrap().path()).collect();
     assert!(!seeds.is_empty());
     seeds.iter().for_each(|seed| operations::run(&fs::read(seed).unwrap()));

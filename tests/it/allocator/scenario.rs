@@ -3,12 +3,13 @@
 //! The recordings come from `fixtures/torch-2.11/scenarios`, or from the
 //! folder that `MEMREEL_SCENARIOS` names.
 
+use memreel_testing::repository;
 use std::path::PathBuf;
 
 use super::replay::{Recording, difference};
 
 fn folder() -> PathBuf {
-    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/scenarios");
+    let own = repository("fixtures/torch-2.11/scenarios");
     std::env::var_os("MEMREEL_SCENARIOS").map_or(own.into(), PathBuf::from)
 }
 
@@ -29,14 +30,14 @@ fn every_scenario_is_equal() {
             Some(what) => failures.push(format!("{name}: {what}")),
         }
     }
-    crate::say(&format!("{n_equal} of {} scenarios equal", paths.len()));
+    memreel_testing::say(&format!("{n_equal} of {} scenarios equal", paths.len()));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(n_equal > 0, "no scenario was found");
 }
 
 #[test]
 fn scenario_of_a_recorded_training_run_is_equal() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/torch-2.11/models/gpt_train.default.json");
+    let path = repository("fixtures/torch-2.11/models/gpt_train.default.json");
     let recording = Recording::read(path.as_ref());
     let (ours, recorded) = (recording.run_events(), recording.recorded());
     assert_eq!(recorded.events.len(), 16_050);

@@ -7,11 +7,12 @@ use std::{
     process::Command,
 };
 
-use super::repository;
+use memreel_testing::repository;
 
 /// What is built: the tests of the README, the libraries that tests build, the wheel, and the gate itself.
 const SELECTIONS: &[(&str, &str)] = &[
-    ("-p memreel -p memreel-cli", "normal,build,dev"),
+    ("-p memreel -p memreel-snapshot -p memreel-cli", "normal,build,dev"),
+    ("-p memreel-snapshot", "normal,build,dev"),
     ("-p memreel", "normal,build,dev"),
     ("-p memreel-cli", "normal,build,dev"),
     ("-p memreel-preload -p memreel-heap", "normal,build"),

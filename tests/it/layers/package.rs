@@ -1,6 +1,7 @@
 //! The files of the published packages: links of their pages lead to files of the package, the page of registries has none to
 //! files, and sources with their unit tests take in files of the package alone.
 
+use memreel_testing::repository;
 use std::{
     collections::BTreeSet,
     path::{Component, Path, PathBuf},
@@ -10,11 +11,8 @@ use std::{
 use super::unsafety::files;
 
 /// The packages that are published, with their folders.
-const PACKAGES: [(&str, &str); 3] = [("memreel", ""), ("memreel-cli", "cli"), ("memreel-mcp", "mcp")];
-
-fn repository(path: impl AsRef<Path>) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+const PACKAGES: [(&str, &str); 4] =
+    [("memreel", ""), ("memreel-snapshot", "snapshot"), ("memreel-cli", "cli"), ("memreel-mcp", "mcp")];
 
 /// Returns the files that `cargo package` would pack.
 fn packaged(package: &str) -> BTreeSet<PathBuf> {

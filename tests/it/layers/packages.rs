@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::repository;
+use memreel_testing::repository;
 
 /// A package with code in `src`.
 #[derive(Debug)]

@@ -133,7 +133,7 @@ fn sixty_four_threads_record_ten_million_events_while_snapshots_are_taken() {
     // Each snapshot leaves an event, the last one too.
     let n_all = recorder.n_lost(DEVICE) + recorder.n_events(DEVICE) as u64;
     assert_eq!(n_all, n_recorded + N_SNAPSHOTS + 1);
-    crate::say(&format!("{n_recorded} events of 64 threads, {N_SNAPSHOTS} snapshots meanwhile"));
+    memreel_testing::say(&format!("{n_recorded} events of 64 threads, {N_SNAPSHOTS} snapshots meanwhile"));
 }
 
 #[test]

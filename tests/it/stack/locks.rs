@@ -6,7 +6,8 @@
 //! the files of the cold path.
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path};
+use memreel_testing::repository;
+use std::fs;
 
 /// The files of `src/stack` on the way of a capture, besides all files of `unwind/`.
 ///
@@ -48,7 +49,7 @@ const LOCKS: &[&str] = &[
 
 #[test]
 fn capture_files_name_no_lock() {
-    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stack");
+    let room = repository("src/stack");
     let walk = fs::read_dir(room.join("unwind")).unwrap().map(|file| file.unwrap().path());
     let files: Vec<_> = ON_THE_WAY.iter().map(|name| room.join(name)).chain(walk).collect();
     assert!(files.len() > ON_THE_WAY.len() + 5, "the files of the walk were not found");

@@ -2,6 +2,7 @@
 //!
 //! A little over 400 lines: every case reads the same recordings the same way.
 
+use memreel_testing::repository;
 use std::path::{Path, PathBuf};
 
 use memreel::{
@@ -108,7 +109,7 @@ fn every_setting_replayed_at_its_own_addresses_is_equal_event_for_event() {
 }
 
 fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/scenarios")
+    repository("fixtures/torch-2.11/scenarios")
 }
 
 fn scenario_recording(path: &Path) -> Value {
@@ -154,7 +155,7 @@ fn delayed_completions_and_an_emptied_cache_stay_at_their_place() {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/torch-2.11/snapshots").join(name)
+    repository("fixtures/torch-2.11/snapshots").join(name)
 }
 
 #[test]

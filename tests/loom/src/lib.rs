@@ -1,6 +1,6 @@
 //! The lock protocol under every interleaving.
 //!
-//! `cargo xtask gate --only loom` builds the library on loom's locks (`src/sync.rs`) and runs the real
+//! `cargo xtask gate --only loom` builds the library on loom's locks (`src/process/sync.rs`) and runs the real
 //! recorder and allocator. The protocol: the turn to call the device, then an
 //! allocator's lock, which is released during such a call, then the state of a
 //! tape; the tables alone; observers under no lock. A switch of the recording

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::analysis::ranks::{MIN_RANKS, RankFigures, RankVerdict, outliers};
+use memreel_snapshot::analysis::ranks::{MIN_RANKS, RankFigures, RankVerdict, outliers};
 
 use super::read::{OfFile, Read};
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::ranks::{RankFigures, Why};
+use memreel_snapshot::analysis::ranks::{RankFigures, Why};
 use serde_json::{Value, json};
 
 use super::{

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use memreel::{
+use memreel_snapshot::{
     DeviceId,
     analysis::{
         Histories,

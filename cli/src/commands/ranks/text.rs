@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::ranks::{RankFigures, Why};
+use memreel_snapshot::analysis::ranks::{RankFigures, Why};
 
 use super::compared::{All, Compared};
 use crate::{

@@ -9,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Recovered, Snapshot, pickle};
+use memreel::Recovered;
+use memreel_snapshot::{Snapshot, pickle};
 use serde_json::json;
 
 use super::{

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use memreel::Snapshot;
+use memreel_snapshot::Snapshot;
 
 use super::folder::TapeFile;
 

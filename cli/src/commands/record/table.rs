@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
     analysis::{DeviceHistory, devices, owners},
 };

@@ -11,12 +11,8 @@ use std::{
 };
 
 use clap::ArgAction;
-use memreel::{
-    DeviceId, Error, Snapshot,
-    analysis::DeviceHistory,
-    pickle,
-    whatif::{Answer, Requests, Sweep, grid, replayed},
-};
+use memreel::whatif::{Answer, Requests, Sweep, grid, replayed};
+use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory, pickle};
 use serde_json::{Value, json};
 
 use results::distinct;

@@ -4,11 +4,11 @@
 
 use std::io::{self, Write};
 
-use memreel::{
+use memreel::whatif::{Answer, FailedRequest, Requests};
+use memreel_snapshot::{
     Snapshot,
     analysis::{MarkedFrame, ShownFrames},
     history::Confidence,
-    whatif::{Answer, FailedRequest, Requests},
 };
 
 use super::results::{Shared, distinct, each, name};

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::analysis::{DeviceHistory, Group, Site};
+use memreel_snapshot::analysis::{DeviceHistory, Group, Site};
 
 use super::options::{Grouping, Options};
 use crate::{

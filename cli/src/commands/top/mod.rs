@@ -8,10 +8,10 @@ mod options;
 
 use std::io::{self, Write};
 
-use memreel::{
+use memreel_snapshot::{
     Snapshot,
     analysis::{Branch, DeviceHistory, Totals},
-    snapshot::Frame,
+    model::Frame,
 };
 use serde::Serialize;
 use serde_json::json;

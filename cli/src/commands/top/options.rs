@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::ValueEnum;
-use memreel::analysis::By;
+use memreel_snapshot::analysis::By;
 
 use crate::{
     instant::{self, Instant},

@@ -65,7 +65,7 @@ fn standard_input_and_json_are_snapshots_too() {
     let bytes = fs::read(&path).unwrap();
     assert_eq!(piped(&bytes, "top"), from_file);
     assert_eq!(piped(&bytes, "validate"), "standard input: fine\n");
-    let snapshot = memreel::pickle::from_slice(&bytes).unwrap();
+    let snapshot = memreel_snapshot::pickle::from_slice(&bytes).unwrap();
     let json = serde_json::to_vec(&snapshot).unwrap();
     assert_eq!(piped(&json, "top"), from_file);
     let folder = tempfile::tempdir().unwrap();
@@ -160,11 +160,11 @@ fn a_difference_names_its_moments() {
 fn the_only_devices_of_two_files_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let first = "torch-2.11/snapshots/pending_free.pickle";
-    let mut snapshot = memreel::pickle::load(fixture("").join(first)).unwrap();
+    let mut snapshot = memreel_snapshot::pickle::load(fixture("").join(first)).unwrap();
     snapshot.device_traces.insert(0, Vec::new());
-    snapshot.segments.iter_mut().for_each(|segment| segment.device = memreel::DeviceId(1));
+    snapshot.segments.iter_mut().for_each(|segment| segment.device = memreel_snapshot::DeviceId(1));
     let second = folder.path().join("rank1.pickle");
-    memreel::pickle::save(&snapshot, &second).unwrap();
+    memreel_snapshot::pickle::save(&snapshot, &second).unwrap();
     let second = second.to_str().unwrap();
     let text = answer(&["diff", first, second]);
     let head = format!("device 0 of {first} and device 1 of {second}, each the only one of its file\n");
@@ -186,9 +186,9 @@ fn a_file_without_a_name_has_a_text() {
 fn one_is_singular() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("one.pickle");
-    let mut snapshot = memreel::pickle::load(fixture("").join("synthetic/valid.pickle")).unwrap();
+    let mut snapshot = memreel_snapshot::pickle::load(fixture("").join("synthetic/valid.pickle")).unwrap();
     snapshot.device_traces[0].truncate(1);
-    memreel::pickle::save(&snapshot, &file).unwrap();
+    memreel_snapshot::pickle::save(&snapshot, &file).unwrap();
     let file = file.to_str().unwrap();
     let commands: &[&[&str]] =
         &[&["merge"], &["slim"], &["trace"], &["churn"], &["leaks"], &["timeline"], &["at", "end"], &["top"]];

@@ -4,9 +4,9 @@
 
 use std::{fs, path::Path};
 
-use memreel::{
+use memreel_snapshot::{
     Address, BlockState, Snapshot,
-    snapshot::{
+    model::{
         Block, Frame, Segment,
         raw::{Field, Shape},
     },
@@ -86,7 +86,7 @@ fn deep(folder: &Path, n_calls: usize, name: &str) -> String {
         Segment { address: Address(4096), total_size: 512, blocks: vec![block], shape, ..Segment::default() };
     snapshot.segments.push(segment);
     let path = folder.join("deep.pickle").to_str().unwrap().to_owned();
-    memreel::pickle::save(&snapshot, &path).unwrap();
+    memreel_snapshot::pickle::save(&snapshot, &path).unwrap();
     path
 }
 

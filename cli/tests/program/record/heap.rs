@@ -68,7 +68,7 @@ os._exit(5)
     let large: Vec<_> = live(&snapshot).filter(|block| block.requested_size >= 2_000_000).collect();
     for block in large {
         let frames: Vec<_> = snapshot.stacks.frames(block.stack.unwrap()).collect();
-        let has_line = |frame: &&memreel::snapshot::Frame| {
+        let has_line = |frame: &&memreel_snapshot::model::Frame| {
             &*frame.name == "load_weights" && frame.filename.ends_with("script.py") && frame.line == 4
         };
         assert!(frames.iter().any(|frame| has_line(&&**frame)), "{frames:?}");

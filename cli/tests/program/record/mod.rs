@@ -24,9 +24,10 @@ use std::{
     sync::OnceLock,
 };
 
-use memreel::{
-    BlockState, Snapshot, pickle,
-    snapshot::Block,
+use memreel_snapshot::{
+    BlockState, Snapshot,
+    model::Block,
+    pickle,
     validate::{self, Severity},
 };
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use memreel::{Snapshot, pickle};
+use memreel_snapshot::{Snapshot, pickle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -153,7 +153,7 @@ fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
 #[test]
 fn merge_names_every_device_and_what_differs() {
     let folder = Folder::with(&["whole.pickle"]);
-    let mut parts = memreel::rewrite::split(folder.load("whole.pickle"));
+    let mut parts = memreel_snapshot::rewrite::split(folder.load("whole.pickle"));
     parts[1].1.device_traces.clear();
     let mut settings = json!({"expandable_segments": true, "memreel_sample_bytes": 100});
     for (rank, (_, part)) in parts.iter().enumerate() {

@@ -12,9 +12,9 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::{
+use memreel::recorder::History;
+use memreel_snapshot::{
     Action, Snapshot, pickle,
-    recorder::History,
     validate::{Severity, validate},
 };
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ fn protocol_5() -> Vec<u8> {
 fn without_unknown() -> Vec<u8> {
     let mut json = serde_json::to_value(recorded(8, 60)).unwrap();
     json["device_traces"][0][2]["category"] = json!("parameter");
-    pickle::to_vec(&serde_json::from_value::<memreel::Snapshot>(json).unwrap())
+    pickle::to_vec(&serde_json::from_value::<memreel_snapshot::Snapshot>(json).unwrap())
 }
 
 fn broken(name: &str, bytes: &[u8]) -> PathBuf {

@@ -10,10 +10,8 @@ use std::{
     process::Command,
 };
 
-use memreel::{
-    pickle,
-    recorder::{Context, History},
-};
+use memreel::recorder::{Context, History};
+use memreel_snapshot::pickle;
 use serde_json::Value;
 
 use crate::{random::Random, recorded::recorded_as};

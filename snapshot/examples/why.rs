@@ -1,0 +1,24 @@
+//! Prints why requests failed: `cargo run -p memreel-snapshot --example why -- snapshot.pickle`.
+
+use std::env::args_os;
+
+use memreel_snapshot::{
+    analysis::{
+        DeviceHistory, devices,
+        oom::{Explanation, Fit},
+    },
+    pickle,
+};
+
+fn main() -> memreel_snapshot::Result<()> {
+    for path in args_os().skip(1) {
+        let snapshot = pickle::load(path)?;
+        for device in devices(&snapshot) {
+            let history = DeviceHistory::new(&snapshot, device);
+            if let Some(report) = history.oom() {
+                println!("{}", Explanation::new(&history, report, Fit::Perhaps).text(5));
+            }
+        }
+    }
+    Ok(())
+}

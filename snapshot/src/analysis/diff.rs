@@ -1,0 +1,141 @@
+//! The differences between two snapshots, by site: added, gone, grown and shrunk.
+//!
+//! A site is the same in both if its identifying frames have the same names, files and lines. Each site is
+//! one change, so the changes add up to the difference between the bytes in use.
+//!
+//! Both states come from the segments as well as from the trace. So a block that is in use from before
+//! both histories to their ends is in both states and is not a difference, and a block that was freed in
+//! between is gone.
+
+use std::cmp::Reverse;
+
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+use super::{
+    frames::ShownFrames,
+    site::Site,
+    state::DeviceHistory,
+    top::{By, Group},
+};
+use crate::{
+    history::{FrameIds, Moment},
+    model::Text,
+    words::SeededMap,
+};
+
+/// The blocks of one site in two snapshots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct GroupChange {
+    /// Its blocks in the first snapshot, with the stack's index there; `None` if there are none.
+    pub before: Option<Group>,
+    /// Its blocks in the second snapshot, with the stack's index there; `None` if there are none.
+    pub after: Option<Group>,
+}
+
+impl GroupChange {
+    /// Returns the site in both snapshots, to order changes.
+    fn sites(&self) -> [Option<&Site>; 2] {
+        [&self.after, &self.before].map(|group| group.as_ref().map(|group| &group.site))
+    }
+
+    /// Returns by how many bytes the site grew; negative if it shrank.
+    #[must_use]
+    pub fn bytes(&self) -> i128 {
+        let bytes = |group: &Option<Group>| group.as_ref().map_or(0, |group| i128::from(group.bytes));
+        bytes(&self.after) - bytes(&self.before)
+    }
+
+    /// Returns by how many blocks the site grew; negative if it shrank.
+    #[must_use]
+    pub fn n_blocks(&self) -> i64 {
+        let n = |group: &Option<Group>| {
+            group.as_ref().map_or(0, |group| i64::try_from(group.n_blocks).unwrap_or(i64::MAX))
+        };
+        n(&self.after) - n(&self.before)
+    }
+}
+
+impl Serialize for GroupChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = |group: &Option<Group>| group.as_ref().map_or(0, |group| group.bytes);
+        let mut change = serializer.serialize_struct("GroupChange", 4)?;
+        change.serialize_field("bytes", &i64::try_from(self.bytes()).ok())?;
+        change.serialize_field("blocks", &self.n_blocks())?;
+        change.serialize_field("before_bytes", &bytes(&self.before))?;
+        change.serialize_field("after_bytes", &bytes(&self.after))?;
+        change.end()
+    }
+}
+
+/// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// The numbers of the identifying frames ([`FrameIds`]).
+    Calls(Box<[u32]>),
+    Size(u64),
+    Owner(Text),
+}
+
+impl Key {
+    fn of<'a>(site: &Site, shown: &ShownFrames<'a>, ids: &mut FrameIds<'a>) -> Key {
+        match site {
+            Site::Stack(stack) => {
+                let frames = shown.identifying(*stack).map(|frame| shown.frame(frame));
+                Key::Calls(frames.map(|frame| ids.id(frame)).collect())
+            }
+            Site::Size(bytes) => Key::Size(*bytes),
+            Site::Owner(owner) => Key::Owner(owner.clone()),
+            _ => Key::Size(0),
+        }
+    }
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the sites that differ between a moment of this history and a moment of another, usually
+    /// that of a later snapshot. Those that grew come first, then those that shrank; of both, the largest
+    /// change comes first. Their bytes add up to the difference between the bytes in use.
+    #[must_use]
+    pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
+        let groups = [(self, moment), (after, after_moment)]
+            .map(|(history, moment)| history.by_calls(history.lives_at(moment)));
+        self.changes(after, groups)
+    }
+
+    /// Returns the owners that hold more or less from the device. Otherwise like [`DeviceHistory::diff`].
+    #[must_use]
+    pub fn diff_owners(
+        &self,
+        moment: Moment,
+        after: &DeviceHistory<'_>,
+        after_moment: Moment,
+    ) -> Vec<GroupChange> {
+        let groups =
+            [(self, moment), (after, after_moment)].map(|(history, moment)| history.top(moment, By::Owner));
+        self.changes(after, groups)
+    }
+
+    fn changes(&self, after: &DeviceHistory<'_>, [of_before, of_after]: [Vec<Group>; 2]) -> Vec<GroupChange> {
+        let mut changes: SeededMap<Key, GroupChange> = SeededMap::default();
+        let mut ids = FrameIds::default();
+        for (is_after, history, groups) in [(false, self, of_before), (true, after, of_after)] {
+            let shown = history.shown_frames();
+            for group in groups {
+                let change = changes
+                    .entry(Key::of(&group.site, &shown, &mut ids))
+                    .or_insert(GroupChange { before: None, after: None });
+                *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
+            }
+        }
+        let mut changes: Vec<GroupChange> = changes.into_values().collect();
+        changes.retain(|change| change.bytes() != 0 || change.n_blocks() != 0);
+        changes.sort_by(|one, other| {
+            let key = |change: &GroupChange| {
+                let (bytes, n_blocks) = (change.bytes(), change.n_blocks());
+                (bytes < 0, Reverse(bytes.abs()), Reverse(n_blocks.abs()), n_blocks < 0)
+            };
+            key(one).cmp(&key(other)).then_with(|| one.sites().cmp(&other.sites()))
+        });
+        changes
+    }
+}

@@ -1,0 +1,126 @@
+//! The frames of stacks that viewers show, and those that identify the code that allocated.
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use serde::Serialize;
+
+use super::{
+    role::{FileFacts, NameFacts, Role, role},
+    viewer_filter::is_shown,
+};
+use crate::{
+    history::TextIds,
+    model::{Frame, FrameIndex, Snapshot, StackIndex, StackTable},
+    words::SeededMap,
+};
+
+/// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
+///
+/// A clone shares the judgements.
+#[derive(Clone, Debug)]
+pub struct ShownFrames<'a> {
+    stacks: &'a StackTable,
+    judged: Arc<[Judged]>,
+}
+
+/// A frame's judgements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    is_shown: bool,
+    role: Role,
+}
+
+/// A frame of a stack, with whether it identifies the code that allocated; it serialises with the keys
+/// `name`, `filename`, `line` and `is_shown`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct MarkedFrame<'a> {
+    /// The frame.
+    #[serde(flatten)]
+    pub frame: &'a Frame,
+    /// Whether it is one of [`ShownFrames::identifying`], which reports show.
+    pub is_shown: bool,
+}
+
+impl<'a> ShownFrames<'a> {
+    /// Judges every frame of a snapshot.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot) -> ShownFrames<'a> {
+        ShownFrames::judged(snapshot, judge(snapshot))
+    }
+
+    /// Takes the judgements of a snapshot's frames.
+    pub(super) fn judged(snapshot: &'a Snapshot, judged: Arc<[Judged]>) -> ShownFrames<'a> {
+        ShownFrames { stacks: &snapshot.stacks, judged }
+    }
+
+    /// Returns the indices of the frames of a stack that viewers show, innermost first.
+    pub fn members(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        let is_shown = |frame: &FrameIndex| self.judged[frame.index()].is_shown;
+        self.stacks.members(stack).iter().copied().filter(is_shown)
+    }
+
+    /// Returns the frames of a stack that identify the code that allocated, innermost first: the Python
+    /// frames if there are any, otherwise those of the program's compiled code. Of a stack without either
+    /// they are frames of operators, of allocators, or all. A stack with frames has at least one.
+    pub fn identifying(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        let identifying = self.identifying_roles(stack);
+        let members = self.stacks.members(stack).iter().copied();
+        members.filter(move |frame| identifying.contains(&self.judged[frame.index()].role))
+    }
+
+    /// Returns the frame of an index.
+    pub(super) fn frame(&self, index: FrameIndex) -> &'a Frame {
+        self.stacks.frame(index)
+    }
+
+    /// Returns the frames of [`ShownFrames::identifying`].
+    pub fn identifying_frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
+        self.identifying(stack).map(|frame| self.stacks.frame(frame))
+    }
+
+    /// Returns the innermost frame of [`ShownFrames::identifying`]; `None` for a stack without frames.
+    #[must_use]
+    pub fn innermost(&self, stack: StackIndex) -> Option<&'a Frame> {
+        self.identifying(stack).next().map(|frame| self.stacks.frame(frame))
+    }
+
+    /// Returns all frames of a stack, innermost first, and marks those that identify the code that allocated.
+    pub fn marked(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = MarkedFrame<'a>> + '_ {
+        let identifying = self.identifying_roles(stack);
+        self.stacks.members(stack).iter().map(move |frame| MarkedFrame {
+            frame: self.stacks.frame(*frame),
+            is_shown: identifying.contains(&self.judged[frame.index()].role),
+        })
+    }
+
+    fn identifying_roles(&self, stack: StackIndex) -> RangeInclusive<Role> {
+        Role::identifying(self.stacks.members(stack).iter().map(|frame| self.judged[frame.index()].role))
+    }
+
+    /// Returns the frames of a stack that viewers show, innermost first.
+    pub fn frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
+        self.members(stack).map(|frame| self.stacks.frame(frame))
+    }
+
+    /// Returns whether a stack has frames, shown or hidden.
+    #[must_use]
+    pub fn has_frames(&self, stack: StackIndex) -> bool {
+        !self.stacks.members(stack).is_empty()
+    }
+}
+
+/// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
+pub(super) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
+    let mut ids = TextIds::default();
+    let (mut names, mut files) = (SeededMap::default(), SeededMap::default());
+    let judged = snapshot.stacks.all_frames().map(|Frame { name, filename, .. }| {
+        let (shows_name, name) =
+            names.entry(ids.id(name)).or_insert_with(|| (is_shown(name, ""), NameFacts::of(name)));
+        let (shows_file, file) = files
+            .entry(ids.id(filename))
+            .or_insert_with(|| (is_shown("", filename), FileFacts::of(filename)));
+        Judged { is_shown: *shows_name && *shows_file, role: role(name, file) }
+    });
+    judged.collect()
+}

@@ -1,0 +1,406 @@
+//! Limits for tests and builds: the peak, the live bytes, the reserved bytes and the fragmentation,
+//! compared with given figures or with those of an older snapshot.
+//!
+//! The figures count events and bytes and never time, so that they are the same on a slow machine.
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
+
+use serde::Serialize;
+
+use super::{
+    histories::Histories,
+    site::Site,
+    state::{DeviceHistory, devices},
+    top::By,
+    viewer_filter::base_name,
+};
+use crate::{history::Moment, model::Snapshot, words::DeviceId};
+
+/// The figures of a device's history that a gate compares with limits.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The most bytes in use at any moment, those that wait for a stream included.
+    pub peak_bytes: u64,
+    /// The first moment of this peak.
+    pub peak: Moment,
+    /// The bytes that the program holds at the end.
+    pub live_bytes: u64,
+    /// The most bytes that are held from the device at any moment.
+    pub reserved_bytes: u64,
+    /// The first moment at which they are held.
+    pub most_reserved: Moment,
+    /// The percentage of these that is in no block at the first such moment. It is an upper bound,
+    /// because only the least rounding of freed blocks is known.
+    pub fragmentation_percent: f64,
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the figures of the history that a gate checks.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn figures(&self) -> Figures {
+        let peak = self.peak();
+        let most = self.highest(|totals| totals.reserved_bytes);
+        Figures {
+            peak_bytes: peak.active_bytes,
+            peak: peak.moment,
+            live_bytes: self.totals_at(self.end()).allocated_bytes,
+            reserved_bytes: most.reserved_bytes,
+            most_reserved: most.moment,
+            fragmentation_percent: most.unused_bytes() as f64 / most.reserved_bytes.max(1) as f64 * 100.0,
+        }
+    }
+}
+
+/// The highest figures that a gate allows; `None` allows every figure.
+///
+/// ```
+/// use memreel::{Reel, analysis::Limits, recorder::History};
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// drop(reel.alloc(1000)?);
+/// let limits = Limits::new().peak_bytes(1000).fragmentation_percent(20.0);
+/// let why = limits.broken_by(&reel.snapshot()).expect("most of its segment is unused");
+/// assert!(why.starts_with("fragmentation: 100.0 % on device 0, more than 20.0 %"), "{why}");
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug, Default)]
+#[must_use = "limits do nothing until figures are checked"]
+pub struct Limits {
+    peak_bytes: Option<u64>,
+    live_bytes: Option<u64>,
+    reserved_bytes: Option<u64>,
+    fragmentation_percent: Option<f64>,
+    owners_bytes: Vec<(String, u64)>,
+    allows_partial: bool,
+}
+
+impl Limits {
+    /// Allows every figure.
+    pub fn new() -> Limits {
+        Limits::default()
+    }
+
+    /// Sets the highest [`Figures::peak_bytes`].
+    pub fn peak_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.peak_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::live_bytes`].
+    pub fn live_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.live_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::reserved_bytes`].
+    pub fn reserved_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
+        self.reserved_bytes = most.into();
+        self
+    }
+
+    /// Sets the highest [`Figures::fragmentation_percent`].
+    pub fn fragmentation_percent(mut self, most: impl Into<Option<f64>>) -> Self {
+        self.fragmentation_percent = most.into();
+        self
+    }
+
+    /// Sets the most bytes that an owner, such as `nccl`, may hold from the device at any moment
+    /// ([`DeviceHistory::owner_peaks`]). An owner that is not there holds 0 bytes.
+    pub fn owner_bytes(mut self, owner: impl Into<String>, most: u64) -> Self {
+        self.owners_bytes.push((owner.into(), most));
+        self
+    }
+}
+
+/// The comparison of one figure with one limit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Check {
+    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`, or `owner` with a name.
+    pub what: Cow<'static, str>,
+    /// The figure.
+    pub actual: Measure,
+    /// The highest figure that is allowed.
+    pub most: Measure,
+    /// Whether the limit comes from an older snapshot.
+    pub is_baseline: bool,
+    /// Whether the figure is within its limit.
+    pub is_passed: bool,
+}
+
+/// A figure with its unit; it serialises as the number alone.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent.
+    Percent(f64),
+}
+
+impl Check {
+    fn new(what: impl Into<Cow<'static, str>>, actual: Measure, most: Measure) -> Check {
+        Check { what: what.into(), actual, most, is_baseline: false, is_passed: actual <= most }
+    }
+
+    /// Returns the moment of the figure, given the figures and the history that they are of.
+    #[must_use]
+    pub fn moment(&self, figures: &Figures, history: &DeviceHistory<'_>) -> Moment {
+        if let Some(owner) = self.owner() {
+            let peaks = history.owner_peaks();
+            return peaks.iter().find(|peak| peak.owner == owner).map_or(Moment::START, |peak| peak.moment);
+        }
+        match &*self.what {
+            "peak" => figures.peak,
+            "live" => history.end(),
+            _ => figures.most_reserved,
+        }
+    }
+}
+
+/// What the name of an owner's check begins with.
+const OWNER: &str = "owner ";
+
+impl Check {
+    /// Returns the owner whose bytes it compares, if it is one of an owner.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.what.strip_prefix(OWNER)
+    }
+}
+
+impl DeviceHistory<'_> {
+    /// Compares the most bytes that owners hold from the device with limits, in the order of the limits.
+    #[must_use]
+    pub fn check_owners(&self, limits: &Limits) -> Vec<Check> {
+        if limits.owners_bytes.is_empty() {
+            return Vec::new();
+        }
+        let peaks = self.owner_peaks();
+        let check = |(owner, most): &(String, u64)| {
+            let bytes = peaks.iter().find(|peak| peak.owner == *owner).map_or(0, |peak| peak.bytes);
+            Check::new(format!("{OWNER}{owner}"), Measure::Bytes(bytes), Measure::Bytes(*most))
+        };
+        limits.owners_bytes.iter().map(check).collect()
+    }
+
+    /// Compares the owners that have a limit with those of an older snapshot, which they may exceed by `tolerance_percent`.
+    #[must_use]
+    pub fn check_owners_baseline(
+        &self,
+        limits: &Limits,
+        baseline: &DeviceHistory<'_>,
+        tolerance_percent: f64,
+    ) -> Vec<Check> {
+        let mut of_baseline = Limits::new();
+        for check in baseline.check_owners(limits) {
+            if let (Some(owner), Measure::Bytes(bytes)) = (check.owner(), check.actual) {
+                of_baseline = of_baseline.owner_bytes(owner, with_tolerance(bytes, tolerance_percent));
+            }
+        }
+        self.check_owners(&of_baseline)
+            .into_iter()
+            .map(|check| Check { is_baseline: true, ..check })
+            .collect()
+    }
+}
+
+/// Returns a number of bytes that is larger by a share.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn with_tolerance(bytes: u64, percent: f64) -> u64 {
+    bytes.saturating_add((bytes as f64 * percent.max(0.0) / 100.0) as u64)
+}
+
+impl Figures {
+    /// Compares the figures with limits. The results are in the order peak, live, reserved,
+    /// fragmentation.
+    #[must_use]
+    pub fn check(&self, limits: &Limits) -> Vec<Check> {
+        let bytes = |what, actual, most: Option<u64>| {
+            Some(Check::new(what, Measure::Bytes(actual), Measure::Bytes(most?)))
+        };
+        let percent = |what, actual, most: Option<f64>| {
+            Some(Check::new(what, Measure::Percent(actual), Measure::Percent(most?)))
+        };
+        let all = [
+            bytes("peak", self.peak_bytes, limits.peak_bytes),
+            bytes("live", self.live_bytes, limits.live_bytes),
+            bytes("reserved", self.reserved_bytes, limits.reserved_bytes),
+            percent("fragmentation", self.fragmentation_percent, limits.fragmentation_percent),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    /// Compares peak, live and reserved bytes with those of an older snapshot, which they may exceed by
+    /// `tolerance_percent`.
+    #[must_use]
+    pub fn check_baseline(&self, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
+        let most = |bytes| with_tolerance(bytes, tolerance_percent);
+        let limits = Limits::new()
+            .peak_bytes(most(baseline.peak_bytes))
+            .live_bytes(most(baseline.live_bytes))
+            .reserved_bytes(most(baseline.reserved_bytes));
+        self.check(&limits).into_iter().map(|check| Check { is_baseline: true, ..check }).collect()
+    }
+}
+
+impl Limits {
+    /// Sets whether [`Limits::broken_by`] accepts a history that is not whole. Default: no.
+    ///
+    /// Its figures may be too low, because they are those of the recorded events alone.
+    pub fn allow_partial(mut self, allow: bool) -> Self {
+        self.allows_partial = allow;
+        self
+    }
+
+    /// Returns why a snapshot breaks the limits, with the stacks that hold the most; `None` if every device
+    /// keeps them.
+    ///
+    /// A device whose history is not whole ([`Trust::is_whole`](crate::history::Trust::is_whole)) breaks
+    /// them too, unless [`Limits::allow_partial`] is set. [`assert_peak!`](crate::assert_peak) and
+    /// [`assert_live!`](crate::assert_live) call this method.
+    #[must_use]
+    pub fn broken_by(&self, snapshot: &Snapshot) -> Option<String> {
+        let mut devices = devices(snapshot);
+        if devices.is_empty() {
+            // Nothing is known about a device. Whether that is because nothing happened is judged too.
+            devices.push(DeviceId(0));
+        }
+        let histories = Histories::new(snapshot);
+        devices.into_iter().find_map(|device| self.broken_on(&histories.of(device)))
+    }
+
+    fn broken_on(&self, history: &DeviceHistory<'_>) -> Option<String> {
+        let figures = history.figures();
+        let checks = figures.check(self).into_iter().chain(history.check_owners(self));
+        let over = checks.into_iter().find(|check| !check.is_passed);
+        over.map(|check| explained(history, &figures, &check)).or_else(|| self.doubted(history))
+    }
+
+    fn doubted(&self, history: &DeviceHistory<'_>) -> Option<String> {
+        let trust = history.trust();
+        if self.allows_partial || trust.is_whole() {
+            return None;
+        }
+        let bytes = |bytes| format!("{bytes} bytes");
+        let why: Vec<String> = trust.warnings().into_iter().chain(trust.unknown_before(bytes)).collect();
+        let (device, why) = (history.device(), why.join("; "));
+        Some(format!(
+            "the history of device {device} is not whole: {why}; record all of it with History::all(), or accept \
+             it with Limits::allow_partial or a last argument `allow_partial`"
+        ))
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Measure::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Measure::Percent(percent) => write!(f, "{percent:.1} %"),
+        }
+    }
+}
+
+fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
+    let what = if over.what == "live" { "live at the end" } else { &over.what };
+    let moment = over.moment(figures, history);
+    let shown = history.shown_frames();
+    let most = match over.most {
+        Measure::Bytes(bytes) => bytes.to_string(),
+        percent @ Measure::Percent(_) => percent.to_string(),
+    };
+    let (device, actual) = (history.device(), over.actual);
+    let mut text = format!("{what}: {actual} on device {device}, more than {most}");
+    for group in history.top(moment, By::Stack).iter().take(3) {
+        let noun = if group.n_blocks == 1 { "block" } else { "blocks" };
+        let _ = write!(text, "\n  {} bytes in {} {noun}", group.bytes, group.n_blocks);
+        let Site::Stack(stack) = group.site else { continue };
+        for frame in shown.identifying(stack).take(4) {
+            let frame = history.snapshot().stacks.frame(frame);
+            let _ = write!(text, "\n    {} ({}:{})", frame.name, base_name(&frame.filename), frame.line);
+        }
+    }
+    text
+}
+
+/// Fails a test if a snapshot's peak is over a number of bytes, and names the stacks that hold the most.
+///
+/// The peak of a device is the most bytes in use at any moment of its recorded history. Every device has
+/// to keep the limit.
+///
+/// ```
+/// use memreel::{Reel, recorder::History};
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// drop((reel.alloc(1000)?, reel.alloc(2000)?));
+/// memreel::assert_peak!(reel.snapshot(), 3000);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+///
+/// # Panics
+/// If the peak is higher, or if the history is not whole
+/// ([`Trust::is_whole`](crate::history::Trust::is_whole)): nothing was recorded, the ring lost entries,
+/// small allocations or frees were not recorded (`min_size`, `sample_every`, `skip_actions`), or recording
+/// began when memory was already held. Such a history may have had any peak. A last argument
+/// `allow_partial` accepts it and compares what was recorded:
+///
+/// ```
+/// # use memreel::{Reel, recorder::History};
+/// let reel = Reel::builder().history(History::all().min_size(1 << 20)).build()?;
+/// drop(reel.alloc(2 << 20)?);
+/// memreel::assert_peak!(reel.snapshot(), 2 << 20, allow_partial);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[macro_export]
+macro_rules! assert_peak {
+    ($snapshot:expr, $most_bytes:expr $(,)?) => {
+        $crate::__assert_within!($snapshot, peak_bytes, $most_bytes, false)
+    };
+    ($snapshot:expr, $most_bytes:expr, allow_partial $(,)?) => {
+        $crate::__assert_within!($snapshot, peak_bytes, $most_bytes, true)
+    };
+}
+
+/// Fails a test if a snapshot holds more than a number of bytes at its end, and names the stacks that hold
+/// the most.
+///
+/// ```
+/// use memreel::{Reel, recorder::History};
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// drop(reel.alloc(1000)?);
+/// memreel::assert_live!(reel.snapshot(), 0);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+///
+/// # Panics
+/// If more is live, or if the history is not whole, as with [`assert_peak!`](crate::assert_peak); a last
+/// argument `allow_partial` accepts such a history.
+#[macro_export]
+macro_rules! assert_live {
+    ($snapshot:expr, $most_bytes:expr $(,)?) => {
+        $crate::__assert_within!($snapshot, live_bytes, $most_bytes, false)
+    };
+    ($snapshot:expr, $most_bytes:expr, allow_partial $(,)?) => {
+        $crate::__assert_within!($snapshot, live_bytes, $most_bytes, true)
+    };
+}
+
+/// What [`assert_peak!`](crate::assert_peak) and [`assert_live!`](crate::assert_live) have in common.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __assert_within {
+    ($snapshot:expr, $figure:ident, $most_bytes:expr, $allow_partial:literal) => {{
+        let most_bytes: u64 = $most_bytes;
+        let limits = $crate::analysis::Limits::new().$figure(most_bytes).allow_partial($allow_partial);
+        if let ::std::option::Option::Some(why) = limits.broken_by(&$snapshot) {
+            ::std::panic!("{why}");
+        }
+    }};
+}

@@ -1,0 +1,163 @@
+//! Blocks that are live at the end and may be leaks: sites that only grow, and blocks that outlive a scope.
+
+use serde::Serialize;
+
+use super::{
+    same_calls::SameCalls,
+    site::Site,
+    state::DeviceHistory,
+    top::{Group, is_zero},
+};
+use crate::{
+    history::{Life, Moment},
+    words::SeededMap,
+};
+
+/// A site whose blocks are in use at the end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LeakSite {
+    /// The stack, or the size where there is none.
+    #[serde(skip)]
+    pub site: Site,
+    /// The requested bytes of its live blocks.
+    pub bytes: u64,
+    /// The number of its live blocks.
+    #[serde(rename = "live")]
+    pub n_live: usize,
+    /// The number of its allocations within the history.
+    #[serde(rename = "allocated")]
+    pub n_allocated: usize,
+    /// The number of these whose block is free at the end.
+    #[serde(rename = "freed")]
+    pub n_freed: usize,
+    /// The alloc of its oldest live block; [`Moment::START`] if it came before the history.
+    #[serde(rename = "oldest_event")]
+    pub oldest: Moment,
+    /// The alloc of its newest live block.
+    #[serde(rename = "newest_event")]
+    pub newest: Moment,
+    /// The requested bytes of its live blocks after each quarter of the history.
+    #[serde(rename = "bytes_after_each_quarter")]
+    pub quarters: [u64; 4],
+    /// Whether more is live after each quarter than after the one before, with a block for each
+    /// quarter. Weights, and caches that fill up early, do not grow in this way.
+    pub is_growing: bool,
+    /// The number of recorded stacks of its allocations.
+    #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
+    pub n_stacks: usize,
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the sites with blocks that the program holds at the end: the growing ones first, and those
+    /// with the most bytes first among the growing and the others.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<LeakSite> {
+        let end = self.end();
+        let quarters: [Moment; 4] = std::array::from_fn(|at| {
+            let n = u64::from(end.0) * (at as u64 + 1) / 4;
+            Moment(u32::try_from(n).unwrap_or(end.0))
+        });
+        let mut sites: SeededMap<Site, LeakSite> = SeededMap::default();
+        for life in self.lives() {
+            let found =
+                sites.entry(Site::from_life(life)).or_insert_with_key(|site| LeakSite::new(site.clone()));
+            found.add(life, end, quarters);
+        }
+        let mut sites: Vec<LeakSite> = sites.into_values().collect();
+        sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
+        let mut sites = SameCalls::new(self).add_up(sites, |site| &site.site, LeakSite::join);
+        sites.retain(|site| site.n_live > 0);
+        sites.iter_mut().for_each(LeakSite::judge);
+        sites.sort_by(|one, other| {
+            let key = |site: &LeakSite| (site.is_growing, site.bytes);
+            key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
+        });
+        sites
+    }
+}
+
+impl LeakSite {
+    fn new(site: Site) -> LeakSite {
+        LeakSite {
+            n_stacks: usize::from(matches!(site, Site::Stack(_))),
+            site,
+            bytes: 0,
+            n_live: 0,
+            n_allocated: 0,
+            n_freed: 0,
+            oldest: Moment::NEVER,
+            newest: Moment::START,
+            quarters: [0; 4],
+            is_growing: false,
+        }
+    }
+
+    fn judge(&mut self) {
+        let is_rising = self.quarters[0] > 0 && self.quarters.windows(2).all(|pair| pair[0] < pair[1]);
+        self.is_growing = is_rising && self.n_live >= self.quarters.len();
+    }
+
+    /// Adds the blocks of another stack of the same site.
+    fn join(&mut self, other: LeakSite) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.n_live += other.n_live;
+        self.n_allocated += other.n_allocated;
+        self.n_freed += other.n_freed;
+        self.oldest = self.oldest.min(other.oldest);
+        self.newest = self.newest.max(other.newest);
+        for (sum, bytes) in self.quarters.iter_mut().zip(other.quarters) {
+            *sum = sum.saturating_add(bytes);
+        }
+        self.n_stacks += other.n_stacks;
+    }
+
+    fn add(&mut self, life: &Life, end: Moment, quarters: [Moment; 4]) {
+        let bytes = life.represented_bytes;
+        for (sum, moment) in self.quarters.iter_mut().zip(quarters) {
+            *sum = sum.saturating_add(if life.is_allocated_at(moment) { bytes } else { 0 });
+        }
+        self.n_allocated += usize::from(!life.is_from_before());
+        if life.is_allocated_at(end) {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.n_live += 1;
+            self.oldest = self.oldest.min(life.from);
+            self.newest = self.newest.max(life.from);
+        } else {
+            self.n_freed += usize::from(!life.is_from_before());
+        }
+    }
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the blocks that were allocated between two moments and that the program holds at the
+    /// second, by site. Between the ends of two equal scopes there should be none. `None` if the second
+    /// moment is before the first.
+    #[must_use]
+    pub fn grown_between(&self, first: Moment, second: Moment) -> Option<Vec<Group>> {
+        if second < first {
+            return None;
+        }
+        let lives = self.lives().iter();
+        Some(self.by_calls(lives.filter(|life| life.from > first && life.is_allocated_at(second))))
+    }
+
+    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries,
+    /// by site. How long it has held the blocks of [`DeviceHistory::from_before`] is not known; they count
+    /// with the length of the history, which they are older than.
+    #[must_use]
+    pub fn older_than(&self, n_entries: usize) -> Vec<Group> {
+        let end = self.end().n_entries();
+        let is_old = |life: &&Life| {
+            life.is_allocated_at(self.end()) && end - life.from.n_entries().min(end) >= n_entries
+        };
+        self.by_calls(self.lives().iter().filter(is_old))
+    }
+
+    /// Returns the blocks from before the history that the program holds at the end, by site.
+    #[must_use]
+    pub fn from_before(&self) -> Vec<Group> {
+        let is_held = |life: &&Life| life.is_from_before() && life.is_allocated_at(self.end());
+        self.by_calls(self.lives().iter().filter(is_held))
+    }
+}

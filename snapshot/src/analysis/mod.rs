@@ -1,0 +1,96 @@
+//! Questions about a snapshot, with plain results.
+//!
+//! [`DeviceHistory`] reconstructs the allocator's state at any moment of one device's recorded history.
+//! Its methods answer the questions that need a history. The functions of this module need only a snapshot.
+//! Nothing here prints: the program's commands print these results.
+//!
+//! Results serialise with serde. Those that refer to a stack do so by its index in the snapshot, and
+//! [`WithFrames`] adds the frames.
+//!
+//! Questions about sites add up the blocks of stacks that look the same: those whose identifying frames
+//! ([`ShownFrames::identifying`]) have the same names, files and lines. Other frames and further keys of a
+//! frame make no difference.
+//!
+//! ```
+//! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::History};
+//!
+//! let reel = Reel::builder().history(History::all()).build()?;
+//! let _kept = reel.alloc(1000)?;
+//! drop(reel.alloc(3000)?);
+//!
+//! let snapshot = reel.snapshot();
+//! let history = DeviceHistory::new(&snapshot, DeviceId(0));
+//! let peak = history.peak();
+//! assert_eq!(peak.active_bytes, 4000);
+//! let by_stack = history.top(peak.moment, By::Stack);
+//! assert_eq!(by_stack.iter().map(|group| group.bytes).sum::<u64>(), 4000);
+//! assert_eq!(history.leaks().len(), 1);
+//! # Ok::<(), memreel::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod lives;
+mod names;
+mod segments;
+mod shared;
+mod state;
+mod histories;
+mod layout;
+mod viewer_filter;
+mod function_name;
+mod role;
+mod owner;
+mod holdings;
+mod owner_groups;
+mod owner_table;
+mod frames;
+mod site;
+mod same_calls;
+mod top;
+mod call_tree;
+mod leaks;
+mod new_blocks;
+mod pools;
+pub mod ranks;
+mod churn;
+mod fragmentation;
+mod timeline;
+pub mod oom;
+mod call;
+mod diff;
+mod gate;
+mod stats;
+mod trace;
+mod folded;
+mod compare;
+mod with_frames;
+
+pub use crate::words::Bytes;
+pub use call::Call;
+pub use call_tree::{Branch, MAX_CALLS};
+pub use churn::ChurnSite;
+pub use compare::{Comparison, compare};
+pub use diff::GroupChange;
+pub use folded::{FoldedStack, Grouping, folded};
+pub use fragmentation::{Fragmentation, PinnedSegment};
+pub use frames::{MarkedFrame, ShownFrames};
+pub use gate::{Check, Figures, Limits, Measure};
+pub use histories::Histories;
+pub use layout::{Gap, SegmentLayout};
+pub use leaks::LeakSite;
+pub use new_blocks::NewBlocks;
+pub(crate) use owner::is_mark;
+pub use owner::{IMPORTED, MANAGED, Owners, PROGRAM, UNKNOWN};
+pub use owner_groups::OwnerPeak;
+pub use owner_table::{DeviceOwners, OwnerRow, OwnerStack, RowKind, owners};
+pub use pools::Pools;
+pub(crate) use role::disguised;
+pub use segments::SegmentRange;
+pub use site::{BlockNames, Site};
+pub use state::{DeviceHistory, Totals, devices};
+pub use stats::{FreeBytes, PAGE_BYTES, SegmentMap, SegmentStats, stats};
+pub use timeline::{Axis, Point};
+pub use top::{By, Group};
+pub use trace::{Home, Naming, ShortName, TraceLine, TraceNames, trace_lines};
+pub use viewer_filter::{base_name, is_shown};
+pub use with_frames::{AtSite, SiteFrames, WithFrames};

@@ -1,0 +1,117 @@
+//! Everything that is known of a failed request.
+
+use super::{Fit, OomReport};
+use crate::analysis::{Bytes, DeviceHistory, Group, ShownFrames};
+
+/// A failed request with the reason, what would have helped, and the stacks that hold the memory.
+///
+/// ```
+/// use memreel::{DeviceId, Reel, analysis::DeviceHistory, device::Simulated, recorder::History, whatif};
+///
+/// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(History::all()).build()?;
+/// let _blocks = (reel.alloc(9 << 20)?, reel.alloc(12 << 20)?);
+/// reel.alloc(30 << 20).unwrap_err();
+/// let snapshot = reel.snapshot();
+/// let history = DeviceHistory::new(&snapshot, DeviceId(0));
+/// let explanation = whatif::explain(&history, history.oom().expect("a request failed"));
+/// assert!(explanation.text(5).starts_with("fragmented: 11.00 MiB are free"));
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Explanation<'h, 'a> {
+    pub(super) history: &'h DeviceHistory<'a>,
+    pub(super) report: OomReport,
+    pub(super) with_expandable: Fit,
+    pub(super) live: Vec<Group>,
+    pub(super) pending: Vec<Group>,
+    pub(super) shown: ShownFrames<'a>,
+}
+
+impl<'h, 'a> Explanation<'h, 'a> {
+    /// Explains a report of this history ([`DeviceHistory::oom`]). A replay answers whether expandable segments would have
+    /// served the request; without one it is [`Fit::Perhaps`].
+    #[must_use]
+    pub fn new(
+        history: &'h DeviceHistory<'a>,
+        report: OomReport,
+        with_expandable: Fit,
+    ) -> Explanation<'h, 'a> {
+        let moment = report.totals.moment;
+        let (live, pending) = (history.held_at(moment), history.pending_at(moment));
+        Explanation { history, report, with_expandable, live, pending, shown: history.shown_frames() }
+    }
+
+    /// Returns the report.
+    #[must_use]
+    pub fn report(&self) -> &OomReport {
+        &self.report
+    }
+
+    /// Returns the groups of blocks that the program held, by stack, the largest first.
+    #[must_use]
+    pub fn live(&self) -> &[Group] {
+        &self.live
+    }
+
+    /// Returns the groups of blocks whose free waited for a stream, by stack, the largest first.
+    #[must_use]
+    pub fn pending(&self) -> &[Group] {
+        &self.pending
+    }
+
+    /// Returns the figures with their names, in the order in which they are read.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(&'static str, String)> {
+        let report = &self.report;
+        let segment = if report.is_expandable { "as pages" } else { "as a segment" };
+        let mut rows = vec![
+            ("requested", Bytes(report.requested_bytes).to_string()),
+            (segment, Bytes(report.segment_bytes).to_string()),
+            ("free on the device", Bytes(report.device_free_bytes).to_string()),
+        ];
+        if let Some(outside_bytes) = report.outside_bytes() {
+            let total = Bytes(report.device_total_bytes.unwrap_or(0));
+            let text = format!("{} of {total}: other processes, contexts, libraries", Bytes(outside_bytes));
+            rows.push(("held outside", text));
+        }
+        rows.extend([
+            ("reserved", Bytes(report.totals.reserved_bytes).to_string()),
+            ("live", Bytes(report.totals.allocated_bytes).to_string()),
+        ]);
+        if report.n_pending > 0 {
+            let blocks = if report.n_pending == 1 { "block" } else { "blocks" };
+            let bytes = Bytes(report.pending_bytes);
+            let text = format!("{bytes} in {} {blocks}, freed and waiting for a stream", report.n_pending);
+            rows.push(("pending", text));
+        }
+        let largest = Bytes(report.largest_free_bytes);
+        rows.extend([
+            ("free here", format!("{}, at most {largest} in one piece", Bytes(report.free_here_bytes))),
+            ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
+            ("fits compacted", if report.fits_compacted() { "yes" } else { "no" }.to_owned()),
+            ("with expandable segments", self.with_expandable_text()),
+        ]);
+        rows
+    }
+
+    fn with_expandable_text(&self) -> String {
+        match self.with_expandable {
+            _ if self.report.is_expandable => "no; they were on".to_owned(),
+            Fit::Yes => "yes: PYTORCH_ALLOC_CONF=expandable_segments:True".to_owned(),
+            fit => fit.to_string(),
+        }
+    }
+
+    /// Returns what limits the figures, one sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<&'static str> {
+        let mut notes = Vec::new();
+        if !self.report.is_last {
+            notes.push("blocks were allocated and freed afterwards, so the free figures are upper bounds");
+        }
+        if self.report.pool.is_none() {
+            notes.push("the file does not name the request's pool; `free here` is that of the default pool");
+        }
+        notes
+    }
+}

@@ -1,0 +1,42 @@
+//! Whether a request would be served under other settings.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Whether a request would be served.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fit {
+    /// It would be served, and so would the requests before it that were served when they were recorded.
+    Yes,
+    /// It would fail, or a request before it that was served when it was recorded would.
+    No,
+    /// It depends on what the history does not show: the addresses of segments, the bytes that a limit left,
+    /// or the blocks and private pools from before the history.
+    Perhaps,
+}
+
+impl Fit {
+    /// Returns `yes`, `no` or `perhaps`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fit::Yes => "yes",
+            Fit::No => "no",
+            Fit::Perhaps => "perhaps",
+        }
+    }
+}
+
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Fit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
+    }
+}

@@ -1,0 +1,16 @@
+//! Why a request failed: the reason, what would have helped, and what holds the memory.
+//!
+//! The program's command `memreel oom`, the text of [`OutOfMemory`](crate::OutOfMemory) and the files beside a snapshot
+//! of a failed request are made of an [`Explanation`].
+#![forbid(unsafe_code)]
+
+mod explanation;
+mod fit;
+mod record;
+mod report;
+mod text;
+mod words;
+
+pub use explanation::Explanation;
+pub use fit::Fit;
+pub use report::{OomReport, Verdict};

@@ -1,0 +1,75 @@
+//! An explanation as text.
+
+use std::fmt::Write;
+
+use super::explanation::Explanation;
+use crate::{
+    analysis::{Bytes, Call, Group, ShownFrames, Site},
+    model::StackIndex,
+};
+
+/// How many calls of a stack are printed: of the request's own, and of those that hold memory.
+const N_OWN_CALLS: usize = 8;
+const N_CALLS: usize = 4;
+
+impl Explanation<'_, '_> {
+    /// Returns the explanation as lines of text, the reason first: the figures, the stack of the request, and the `n`
+    /// stacks that hold the most memory.
+    #[must_use]
+    pub fn text(&self, n: usize) -> String {
+        let (report, shown) = (&self.report, &self.shown);
+        let mut text = format!("{}: {}\n", report.verdict.name(), report.why());
+        for (name, value) in self.figures() {
+            line(&mut text, &format!("  {name:24}  {value}"));
+        }
+        self.notes().iter().for_each(|note| line(&mut text, &format!("  {note}")));
+        if let Some(stack) = report.stack {
+            line(&mut text, &format!("asked by {}", calls(shown, stack, N_OWN_CALLS)));
+        }
+        for (what, bytes, groups) in [
+            ("live", report.totals.allocated_bytes, &self.live),
+            ("pending", report.pending_bytes, &self.pending),
+        ] {
+            list(&mut text, what, bytes, &groups[..groups.len().min(n)], shown);
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// Adds the groups that hold the most of some bytes, one line each.
+fn list(text: &mut String, what: &str, of_bytes: u64, groups: &[Group], shown: &ShownFrames<'_>) {
+    if groups.is_empty() {
+        return;
+    }
+    line(text, &format!("the most of {} {what}:", Bytes(of_bytes)));
+    for group in groups {
+        // A text takes every line.
+        let _ = write!(text, "{:>12} in {} ", Bytes(group.bytes).to_string(), group.n_blocks);
+        let blocks = if group.n_blocks == 1 { "block" } else { "blocks" };
+        let site = match &group.site {
+            Site::Stack(stack) => calls(shown, *stack, N_CALLS),
+            Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
+            _ => "(no stack)".to_owned(),
+        };
+        line(text, &format!("{blocks}: {site}"));
+    }
+}
+
+/// Returns the first calls of a stack in one line, innermost first.
+fn calls(shown: &ShownFrames<'_>, stack: StackIndex, n: usize) -> String {
+    let frames: Vec<_> = shown.identifying_frames(stack).collect();
+    let mut texts: Vec<String> = frames.iter().take(n).map(|frame| Call(frame).to_string()).collect();
+    if texts.is_empty() {
+        return "(no stack)".to_owned();
+    }
+    if frames.len() > n {
+        texts.push(format!("{} more", frames.len() - n));
+    }
+    texts.join(" ← ")
+}

@@ -1,0 +1,74 @@
+//! The reason of a failed request in words.
+
+use super::{OomReport, Verdict};
+use crate::words::Bytes;
+
+impl OomReport {
+    /// Returns why the request failed, in one sentence with its figures.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let request = Bytes(self.requested_bytes);
+        let (here, all) = (Bytes(self.free_here_bytes), Bytes(self.all_free_bytes()));
+        let device = Bytes(self.device_free_bytes);
+        match self.verdict {
+            Verdict::Unused => {
+                let piece = Bytes(self.largest_free_bytes);
+                format!("a piece of {piece} was free and not used: {}", self.why_unused())
+            }
+            Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
+                format!("{here} are free in segments that could serve it, but no piece of {request}")
+            }
+            Verdict::Fragmented => format!(
+                "{here} are free in segments that could serve it and {device} on the device, but no piece of {request}"
+            ),
+            Verdict::RoundedUp => {
+                let segment = Bytes(self.segment_bytes);
+                let what = if self.is_expandable { "pages of" } else { "a segment of" };
+                let free = if self.free_here_bytes > 0 {
+                    format!(" and {here} in segments that could serve it")
+                } else {
+                    String::new()
+                };
+                format!("the device has {device} free{free}, but {request} need {what} {segment}")
+            }
+            Verdict::Elsewhere => format!(
+                "{all} are free, but {} of them for other streams, the other kind of pool or other pools",
+                Bytes(self.free_elsewhere_bytes),
+            ),
+            Verdict::Pending => format!(
+                "{all} are free, and {} are freed and wait for a stream (record_stream): synchronise it before the request",
+                Bytes(self.pending_bytes),
+            ),
+            Verdict::Limited => {
+                format!("this process reached its memory limit; {all} are free in its segments")
+            }
+            Verdict::Occupied => format!(
+                "{all} are free, and {} of the device are held outside of this allocator: by other processes, or by \
+                 this one's libraries",
+                Bytes(self.outside_bytes().unwrap_or(0)),
+            ),
+            Verdict::Full => {
+                let more = self.requested_bytes.saturating_sub(self.all_free_bytes());
+                let more = Bytes(more.saturating_sub(self.pending_bytes));
+                format!(
+                    "all free memory, {all}, is less than {request}: free live blocks, or provide {more} more memory"
+                )
+            }
+        }
+    }
+
+    /// Returns what can have kept a piece that was large enough from being used.
+    fn why_unused(&self) -> String {
+        let mut reasons = Vec::new();
+        if self.pool.is_none() {
+            reasons.push("the request was for a private pool (files before PyTorch 2.12 do not name it)");
+        }
+        if self.has_max_split != Some(false) {
+            reasons.push("max_split_size_mb keeps large blocks whole");
+        }
+        if !self.is_last {
+            reasons.push("blocks were larger than the history shows");
+        }
+        if reasons.is_empty() { "the file does not show why".to_owned() } else { reasons.join(", or ") }
+    }
+}

@@ -1,0 +1,481 @@
+//! The table of a device's memory: what each owner holds, what else is known, and what is unexplained, which together are
+//! what the device reports as used.
+//!
+//! A table can be of several snapshots, one for each process of a run. A process is there from the beginning of its recording
+//! to its last event or report, and holds nothing afterwards.
+//!
+//! Over 400 lines, because the rows add up only together: each row is what the others leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    holdings::{Holding, has_requests, holdings, of_blocks},
+    lives::Lives,
+    owner::{IMPORTED, MANAGED, Owners, is_of_driver},
+};
+use crate::{
+    history::{Moment, Times},
+    model::{DeviceUsage, Segment, Snapshot, StackIndex, Text, TimedUsage, TraceEntry},
+    words::{DeviceId, SeededMap},
+};
+
+/// Processes whose recordings end within this time of the last one count as those that are there now.
+const TOGETHER_US: i64 = 2_000_000;
+
+/// The memory of one device, by owners.
+///
+/// The bytes of `rows` add up to what the device reports as used; without a report, to what was recorded.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct DeviceOwners {
+    /// The number of the device, in the first of its snapshots.
+    pub device: DeviceId,
+    /// The name of the device; empty if it is not known.
+    pub name: String,
+    /// What distinguishes the device from all others; empty if it is not known.
+    pub uuid: String,
+    /// The places of the snapshots with this device in the list that was asked about.
+    pub parts: Vec<usize>,
+    /// The bytes of the device; `None` without a report.
+    pub total_bytes: Option<u64>,
+    /// The bytes that the last report has as used; `None` without a report.
+    pub used_now_bytes: Option<u64>,
+    /// The bytes that the highest report has as used; `None` without a report.
+    pub used_peak_bytes: Option<u64>,
+    /// The time of the last report, in microseconds since the Unix epoch.
+    pub now_us: Option<u64>,
+    /// The time of the highest report; without reports, of the most recorded bytes if their entry is dated.
+    pub peak_us: Option<u64>,
+    /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
+    pub is_of_blocks: bool,
+    /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
+    pub rows: Vec<OwnerRow>,
+    /// Memory in no sum: managed memory, which may be on the host, and imported memory, which counts where it is exported.
+    pub outside: Vec<OwnerRow>,
+}
+
+/// What a row of the table is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RowKind {
+    /// A library or the program.
+    Owner,
+    /// A part of the driver's own memory.
+    Driver,
+    /// What the driver's pools reserve beyond their live blocks.
+    PoolSlack,
+    /// What rounding to pages adds.
+    PageRounding,
+    /// What other processes use.
+    OtherProcesses,
+    /// The difference between what the device reports as used and all other rows; negative if these have more.
+    Unexplained,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct OwnerRow {
+    /// The name of the owner, or of what the row is about.
+    pub owner: String,
+    /// What the row is about.
+    pub kind: RowKind,
+    /// The bytes at the last report, or at the end without one; `None` if they are not visible.
+    #[serde(serialize_with = "integer")]
+    pub now_bytes: Option<i128>,
+    /// The bytes at the report with the most used bytes, or without one when the most was recorded; `None` if they are not
+    /// visible.
+    #[serde(serialize_with = "integer")]
+    pub peak_bytes: Option<i128>,
+    /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
+    #[serde(skip)]
+    pub largest: Option<OwnerStack>,
+}
+
+/// A stack of one of several snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct OwnerStack {
+    /// The place of its snapshot in the list that was asked about.
+    pub part: usize,
+    /// The stack.
+    pub stack: StackIndex,
+    /// The bytes that it asked for.
+    pub bytes: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde passes a reference")]
+fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, S::Error> {
+    let saturated = |bytes: i128| i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX });
+    bytes.map(saturated).serialize(serializer)
+}
+
+/// Returns a table for each device of snapshots that are of one run, one for each process. A device is the same in several
+/// of them if its UUID is; without UUIDs, if its number is.
+///
+/// ```
+/// use memreel::{Address, DeviceId, StreamId, integrate::UsageReport, snapshot};
+/// use memreel::{analysis::owners, recorder::{History, Recorder}};
+///
+/// let recorder = Recorder::new();
+/// recorder.record_history(&History::all());
+/// let ledger = recorder.ledger(DeviceId(0));
+/// ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT);
+/// recorder.report_usage(DeviceId(0), UsageReport { used_bytes: 9 << 20, ..UsageReport::default() });
+/// let snapshot = snapshot::collect(&recorder, &[&ledger], Default::default());
+/// let tables = owners(&[&snapshot]);
+/// let rows = tables[0].rows.iter().map(|row| (&*row.owner, row.now_bytes));
+/// assert!(rows.clone().any(|row| row == ("program", Some(6 << 20))));
+/// assert_eq!(rows.filter_map(|(_, bytes)| bytes).sum::<i128>(), 9 << 20);
+/// ```
+#[must_use]
+pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {
+    let mut devices: BTreeMap<(DeviceId, String), Vec<Part<'_>>> = BTreeMap::new();
+    let mut known: BTreeMap<String, DeviceId> = BTreeMap::new();
+    for (number, snapshot) in snapshots.iter().enumerate() {
+        let (mut judge, usage) = (Owners::new(snapshot), snapshot.usage());
+        for device in devices_of(snapshot, &usage) {
+            let of_device = usage.iter().find(|usage| usage.device == device);
+            let part = Part::new(number, snapshot, device, of_device, &mut judge);
+            let uuid = part.uuid.clone();
+            let first = if uuid.is_empty() { device } else { *known.entry(uuid.clone()).or_insert(device) };
+            devices.entry((first, uuid)).or_default().push(part);
+        }
+    }
+    devices.into_values().map(|parts| Table { parts: &parts }.table()).collect()
+}
+
+/// Returns every device with memory, events or reports; [`DeviceId::HOST`] is pinned memory.
+fn devices_of(snapshot: &Snapshot, usage: &[DeviceUsage]) -> BTreeSet<DeviceId> {
+    let of_traces = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
+    let has_host = !snapshot.host_segments.is_empty() || !snapshot.host_traces.is_empty();
+    let of_usage = usage.iter().filter(|usage| !usage.reports.is_empty()).map(|usage| usage.device);
+    let mut found: BTreeSet<DeviceId> = snapshot
+        .segments
+        .iter()
+        .map(|segment| segment.device)
+        .chain(of_traces.map(|(device, _)| DeviceId::from(device)))
+        .chain(has_host.then_some(DeviceId::HOST))
+        .chain(of_usage)
+        .collect();
+    if found.is_empty() {
+        found.insert(DeviceId(0));
+    }
+    found
+}
+
+/// The memory of one device in one snapshot.
+struct Part<'a> {
+    number: usize,
+    device: DeviceId,
+    name: String,
+    uuid: String,
+    reports: Vec<TimedUsage>,
+    holdings: Vec<(Holding, Text)>,
+    is_of_blocks: bool,
+    times: Times<'a>,
+    n_entries: usize,
+    /// The time of its last event or report; `None` if nothing is dated.
+    last_us: Option<i64>,
+}
+
+impl<'a> Part<'a> {
+    fn new(
+        number: usize,
+        snapshot: &'a Snapshot,
+        device: DeviceId,
+        usage: Option<&DeviceUsage>,
+        judge: &mut Owners<'_>,
+    ) -> Part<'a> {
+        let entries = snapshot.trace(device);
+        let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
+        let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
+        let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
+        let holdings = match is_of_blocks {
+            true => of_heap(snapshot, device, entries, &segments),
+            false => holdings(&segments, entries),
+        };
+        let owned = |holding: Holding| (holding, judge.of(holding.stack));
+        let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
+        let times = Times::new(entries).rising();
+        let last_entry =
+            entries.len().checked_sub(1).and_then(|last| times.get(last)).filter(|time_us| *time_us != 0);
+        let last_us = reports.last().map(time_of).into_iter().chain(last_entry).max();
+        let named =
+            |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
+        Part {
+            number,
+            device,
+            name: named(|usage| &usage.name),
+            uuid: named(|usage| &usage.uuid),
+            reports,
+            holdings: holdings.into_iter().map(owned).collect(),
+            is_of_blocks,
+            times,
+            n_entries: entries.len(),
+            last_us,
+        }
+    }
+
+    fn end(&self) -> Moment {
+        self.n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
+    }
+
+    /// Returns the moment of a time; `None` if the process was gone.
+    fn moment_at(&self, time_us: i64) -> Option<Moment> {
+        let is_there = self.last_us.is_none_or(|last_us| time_us <= last_us);
+        let n = self.times.n_until(time_us);
+        is_there.then(|| n.checked_sub(1).map_or(Moment::START, Moment::after))
+    }
+
+    /// Returns the last report up to a time.
+    fn report_at(&self, time_us: i64) -> Option<&TimedUsage> {
+        let n = self.reports.partition_point(|report| time_of(report) <= time_us);
+        n.checked_sub(1).map(|last| &self.reports[last])
+    }
+
+    fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, Text)> {
+        self.holdings.iter().filter(move |(holding, _)| holding.is_held_at(moment))
+    }
+}
+
+fn of_heap(
+    snapshot: &Snapshot,
+    device: DeviceId,
+    entries: &[TraceEntry],
+    segments: &[&Segment],
+) -> Vec<Holding> {
+    let mut lives = Lives::new(entries, segments);
+    lives.weigh(crate::model::RecordedDevices::new(snapshot).of(device));
+    of_blocks(&lives.all)
+}
+
+fn time_of(report: &TimedUsage) -> i64 {
+    i64::try_from(report.time_us).unwrap_or(i64::MAX)
+}
+
+fn is_outside(owner: &str) -> bool {
+    [MANAGED, IMPORTED].contains(&owner)
+}
+
+/// A point of a run: the moment of each part, `None` of a process that is gone, and the report of the device.
+struct Point {
+    moments: Vec<Option<Moment>>,
+    /// The part whose report it is, and the report.
+    report: Option<(usize, TimedUsage)>,
+    time_us: Option<i64>,
+}
+
+/// What one owner has at the two points, and the stacks that asked for it.
+#[derive(Default)]
+struct Owned {
+    bytes: [i128; 2],
+    stacks: [SeededMap<(usize, StackIndex), u64>; 2],
+}
+
+struct Table<'a> {
+    parts: &'a [Part<'a>],
+}
+
+impl Table<'_> {
+    fn table(&self) -> DeviceOwners {
+        let points = [self.now(), self.peak()];
+        let mut owned: BTreeMap<Text, Owned> = BTreeMap::new();
+        for (at, point) in points.iter().enumerate() {
+            for (part, moment) in self.parts.iter().zip(&point.moments) {
+                for (holding, owner) in moment.iter().flat_map(|moment| part.held_at(*moment)) {
+                    let of = owned.entry(owner.clone()).or_default();
+                    of.bytes[at] += i128::from(holding.bytes);
+                    if let Some(stack) = holding.stack {
+                        let bytes = of.stacks[at].entry((part.number, stack)).or_default();
+                        *bytes = bytes.saturating_add(holding.bytes);
+                    }
+                }
+            }
+        }
+        let mut rows: Vec<OwnerRow> = owned.into_iter().map(|(owner, owned)| row(&owner, &owned)).collect();
+        rows.sort_by_key(|row| (row.kind, -row.peak_bytes.unwrap_or(0), -row.now_bytes.unwrap_or(0)));
+        let (outside, mut rows): (Vec<OwnerRow>, Vec<OwnerRow>) =
+            rows.into_iter().partition(|row| is_outside(&row.owner));
+        rows.extend(self.other_rows(&points, &rows));
+        let first = &self.parts[0];
+        let used = points.each_ref().map(|point| point.report.map(|(_, timed)| timed.report.used_bytes));
+        let time = |point: &Point| u64::try_from(point.time_us?).ok();
+        let named = self.parts.iter().find(|part| !part.name.is_empty()).unwrap_or(first);
+        DeviceOwners {
+            device: first.device,
+            name: named.name.clone(),
+            uuid: first.uuid.clone(),
+            parts: self.parts.iter().map(|part| part.number).collect::<BTreeSet<_>>().into_iter().collect(),
+            total_bytes: points[0].report.map(|(_, timed)| timed.report.total_bytes),
+            used_now_bytes: used[0],
+            used_peak_bytes: used[1],
+            now_us: time(&points[0]),
+            peak_us: time(&points[1]),
+            is_of_blocks: self.parts.iter().all(|part| part.is_of_blocks),
+            rows,
+            outside,
+        }
+    }
+
+    /// Returns the last report, with the processes that are there then; without reports, the ends of all that end together.
+    fn now(&self) -> Point {
+        let latest = self.parts.iter().filter_map(|part| part.last_us).max().unwrap_or(i64::MAX);
+        let is_late = |last_us: i64| last_us >= latest.saturating_sub(TOGETHER_US);
+        let ends = self.parts.iter().filter_map(|part| part.last_us).filter(|last_us| is_late(*last_us));
+        let common_end = ends.min().unwrap_or(i64::MAX);
+        let last = |until: i64| {
+            let reports = self.parts.iter().enumerate();
+            let reports = reports.filter_map(|(at, part)| Some((at, *part.report_at(until)?)));
+            reports.max_by_key(|(_, report)| report.time_us)
+        };
+        if let Some(report) = last(common_end).or_else(|| last(i64::MAX)) {
+            return self.point(report);
+        }
+        let end = |part: &Part<'_>| part.last_us.is_none_or(is_late).then(|| part.end());
+        Point { moments: self.parts.iter().map(end).collect(), report: None, time_us: None }
+    }
+
+    /// Returns the report with the most used bytes; without reports, the point with the most recorded bytes.
+    fn peak(&self) -> Point {
+        let all = self.parts.iter().enumerate();
+        let all = all.flat_map(|(at, part)| part.reports.iter().map(move |report| (at, *report)));
+        // Of equal reports the last: what the driver took for itself is recorded as soon as it is seen, and not before.
+        let used = |(_, timed): &(usize, TimedUsage)| (timed.report.used_bytes, timed.time_us);
+        match all.max_by_key(used) {
+            Some(report) => self.point(report),
+            None => self.most_recorded(),
+        }
+    }
+
+    fn point(&self, report: (usize, TimedUsage)) -> Point {
+        let time_us = time_of(&report.1);
+        let moments = self.parts.iter().map(|part| part.moment_at(time_us)).collect();
+        Point { moments, report: Some(report), time_us: Some(time_us) }
+    }
+
+    fn most_recorded(&self) -> Point {
+        let mut changes: Vec<Change> = Vec::new();
+        for (at, part) in self.parts.iter().enumerate() {
+            let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
+            for (Holding { bytes, from, until, .. }, _) in
+                part.holdings.iter().filter(|(_, owner)| !is_outside(owner))
+            {
+                let bytes = i128::from(*bytes);
+                changes.push(Change { time_us: time(*from), part: at, moment: Some(*from), bytes });
+                let gone = Change { time_us: part.last_us, part: at, moment: None, bytes: -bytes };
+                match *until {
+                    Moment::NEVER if part.last_us.is_some() => changes.push(gone),
+                    Moment::NEVER => {}
+                    until => changes.push(Change {
+                        time_us: time(until),
+                        moment: Some(until),
+                        bytes: -bytes,
+                        ..gone
+                    }),
+                }
+            }
+        }
+        // At one time, processes end last.
+        changes.sort_by_key(|change| (change.time_us, change.moment.is_none(), change.part, change.moment));
+        let is_same = |one: &Change, next: &Change| (one.part, one.moment) == (next.part, next.moment);
+        let (mut level, mut most, mut best) = (0, 0, 0);
+        for (number, group) in changes.chunk_by(is_same).enumerate() {
+            level += group.iter().map(|change| change.bytes).sum::<i128>();
+            if level > most {
+                (most, best) = (level, number + 1);
+            }
+        }
+        let mut moments = vec![Some(Moment::START); self.parts.len()];
+        let mut time_us = None;
+        for group in changes.chunk_by(is_same).take(best) {
+            moments[group[0].part] = group[0].moment;
+            time_us = group[0].time_us.filter(|time_us| *time_us != 0);
+        }
+        Point { moments, report: None, time_us }
+    }
+
+    /// Returns the rows that are not of segments. Those of reports are there if the device has a report.
+    fn other_rows(&self, points: &[Point; 2], rows: &[OwnerRow]) -> Vec<OwnerRow> {
+        if points.iter().any(|point| point.report.is_none()) {
+            return Vec::new();
+        }
+        let of_owners = [
+            rows.iter().filter_map(|row| row.now_bytes).sum(),
+            rows.iter().filter_map(|row| row.peak_bytes).sum(),
+        ];
+        let others: [Others; 2] = std::array::from_fn(|at| self.others(&points[at], of_owners[at]));
+        let row = |owner: &str, kind, bytes: fn(&Others) -> Option<i128>| OwnerRow {
+            owner: owner.into(),
+            kind,
+            now_bytes: bytes(&others[0]),
+            peak_bytes: bytes(&others[1]),
+            largest: None,
+        };
+        vec![
+            row("pool slack", RowKind::PoolSlack, |others| Some(others.slack)),
+            row("page rounding", RowKind::PageRounding, |others| Some(others.rounding)),
+            row("other processes", RowKind::OtherProcesses, |others| others.other_processes),
+            row("unexplained", RowKind::Unexplained, |others| Some(others.unexplained)),
+        ]
+    }
+
+    fn others(&self, point: &Point, of_owners: i128) -> Others {
+        let mut others = Others { slack: 0, rounding: 0, other_processes: None, unexplained: 0 };
+        let Some((reporter, timed)) = point.report else { return others };
+        let mut of_recorded = 0;
+        for (at, (part, moment)) in self.parts.iter().zip(&point.moments).enumerate() {
+            let Some(moment) = moment else { continue };
+            let report = part.report_at(time_of(&timed)).map(|timed| timed.report).unwrap_or_default();
+            let [slack, rounding] = [report.pool_slack_bytes, report.page_rounding_bytes].map(i128::from);
+            others.slack += slack;
+            others.rounding += rounding;
+            if at != reporter {
+                let held = part.held_at(*moment).filter(|(_, owner)| !is_outside(owner));
+                of_recorded +=
+                    held.map(|(holding, _)| i128::from(holding.bytes)).sum::<i128>() + slack + rounding;
+            }
+        }
+        // To the process that reports, the other recorded ones are others.
+        let seen = timed.report.other_processes_bytes;
+        others.other_processes = seen.map(|bytes| (i128::from(bytes) - of_recorded).max(0));
+        let known = of_owners + others.slack + others.rounding + others.other_processes.unwrap_or(0);
+        others.unexplained = i128::from(timed.report.used_bytes) - known;
+        others
+    }
+}
+
+/// The bytes of the rows that are not of segments.
+struct Others {
+    slack: i128,
+    rounding: i128,
+    other_processes: Option<i128>,
+    unexplained: i128,
+}
+
+/// What a holding adds to the recorded bytes, or takes from them.
+struct Change {
+    time_us: Option<i64>,
+    part: usize,
+    /// `None` where the process ends.
+    moment: Option<Moment>,
+    bytes: i128,
+}
+
+fn row(owner: &str, owned: &Owned) -> OwnerRow {
+    let largest = |stacks: &SeededMap<(usize, StackIndex), u64>| {
+        let largest = stacks.iter().max_by_key(|(place, bytes)| (**bytes, std::cmp::Reverse(**place)));
+        largest.map(|((part, stack), bytes)| OwnerStack { part: *part, stack: *stack, bytes: *bytes })
+    };
+    let [now, peak] = &owned.stacks;
+    OwnerRow {
+        kind: if is_of_driver(owner) { RowKind::Driver } else { RowKind::Owner },
+        owner: owner.to_string(),
+        now_bytes: Some(owned.bytes[0]),
+        peak_bytes: Some(owned.bytes[1]),
+        largest: largest(peak).or_else(|| largest(now)),
+    }
+}

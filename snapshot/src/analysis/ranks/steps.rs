@@ -1,0 +1,54 @@
+//! The steps of a rank: its outermost scopes, one after the other.
+
+use serde::Serialize;
+
+use crate::{
+    analysis::DeviceHistory,
+    history::{Moment, Scopes},
+    words::SeededMap,
+};
+
+/// The most steps of a rank that are kept.
+const MAX_STEPS: usize = 1000;
+
+/// One of a rank's outermost scopes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct RankStep {
+    /// Its name; of several with one name each has its number, as in `step#3`.
+    pub name: String,
+    /// The moment before its first event.
+    pub event: Moment,
+    /// The time of its first event in microseconds.
+    pub begin_us: i64,
+    /// The most active bytes after its events.
+    pub peak_bytes: u64,
+}
+
+/// Returns the first steps of a history, and how many there are in all.
+pub(super) fn steps(history: &DeviceHistory<'_>, scopes: &Scopes<'_>) -> (Vec<RankStep>, usize) {
+    let mut outer = scopes.spans();
+    outer.retain(|span| span.depth == 0);
+    let mut counts = SeededMap::<String, usize>::default();
+    outer.iter().for_each(|span| *counts.entry(span.name.clone()).or_default() += 1);
+    let n_steps = outer.len();
+    let mut numbers = SeededMap::<String, usize>::default();
+    let mut steps: Vec<RankStep> = Vec::with_capacity(n_steps.min(MAX_STEPS));
+    let mut totals = history.totals().skip(1).enumerate().peekable();
+    for span in outer.into_iter().take(MAX_STEPS) {
+        let number = numbers.entry(span.name.clone()).or_default();
+        let is_one = counts.get(&span.name) == Some(&1);
+        let name = if is_one { span.name } else { format!("{}#{number}", span.name) };
+        *number += 1;
+        let mut peak_bytes = 0;
+        while let Some((entry, after)) = totals.next_if(|(entry, _)| *entry < span.entries.end) {
+            if entry >= span.entries.start {
+                peak_bytes = peak_bytes.max(after.active_bytes);
+            }
+        }
+        let begin_us = history.entries().get(span.entries.start).map_or(0, |entry| entry.time_us);
+        let event = span.entries.start.checked_sub(1).map_or(Moment::START, Moment::after);
+        steps.push(RankStep { name, event, begin_us, peak_bytes });
+    }
+    (steps, n_steps)
+}

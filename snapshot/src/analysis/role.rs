@@ -1,0 +1,405 @@
+//! The roles of frames: one table of rules decides which frames identify the code that allocated.
+//!
+//! Most frames of a real stack are the same for every allocation: the recorder, the allocator, the
+//! dispatch of an operator, the interpreter, the standard library, the beginning of a thread.
+
+use std::ops::RangeInclusive;
+
+use super::{
+    function_name::FunctionName,
+    viewer_filter::{base_name, is_shown},
+};
+use crate::model::Frame;
+
+/// How well a frame identifies the code that allocated, from the least to the most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Role {
+    /// Of a recorder, or at the beginning of a program or a thread.
+    Runtime,
+    /// Of Python's interpreter.
+    Interpreter,
+    /// Of an allocator.
+    Allocator,
+    /// Passes calls on: operators, how they are dispatched, and the standard libraries.
+    Dispatch,
+    /// The `main` of a program without line tables, or the one that starts a program's own.
+    Entry,
+    /// Of a library without symbols.
+    Unnamed,
+    /// Other compiled code.
+    Native,
+    /// Python code.
+    Python,
+    /// Makes a workspace of a library, which it keeps: the code that happens to be the first to need it is only
+    /// its caller.
+    Workspace,
+}
+
+use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unnamed, Workspace};
+
+/// The part of a frame that a rule compares with its texts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Compared {
+    /// The function's name contains the text.
+    Name,
+    /// The function's name begins with the text.
+    Begin,
+    /// The function's name is the text.
+    Whole,
+    /// The function's name is the text, and its source file is not known.
+    Bare,
+    /// The function has no name, and the name of its library begins with the text.
+    Library,
+    /// The path of the source file contains the text.
+    Folder,
+    /// The path of the source file ends with the text.
+    File,
+}
+
+use Compared::{Bare, Begin, File, Folder, Library, Name, Whole};
+
+/// A rule: the role of the frames with one of these texts in this part.
+#[derive(Debug)]
+struct Rule(Role, Compared, &'static [&'static str]);
+
+/// The rules for compiled code; the first that fits decides.
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    // Recorders: PyTorch's, and walks of stacks.
+    Rule(Runtime, Name, &["unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp"]),
+    Rule(Runtime, Begin, &["_Unwind_", "backtrace::"]),
+    // Libraries without symbols: the interpreter's and the system's, PyTorch's, and others.
+    Rule(Interpreter, Library, &["python", "libpython", "libffi", "_ctypes."]),
+    Rule(Runtime, Library, &["libc.", "libc-", "ld-", "libpthread", "libstdc++"]),
+    Rule(Dispatch, Library, &["libtorch", "libc10"]),
+    Rule(Unnamed, Library, &[""]),
+    Rule(Unnamed, Begin, &["0x"]),
+    // Python's interpreter.
+    Rule(Interpreter, Begin, &["Py_", "PyEval_", "_PyEval_", "PyObject_", "_PyObject_", "PyFunction_", "_PyFunction_",
+        "PyRun_", "_PyRun_", "PyVectorcall_", "_PyVectorcall_", "PyCFunction_", "PyCMethod_", "PyMethod_", "_PyMethod",
+        "PyImport_", "PyIter_", "PyNumber_", "PyType_", "pymain_", "cfunction_", "method_vectorcall", "slot_tp_", "__Pyx_", "ffi_call"]),
+    Rule(Interpreter, Bare, &["type_call", "object_vacall", "builtin_exec", "run_mod", "pyrun_file"]),
+    Rule(Interpreter, File, &["Python/ceval.c", "pycore_ceval.h", "Python/pythonrun.c", "Modules/main.c", "Programs/python.c",
+        "Objects/call.c", "Objects/methodobject.c", "Objects/descrobject.c", "cpython/abstract.h"]),
+    Rule(Interpreter, Folder, &["/Modules/_ctypes/"]),
+    // The beginnings of programs and threads, and frames without a name.
+    Rule(Runtime, Begin, &["__libc_", "pthread_", "??"]),
+    Rule(Runtime, Whole, &["", "_start", "start_thread", "__clone", "clone3", "__clone3", "__GI___clone3"]),
+    Rule(Runtime, Bare, &["clone", "thread_start"]),
+    // Allocators: PyTorch's and its plugins', CuPy's, RMM's, the driver's, and those of languages.
+    Rule(Allocator, Name, &["CachingAllocator", "PluggableAllocator", "CachingHostAllocator", "4cupy_4cuda_6memory_"]),
+    Rule(Allocator, Begin, &["at::detail::empty_", "memreel::", "memreel_", "rmm::", "cudaMalloc", "cuMemAlloc",
+        "__rust_alloc", "__rust_realloc", "__rust_dealloc", "__rustc::__rust_", "__rdl_"]),
+    Rule(Allocator, Whole, &["operator new", "operator new[]"]),
+    Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
+    // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
+    Rule(Workspace, Name, &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"]),
+    Rule(Native, Begin, &["at::cuda::", "at::hip::"]),
+    // Operators: PyTorch's, their dispatch and differentiation, and those of CuPy's arrays.
+    Rule(Dispatch, Begin, &["at::", "c10::", "torch::ADInplaceOrView::", "torch::TraceType::",
+        "torch::autograd::VariableType::", "torch::autograd::Engine::", "torch::autograd::Node::",
+        "torch::autograd::python::", "torch::autograd::autogradNotImplemented", "torch::autograd::validate_outputs",
+        "torch::autograd::InputMetadata::", "torch::autograd::InputBuffer::", "torch::autograd::dispatch_to",
+        "torch::empty", "torch::zeros", "torch::ones", "torch::full", "torch::rand", "torch::arange"]),
+    Rule(Dispatch, Name, &["4cupy_5_core_"]),
+    // The standard libraries of Rust and C++. Line tables may leave only the last part of a name.
+    Rule(Dispatch, Folder, &["/library/core/src/", "/library/std/src/", "/library/alloc/src/", "/library/test/src/",
+        "/include/c++/"]),
+    Rule(Dispatch, Name, &["__rust_begin_short_backtrace", "__rust_end_short_backtrace"]),
+    Rule(Dispatch, Begin, &["std::", "__gnu_cxx::", "core::ops::", "core::iter::", "core::panic", "core::ptr::",
+        "core::option::", "core::result::", "core::slice::", "core::mem::", "core::cell::", "core::array::",
+        "alloc::boxed::", "alloc::vec::", "alloc::raw_vec::", "alloc::slice::", "alloc::rc::", "alloc::sync::",
+        "alloc::collections::", "alloc::string::", "__rust_try", "execute_native_thread_routine"]),
+    Rule(Entry, Bare, &["main"]),
+];
+
+/// Functions of `torch/nn/modules/module.py` that every call of a module passes through.
+const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
+
+impl Role {
+    #[cfg(test)]
+    fn of(frame: &Frame) -> Role {
+        Decision::of(frame).role
+    }
+
+    /// Returns the roles of the frames that identify the code that allocated, given those of all frames of a
+    /// stack.
+    pub(super) fn identifying(roles: impl Iterator<Item = Role> + Clone) -> RangeInclusive<Role> {
+        let mut highest = roles.clone().max().unwrap_or(Runtime);
+        if highest == Entry && roles.clone().any(|role| role == Interpreter) {
+            // In a process of Python, `main` is the interpreter's.
+            highest = roles.clone().filter(|role| *role != Entry).max().unwrap_or(Runtime);
+        }
+        let lowest = match highest {
+            // If no frame identifies anything, all of them are shown.
+            Interpreter => Runtime,
+            Workspace if roles.clone().any(|role| role == Python) => Python,
+            Workspace => Native,
+            _ => highest,
+        };
+        lowest..=highest
+    }
+}
+
+/// The role of a frame, with the part and the text of the rule that decided it.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    role: Role,
+    by: Option<(Compared, &'static str)>,
+}
+
+impl Decision {
+    fn of(frame: &Frame) -> Decision {
+        Decision::new(&NameFacts::of(&frame.name), &FileFacts::of(&frame.filename))
+    }
+
+    fn new(name: &NameFacts, file: &FileFacts) -> Decision {
+        if file.is_python(name) {
+            let call = name.module_call.filter(|_| file.is_module);
+            let role = if call.is_some() { Dispatch } else { Python };
+            return Decision { role, by: call.map(|call| (Whole, call)) };
+        }
+        let needs_no_file = if file.is_unknown { u64::MAX } else { !BARE_RULES };
+        let fitting = name.rules.fits & needs_no_file | file.rules.fits;
+        let number = fitting.trailing_zeros() as usize;
+        let Some(Rule(role, part, texts)) = RULES.get(number) else {
+            return Decision { role: Native, by: None };
+        };
+        let rules = if part.is_of_file() { &file.rules } else { &name.rules };
+        let text = texts.get(usize::from(rules.texts[number])).copied();
+        Decision { role: *role, by: text.map(|text| (*part, text)) }
+    }
+}
+
+/// The rules, as a set of bits, that need frames without a source file.
+const BARE_RULES: u64 = {
+    let (mut bits, mut number) = (0, 0);
+    while number < RULES.len() {
+        if matches!(RULES[number].1, Bare) {
+            bits |= 1 << number;
+        }
+        number += 1;
+    }
+    bits
+};
+
+/// The rules that a name or a path fits, which are compared with it once: many frames share one text.
+#[derive(Clone, Copy, Debug)]
+struct Fitting {
+    /// A bit for each rule.
+    fits: u64,
+    /// By rule, the text that the name or the path has.
+    texts: [u8; RULES.len()],
+}
+
+impl Fitting {
+    fn new(is_in: impl Fn(Compared, &[&'static str]) -> bool) -> Fitting {
+        let mut fitting = Fitting { fits: 0, texts: [0; RULES.len()] };
+        for (number, Rule(_, part, texts)) in RULES.iter().enumerate() {
+            if is_in(*part, texts) {
+                fitting.fits |= 1 << number;
+                // A method of a type and a trait may need two texts; either of them names the rule.
+                let text = (0..).zip(*texts).find(|(_, text)| is_in(*part, &[text]));
+                fitting.texts[number] = text.map_or(0, |(at, _)| at);
+            }
+        }
+        fitting
+    }
+}
+
+/// What the rules need to know about a frame's name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameFacts {
+    rules: Fitting,
+    is_compiled: bool,
+    module_call: Option<&'static str>,
+}
+
+impl NameFacts {
+    pub(super) fn of(name: &str) -> NameFacts {
+        let function = FunctionName::of(name);
+        NameFacts {
+            rules: Fitting::new(|part, texts| part.is_in_name(name, function, texts)),
+            is_compiled: is_compiled(name),
+            module_call: MODULE_CALLS.into_iter().find(|call| *call == function.0),
+        }
+    }
+}
+
+/// What the rules need to know about the path of a frame's source file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileFacts {
+    rules: Fitting,
+    is_unknown: bool,
+    /// Whether it is a file of Python; `None` if the name of the function decides.
+    is_python: Option<bool>,
+    is_module: bool,
+}
+
+impl FileFacts {
+    pub(super) fn of(filename: &str) -> FileFacts {
+        FileFacts {
+            rules: Fitting::new(|part, texts| part.is_in_file(filename, texts)),
+            is_unknown: is_unknown(filename),
+            is_python: is_python_file(filename),
+            is_module: filename.ends_with("module.py"),
+        }
+    }
+
+    /// Returns whether a frame is of Python: of a Python file, of generated code such as `<eval_with_key>.3`, or
+    /// of a script whose name has no ending.
+    fn is_python(&self, name: &NameFacts) -> bool {
+        self.is_python.unwrap_or(!name.is_compiled)
+    }
+}
+
+/// Returns the role of a frame with this name and this file.
+pub(super) fn role(name: &NameFacts, file: &FileFacts) -> Role {
+    Decision::new(name, file).role
+}
+
+impl Compared {
+    fn is_of_file(self) -> bool {
+        matches!(self, Folder | File)
+    }
+
+    /// Returns whether one of the texts is in this part of a frame with a name, if the part is of the name.
+    fn is_in_name(self, name: &str, function: FunctionName<'_>, texts: &[&str]) -> bool {
+        match self {
+            Name => texts.iter().any(|text| function.0.contains(text)),
+            Begin => function.begins_with(texts),
+            Whole | Bare => texts.contains(&function.0),
+            Library => library_without_names(name)
+                .is_some_and(|library| texts.iter().any(|text| library.starts_with(text))),
+            Folder | File => false,
+        }
+    }
+
+    /// Returns whether one of the texts is in this part of a frame with a path, if the part is of the path.
+    fn is_in_file(self, filename: &str, texts: &[&str]) -> bool {
+        match self {
+            Folder => texts.iter().any(|text| filename.contains(text)),
+            File => texts.iter().any(|text| filename.ends_with(text)),
+            Name | Begin | Whole | Bare | Library => false,
+        }
+    }
+}
+
+/// Returns whether a frame is of Python, by its file and, where that does not show it, its name.
+pub(super) fn is_python(frame: &Frame) -> bool {
+    is_python_file(&frame.filename).unwrap_or_else(|| !is_compiled(&frame.name))
+}
+
+/// Returns whether a name is of compiled code. Names of Python have none of these characters.
+fn is_compiled(name: &str) -> bool {
+    name.contains("::") || name.contains(['(', ' '])
+}
+
+/// Returns whether a frame has no source file.
+fn is_unknown(filename: &str) -> bool {
+    matches!(filename, "" | "??")
+}
+
+/// Returns whether a path is of Python; `None` if the name of the function decides.
+fn is_python_file(filename: &str) -> Option<bool> {
+    match base_name(filename).rsplit_once('.') {
+        _ if filename.starts_with('<') => Some(true),
+        Some((_, ending)) => Some(matches!(ending, "py" | "pyw" | "pyc")),
+        // C++ has headers without an ending.
+        None if is_unknown(filename) || filename.contains("/include/") => Some(false),
+        None => None,
+    }
+}
+
+/// Returns the library of a function without a name: `libfoo.so` of `libfoo.so+0x1234`.
+pub(super) fn library_without_names(name: &str) -> Option<&str> {
+    let (library, offset) = name.rsplit_once("+0x")?;
+    let is_offset = !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_hexdigit());
+    is_offset.then_some(library)
+}
+
+/// Returns a name and a path for a frame that are made of an invented name of a function and one of a file.
+/// Viewers show the result, or hide it, like the frame, and it identifies an allocation as well as the frame.
+pub(crate) fn disguised(frame: &Frame, function: &str, file: &str) -> (String, String) {
+    let Decision { role, by } = Decision::of(frame);
+    let filename = disguised_path(frame, role, by, file);
+    let end = if matches!(by, Some((Library, _))) { "+0x0" } else { "" };
+    let name = match by {
+        Some((Whole | Bare, "")) => format!("??{function}"),
+        Some((Whole | Bare, text)) => format!("{text}({function})"),
+        Some((Name, text)) => format!("{text} {function}"),
+        Some((Begin | Library, text)) => format!("{text}{function}"),
+        Some((Folder | File, _)) | None => function.to_owned(),
+    };
+    let is_hidden = !is_shown(&frame.name, &frame.filename) && is_shown(&name, &filename);
+    let hidden = if is_hidden { "(_start)" } else { "" };
+    (format!("{name}{hidden}{end}"), filename)
+}
+
+fn disguised_path(frame: &Frame, role: Role, by: Option<(Compared, &str)>, file: &str) -> String {
+    const ENDINGS: [&str; 8] = ["c", "cc", "cpp", "cu", "cuh", "h", "hpp", "rs"];
+    let filename = &*frame.filename;
+    let ending = base_name(filename).rsplit_once('.').map(|(_, ending)| ending);
+    // A compiled file without an ending would be taken for a script.
+    let ending = ending.filter(|ending| ENDINGS.contains(ending)).unwrap_or("c");
+    match by {
+        _ if is_unknown(filename) => filename.to_owned(),
+        _ if role == Python && filename.starts_with('<') => format!("<{file}>"),
+        _ if role == Python => format!("{file}.py"),
+        Some(_) if FileFacts::of(filename).is_python(&NameFacts::of(&frame.name)) => {
+            format!("{file}/module.py")
+        }
+        Some((Folder, text)) => format!("{text}{file}.{ending}"),
+        Some((File, text)) => format!("{file}/{text}"),
+        _ => format!("{file}.{ending}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str, filename: &str) -> Frame {
+        Frame { name: name.into(), filename: filename.into(), ..Frame::default() }
+    }
+
+    #[test]
+    fn every_text_of_a_rule_decides_and_is_disguised() {
+        for Rule(role, part, texts) in RULES {
+            for text in *texts {
+                let of = match part {
+                    Name | Begin => frame(&format!("{text}x(int)"), "??"),
+                    Whole | Bare => frame(text, "??"),
+                    Library => frame(&format!("{text}x.so+0x1f"), "??"),
+                    Folder => frame("step", &format!("/a{text}x.c")),
+                    File => frame("step", &format!("/a/{text}")),
+                };
+                assert_eq!(Role::of(&of), *role, "{text}");
+                let (name, filename) = disguised(&of, "function1", "file1");
+                assert_eq!(Role::of(&frame(&name, &filename)), *role, "{text}: {name} {filename}");
+                assert_eq!(is_shown(&name, &filename), is_shown(&of.name, &of.filename), "{text}");
+                assert!(name != *of.name && !name.ends_with("x"), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn source_files_decide_what_is_python() {
+        for (filename, role) in [
+            ("/a/train.py", Python),
+            ("/a/bin/train", Python),
+            ("<eval_with_key>.3", Python),
+            ("<stdin>", Python),
+            ("/a/train.rs", Native),
+            ("/usr/include/c++/12/vector", Dispatch),
+            ("/usr/local/include/Eigen/Core", Native),
+            ("", Native),
+        ] {
+            let of = frame("step", filename);
+            assert_eq!(Role::of(&of), role, "{filename}");
+            let (name, disguised) = disguised(&of, "function1", "file1");
+            assert_eq!(Role::of(&frame(&name, &disguised)), role, "{disguised}");
+        }
+        assert_eq!(Role::of(&frame("model::step(int)", "/a/bin/train")), Native);
+    }
+}

@@ -1,0 +1,115 @@
+//! The segments of a device at any moment: those of the end, with the later entries undone.
+
+use serde::Serialize;
+
+use crate::{
+    history::{Joining, Moment, RangeValue, Ranges, insert_free, pool_of_entry, undo_segment_event},
+    model::{Segment, Snapshot, StackIndex, TraceEntry},
+    words::{Action, Address, PoolId, PoolKind, StreamId},
+};
+
+/// A range of memory that is held from the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct SegmentRange {
+    /// Its first address.
+    pub address: Address,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The stream whose requests it serves.
+    pub stream: StreamId,
+    /// Whether it is a mapped range of an expandable segment.
+    pub is_expandable: bool,
+    /// The kind of pool that it belongs to; `None` if it was returned before the end, where kinds are
+    /// recorded.
+    pub kind: Option<PoolKind>,
+    /// The pool that it belongs to; `None` under the same condition as `kind`, if entries do not name pools
+    /// (before PyTorch 2.12).
+    pub pool: Option<PoolId>,
+    /// The stack of the request for which it was allocated; `None` if it was not recorded.
+    pub stack: Option<StackIndex>,
+}
+
+impl SegmentRange {
+    /// Returns the first address after it.
+    #[must_use]
+    pub fn end(&self) -> Address {
+        self.address.saturating_add(self.bytes)
+    }
+
+    fn from_segment(segment: &Segment) -> SegmentRange {
+        SegmentRange {
+            address: segment.address,
+            bytes: segment.total_size,
+            stream: segment.stream,
+            is_expandable: segment.is_expandable,
+            kind: segment.kind,
+            pool: Some(segment.pool),
+            stack: segment.stack,
+        }
+    }
+
+    /// Returns the range that an entry returned to the device.
+    fn from_entry(snapshot: &Snapshot, entry: &TraceEntry) -> SegmentRange {
+        SegmentRange {
+            address: entry.address,
+            bytes: entry.size,
+            stream: entry.stream,
+            is_expandable: entry.action == Some(Action::SegmentUnmap),
+            kind: None,
+            pool: pool_of_entry(snapshot, entry),
+            stack: None,
+        }
+    }
+
+    /// Returns whether mapping would have merged this range with the next.
+    fn merges_with(&self, next: &SegmentRange) -> bool {
+        self.is_expandable
+            && next.is_expandable
+            && self.stream == next.stream
+            && self.end() == next.address
+            && (self.pool == next.pool || self.pool.is_none() || next.pool.is_none())
+    }
+}
+
+/// Ranges are merged only after all entries are undone, so that undoing a mapping removes its range alone.
+impl RangeValue for SegmentRange {}
+
+/// Returns the ranges at a moment, by address. Entries that contradict the segments are undone as far as
+/// possible.
+pub(super) fn at(
+    snapshot: &Snapshot,
+    segments: &[&Segment],
+    entries: &[TraceEntry],
+    moment: Moment,
+) -> Vec<SegmentRange> {
+    let mut ranges = Ranges::default();
+    for segment in segments {
+        let range = SegmentRange::from_segment(segment);
+        insert_free(&mut ranges, range.address, range.bytes, range, Joining::Apart);
+    }
+    for entry in entries[moment.n_entries().min(entries.len())..].iter().rev() {
+        let given_back = SegmentRange::from_entry(snapshot, entry);
+        let is_undone = undo_segment_event(&mut ranges, entry, given_back, Joining::Apart).is_ok();
+        if !is_undone && matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
+            ranges.carve(entry.address, entry.end());
+        }
+    }
+    merged(&ranges)
+}
+
+fn merged(ranges: &Ranges<SegmentRange>) -> Vec<SegmentRange> {
+    let mut merged: Vec<SegmentRange> = Vec::new();
+    for (address, span) in ranges.iter() {
+        let range = SegmentRange { address, bytes: span.end - address, ..span.value };
+        match merged.last_mut().filter(|last| last.merges_with(&range)) {
+            Some(last) => {
+                last.bytes += range.bytes;
+                last.kind = last.kind.or(range.kind);
+                last.pool = last.pool.or(range.pool);
+            }
+            None => merged.push(range),
+        }
+    }
+    merged
+}

@@ -1,0 +1,195 @@
+//! Files on disk: replaced as a whole when written, and copied before they are read, because they may change.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, Read, Seek, Write},
+    ops::Deref,
+    path::{Path, PathBuf},
+};
+
+use memmap2::{Mmap, MmapOptions};
+
+use crate::words::{Error, Result};
+
+const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untouched; check that the folder exists, \
+     may be written to and has space, or save elsewhere:";
+const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
+
+const CHANGED: &str = "the file was changed while it was being read; read it again once it is complete";
+
+/// Up to this length, a file is held in memory where only parts of it are needed at a time.
+const MAX_HELD_BYTES: u64 = 16 << 20;
+
+/// Writes a file under a temporary name in the same folder, then renames it.
+///
+/// Renaming within a folder never crosses devices, and readers see the old file
+/// or the new one, never half of either.
+pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+    replace_quietly(path, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
+}
+
+fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let target = target(path)?;
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    // Reports a missing folder in the system's words.
+    fs::metadata(folder)?;
+    let before = fs::metadata(&target).ok();
+    let mut temporary = builder().tempfile_in(folder).map_err(without_temporary_name)?;
+    fill(temporary.as_file_mut())?;
+    temporary.flush()?;
+    if let Some(before) = before {
+        temporary.as_file().set_permissions(before.permissions())?;
+    }
+    temporary.as_file().sync_all()?;
+    temporary.persist(&target).map_err(|error| without_temporary_name(error.error))?;
+    // The new name itself is on the disk only with its folder. Where a folder
+    // cannot be opened or synced, the file is complete all the same.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// Removes the temporary name, which `tempfile` adds to the system's error and which does not help users.
+fn without_temporary_name(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Other => error,
+        kind => kind.into(),
+    }
+}
+
+/// Returns the path of the file to replace: a link stays a link, and only a file is replaced.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let target = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(path)?,
+        Ok(_) => path.to_path_buf(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path.to_path_buf()),
+        Err(error) => return Err(error),
+    };
+    if fs::metadata(&target)?.is_file() {
+        return Ok(target);
+    }
+    let what = "it is a folder, a device or a pipe, not a file (pickle::write writes into anything)";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// Temporary files are private by default; a snapshot gets the permissions that
+/// `File::create` would give it.
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".memreel-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// The bytes of a file, which nothing can change.
+#[derive(Debug)]
+pub(super) enum Bytes {
+    /// A copy in a file without a name.
+    Mapped(Mmap),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    /// Gives the pages that were read back to the kernel; later reads load them again.
+    pub(super) fn forget(&self) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(map) = self {
+            // SAFETY: the map is read only, so every page is in the file and is loaded again with the same bytes:
+            // nothing else has the file (see `Source::private_copy`). A failure costs memory alone.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+}
+
+/// A file that was opened for reading. Other programs may truncate or change it meanwhile, as PyTorch does when it
+/// dumps to the same path again; then reading is an error.
+#[derive(Debug)]
+pub(super) struct Source<'p> {
+    file: File,
+    path: &'p Path,
+    opened: Metadata,
+}
+
+impl<'p> Source<'p> {
+    pub(super) fn open(path: &'p Path) -> Result<Source<'p>> {
+        let open = || {
+            let file = File::open(path)?;
+            let opened = file.metadata()?;
+            if opened.is_file() {
+                return Ok(Source { file, path, opened });
+            }
+            let what = match opened.is_dir() {
+                true => "it is a folder; give the path of a snapshot file in it",
+                false => "it is a device or a pipe, not a file",
+            };
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        };
+        open().map_err(|error| Error::io(CANNOT_LOAD, path, error))
+    }
+
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.opened.len()
+    }
+
+    /// Returns the whole file in memory.
+    pub(super) fn read(mut self) -> Result<Vec<u8>> {
+        self.read_quietly().map_err(|error| Error::io(CANNOT_LOAD, self.path, error))
+    }
+
+    /// Returns the file so that parts of it can be given back to the kernel.
+    pub(super) fn read_piecemeal(mut self) -> Result<Bytes> {
+        let is_small = self.n_bytes() <= MAX_HELD_BYTES;
+        let copy = if is_small { None } else { self.private_copy().ok() };
+        match copy {
+            Some(map) => self.unless_changed(Bytes::Mapped(map)),
+            // Without space for a copy, the file is held in memory.
+            None => self.read_quietly().map(Bytes::Read),
+        }
+        .map_err(|error| Error::io(CANNOT_LOAD, self.path, error))
+    }
+
+    fn read_quietly(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let n_bytes = usize::try_from(self.n_bytes()).map_err(io::Error::other)?;
+        bytes.try_reserve_exact(n_bytes)?;
+        self.file.rewind()?;
+        (&self.file).take(self.n_bytes()).read_to_end(&mut bytes)?;
+        if bytes.len() < n_bytes { Err(io::Error::other(CHANGED)) } else { self.unless_changed(bytes) }
+    }
+
+    /// Returns a map of a copy in the folder for temporary files, which the kernel makes.
+    fn private_copy(&mut self) -> io::Result<Mmap> {
+        let mut copy = tempfile::tempfile()?;
+        let n_copied = io::copy(&mut (&self.file).take(self.n_bytes()), &mut copy)?;
+        if n_copied < self.n_bytes() {
+            return Err(io::Error::other(CHANGED));
+        }
+        // SAFETY: the copy has no name, and this function alone has it open, only to read from now on. So nothing
+        // truncates or changes it while it is mapped.
+        unsafe { MmapOptions::new().map(&copy) }
+    }
+
+    /// Returns what was read, if the file is still as it was when it was opened.
+    fn unless_changed<T>(&self, read: T) -> io::Result<T> {
+        let now = self.file.metadata()?;
+        let is_same = now.len() == self.opened.len() && now.modified().ok() == self.opened.modified().ok();
+        if is_same { Ok(read) } else { Err(io::Error::other(CHANGED)) }
+    }
+}

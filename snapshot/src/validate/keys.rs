@@ -1,0 +1,188 @@
+//! Facts of every record of one shape: which keys it has, and which of its values are wrong.
+//!
+//! A million entries share a few shapes, so whatever depends on keys alone is computed once for each
+//! shape.
+
+use super::{
+    issue::Issue,
+    values::{Walk, key_fault},
+};
+use crate::{
+    model::{
+        Field, Shape, ShapeId, Slot, Snapshot, Value,
+        schema::{self, Key, Kind},
+    },
+    words::{Rule, Severity},
+};
+
+/// Facts of every record of a shape.
+#[derive(Debug)]
+pub(super) struct Facts {
+    fields: u32,
+    misfits: u32,
+    pub(super) issues: Box<[Issue]>,
+}
+
+impl Facts {
+    /// Whether the key is there with a value of its type.
+    pub(super) fn has(&self, field: Field) -> bool {
+        self.fields & bit(field) != 0
+    }
+
+    /// Whether the key is there, with any value.
+    pub(super) fn has_key(&self, field: Field) -> bool {
+        !self.lacks(field)
+    }
+
+    /// Whether the action is a text that no release writes; viewers skip it.
+    pub(super) fn is_unknown_action(&self) -> bool {
+        self.issues.iter().any(|issue| issue.rule == Rule::Action && issue.severity == Severity::Warning)
+    }
+
+    /// Whether the key is missing: a value of the wrong type is an issue already.
+    pub(super) fn lacks(&self, field: Field) -> bool {
+        (self.fields | self.misfits) & bit(field) == 0
+    }
+}
+
+fn bit(field: Field) -> u32 {
+    1 << (field as u32)
+}
+
+/// The facts of every shape that one kind of record uses, each computed once.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    snapshot: &'a Snapshot,
+    keys: &'static [Key],
+    facts: Vec<Option<Facts>>,
+    /// For a record whose number is of another snapshot: it has no keys.
+    stray: Facts,
+    walk: Walk,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, keys: &'static [Key]) -> Table<'a> {
+        let facts = std::iter::repeat_with(|| None).take(snapshot.shapes.len()).collect();
+        let stray = Facts { fields: 0, misfits: 0, issues: Box::default() };
+        Table { snapshot, keys, facts, stray, walk: Walk::default() }
+    }
+
+    pub(super) fn facts(&mut self, id: ShapeId) -> &Facts {
+        let Some(slot) = self.facts.get_mut(id.0 as usize) else { return &self.stray };
+        slot.get_or_insert_with(|| facts(self.snapshot.shapes.get(id), self.keys, &mut self.walk))
+    }
+}
+
+/// Whether a record has a key with a value of its type.
+pub(super) fn has_field(snapshot: &Snapshot, id: ShapeId, field: Field) -> bool {
+    shape_of(snapshot, id).is_some_and(|shape| shape.has(field))
+}
+
+/// The shape of a record, if its number is of this snapshot.
+pub(super) fn shape_of(snapshot: &Snapshot, id: ShapeId) -> Option<&Shape> {
+    ((id.0 as usize) < snapshot.shapes.len()).then(|| snapshot.shapes.get(id))
+}
+
+fn facts(shape: &Shape, keys: &[Key], walk: &mut Walk) -> Facts {
+    let (mut fields, mut misfits, mut issues) = (0, 0, Vec::new());
+    for (name, slot) in &shape.slots {
+        if let Some(fault) = key_fault(name) {
+            issues.push(Issue::new(Rule::Texts, Severity::Error, format!("{name:?} {fault}")));
+        }
+        let value = match slot {
+            Slot::Field(field) => {
+                fields |= bit(*field);
+                continue;
+            }
+            Slot::Value(value) => value,
+        };
+        let n_before = issues.len();
+        if let Some(key) = keys.iter().find(|key| key.name == &**name) {
+            misfits |= key.field.map_or(0, bit);
+            issues.extend(issue(key, value, shape));
+        }
+        // An error on the value covers what is wrong inside it; a lesser finding does not.
+        if issues[n_before..].iter().all(|issue| issue.severity != Severity::Error) {
+            walk.check(name, value, &mut issues);
+        }
+    }
+    Facts { fields, misfits: misfits & !fields, issues: issues.into() }
+}
+
+/// Returns what is wrong with a value that did not become a field.
+fn issue(key: &Key, value: &Value, shape: &Shape) -> Option<Issue> {
+    let name = key.name;
+    let kind = value.kind();
+    let what = match (key.kind, value) {
+        (Kind::Text, Value::Text(_)) => return None,
+        (Kind::Texts, Value::List(all)) if all.iter().all(|one| one.as_text().is_some()) => return None,
+        (Kind::Pair, Value::Tuple(two)) if two.len() == 2 && two.iter().all(is_int) => return None,
+        // Of `addr` and `device_free` only the first has a field; rule 18 is about the other.
+        (Kind::Count, Value::Int(0..)) if is_second_address(key, shape) => return None,
+        (Kind::Count | Kind::Int, Value::Big(_)) => {
+            format!("`{name}` is {kind}: viewers make a BigInt of it and throw")
+        }
+        (Kind::Count, Value::Int(int)) => {
+            format!("`{name}` is {int}, which is negative; addresses and sizes are not")
+        }
+        (Kind::Count | Kind::Int, _) => format!("`{name}` is {kind} where an int is meant"),
+        (Kind::OneOf(all), Value::Text(text)) => return Some(unknown_text(key, text, all)),
+        (Kind::OneOf(all), _) => format!("`{name}` is {kind}, not one of {all}"),
+        (Kind::Text, _) => format!("`{name}` is {kind}, PyTorch writes a str"),
+        (Kind::Texts, _) => format!("`{name}` is {kind}, not a list of str"),
+        (Kind::Pair, _) => format!("`{name}` is {kind}, PyTorch writes a tuple of two ints"),
+        (Kind::Bool, _) => format!("`{name}` is {kind}; a bool is meant"),
+        (Kind::Pool, _) => format!("`{name}` is {kind}; a tuple of two ints of at least 0 is meant"),
+        (Kind::Name, _) => format!("`{name}` is {kind}; a str is meant"),
+        (Kind::Line, _) => format!("`{name}` is {kind}; an int of at least 0 is meant"),
+        (Kind::Records | Kind::Traces, _) => {
+            format!("`{name}` is {kind}; a list of dicts with str keys is meant")
+        }
+        (Kind::Dict, _) => format!("`{name}` is {kind}; a dict is meant"),
+    };
+    Some(Issue::new(key.rule, key.severity, what))
+}
+
+fn is_second_address(key: &Key, shape: &Shape) -> bool {
+    match key.field {
+        Some(Field::Addr) => shape.has(Field::DeviceFree),
+        Some(Field::DeviceFree) => shape.has(Field::Addr),
+        _ => false,
+    }
+}
+
+fn unknown_text(key: &Key, text: &str, all: &str) -> Issue {
+    match (key.name, text) {
+        ("action", _) => Issue::new(
+            Rule::Action,
+            Severity::Warning,
+            format!("unknown action {text:?}: viewers list it and leave it out of every picture"),
+        ),
+        ("state", "active_awaiting_free") => Issue::new(
+            Rule::BlockState,
+            Severity::Error,
+            format!(
+                "{text:?} is in PyTorch's documentation only; its dumps and readers have \
+                 \"active_pending_free\": write that"
+            ),
+        ),
+        (name, _) => Issue::new(key.rule, key.severity, format!("`{name}` is {text:?}, not one of {all}")),
+    }
+}
+
+fn is_int(value: &Value) -> bool {
+    value.as_int().is_some()
+}
+
+/// Whether the known keys of a shape come in this order; others may be anywhere.
+pub(super) fn is_ordered<'a>(shape: &Shape, order: impl Iterator<Item = &'a str> + Clone) -> bool {
+    let places = shape.slots.iter().filter_map(|(name, _)| order.clone().position(|known| known == &**name));
+    places.is_sorted()
+}
+
+/// Returns the names of those of some keys that are missing, for a message; `None` if none is.
+pub(super) fn missing(keys: &[Key], facts: &Facts, wanted: &[Field]) -> Option<String> {
+    let lacking = wanted.iter().filter(|field| facts.lacks(**field));
+    let names: Vec<String> = lacking.map(|field| format!("`{}`", schema::name_of(keys, *field))).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

@@ -1,0 +1,24 @@
+//! How bad a broken rule is.
+
+/// How bad a finding is, from the least to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// `P`: the file differs from what PyTorch writes, and every reader copes.
+    Pytorch,
+    /// `W`: a viewer draws a misleading picture.
+    Warning,
+    /// `E`: a reader throws, or is badly wrong.
+    Error,
+}
+
+impl Severity {
+    /// Returns `P`, `W` or `E`.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Severity::Pytorch => 'P',
+            Severity::Warning => 'W',
+            Severity::Error => 'E',
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which blocks are one site, in one history and in two.
+
+use memreel_snapshot::{
+    DeviceId, Snapshot,
+    analysis::{By, DeviceHistory, Site},
+};
+use serde_json::{Value, json};
+
+use super::questions::{MIB, snapshot};
+
+/// Frames that say the same and differ in their keys, the order of their keys, or in a frame that is hidden.
+fn same_frames() -> [Value; 4] {
+    let file = "/a/x.py";
+    [
+        json!([{"name": "f", "filename": file, "line": 7}]),
+        json!([{"line": 7, "filename": file, "name": "f"}]),
+        json!([{"name": "f", "filename": file, "line": 7, "fx_node_op": "call_module"}]),
+        json!([{"name": "unwind::unwind", "filename": "??", "line": 0}, {"name": "f", "filename": file, "line": 7}]),
+    ]
+}
+
+/// A history that allocates a block of each size, with the stacks of [`same_frames`] in turn, after `n_freed`
+/// rounds in which all of them are allocated and freed.
+fn alike(sizes: &[u64], n_freed: usize) -> Snapshot {
+    let entry = |action: &str, at: usize, size: u64, frames: &Value| {
+        let address = 32 * MIB + at as u64 * 4096;
+        json!({"action": action, "addr": address, "size": size, "stream": 0, "time_us": 0, "frames": frames})
+    };
+    let frames = same_frames();
+    let mut entries = Vec::new();
+    for round in 0..=n_freed {
+        for (at, size) in sizes.iter().enumerate() {
+            entries.push(entry("alloc", at, *size, &frames[at % 4]));
+            if round < n_freed {
+                entries.push(entry("free_requested", at, *size, &json!([])));
+                entries.push(entry("free_completed", at, *size, &json!([])));
+            }
+        }
+    }
+    serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
+}
+
+#[test]
+fn stacks_that_look_the_same_are_one_site() {
+    let snapshot = alike(&[1000, 2000, 3000, 4000, 500, 600, 700, 800], 2);
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let [group] = &history.top(history.end(), By::Stack)[..] else { panic!("several groups") };
+    assert_eq!((group.bytes, group.n_blocks, group.total_bytes, group.n_stacks), (12_600, 8, 12_600, 4));
+    let of_most = snapshot.device_traces[0][entries_of(4000, &snapshot)].stack.unwrap();
+    assert_eq!(group.site, Site::Stack(of_most), "the stack with the most bytes stands for the others");
+    let [site] = &history.leaks()[..] else { panic!("several sites") };
+    assert_eq!((site.bytes, site.n_live, site.n_allocated, site.n_freed), (12_600, 8, 24, 16));
+    assert_eq!((site.quarters[3], site.n_stacks), (12_600, 4));
+    assert_eq!((history.older_than(0).len(), history.tree(history.end(), 1).len()), (1, 1));
+    // One size is allocated and freed by two of the stacks.
+    let snapshot = alike(&[512, 512], 1);
+    let [site] = &DeviceHistory::new(&snapshot, DeviceId(0)).churn()[..] else { panic!("no site") };
+    assert_eq!((site.n_cycles, site.n_stacks), (2, 2));
+}
+
+/// Returns the first entry that allocates a number of bytes.
+fn entries_of(bytes: u64, snapshot: &Snapshot) -> usize {
+    snapshot.device_traces[0].iter().position(|entry| entry.size == bytes).unwrap()
+}
+
+#[test]
+fn changes_add_up_to_the_difference() {
+    let one_of_each = [[1000].as_slice(), &[10, 2000], &[10, 20, 4000], &[10, 20, 30, 8000]];
+    for before in one_of_each {
+        for after in one_of_each {
+            let snapshots = [before, after].map(|sizes| alike(sizes, 0));
+            let [before, after] = snapshots.each_ref().map(|s| DeviceHistory::new(s, DeviceId(0)));
+            let bytes =
+                |history: &DeviceHistory<'_>| i128::from(history.totals_at(history.end()).active_bytes);
+            let changes = before.diff(before.end(), &after, after.end());
+            let sum: i128 = changes.iter().map(|change| change.bytes()).sum();
+            assert_eq!(sum, bytes(&after) - bytes(&before));
+            assert!(changes.len() <= 1, "one line of code is one change: {changes:?}");
+        }
+    }
+}
+
+#[test]
+fn the_largest_changes_come_first() {
+    let with = |blocks: &[(u64, u64, u64)]| snapshot(&[], &[(32 * MIB, 8 * MIB, blocks)]);
+    let at = |n: u64| 32 * MIB + n * MIB;
+    let before = with(&[(at(0), 512, 1), (at(1), 4096, 2), (at(2), 1024, 3), (at(3), 512, 4)]);
+    let after = with(&[(at(3), 1024, 4), (at(4), 8192, 5)]);
+    let [one, other] = [&before, &after].map(|snapshot| DeviceHistory::new(snapshot, DeviceId(0)));
+    let bytes: Vec<i128> =
+        one.diff(one.end(), &other, other.end()).iter().map(|change| change.bytes()).collect();
+    assert_eq!(bytes, [8192, 512, -4096, -1024, -512]);
+}

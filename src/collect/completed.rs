@@ -1,0 +1,99 @@
+//! A recording with the events that its options left out and viewers need.
+//!
+//! Filters by size and sampling leave out events of blocks that are in the segments all the same, and
+//! `skip_actions` leaves out what created or ended them. A viewer that undoes the events then meets a block whose
+//! segment is not there yet, and throws (`docs/snapshot-format.md` 3.5).
+
+use std::{io, ops::Range};
+
+use memreel_snapshot::{
+    model::{Snapshot, SnapshotSource, TraceEntry, UseCounts},
+    rewrite::fix,
+    words::DeviceId,
+};
+
+use super::TapeSnapshot;
+
+/// What a recorder collected, in a form that viewers can show.
+///
+/// If options left out events while it was recorded, it has them without frames at places that fit, as
+/// [`fix`] adds them: an alloc of a block that is in use and has no events is behind the last event that
+/// had its memory. Such a recording is in memory, with 48 bytes for each event; the events of any other stay
+/// where they are.
+///
+/// ```
+/// use memreel::{Reel, pickle, recorder::History, rewrite::Completed, snapshot};
+///
+/// let reel = Reel::builder().history(History::all().min_size(1 << 20)).build()?;
+/// let _small = reel.alloc(1000)?;
+/// let allocators = [&reel.allocators()[0] as &dyn memreel::integrate::Inventory];
+/// let recorded = snapshot::collect_lazily(reel.recorder(), &allocators, Default::default());
+/// let completed = Completed::new(recorded).into_snapshot();
+/// assert_eq!(completed.device_traces[0].len(), 2, "the segment, and the block that was left out");
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Completed(Form);
+
+#[derive(Debug)]
+enum Form {
+    Tapes(Box<TapeSnapshot>),
+    InMemory(Box<Snapshot>),
+}
+
+impl Completed {
+    /// Adds the events that options left out.
+    #[must_use]
+    pub fn new(recorded: TapeSnapshot) -> Completed {
+        Completed(match recorded.has_gaps() {
+            false => Form::Tapes(Box::new(recorded)),
+            true => Form::InMemory(Box::new(fix(recorded.into_snapshot()).snapshot)),
+        })
+    }
+
+    /// Returns the snapshot with all its events.
+    #[must_use]
+    pub fn into_snapshot(self) -> Snapshot {
+        match self.0 {
+            Form::Tapes(recorded) => recorded.into_snapshot(),
+            Form::InMemory(snapshot) => *snapshot,
+        }
+    }
+
+    fn source(&self) -> &dyn SnapshotSource {
+        match &self.0 {
+            Form::Tapes(recorded) => &**recorded,
+            Form::InMemory(snapshot) => &**snapshot,
+        }
+    }
+}
+
+impl SnapshotSource for Completed {
+    fn head(&self) -> &Snapshot {
+        self.source().head()
+    }
+
+    fn n_traces(&self) -> usize {
+        self.source().n_traces()
+    }
+
+    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
+        self.source().for_each_entry(device, look);
+    }
+
+    fn n_entries(&self, device: DeviceId) -> usize {
+        self.source().n_entries(device)
+    }
+
+    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
+        self.source().for_each_entry_in(device, range, look);
+    }
+
+    fn use_counts(&self) -> UseCounts {
+        self.source().use_counts()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.source().check()
+    }
+}

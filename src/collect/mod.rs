@@ -1,0 +1,404 @@
+//! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustc_hash::FxHashMap;
+
+mod completed;
+mod page_runs;
+mod take;
+mod tape_snapshot;
+
+use memreel_snapshot::model::{
+    Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Shapes, Slot, Snapshot,
+    StackIndex, StackTable, Text, TopLevel, Value, usage_setting,
+};
+use take::{Take, Taking, open_empty, recorded};
+use tape_snapshot::{EntryShapes, Named};
+
+pub use completed::Completed;
+pub use tape_snapshot::TapeSnapshot;
+
+use crate::{
+    recorder::{ContextId, Log, LogTables, Recorder, Tally},
+    stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
+    trigger,
+};
+use memreel_snapshot::words::{
+    BlockState, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId,
+};
+
+/// The version of PyTorch whose keys a snapshot has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Dialect {
+    /// The keys of PyTorch 2.11 in its order; every viewer and tool reads them.
+    #[default]
+    Torch2_11,
+    /// Those of PyTorch 2.15: `pool_id` in entries, `host_segments` and `host_traces`.
+    Torch2_15,
+}
+
+/// Reads each inventory together with its device's events.
+///
+/// Both are read under the inventory's lock, so that they agree; then a
+/// `snapshot` event is recorded, which the next snapshot contains, and this one only if it
+/// would be empty otherwise (docs/snapshot-format.md 2.7). Names are looked up afterwards,
+/// outside every lock. To write the snapshot and not to look at it,
+/// [`collect_lazily`] takes less memory.
+///
+/// Inventories of devices outside `0..65_536` are left out: a snapshot has no trace for them.
+#[must_use]
+pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
+    collect_lazily(recorder, inventories, dialect).into_snapshot()
+}
+
+/// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
+#[must_use]
+pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
+    collected(recorder, inventories, dialect, Taking::Recorded)
+}
+
+/// Like [`collect_lazily`], for memreel's own use: no `snapshot` event is recorded.
+#[must_use]
+pub(crate) fn collect_quietly(
+    recorder: &Recorder,
+    inventories: &[&dyn Inventory],
+    dialect: Dialect,
+) -> TapeSnapshot {
+    collected(recorder, inventories, dialect, Taking::Quiet)
+}
+
+fn collected(
+    recorder: &Recorder,
+    inventories: &[&dyn Inventory],
+    dialect: Dialect,
+    taking: Taking,
+) -> TapeSnapshot {
+    let mut takes: Vec<Take> =
+        inventories.iter().filter_map(|inventory| Take::new(recorder, *inventory, taking)).collect();
+    open_empty(&mut takes);
+    let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
+    let key = recorder.log_tables();
+    let mut tally = Tally::default();
+    takes.iter().for_each(|take| take.log.count_into(&mut tally));
+    let mut collector = Collector::new(recorder, &takes, &tally, dialect);
+    let n_devices = takes.iter().map(|take| take.device + 1).max().unwrap_or(1);
+    collector.snapshot.device_traces.resize_with(n_devices, Vec::new);
+    let mut shapes = EntryShapes::new(key.n_contexts());
+    for take in &takes {
+        collector.segments(take);
+    }
+    collector.shapes(&tally, &key, &mut shapes);
+    // Inventories may come in any order; a file has its devices in theirs.
+    collector.snapshot.segments.sort_by_key(|segment| segment.device);
+    collector.annotations(recorder);
+    let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
+    collector.top(&settings, recorder, n_lost);
+    Recorded::store(&mut collector.snapshot, &recorded(recorder, &takes));
+    let mut logs: Vec<Vec<Log>> = Vec::new();
+    logs.resize_with(n_devices, Vec::new);
+    for take in takes {
+        logs[take.device].push(take.log);
+    }
+    let has_gaps = recorder.has_gaps();
+    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, has_gaps)
+}
+
+/// A snapshot being put together.
+struct Collector {
+    snapshot: Snapshot,
+    dialect: Dialect,
+    stacks: Named,
+    scopes: Vec<Text>,
+    /// Segments with a stack have their frames last, others do not.
+    segment_shapes: [ShapeId; 2],
+    block_shape: ShapeId,
+}
+
+impl Collector {
+    fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
+        // Names are added to these tables within the recorder's own work.
+        let _own_work = recorder.own_work();
+        let mut snapshot = Snapshot { top_level: TopLevel::Dictionary, ..Snapshot::default() };
+        let stacks = name_stacks(recorder, takes, tally, &mut snapshot);
+        let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
+        let block_shape = snapshot.shapes.intern(Shape::block());
+        Collector { snapshot, dialect, stacks, scopes: recorder.scope_paths(), segment_shapes, block_shape }
+    }
+
+    fn stack(&self, stack: StackId) -> Option<StackIndex> {
+        self.stacks.get(stack)
+    }
+
+    fn segments(&mut self, take: &Take) {
+        for segment in &take.segments {
+            let blocks: Vec<Block> = segment.blocks.iter().map(|block| self.block(block)).collect();
+            let sum_of = |size: fn(&InventoryBlock) -> u64, only: fn(BlockState) -> bool| -> u64 {
+                segment.blocks.iter().filter(|block| only(block.state)).map(size).sum()
+            };
+            let is_allocated = |state| state == BlockState::ActiveAllocated;
+            let stack = self.stack(segment.stack);
+            self.snapshot.segments.push(Segment {
+                device: take.device.into(),
+                address: segment.address,
+                total_size: segment.size_bytes,
+                allocated_size: sum_of(|block| block.size_bytes, is_allocated),
+                active_size: segment.active_bytes(),
+                requested_size: sum_of(|block| block.requested_bytes, BlockState::is_active),
+                stream: segment.stream,
+                kind: Some(segment.kind),
+                pool: segment.pool,
+                is_expandable: segment.is_expandable,
+                stack: Some(stack.unwrap_or(StackTable::EMPTY)),
+                blocks,
+                shape: self.segment_shapes[usize::from(stack.is_some())],
+            });
+        }
+    }
+
+    fn block(&self, block: &InventoryBlock) -> Block {
+        Block {
+            address: block.address,
+            size: block.size_bytes,
+            requested_size: block.requested_bytes,
+            state: Some(block.state),
+            stack: Some(self.stack(block.stack).unwrap_or(StackTable::EMPTY)),
+            shape: self.block_shape,
+        }
+    }
+
+    /// The shapes of the entries that there are.
+    fn shapes(&mut self, tally: &Tally, key: &LogTables, shapes: &mut EntryShapes) {
+        for (context, kinds) in (0..).map(ContextId).zip(&tally.contexts) {
+            for [is_oom, has_stack] in [[false, false], [false, true], [true, false], [true, true]] {
+                let kind = Tally::kind(is_oom, has_stack);
+                if kinds[kind] > 0 {
+                    let (pool, scope) = key.place(context);
+                    let metadata = self.scopes.get(scope.0 as usize).cloned().unwrap_or_default();
+                    let shape = entry_shape(self.dialect, is_oom, has_stack, pool, metadata);
+                    shapes.of_mut(context)[kind] = Some(self.snapshot.shapes.intern(shape));
+                }
+            }
+        }
+    }
+
+    fn annotations(&mut self, recorder: &Recorder) {
+        let shape = self.snapshot.shapes.intern(Shape::from_fields(&[
+            ("stage", Field::Stage),
+            ("name", Field::Name),
+            ("device", Field::Device),
+            ("time_us", Field::TimeUs),
+        ]));
+        let stages: [Text; 2] = ["END".into(), "START".into()];
+        let n_devices = self.snapshot.device_traces.len();
+        for (annotation, time_us) in recorder.annotations() {
+            let path = self.scopes.get(annotation.scope.0 as usize).cloned().unwrap_or_default();
+            self.snapshot.external_annotations.push(Annotation {
+                stage: stages[usize::from(annotation.is_start)].clone(),
+                name: path,
+                device: annotation.device.index().unwrap_or(0).min(n_devices - 1).into(),
+                time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
+                shape,
+            });
+        }
+    }
+
+    fn top(&mut self, settings: &SettingsReport, recorder: &Recorder, n_lost: u64) {
+        let field = |key: &str, field| (key.into(), Slot::Field(field));
+        let mut slots = vec![
+            field("segments", Field::Segments),
+            field("device_traces", Field::DeviceTraces),
+            ("allocator_settings".into(), Slot::Value(settings_value(settings, recorder, n_lost))),
+            field("external_annotations", Field::ExternalAnnotations),
+        ];
+        if self.dialect == Dialect::Torch2_15 {
+            slots.push(field("host_segments", Field::HostSegments));
+            slots.push(field("host_traces", Field::HostTraces));
+        }
+        self.snapshot.shape = Shape { slots };
+    }
+}
+
+/// Gives every stack in use its frames; each distinct address is named once.
+fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
+    let _own_work = recorder.own_work();
+    let used = used_stacks(takes, tally);
+    let mut named = Named::default();
+    let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
+    if parts.is_empty() {
+        return named;
+    }
+    // Before any native name: the source may wait for its interpreter, and an interpreter for other snapshots.
+    let of_source = source_frames(recorder, parts.iter().flat_map(|parts| &parts.source));
+    let Snapshot { stacks, shapes, .. } = snapshot;
+    let mut shapes = FrameShapes { shapes, known: FxHashMap::default() };
+    let mut intern = |symbol: &Symbol, library: Option<&Text>| {
+        let (name, filename) = (symbol.name.clone(), symbol.filename.clone());
+        let shape = shapes.of(library);
+        stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
+    };
+    let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
+    with_names(recorder, |symbolizer| {
+        symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
+        // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
+        let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
+        for parts in &parts {
+            let named = || parts.source.iter().filter_map(|word| of_source.get(word));
+            let first = named().filter(|named| !named.is_python).flat_map(|named| &named.frames);
+            let mut frames: Vec<FrameIndex> = first.map(|symbol| intern(symbol, None)).collect();
+            let mut python = named().filter(|named| named.is_python).map(|named| &named.frames);
+            symbolizer.for_each_frame(&parts.native, parts.generation, |symbol, library| {
+                if symbol.name.contains(PYTHON_LOOP) {
+                    let next = python.next().into_iter().flatten();
+                    frames.extend(next.map(|symbol| intern(symbol, None)));
+                }
+                frames.push(*known.entry(symbol).or_insert_with(|| intern(symbol, library)));
+            });
+            frames.extend(python.flatten().map(|symbol| intern(symbol, None)));
+            members.push(frames);
+        }
+    });
+    for (stack, members) in used.into_iter().zip(members) {
+        named.set(stack, snapshot.stacks.intern_stack(&members));
+    }
+    named
+}
+
+/// The shapes of frames: one for each library, and one for frames without.
+struct FrameShapes<'a> {
+    shapes: &'a mut Shapes,
+    known: FxHashMap<Option<Text>, ShapeId>,
+}
+
+impl FrameShapes<'_> {
+    fn of(&mut self, library: Option<&Text>) -> ShapeId {
+        if let Some(known) = self.known.get(&library.cloned()) {
+            return *known;
+        }
+        let fields = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
+        let mut shape = Shape::from_fields(&fields);
+        shape.slots.extend(library.map(|name| ("library".into(), Slot::Value(Value::Text(name.clone())))));
+        let shape = self.shapes.intern(shape);
+        self.known.insert(library.cloned(), shape);
+        shape
+    }
+}
+
+/// Calls `name` with the names of this process, or of the one whose tape was read.
+#[cfg_attr(loom, allow(unused_variables, reason = "no tape is read"))]
+fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
+    #[cfg(not(loom))]
+    if let Some(past) = recorder.past_modules() {
+        return name(&mut Symbolizer::of_past(past));
+    }
+    with_kept_names(name);
+}
+
+/// The stacks of events and of what is held, rising.
+fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
+    let counted = (0..).map(StackId).zip(&tally.stacks);
+    let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
+    let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
+    used.extend(held.filter(|stack| stack.is_some()));
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+/// The name of a native frame that runs a Python frame contains this (docs/snapshot-format.md 1.4).
+const PYTHON_LOOP: &str = "PyEval_EvalFrame";
+
+/// The frames of a word of a second source.
+struct OfWord {
+    frames: Vec<Symbol>,
+    is_python: bool,
+}
+
+/// The frames of each distinct word of a second source; none for a word whose name panics.
+fn source_frames<'a>(
+    recorder: &Recorder,
+    words: impl Iterator<Item = &'a usize>,
+) -> FxHashMap<usize, OfWord> {
+    let mut frames = FxHashMap::default();
+    let Some(source) = recorder.frame_source() else { return frames };
+    let symbol = |frame: SourceFrame| Symbol {
+        name: frame.name.into(),
+        filename: frame.filename.into(),
+        line: frame.line,
+    };
+    for word in words {
+        frames.entry(*word).or_insert_with(|| {
+            let named = catch_unwind(AssertUnwindSafe(|| (source.name(*word), source.is_python(*word))));
+            let (frames, is_python) = named.unwrap_or_default();
+            OfWord { frames: frames.into_iter().map(symbol).collect(), is_python }
+        });
+    }
+    frames
+}
+
+fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
+    segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
+}
+
+/// The keys of an entry (docs/snapshot-format.md 1.5).
+fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, metadata: Text) -> Shape {
+    let (address_key, address) =
+        if is_oom { ("device_free", Field::DeviceFree) } else { ("addr", Field::Addr) };
+    let mut shape = Shape::from_fields(&[
+        ("action", Field::Action),
+        (address_key, address),
+        ("size", Field::Size),
+        ("stream", Field::Stream),
+        ("time_us", Field::TimeUs),
+    ]);
+    shape.slots.push(("compile_context".into(), Slot::Value(Value::text("N/A"))));
+    shape.slots.push(("user_metadata".into(), Slot::Value(Value::Text(metadata))));
+    if dialect == Dialect::Torch2_15 {
+        let pool = Value::Tuple([pool.graph, pool.user].map(Value::unsigned).into_iter().collect());
+        shape.slots.push(("pool_id".into(), Slot::Value(pool)));
+    }
+    if has_stack {
+        shape.slots.push(("frames".into(), Slot::Field(Field::Frames)));
+    }
+    shape
+}
+
+/// `allocator_settings` in PyTorch's order (docs/snapshot-format.md 1.6). Before the
+/// divisions, which stay last, come memreel's own keys: who wrote the file and
+/// how stacks were captured, and what is not in it: events that the ring
+/// lost, stacks that found their table full, sizes that were left out, and
+/// the bytes of which one was sampled (0 when all were kept); between them, the
+/// number of snapshots that triggers of the process could not write.
+fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -> Value {
+    let history = recorder.history();
+    let max_split_bytes = settings.max_split_bytes.map_or(Value::Int(-1), Value::unsigned);
+    let divisions: Vec<(Value, Value)> = (0..16)
+        .map(|power| {
+            let key = Value::text(&(1_u32 << power).to_string());
+            (key, Value::Int(i64::from(settings.roundup_power2_divisions[power])))
+        })
+        .collect();
+    let pairs = [
+        ("PYTORCH_CUDA_ALLOC_CONF", Value::text(&settings.conf)),
+        ("max_split_size", max_split_bytes),
+        ("garbage_collection_threshold", Value::Float(settings.garbage_collection_threshold)),
+        ("expandable_segments", Value::Bool(settings.expandable_segments)),
+        ("pinned_num_register_threads", Value::Int(1)),
+        ("release_lock_on_cudamalloc", Value::Bool(settings.release_lock_on_device_alloc)),
+        ("pinned_use_cuda_host_register", Value::Bool(false)),
+        ("graph_capture_record_stream_reuse", Value::Bool(false)),
+        ("memreel_version", Value::text(env!("CARGO_PKG_VERSION"))),
+        ("trace_alloc_max_entries", Value::unsigned(recorder.max_entries() as u64)),
+        ("trace_alloc_overflowed", Value::Bool(n_lost > 0)),
+        ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
+        ("memreel_stack_method", Value::text(stack_method().name())),
+        ("memreel_stacks_refused", Value::unsigned(recorder.stack_counts().n_refused)),
+        ("memreel_dumps_failed", Value::unsigned(trigger::n_failed())),
+        ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
+        ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
+    ];
+    let usage = usage_setting(&recorder.usage());
+    let last = ("roundup_power2_divisions", Value::Dict(divisions.into()));
+    Value::dict(pairs.into_iter().chain(usage).chain([last]))
+}

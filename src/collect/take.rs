@@ -1,0 +1,112 @@
+//! What a snapshot takes of a device: its segments and its events, read under the lock of its inventory.
+
+use std::collections::BTreeMap;
+
+use memreel_snapshot::model::Recorded;
+
+use super::page_runs;
+use crate::recorder::{Cut, Log, Recorder};
+use memreel_snapshot::words::{
+    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StreamId,
+};
+
+/// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
+/// device up to the last.
+const MAX_DEVICES: usize = 1 << 16;
+
+/// What one device had at the moment it was looked at.
+pub(super) struct Take {
+    pub(super) device: usize,
+    pub(super) segments: Vec<InventorySegment>,
+    pub(super) log: Log,
+    /// The mean sampling interval in bytes, if the inventory has one of its own.
+    sample_bytes: Option<u64>,
+    /// Whether only sampled blocks are in the segments.
+    is_sample: bool,
+    /// Without segments and events: the event of this snapshot.
+    with_snapshot: Option<Cut>,
+}
+
+/// Whether a `snapshot` event is recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taking {
+    Recorded,
+    Quiet,
+}
+
+impl Take {
+    /// Looks at a device; `None` if it has no trace in a snapshot.
+    pub(super) fn new(recorder: &Recorder, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
+        let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
+        let track = recorder.track(inventory.device());
+        let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
+        let mut with_snapshot = None;
+        inventory.inspect(&mut |segments| {
+            let cut = track.cut();
+            let is_empty = segments.is_empty() && cut.is_empty();
+            seen = Some((segments.to_vec(), cut));
+            if taking == Taking::Quiet {
+                return;
+            }
+            track.record_own(Event {
+                action: Action::Snapshot,
+                address: Address(0),
+                size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
+                stream: StreamId::DEFAULT,
+                pool: PoolId::DEFAULT,
+                stack: StackId::NONE,
+            });
+            with_snapshot = is_empty.then(|| track.cut());
+        });
+        let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
+        // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
+        let mut log = cut.read();
+        let segments = match inventory.has_segments() {
+            true => segments,
+            false => page_runs::segments(segments, &mut log),
+        };
+        let (sample_bytes, is_sample) = (inventory.sample_bytes(), !inventory.has_segments());
+        Some(Take { device, segments, log, sample_bytes, is_sample, with_snapshot })
+    }
+}
+
+/// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
+/// open a file without either (`docs/snapshot-format.md` 3.5).
+pub(super) fn open_empty(takes: &mut [Take]) {
+    let is_empty = |take: &Take| take.segments.is_empty() && take.log.len() == 0;
+    if takes.iter().all(is_empty)
+        && let Some(first) = takes.first_mut()
+        && let Some(cut) = first.with_snapshot.take()
+    {
+        first.log = cut.read();
+    }
+}
+
+/// The facts about the recording of each device, by its number.
+pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
+    let history = recorder.history();
+    // Inventories may share a device.
+    let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
+    for take in takes {
+        let sample_bytes = take.sample_bytes.unwrap_or(history.sample_bytes());
+        let (n_lost, most_bytes, is_sample) = devices.entry(take.device).or_insert((0, 0, true));
+        *n_lost += take.log.n_lost;
+        *most_bytes = sample_bytes.max(*most_bytes);
+        *is_sample &= take.is_sample;
+    }
+    let n_stacks_refused = recorder.stack_counts().n_refused;
+    let facts = |(device, (n_lost, sample_bytes, is_sample)): (usize, (u64, u64, bool))| {
+        let recorded = Recorded {
+            has_lost: n_lost > 0,
+            n_lost,
+            min_size_bytes: history.min_size_bytes(),
+            sample_bytes,
+            n_fixed: 0,
+            n_cut: 0,
+            n_stacks_refused,
+            weight_bytes: if is_sample { sample_bytes } else { 0 },
+        };
+        (device.into(), recorded)
+    };
+    devices.into_iter().map(facts).collect()
+}

@@ -1,0 +1,40 @@
+//! Keeps the recorder from recording its own work.
+//!
+//! A recorder may be used inside the process's own allocator. Then its own allocations (a new chunk, a longer
+//! table) come back to it as reports, while it may have one of its locks or be in the middle of an event.
+//! Recording them would deadlock or recurse without end. So a thread sets a flag while it does the
+//! recorder's work, and what is reported while the flag is set is not recorded.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+
+use crate::process::sync::{ReentryGuard, thread_local};
+
+thread_local! {
+    static RECORDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the recorder's own work on this thread while it exists: capturing a stack, changing a table, taking
+/// or returning a chunk.
+pub(crate) struct Guard {
+    _flag: ReentryGuard,
+}
+
+impl Guard {
+    /// Returns the guard, or `None` if this thread already has one or is being destroyed.
+    pub(crate) fn enter() -> Option<Guard> {
+        ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })
+    }
+
+    /// Marks a fork as the recorder's own work.
+    #[cfg(not(loom))]
+    pub(crate) fn hold(held: &mut crate::process::fork::Held) {
+        held.set(&RECORDING);
+    }
+
+    /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
+    #[inline]
+    pub(crate) fn is_held() -> bool {
+        ReentryGuard::is_held(&RECORDING)
+    }
+}

@@ -1,0 +1,132 @@
+//! For authors of allocators and interpreters: what connects them to a recorder.
+//!
+//! A program that uses memreel's own allocator, or a [`Ledger`](crate::recorder::Ledger), does not need this
+//! module, nor one that wraps its allocator in [`Heap`](crate::Heap) or [`Recorded`](crate::Recorded). You need it if
+//! your allocator keeps a list of its blocks, or if your interpreter has stacks that machine code does not show.
+//!
+//! | you have | you implement or call |
+//! |---|---|
+//! | an allocator with a lock and a list of its blocks | [`Track::record`] for each event, [`Inventory`] for snapshots |
+//! | a source of events without a lock | [`Track::record_unlocked`] |
+//! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
+//! | CPython in your process | [`PythonFrames`], given to the same |
+//! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
+//! | memory of a kind that memreel does not know | [`Device`] |
+//! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |
+//! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
+//!
+//! # Duties of an allocator
+//!
+//! - Capture the stack ([`Track::stack_of_alloc`]) before you take your lock, and keep the [`StackId`] with the
+//!   block: its free needs it ([`StackId::of_free`]).
+//! - Record an event while you have your lock. The order of the calls is the order of the trace.
+//! - Record a free before the memory can be allocated again.
+//! - While [`Inventory::inspect`] runs, record no event from another thread: your lock, held during the call,
+//!   ensures that. This is why the trace and the segments of a snapshot agree.
+//! - If the process may fork, pass your lock to [`hold_at_forks`]; otherwise a child may find it taken for ever.
+//! - In a signal handler, [`Track::record_unlocked`] and a capture may interrupt anything of memreel's: what interrupts
+//!   the recorder's own work on the same thread has no stack, or is not recorded. A request to an allocator may not
+//!   interrupt one to the same allocator. memreel may allocate on the host's heap, which a handler must not
+//!   do where it interrupted `malloc`.
+//! - In the process's own `GlobalAlloc`, call [`Track::record_unlocked`], and hold no lock during the call: memreel
+//!   allocates while it captures a stack and while it records, so your `alloc` is called again inside, and a lock
+//!   around the call would wait for itself. What memreel allocates for itself
+//!   is not recorded. `tests/global_allocator.rs` in the repository is such an allocator.
+//!
+//! # Example
+//!
+//! A snapshot of an allocator with one segment of one block:
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use memreel::{Action, Address, BlockState, DeviceId, PoolId, PoolKind, StreamId};
+//! use memreel::integrate::{Event, Inventory, InventoryBlock, InventorySegment, Track};
+//! use memreel::recorder::{History, Recorder};
+//! use memreel::snapshot::{Dialect, collect};
+//!
+//! struct Arena {
+//!     track: Track,
+//!     segments: Mutex<Vec<InventorySegment>>,
+//! }
+//!
+//! impl Arena {
+//!     fn grow(&self, address: Address, size_bytes: u64) {
+//!         let stack = self.track.stack_of_segment();
+//!         let mut segments = self.segments.lock().unwrap();
+//!         let state = BlockState::Inactive;
+//!         let block = InventoryBlock { address, size_bytes, requested_bytes: 0, state, stack };
+//!         let (stream, pool) = (StreamId::DEFAULT, PoolId::DEFAULT);
+//!         segments.push(InventorySegment {
+//!             address,
+//!             size_bytes,
+//!             stream,
+//!             kind: PoolKind::Large,
+//!             pool,
+//!             is_expandable: false,
+//!             stack,
+//!             blocks: vec![block],
+//!         });
+//!         self.track.record(Event { action: Action::SegmentAlloc, address, size_bytes, stream, pool, stack });
+//!     }
+//! }
+//!
+//! impl Inventory for Arena {
+//!     fn device(&self) -> DeviceId {
+//!         self.track.device()
+//!     }
+//!
+//!     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+//!         look(&self.segments.lock().unwrap());
+//!     }
+//! }
+//!
+//! let recorder = Recorder::new();
+//! recorder.record_history(&History::all());
+//! let arena = Arena { track: recorder.track(DeviceId(0)), segments: Mutex::default() };
+//! arena.grow(Address(0x10_0000), 4 << 20);
+//! let snapshot = collect(&recorder, &[&arena], Dialect::default());
+//! assert_eq!(snapshot.segments[0].total_size, 4 << 20);
+//! ```
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Mutex};
+
+/// Holds your allocator's lock while the process forks, so that the child finds it free.
+///
+/// A child of `fork` has one thread; a lock that another thread had at that moment would stay locked for ever.
+/// memreel takes its own locks before a fork and releases them after it in both processes. This adds yours, which is
+/// taken before those of the recorder, as it is when you record an event.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// let next = Arc::new(Mutex::new(0x1000_u64));
+/// memreel::integrate::hold_at_forks(&next);
+/// ```
+pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
+    #[cfg(not(loom))]
+    crate::process::fork::register(crate::process::fork::Level::Allocator, lock);
+    #[cfg(loom)]
+    let _ = lock;
+}
+
+#[doc(inline)]
+pub use crate::process::{host::host, rank::rank, time::time_text};
+pub use crate::{
+    device::{Device, Mark},
+    heap::{FreedBlock, MallocReports},
+    recorder::track::Track,
+    stack::{
+        FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses,
+        python::{Marked, PythonFrames, StackMark, mark},
+        set_stack_method, stack_method,
+    },
+};
+#[doc(inline)]
+pub use memreel_snapshot::words::{
+    Event, Inventory, InventoryBlock, InventorySegment, Refusal, SettingsReport, StackId, UsageReport,
+};
+
+#[cfg(loom)]
+#[doc(hidden)]
+pub use crate::stack::Stacks;

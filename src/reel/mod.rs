@@ -1,0 +1,479 @@
+//! A reel: a recorder connected to a caching allocator for each device.
+//!
+//! The file is long because it is what programs meet first: half of it is documentation.
+#![forbid(unsafe_code)]
+
+mod foreign;
+pub mod integrate;
+pub(crate) mod process;
+#[cfg(not(loom))]
+pub(crate) mod recover;
+mod verdict;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    allocator::{Allocation, CachingAllocator, Settings},
+    collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
+    device::{Device, Host},
+    heap,
+    process::notice,
+    recorder::{History, Recorder, Scope},
+    trigger::{self, Levels, OnFailure, OomFiles, Overlay, Sets, Source, Triggers},
+};
+use memreel_snapshot::{
+    model::Snapshot,
+    pickle,
+    words::{DeviceId, Error, Inventory, OomVerdict, OutOfMemory, Result, StreamId},
+};
+
+/// A recorder and one caching allocator for each device. Clones share one reel.
+///
+/// A reel is the usual entry to memreel: it allocates, records and takes snapshots. The functions at the root
+/// of the crate, such as [`record_history`](crate::record_history), use one reel for the whole
+/// process; build your own for several devices, for limits or for simulated memory.
+///
+/// # The environment
+///
+/// Each reel does what the variable `MEMREEL` asks for, so that a program that is already built can be told to record
+/// and to write snapshots: `MEMREEL=all,dump=oom+exit`. The options of recording that it names win over the program's
+/// each time the program switches recording on; a program that switches recording off switches it off. A text that is
+/// not valid is one line on standard error, and has no other effect. `docs/triggers.md` has the grammar.
+///
+/// # Forks
+///
+/// A child of `fork` can use every reel, ledger and track of its parent, whatever other threads were doing at the
+/// fork. It has the parent's blocks, which remain live until they are freed in the child, and the history up to the
+/// fork, which it continues on its own. Blocks whose handles belong to threads that the child does not have are
+/// never freed there. A GPU cannot be used in a child of the process that opened it: that is a rule of CUDA, and
+/// requests that need the driver fail with an error. A fork waits until other threads have left memreel, usually for
+/// microseconds and at most for two seconds. After a fork in a signal handler that interrupted memreel itself, the
+/// child can only run another program.
+///
+/// ```
+/// use memreel::{Reel, recorder::History};
+///
+/// let reel = Reel::builder().history(History::all()).build()?;
+/// let weights = reel.alloc(4_000_000)?;
+/// let snapshot = reel.snapshot();
+/// assert_eq!(snapshot.device_traces[0].len(), 2, "a segment and a block were allocated");
+/// # drop(weights);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Reel {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    recorder: Recorder,
+    allocators: Vec<CachingAllocator>,
+    dialect: Dialect,
+    /// The options of recording that the environment names.
+    overlay: Option<&'static Overlay>,
+    /// The path of the tape that the environment asks for.
+    tape: Option<PathBuf>,
+    dump_with: Option<Box<DumpWith>>,
+    watch_with: Option<Box<WatchWith>>,
+    triggers: Sets,
+}
+
+/// Returns the bytes of allocators that are not the reel's.
+type WatchWith = dyn Fn() -> Levels + Send + Sync;
+
+/// Writes a snapshot to a path.
+type DumpWith = dyn Fn(&Path) -> Result<()> + Send + Sync;
+
+/// Creates the allocator of a device, whose number and recorder are known at [`Builder::build`] only.
+type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocator;
+
+/// Builds a [`Reel`], from [`Reel::builder`].
+///
+/// ```
+/// use memreel::{Reel, allocator::Settings, device::{Host, Limit, Simulated}, recorder::History};
+///
+/// let reel = Reel::builder()
+///     .device(Limit::new(Host::new(), 64 << 20))
+///     .device(Simulated::new(80 << 30))
+///     .history(History::all())
+///     .build()?;
+/// let on_the_second = reel.allocator(1)?.alloc(1 << 30, memreel::StreamId::DEFAULT)?;
+/// # drop(on_the_second);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    devices: Vec<Box<MakeAllocator>>,
+    history: Option<History>,
+    save_on_oom: Option<PathBuf>,
+    dump_on: Vec<Triggers>,
+    dump_with: Option<Box<DumpWith>>,
+    watch_with: Option<Box<WatchWith>>,
+    settings: Settings,
+    dialect: Dialect,
+}
+
+impl Reel {
+    /// Returns a builder: without further calls, the host is device 0 and recording is off.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Allocates a block of `bytes` bytes on device 0, for the default stream. Dropping the block frees it.
+    ///
+    /// # Errors
+    /// The errors of [`CachingAllocator::alloc`].
+    pub fn alloc(&self, bytes: u64) -> Result<Allocation> {
+        self.shared.allocators[0].alloc(bytes, StreamId::DEFAULT)
+    }
+
+    /// Returns the allocator of a device.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] if the reel has no such device.
+    pub fn allocator(&self, device: impl Into<DeviceId>) -> Result<&CachingAllocator> {
+        let device = device.into();
+        device.index().and_then(|index| self.shared.allocators.get(index)).ok_or_else(|| {
+            Error::misuse(format!(
+                "there is no device {device}: this reel has {}",
+                self.shared.allocators.len()
+            ))
+        })
+    }
+
+    /// Returns the typed interface to a GPU's memory.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] if the reel has no such device, or if it is not a GPU.
+    #[cfg(feature = "cuda")]
+    pub fn cuda(&self, device: impl Into<DeviceId>) -> Result<crate::typed::cuda::Memory> {
+        crate::typed::cuda::Memory::new(self.allocator(device)?)
+    }
+
+    /// Returns the allocators of all devices, by device number.
+    #[must_use]
+    pub fn allocators(&self) -> &[CachingAllocator] {
+        &self.shared.allocators
+    }
+
+    /// Returns the recorder of all devices.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// Switches recording on, off or to other options; see [`Recorder::record_history`]. What the variable `MEMREEL`
+    /// names wins.
+    pub fn record_history(&self, history: &History) {
+        trigger::revive();
+        match self.shared.overlay {
+            Some(overlay) => {
+                let history = overlay.over(history, self.shared.tape.as_deref());
+                self.shared.record_history(&history);
+            }
+            None => self.shared.record_history(history),
+        }
+    }
+
+    /// Opens a scope on this thread: its events carry `name`. See [`Recorder::scope`].
+    #[must_use = "the scope ends when this is dropped"]
+    pub fn scope(&self, name: &str) -> Scope {
+        self.shared.recorder.scope(name)
+    }
+
+    /// Returns a snapshot of all devices: segments, blocks and the recorded events.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Completed::new(self.shared.recorded()).into_snapshot()
+    }
+
+    /// Writes a snapshot to a file that <https://pytorch.org/memory_viz> opens.
+    ///
+    /// The file is written completely or not at all. Events are written directly from the recorder, so this
+    /// takes less memory than [`Reel::snapshot`].
+    ///
+    /// # Errors
+    /// [`Error::is_io`]; an existing file at `path` is then unchanged.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        pickle::save(&Completed::new(self.shared.recorded()), path.as_ref())
+    }
+
+    /// Writes a snapshot when a request fails, before the request's error is returned.
+    ///
+    /// The first failure writes the file, and later ones keep it: the first is often the telling one. With
+    /// `{n}` in the path, every failure writes a file of its own, and `{n}` is the number of the failure,
+    /// counted from 0. `{pid}` is the number of the process, so that the ranks of a run do not write the same
+    /// file; `{rank}` and `{host}` are those of [`Triggers`]. A file of an earlier run is replaced;
+    /// [`Triggers::oom`] never replaces one.
+    ///
+    /// Beside each file the reason is written, as text and as JSON (`oom.verdict.txt`, `oom.verdict.json`). The error
+    /// names the file, or the reason why it could not be written; failing to write it causes no other error, and the
+    /// next failure tries again. Called with two paths, it writes both files. While
+    /// recording is off the file shows blocks without their stacks.
+    ///
+    /// ```
+    /// use memreel::{Reel, device::Simulated, recorder::History};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build()?;
+    /// reel.save_on_oom(folder.path().join("oom-{n}.pickle"));
+    /// for number in 0..2 {
+    ///     let error = reel.alloc(2 << 30).unwrap_err();
+    ///     let path = error.out_of_memory().unwrap().snapshot.clone().unwrap();
+    ///     assert!(path.ends_with(format!("oom-{number}.pickle")));
+    /// }
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
+        self.shared.triggers.add_oom_files(OomFiles::of(path.into()));
+    }
+
+    /// Writes snapshots without being asked each time: at a failed request, a signal, the exit, a panic, a time or a
+    /// peak. See [`Triggers`] for the moments and the files.
+    ///
+    /// The triggers are in force until the last handle of the reel is dropped. Several calls add up; each writes files
+    /// of its own. A snapshot that cannot be written is one line on standard error, is counted in the settings of
+    /// later snapshots (`memreel_dumps_failed`) and has no other effect.
+    ///
+    /// ```
+    /// use memreel::{Reel, recorder::History, trigger::Triggers};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// reel.dump_on(&Triggers::to(folder.path().join("end.pickle")).exit())?;
+    /// let block = reel.alloc(1000)?;
+    /// drop(reel);
+    /// assert!(folder.path().join("end.pickle").exists());
+    /// # drop(block);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_option`] for an unknown placeholder in the path and for triggers that can never fire;
+    /// [`Error::is_io`] if a signal handler cannot be installed or a thread cannot be started.
+    pub fn dump_on(&self, triggers: &Triggers) -> Result<()> {
+        let _own = self.shared.recorder.own_work();
+        self.shared.triggers.add(trigger::arm(triggers, source(&self.shared))?);
+        Ok(())
+    }
+
+    /// Returns all unused segments to their devices.
+    ///
+    /// # Errors
+    /// The errors of [`CachingAllocator::empty_cache`].
+    pub fn empty_cache(&self) -> Result<()> {
+        self.shared.allocators.iter().try_for_each(CachingAllocator::empty_cache)
+    }
+}
+
+/// Returns what triggers need of a reel, without keeping it alive.
+fn source(reel: &Arc<Shared>) -> Source {
+    let (saved, watched) = (Arc::downgrade(reel), Arc::downgrade(reel));
+    Source {
+        save: Box::new(move |path| saved.upgrade().map(|reel| reel.dump(path))),
+        levels: Box::new(move || watched.upgrade().map(|reel| reel.levels())),
+    }
+}
+
+/// Tells the reel of the failed requests of its allocators, which must not keep it alive.
+fn watch(reel: &Arc<Shared>) {
+    for (at, allocator) in reel.allocators.iter().enumerate() {
+        let reel = Arc::downgrade(reel);
+        allocator.on_oom(move |figures| {
+            if let Some(reel) = reel.upgrade() {
+                reel.failed(&reel.allocators[at], figures);
+            }
+        });
+    }
+}
+
+impl Shared {
+    fn record_history(&self, history: &History) {
+        self.recorder.record_history(history);
+        #[cfg(not(loom))]
+        {
+            let of_heap = heap::inventory_of(&self.recorder);
+            let allocators = self.allocators.iter().map(|allocator| allocator as &dyn Inventory);
+            allocators.chain(of_heap).for_each(|inventory| self.recorder.begin_tape(inventory));
+        }
+    }
+
+    /// Writes a snapshot that a trigger asks for.
+    fn dump(&self, path: &Path) -> Result<()> {
+        match &self.dump_with {
+            Some(dump) => dump(path),
+            None => pickle::save(&Completed::new(self.recorded()), path),
+        }
+    }
+
+    /// Adds to the figures of a failed request its verdict and the snapshots that it writes.
+    fn failed(&self, allocator: &CachingAllocator, figures: &mut OutOfMemory) {
+        self.explain(figures, &|shared, figures| {
+            let stats = allocator.stats();
+            let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
+            let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum();
+            verdict::verdict(&shared.recorder, allocator, n_blocks, figures)
+        });
+    }
+
+    fn explain(
+        &self,
+        figures: &mut OutOfMemory,
+        verdict: &dyn Fn(&Shared, &OutOfMemory) -> Option<OomVerdict>,
+    ) {
+        self.triggers.failed(
+            figures,
+            &OnFailure { save: &|path| self.dump(path), explain: &|figures| verdict(self, figures) },
+        );
+    }
+
+    /// Returns the bytes that triggers watch.
+    fn levels(&self) -> Levels {
+        let of_others = self.watch_with.as_ref().map(|watch| watch()).unwrap_or_default();
+        self.allocators.iter().map(|allocator| allocator.stats().allocated_bytes.all).fold(
+            of_others,
+            |levels, bytes| Levels {
+                allocated_bytes: levels.allocated_bytes.saturating_add_signed(bytes.allocated),
+                peak_bytes: levels.peak_bytes.max(bytes.peak.max(0).cast_unsigned()),
+            },
+        )
+    }
+
+    /// Returns whether there is nothing to see in a snapshot.
+    fn is_bare(&self) -> bool {
+        self.allocators.iter().all(|allocator| {
+            allocator.memory_reserved() == 0 && self.recorder.n_events(allocator.device_id()) == 0
+        })
+    }
+
+    fn recorded(&self) -> TapeSnapshot {
+        trigger::revive();
+        let of_heap = heap::inventory_of(&self.recorder);
+        let inventories: Vec<&dyn Inventory> =
+            self.allocators.iter().map(|allocator| allocator as &dyn Inventory).chain(of_heap).collect();
+        collect_lazily(&self.recorder, &inventories, self.dialect)
+    }
+}
+
+impl Drop for Shared {
+    /// Writes the snapshot of the exit, which would come too late for this reel.
+    fn drop(&mut self) {
+        if self.triggers.is_on_exit() && !self.is_bare() {
+            self.triggers.dump_at_drop(&|path| self.dump(path));
+        }
+    }
+}
+
+impl fmt::Debug for Reel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reel").field("allocators", &self.shared.allocators).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds a device; its number is the number of devices added before. Default: the host as device 0.
+    pub fn device(mut self, device: impl Device + 'static) -> Builder {
+        let make = |recorder: &Recorder, id, settings| {
+            CachingAllocator::with_settings(device, &recorder.track(id), settings)
+        };
+        self.devices.push(Box::new(make));
+        self
+    }
+
+    /// Records from the beginning with these options. Default: recording is off.
+    pub fn history(mut self, history: History) -> Builder {
+        self.history = Some(history);
+        self
+    }
+
+    /// Sets the settings of all allocators. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// Writes a snapshot when a request fails; see [`Reel::save_on_oom`] for the path. Default: none.
+    pub fn save_on_oom(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.save_on_oom = Some(path.into());
+        self
+    }
+
+    /// Writes snapshots without being asked each time; see [`Reel::dump_on`]. Several calls add up. Default: none, or
+    /// what the variable `MEMREEL` asks for.
+    pub fn dump_on(mut self, triggers: &Triggers) -> Builder {
+        self.dump_on.push(triggers.clone());
+        self
+    }
+
+    /// Writes the snapshots of triggers and of failed requests with `dump`, which gets the path of a new file. For
+    /// snapshots that contain more than this reel, such as the ledgers of other allocators. Default:
+    /// [`Reel::save`].
+    ///
+    /// `dump` is called by any thread, under no lock. A reel that it keeps alive is never dropped.
+    pub fn dump_with(mut self, dump: impl Fn(&Path) -> Result<()> + Send + Sync + 'static) -> Builder {
+        self.dump_with = Some(Box::new(dump));
+        self
+    }
+
+    /// Sets the PyTorch version whose keys snapshots have. Default: [`Dialect::default`], PyTorch 2.11.
+    pub fn dialect(mut self, dialect: Dialect) -> Builder {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Creates the reel.
+    ///
+    /// # Errors
+    /// [`Error::is_misuse`] for more than 65,536 devices, and the errors of [`Reel::dump_on`].
+    pub fn build(mut self) -> Result<Reel> {
+        if self.devices.is_empty() {
+            self = self.device(Host::new());
+        }
+        let recorder = Recorder::new();
+        let asked = trigger::environment();
+        let overlay = asked.map(|asked| &asked.overlay);
+        let tape = overlay.and_then(Overlay::tape_of_reel);
+        let history = match (&self.history, overlay) {
+            (Some(history), Some(overlay)) => Some(overlay.over(history, tape.as_deref())),
+            (None, Some(overlay)) => overlay.alone(tape.as_deref()),
+            (history, None) => history.clone(),
+        };
+        let mut allocators = Vec::with_capacity(self.devices.len());
+        for (ordinal, make) in self.devices.into_iter().enumerate() {
+            let id =
+                u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
+            allocators.push(make(&recorder, id.into(), self.settings.clone()));
+        }
+        let (dialect, dump_with, watch_with) = (self.dialect, self.dump_with, self.watch_with);
+        let triggers = Sets::new();
+        let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, watch_with, triggers };
+        let reel = Reel { shared: Arc::new(shared) };
+        watch(&reel.shared);
+        if let Some(history) = &history {
+            reel.shared.record_history(history);
+        }
+        if let Some(path) = self.save_on_oom {
+            reel.save_on_oom(path);
+        }
+        self.dump_on.iter().try_for_each(|triggers| reel.dump_on(triggers))?;
+        if let Some(Err(error)) = asked.and_then(|asked| asked.triggers.as_ref()).map(|all| reel.dump_on(all))
+        {
+            notice::print(&format!("MEMREEL: {error}"));
+        }
+        Ok(reel)
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("n_devices", &self.devices.len())
+            .field("history", &self.history)
+            .finish_non_exhaustive()
+    }
+}

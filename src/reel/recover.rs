@@ -1,0 +1,144 @@
+//! What a tape's file has, as a snapshot.
+#![forbid(unsafe_code)]
+
+use std::{fs::File, io::Read, path::Path};
+
+use crate::{
+    collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
+    recorder::{PastInventory, Recorder, restore},
+    stack::for_each_missing,
+    tape::{Contents, is_tape},
+};
+use memreel_snapshot::{
+    model::Snapshot,
+    words::{Inventory, Result},
+};
+
+/// A recording as it was when its process ended, or as it is while the process runs; read from the file of
+/// [`History::tape`](crate::recorder::History::tape).
+///
+/// Reading changes nothing in the file and does not disturb the process. The newest events are there, up to the last
+/// whose record call has returned, with the segments and blocks at that time. Names are looked up in the files of the
+/// program and its libraries, if they are still those that were loaded; otherwise frames are addresses, such as
+/// `libfoo.so+0x1234`.
+///
+/// ```
+/// use memreel::{Recovered, Reel, recorder::History};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("run.tape");
+/// let reel = Reel::builder().history(History::all().tape(&path)).build()?;
+/// let block = reel.alloc(1000)?;
+/// let recovered = Recovered::read(&path)?;
+/// assert_eq!(recovered.n_events(), 2, "a segment and a block were allocated");
+/// assert_eq!(recovered.snapshot().segments.len(), 1);
+/// # drop(block);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Recovered {
+    recorder: Recorder,
+    inventories: Vec<PastInventory>,
+    problems: Vec<String>,
+    process: u32,
+    is_closed: bool,
+    is_running: bool,
+}
+
+impl Recovered {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) for a file that is not a tape, has another byte order or is of
+    /// another version. A tape that is damaged or cut is read as far as it goes: see [`Recovered::problems`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Recovered> {
+        let mut contents = Contents::read(path.as_ref())?;
+        let (recorder, inventories) = restore(&mut contents);
+        if contents.n_elsewhere > 0 {
+            let often = match contents.n_elsewhere {
+                1 => "once".to_owned(),
+                n => format!("{n} times"),
+            };
+            contents.problems.push(format!(
+                "the file could not grow ({often}): the tape ends there, and later events were recorded in the \
+                 memory of the process alone"
+            ));
+        }
+        if let Some(modules) = recorder.past_modules() {
+            for_each_missing(&modules, |path, why| {
+                contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
+            });
+        }
+        let Contents { problems, process, is_closed, is_running, .. } = contents;
+        Ok(Recovered { recorder, inventories, problems, process, is_closed, is_running })
+    }
+
+    /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
+    /// take its first bytes.
+    #[must_use]
+    pub fn is_tape(path: impl AsRef<Path>) -> bool {
+        if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            return false;
+        }
+        let mut start = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+        read.is_ok() && is_tape(&start)
+    }
+
+    /// Returns whether bytes are the beginning of a tape.
+    #[must_use]
+    pub fn is_beginning(bytes: &[u8]) -> bool {
+        is_tape(bytes)
+    }
+
+    /// Returns what is missing, each a sentence: damaged parts, lost numbers, events that the file had no room for,
+    /// binaries that are gone or are other builds.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Returns the number of the process that recorded.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Returns whether the recording ended as it should: its recorder was dropped or switched off.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Returns whether the process that recorded still ran, on this machine, when the file was read.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Returns how many events the tape has, of all devices.
+    #[must_use]
+    pub fn n_events(&self) -> usize {
+        self.inventories.iter().map(|inventory| self.recorder.n_events(inventory.device())).sum()
+    }
+
+    /// Returns the snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Completed::new(self.recorded()).into_snapshot()
+    }
+
+    /// Writes the snapshot to a file, completely or not at all.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io).
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        memreel_snapshot::pickle::save(&Completed::new(self.recorded()), path.as_ref())
+    }
+
+    fn recorded(&self) -> TapeSnapshot {
+        let inventories: Vec<&dyn Inventory> =
+            self.inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
+        collect_lazily(&self.recorder, &inventories, Dialect::default())
+    }
+}

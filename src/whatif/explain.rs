@@ -1,0 +1,42 @@
+//! Whether a failed request would have been served with expandable segments: a replay of the history up to it.
+
+use super::{Requests, Room};
+use memreel_snapshot::analysis::{
+    DeviceHistory,
+    oom::{Explanation, Fit, OomReport},
+};
+
+/// Explains a report of this history ([`DeviceHistory::oom`]). If the history is whole, it is replayed up to the request
+/// under `expandable_segments:True`.
+#[must_use]
+pub fn explain<'h, 'a>(history: &'h DeviceHistory<'a>, report: OomReport) -> Explanation<'h, 'a> {
+    let with_expandable = with_expandable(history, &report);
+    Explanation::new(history, report, with_expandable)
+}
+
+/// Returns whether a request that failed would have been served with expandable segments.
+fn with_expandable(history: &DeviceHistory<'_>, report: &OomReport) -> Fit {
+    if report.is_expandable || report.never_fits() {
+        return Fit::No;
+    }
+    if !history.trust().is_whole() || report.pool.is_none() {
+        return Fit::Perhaps;
+    }
+    let asked = Requests::new(history.snapshot(), history.device()).and_then(|requests| {
+        let recorded = requests.recorded().usable_conf();
+        let comma = if recorded.is_empty() { "" } else { "," };
+        let conf = format!("{recorded}{comma}expandable_segments:True");
+        requests.fit(report.entry, &conf, &room(report))
+    });
+    // A history that cannot be replayed shows nothing.
+    asked.unwrap_or(Fit::Perhaps)
+}
+
+/// Returns the bytes that the process could hold when the request failed.
+fn room(report: &OomReport) -> Room {
+    if report.is_limited() {
+        Room::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes())
+    } else {
+        Room::Device(report.could_hold_bytes())
+    }
+}
