@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{heap::Grant, ids::BlockId, shared::Shared};
+use super::{core::Grant, ids::BlockId, shared::Shared};
 use memreel_snapshot::words::{Address, DeviceId, Result, StackId, StreamId};
 
 /// An allocated block, which is freed when the handle is dropped.
@@ -89,7 +89,7 @@ impl Allocation {
     /// block is not reused before the work queued on that stream is done.
     pub fn record_stream(&self, stream: StreamId) {
         if let Some(id) = self.id {
-            self.shared.heap().record_stream(id, stream);
+            self.shared.core().record_stream(id, stream);
         }
     }
 
@@ -98,14 +98,14 @@ impl Allocation {
     #[cfg(feature = "cuda")]
     pub(crate) fn record_use(&self, stream: StreamId) {
         if let Some(id) = self.id {
-            self.shared.heap().record_use(id, stream);
+            self.shared.core().record_use(id, stream);
         }
     }
 
     /// Returns the pool that the block came from.
     #[cfg(feature = "cuda")]
     pub(crate) fn pool(&self) -> memreel_snapshot::words::PoolId {
-        self.id.map_or(memreel_snapshot::words::PoolId::DEFAULT, |id| self.shared.heap().pool_of(id))
+        self.id.map_or(memreel_snapshot::words::PoolId::DEFAULT, |id| self.shared.core().pool_of(id))
     }
 
     /// Gives the block a name, such as `"weights of layer 3"`, as PyTorch 2.14's `annotate` does.
@@ -130,7 +130,7 @@ impl Allocation {
     pub fn annotate(&self, name: &str) {
         let Some(id) = self.id else { return };
         let stack = self.shared.track.stack_of_segment();
-        self.shared.heap().annotate(id, stack, name);
+        self.shared.core().annotate(id, stack, name);
     }
 
     /// Frees the block like a drop, but returns the error if that fails.

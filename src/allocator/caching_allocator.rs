@@ -76,15 +76,15 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_invalid_option`] for an invalid text; then nothing changes.
     pub fn update_settings(&self, text: &str) -> Result<()> {
-        let mut heap = self.shared.heap();
-        heap.settings = heap.settings.updated(text)?;
+        let mut core = self.shared.core();
+        core.settings = core.settings.updated(text)?;
         Ok(())
     }
 
     /// Returns a copy of the settings in force.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        self.shared.heap().settings.clone()
+        self.shared.core().settings.clone()
     }
 
     /// Allocates a block of at least `bytes` bytes for work on `stream`. The
@@ -116,13 +116,13 @@ impl CachingAllocator {
     /// [`CachingAllocator::release_pool`].
     #[must_use]
     pub fn create_pool(&self, options: PoolOptions) -> PoolId {
-        self.shared.heap().create_pool(false, Owner::Program, options)
+        self.shared.core().create_pool(false, Owner::Program, options)
     }
 
     /// Creates a private pool with default options and an id of the kind that graph captures have.
     #[must_use]
     pub fn create_capture_pool(&self) -> PoolId {
-        self.shared.heap().create_pool(true, Owner::Program, PoolOptions::default())
+        self.shared.core().create_pool(true, Owner::Program, PoolOptions::default())
     }
 
     /// Creates a private pool with an id that the caller chooses.
@@ -130,7 +130,7 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for the default pool's id and for an id in use.
     pub fn create_pool_as(&self, pool: PoolId, options: PoolOptions) -> Result<()> {
-        self.shared.heap().create_pool_as(pool, options)
+        self.shared.core().create_pool_as(pool, options)
     }
 
     /// Starts routing requests to a private pool and takes a reference to it.
@@ -143,7 +143,7 @@ impl CachingAllocator {
     /// [`Error::is_misuse`] for an unknown pool, for one that is already begun, and for that of a captured graph.
     pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
         let mut route = Some(route);
-        self.shared.heap().private.begin(pool, Owner::Program, &mut route)
+        self.shared.core().private.begin(pool, Owner::Program, &mut route)
     }
 
     /// Stops routing requests to a private pool. The reference that
@@ -152,8 +152,8 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for a pool that is not begun.
     pub fn end_pool(&self, pool: PoolId) -> Result<()> {
-        // The filter is dropped after this statement, when the heap is unlocked.
-        let _filter = self.shared.heap().private.end(pool, Owner::Program)?;
+        // The filter is dropped after this statement, when the core is unlocked.
+        let _filter = self.shared.core().private.end(pool, Owner::Program)?;
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for an unknown pool, for one without references, and for that of a captured graph.
     pub fn release_pool(&self, pool: PoolId) -> Result<()> {
-        self.shared.heap().private.release(pool, Owner::Program)
+        self.shared.core().private.release(pool, Owner::Program)
     }
 
     /// Returns the number of references to a private pool: that of its creator, and one for each
@@ -172,7 +172,7 @@ impl CachingAllocator {
     /// # Errors
     /// [`Error::is_misuse`] for an unknown pool.
     pub fn pool_use_count(&self, pool: PoolId) -> Result<u64> {
-        self.shared.heap().private.use_count(pool)
+        self.shared.core().private.use_count(pool)
     }
 
     /// Gives the free segments of one private pool without references back to the device.
@@ -228,44 +228,44 @@ impl CachingAllocator {
                 "a number from 0.0 to 1.0",
             ));
         }
-        self.shared.heap().supply.set_allowed_fraction(fraction);
+        self.shared.core().supply.set_allowed_fraction(fraction);
         Ok(())
     }
 
     /// Limits the allocator to `bytes` bytes of segments; `None` removes the limit.
     pub fn set_memory_limit(&self, bytes: Option<u64>) {
-        self.shared.heap().supply.set_allowed_bytes(bytes);
+        self.shared.core().supply.set_allowed_bytes(bytes);
     }
 
     /// Returns the limit in force, in bytes.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
-        self.shared.heap().supply.allowed_bytes()
+        self.shared.core().supply.allowed_bytes()
     }
 
     /// Returns all statistics, read at one instant.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
-        self.shared.heap().stats.stats()
+        self.shared.core().stats.stats()
     }
 
     /// Lets requests leave the frees that wait for streams alone: each is completed by
     /// [`CachingAllocator::complete_stream`]. For streams that the caller makes idle itself, one at a time; then a
     /// request does not have to ask for each stream whether it is idle.
     pub(crate) fn complete_by_stream(&self) {
-        self.shared.heap().completes_by_stream = true;
+        self.shared.core().completes_by_stream = true;
     }
 
     /// Completes the frees that wait for a stream and whose marks it has passed.
     pub(crate) fn complete_stream(&self, stream: StreamId) -> Result<()> {
-        self.shared.heap().complete_stream(stream, StackId::NONE)
+        self.shared.core().complete_stream(stream, StackId::NONE)
     }
 
     /// Returns the present bytes in segments and in blocks. It is cheaper than
     /// [`CachingAllocator::stats`], which copies a kilobyte, and can be called
     /// after every request.
     pub(crate) fn held_bytes(&self) -> HeldBytes {
-        let stats = &self.shared.heap().stats;
+        let stats = &self.shared.core().stats;
         let current = |tally: &Tally| tally.current().cast_unsigned();
         HeldBytes {
             reserved_bytes: current(&stats.reserved_bytes),
@@ -300,8 +300,8 @@ impl CachingAllocator {
     /// Returns the size in bytes of the largest cached block.
     #[must_use]
     pub fn largest_free_block(&self) -> u64 {
-        let heap = self.shared.heap();
-        let free = heap.pools.iter().flat_map(|pool| pool.iter().map(|id| heap.blocks[id].bytes));
+        let core = self.shared.core();
+        let free = core.pools.iter().flat_map(|pool| pool.iter().map(|id| core.blocks[id].bytes));
         free.max().unwrap_or(0)
     }
 
@@ -319,12 +319,12 @@ impl CachingAllocator {
 
     /// Resets every peak to the present value.
     pub fn reset_peak_memory_stats(&self) {
-        self.shared.heap().stats.reset_peak();
+        self.shared.core().stats.reset_peak();
     }
 
     /// Resets every accumulated sum and every counter to zero.
     pub fn reset_accumulated_memory_stats(&self) {
-        self.shared.heap().stats.reset_accumulated();
+        self.shared.core().stats.reset_accumulated();
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     block::Block,
+    core::{Core, Request},
     growth::Growth,
-    heap::{Heap, Request},
     ids::{BlockId, PoolIndex, RangeIndex},
     size,
     supply::Range,
@@ -40,8 +40,8 @@ impl Growth<'_> {
                 elsewhere
             };
         }
-        let heap = &mut **self;
-        heap.pools[request.pool].remove(candidate, &heap.blocks[candidate]);
+        let core = &mut **self;
+        core.pools[request.pool].remove(candidate, &core.blocks[candidate]);
         Ok(Some(candidate))
     }
 
@@ -63,11 +63,11 @@ impl Growth<'_> {
         }
         let reserved = self.unlocked(|device| device.range_reserve(bytes, page_bytes))?;
         let Some(base) = reserved else { return Ok(None) };
-        let heap = &mut **self;
-        let range = heap.supply.add_range(Range { base, bytes, page_bytes });
+        let core = &mut **self;
+        let range = core.supply.add_range(Range { base, bytes, page_bytes });
         let block = Block::range(base, bytes, request.stream, request.pool, range);
-        let id = heap.blocks.insert(block);
-        heap.pools[request.pool].insert(id, &mut heap.blocks[id]);
+        let id = core.blocks.insert(block);
+        core.pools[request.pool].insert(id, &mut core.blocks[id]);
         Ok(Some(id))
     }
 
@@ -82,7 +82,7 @@ impl Growth<'_> {
         // and `unmap` split nowhere else) and have no memory: what was released
         // in them is given back before a growth. The bytes do not exceed the
         // block, which consists of whole pages. Only the thread that has the turn
-        // changes unmapped blocks, so this holds while the heap is unlocked.
+        // changes unmapped blocks, so this holds while the core is unlocked.
         if !self.unlocked(|device| unsafe { device.range_map(address, bytes) })? {
             return Ok(false);
         }
@@ -92,7 +92,7 @@ impl Growth<'_> {
     }
 }
 
-impl Heap {
+impl Core {
     /// Returns the first piece of the first run of free pieces that is long enough for a request.
     fn find_run(&self, request: &Request) -> Option<BlockId> {
         self.pools[request.pool]

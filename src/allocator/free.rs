@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use super::{heap::Heap, ids::BlockId, stream_table::StreamKey};
+use super::{core::Core, ids::BlockId, stream_table::StreamKey};
 use memreel_snapshot::words::{Action, BlockState, PoolKind, Result, StackId, StreamId};
 
-impl Heap {
+impl Core {
     /// Records that another stream uses the block; its free will wait for that stream, except for one that is
     /// recorded while requests are routed to a private pool (`docs/caching-allocator.md` 4.5).
     pub(super) fn record_stream(&mut self, id: BlockId, stream: StreamId) {

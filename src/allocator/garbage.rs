@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    heap::{Heap, LARGE},
+    core::{Core, LARGE},
     ids::BlockId,
 };
 use memreel_snapshot::words::StackId;
 
-impl Heap {
+impl Core {
     /// While more memory than the threshold is reserved, gives back the free
     /// segments of the default large pool that are at least of average age, in passes.
     pub(super) fn collect_garbage(&mut self, stack: StackId) {

@@ -20,7 +20,7 @@ pub(crate) struct GraphPool {
 impl GraphPool {
     /// Creates a pool with an id of the kind that graph captures have.
     pub(crate) fn new(allocator: &CachingAllocator) -> GraphPool {
-        let id = allocator.shared.heap().create_pool(true, Owner::Graph, PoolOptions::default());
+        let id = allocator.shared.core().create_pool(true, Owner::Graph, PoolOptions::default());
         GraphPool { allocator: allocator.clone(), id }
     }
 
@@ -35,7 +35,7 @@ impl GraphPool {
     /// Routes the requests of this thread to the pool until the returned value is dropped.
     pub(crate) fn begin(&self) -> Result<BegunPool> {
         let (allocator, id) = (self.allocator.clone(), self.id);
-        allocator.shared.heap().private.begin(id, Owner::Graph, &mut Some(Route::Thread))?;
+        allocator.shared.core().private.begin(id, Owner::Graph, &mut Some(Route::Thread))?;
         Ok(BegunPool(GraphPool { allocator, id }))
     }
 }
@@ -43,7 +43,7 @@ impl GraphPool {
 impl Drop for GraphPool {
     fn drop(&mut self) {
         // As PyTorch destroys a pool. What is still allocated stays.
-        let _ = self.allocator.shared.heap().private.release(self.id, Owner::Graph);
+        let _ = self.allocator.shared.core().private.release(self.id, Owner::Graph);
         let _ = self.allocator.empty_pool(self.id);
     }
 }
@@ -54,6 +54,6 @@ pub(crate) struct BegunPool(GraphPool);
 
 impl Drop for BegunPool {
     fn drop(&mut self) {
-        let _ = self.0.allocator.shared.heap().private.end(self.0.id, Owner::Graph);
+        let _ = self.0.allocator.shared.core().private.end(self.0.id, Owner::Graph);
     }
 }

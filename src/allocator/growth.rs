@@ -1,16 +1,16 @@
-//! Growth: the heap in the hands of the one thread that takes memory from the device or gives it back.
+//! Growth: the core in the hands of the one thread that takes memory from the device or gives it back.
 //!
 //! A call of a device can take long: it may wait for work that is queued on a GPU, and that work may wait for a
-//! thread that frees or allocates a block. So no such call is made under the heap's lock. Two locks share the work:
+//! thread that frees or allocates a block. So no such call is made under the core's lock. Two locks share the work:
 //!
-//! - The *heap's lock* protects every field of [`Heap`]. Requests that a free block serves, frees, statistics and
+//! - The *core's lock* protects every field of [`Core`]. Requests that a free block serves, frees, statistics and
 //!   snapshots need no other.
 //! - The *turn* is taken first, by a thread that may have to call the device. It is held during the whole search for
 //!   new memory, and while cached memory is given back. So a request that finds the device full has waited for
 //!   memory that another thread was giving back.
 //!
-//! The holder of the turn has both locks. [`Growth::unlocked`] releases the heap's lock for one call of the device.
-//! At that time the heap is valid and agrees with the recorded events. Other threads may take free blocks and
+//! The holder of the turn has both locks. [`Growth::unlocked`] releases the core's lock for one call of the device.
+//! At that time the core is valid and agrees with the recorded events. Other threads may take free blocks and
 //! complete frees, so afterwards every number of a free block is stale. Only the holder of the turn erases pools,
 //! changes the unmapped pieces of reserved ranges, and gives back what [`Supply`](super::supply::Supply) has released.
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::{
     block::Block,
-    heap::{Heap, LARGE, Request, SMALL},
+    core::{Core, LARGE, Request, SMALL},
     ids::BlockId,
 };
 use crate::{
@@ -28,31 +28,31 @@ use crate::{
 };
 use memreel_snapshot::words::{Action, Address, Error, Event, OutOfMemory, PoolId, Result};
 
-/// The heap, locked by the thread that has the turn to call the device.
+/// The core, locked by the thread that has the turn to call the device.
 pub(super) struct Growth<'a> {
     /// `None` only during a call of the device.
-    heap: Option<MutexGuard<'a, Heap>>,
-    mutex: &'a Mutex<Heap>,
+    core: Option<MutexGuard<'a, Core>>,
+    mutex: &'a Mutex<Core>,
     device: &'a dyn Device,
     /// Whether another thread may have changed the free blocks since the last search.
     is_stale: bool,
-    /// Whether a call of the device waits for [`Heap::awaited`].
+    /// Whether a call of the device waits for [`Core::awaited`].
     is_waiting: bool,
-    /// The last field: the heap's lock is released first.
+    /// The last field: the core's lock is released first.
     _turn: MutexGuard<'a, ()>,
 }
 
 impl Deref for Growth<'_> {
-    type Target = Heap;
+    type Target = Core;
 
-    fn deref(&self) -> &Heap {
-        self.heap.as_deref().expect("the heap is locked except during a call of the device")
+    fn deref(&self) -> &Core {
+        self.core.as_deref().expect("the core is locked except during a call of the device")
     }
 }
 
 impl DerefMut for Growth<'_> {
-    fn deref_mut(&mut self) -> &mut Heap {
-        self.heap.as_deref_mut().expect("the heap is locked except during a call of the device")
+    fn deref_mut(&mut self) -> &mut Core {
+        self.core.as_deref_mut().expect("the core is locked except during a call of the device")
     }
 }
 
@@ -66,33 +66,33 @@ impl Drop for Growth<'_> {
 }
 
 impl<'a> Growth<'a> {
-    /// Waits for the turn, then for the heap's lock. The caller holds neither.
-    pub(super) fn new(turn: &'a Mutex<()>, mutex: &'a Mutex<Heap>, device: &'a dyn Device) -> Growth<'a> {
+    /// Waits for the turn, then for the core's lock. The caller holds neither.
+    pub(super) fn new(turn: &'a Mutex<()>, mutex: &'a Mutex<Core>, device: &'a dyn Device) -> Growth<'a> {
         let turn = lock(turn);
-        let heap = Some(lock(mutex));
-        let mut growth = Growth { heap, mutex, device, is_stale: true, is_waiting: false, _turn: turn };
+        let core = Some(lock(mutex));
+        let mut growth = Growth { core, mutex, device, is_stale: true, is_waiting: false, _turn: turn };
         // Memory is left over only if the device panicked.
         growth.give_back();
         growth
     }
 
-    /// Returns the heap, still locked, and passes the turn on.
-    pub(super) fn into_heap(mut self) -> MutexGuard<'a, Heap> {
-        self.heap.take().unwrap_or_else(|| lock(self.mutex))
+    /// Returns the core, still locked, and passes the turn on.
+    pub(super) fn into_core(mut self) -> MutexGuard<'a, Core> {
+        self.core.take().unwrap_or_else(|| lock(self.mutex))
     }
 
-    /// Releases the heap's lock for a call of the device.
+    /// Releases the core's lock for a call of the device.
     pub(super) fn unlocked<T>(&mut self, call: impl FnOnce(&dyn Device) -> T) -> T {
         let before = self.stats.active;
-        self.heap = None;
+        self.core = None;
         let answer = call(self.device);
-        self.heap = Some(lock(self.mutex));
+        self.core = Some(lock(self.mutex));
         // Every alloc and every completed free of another thread changes this tally.
         self.is_stale |= before != self.stats.active;
         answer
     }
 
-    /// Gives the memory back to the device that the heap has released.
+    /// Gives the memory back to the device that the core has released.
     pub(super) fn give_back(&mut self) {
         while let Some(memory) = self.supply.next_return() {
             self.unlocked(|device| memory.give_to(device));

@@ -1,7 +1,7 @@
 //! The allocator as an [`Inventory`]: its segments and blocks at one instant (`docs/caching-allocator.md` 5.3).
 #![forbid(unsafe_code)]
 
-use super::{block::Blocks, caching_allocator::CachingAllocator, heap::Heap, ids::BlockId};
+use super::{block::Blocks, caching_allocator::CachingAllocator, core::Core, ids::BlockId};
 use memreel_snapshot::words::{
     Action, DeviceId, Inventory, InventoryBlock, InventorySegment, SettingsReport, StackId,
 };
@@ -12,16 +12,16 @@ impl Inventory for CachingAllocator {
     }
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
-        let heap = self.shared.heap();
-        look(&heap.inventory());
+        let core = self.shared.core();
+        look(&core.inventory());
     }
 
     fn settings(&self) -> SettingsReport {
-        self.shared.heap().settings.report()
+        self.shared.core().settings.report()
     }
 }
 
-impl Heap {
+impl Core {
     /// Records a name of a block in use.
     pub(super) fn annotate(&self, id: BlockId, stack: StackId, name: &str) {
         let block = &self.blocks[id];

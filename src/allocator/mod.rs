@@ -11,7 +11,7 @@ mod allocation;
 mod conf;
 mod settings;
 mod size;
-mod heap;
+mod core;
 mod growth;
 mod search;
 mod garbage;

@@ -1,7 +1,7 @@
 //! Raw blocks: blocks without a handle, which callers free by address.
 //!
-//! Their map is in the heap, so that a request takes one lock. A map of handles
-//! outside the heap was tried; it cost two more locks and a reference count for
+//! Their map is in the core, so that a request takes one lock. A map of handles
+//! outside the core was tried; it cost two more locks and a reference count for
 //! each request and each free.
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,8 @@ impl CachingAllocator {
     /// The errors of [`CachingAllocator::alloc`].
     #[inline(always)]
     pub fn alloc_raw(&self, bytes: u64, stream: StreamId) -> Result<Address> {
-        self.shared.serve(bytes, stream, |heap, grant, _| {
-            heap.raw.insert(grant.address, grant.id);
+        self.shared.serve(bytes, stream, |core, grant, _| {
+            core.raw.insert(grant.address, grant.id);
             grant.address
         })
     }
@@ -38,24 +38,24 @@ impl CachingAllocator {
         // Only under the lock is it known whether the allocation was filtered out. If it was,
         // the free drops this stack.
         let stack = self.shared.track.stack_of_free(StackId::NONE);
-        let mut heap = self.shared.heap();
-        let id = heap.raw.remove(&address)?;
-        Some(heap.free(id, stack))
+        let mut core = self.shared.core();
+        let id = core.raw.remove(&address)?;
+        Some(core.free(id, stack))
     }
 
     /// Gives a raw block a name, as [`Allocation::annotate`](super::Allocation::annotate) does. Returns false
     /// if the address is not one of a raw block.
     pub fn annotate_raw(&self, address: Address, name: &str) -> bool {
         let stack = self.shared.track.stack_of_segment();
-        let heap = self.shared.heap();
-        heap.raw.get(&address).map(|id| heap.annotate(*id, stack, name)).is_some()
+        let core = self.shared.core();
+        core.raw.get(&address).map(|id| core.annotate(*id, stack, name)).is_some()
     }
 
     /// Records that work on another stream uses a raw block. Returns false if
     /// the address is not one of a raw block.
     pub fn record_stream_raw(&self, address: Address, stream: StreamId) -> bool {
-        let mut heap = self.shared.heap();
-        let id = heap.raw.get(&address).copied();
-        id.map(|id| heap.record_stream(id, stream)).is_some()
+        let mut core = self.shared.core();
+        let id = core.raw.get(&address).copied();
+        id.map(|id| core.record_stream(id, stream)).is_some()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     block::Block,
+    core::{Core, LARGE, Request, SMALL},
     growth::Growth,
-    heap::{Heap, LARGE, Request, SMALL},
     ids::{BlockId, PoolIndex},
 };
 use memreel_snapshot::words::{Action, PoolId, Result, StackId};
@@ -47,7 +47,7 @@ impl Growth<'_> {
     }
 }
 
-impl Heap {
+impl Core {
     /// Erases a private pool that has no users and no memory.
     fn erase_spent(&mut self, id: PoolId, pools: [PoolIndex; 2]) {
         // PyTorch checks only its count of device allocations. One growth can
@@ -166,13 +166,13 @@ mod tests {
                 (0..2).for_each(|_| allocator.release_pool(pool).unwrap());
                 allocator.empty_cache().unwrap();
             }
-            let heap = allocator.shared.heap();
+            let core = allocator.shared.core();
             assert_eq!(
-                heap.pools.indices().count(),
+                core.pools.indices().count(),
                 4,
                 "{conf}: the default pair and one that is used again"
             );
-            assert_eq!(heap.blocks.iter().count(), 0, "{conf}");
+            assert_eq!(core.blocks.iter().count(), 0, "{conf}");
         }
     }
 }

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    heap::{Heap, Request},
+    core::{Core, Request},
     ids::BlockId,
     settings::Settings,
 };
 
-impl Heap {
+impl Core {
     /// Removes the best free block for a request from its pool and returns it.
     #[inline]
     pub(super) fn take_best_fit(&mut self, request: &Request) -> Option<BlockId> {
@@ -17,7 +17,7 @@ impl Heap {
         self.search(request)
     }
 
-    /// Like [`Heap::take_best_fit`], for a request whose search is counted already.
+    /// Like [`Core::take_best_fit`], for a request whose search is counted already.
     #[inline]
     pub(super) fn search(&mut self, request: &Request) -> Option<BlockId> {
         // Later blocks matter only if the first is a piece of an expandable segment.

@@ -1,11 +1,11 @@
-//! The state that an allocator's handles and its allocations share: device, track, and the heap with its locks.
+//! The state that an allocator's handles and its allocations share: device, track, and the core with its locks.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::{
+    core::{Core, Grant, Request},
     growth::Growth,
-    heap::{Grant, Heap, Request},
     ids::BlockId,
     oom::{self, OomObserver},
     settings::Settings,
@@ -23,8 +23,8 @@ use memreel_snapshot::words::{Error, PoolId, Result, StackId, StreamId, torch};
 pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) track: Track,
-    heap: Mutex<Heap>,
-    /// Taken before the heap's lock by a thread that may have to call the device; see [`Growth`].
+    core: Mutex<Core>,
+    /// Taken before the core's lock by a thread that may have to call the device; see [`Growth`].
     turn: Mutex<()>,
     oom_observers: Mutex<Vec<Arc<OomObserver>>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(device: Arc<dyn Device>, track: &Track, settings: Settings) -> Shared {
         Shared {
-            heap: Mutex::new(Heap::new(device.clone(), track.clone(), settings)),
+            core: Mutex::new(Core::new(device.clone(), track.clone(), settings)),
             turn: Mutex::new(()),
             track: track.clone(),
             device,
@@ -46,7 +46,7 @@ impl Shared {
         &self,
         bytes: u64,
         stream: StreamId,
-        hand: impl FnOnce(&mut Heap, Grant, StackId) -> T,
+        hand: impl FnOnce(&mut Core, Grant, StackId) -> T,
     ) -> Result<T> {
         match bytes {
             0 => return Err(Error::zero_size()),
@@ -54,26 +54,26 @@ impl Shared {
             _ => {}
         }
         let stack = self.track.stack_of_alloc(bytes);
-        let mut heap = self.heap();
-        heap.complete_before(stack)?;
-        let request = heap.request(bytes, stream, stack);
-        let (mut heap, id, request) = match heap.take_best_fit(&request) {
-            Some(id) => (heap, id, request),
-            None => self.find_more(heap, request)?,
+        let mut core = self.core();
+        core.complete_before(stack)?;
+        let request = core.request(bytes, stream, stack);
+        let (mut core, id, request) = match core.take_best_fit(&request) {
+            Some(id) => (core, id, request),
+            None => self.find_more(core, request)?,
         };
-        let grant = heap.hand_out(id, &request);
-        Ok(hand(&mut heap, grant, stack))
+        let grant = core.hand_out(id, &request);
+        Ok(hand(&mut core, grant, stack))
     }
 
     /// Finds memory when no free block serves the request. The returned request names the pool of the block.
     #[inline(never)]
     fn find_more<'a>(
         &'a self,
-        heap: MutexGuard<'a, Heap>,
+        core: MutexGuard<'a, Core>,
         mut request: Request,
-    ) -> Result<(MutexGuard<'a, Heap>, BlockId, Request)> {
-        let pool = heap.pools[request.pool].id;
-        drop(heap);
+    ) -> Result<(MutexGuard<'a, Core>, BlockId, Request)> {
+        let pool = core.pools[request.pool].id;
+        drop(core);
         if request.stack.is_filtered() {
             request.growth_stack = self.track.stack_of_segment();
         }
@@ -81,7 +81,7 @@ impl Shared {
         // While this thread had no lock, its private pool may have ended.
         growth.renew(&mut request, pool);
         match growth.find_more(request) {
-            Ok((id, request)) => Ok((growth.into_heap(), id, request)),
+            Ok((id, request)) => Ok((growth.into_core(), id, request)),
             Err(error) => {
                 drop(growth);
                 Err(self.notify_observers(error))
@@ -105,29 +105,29 @@ impl Shared {
         Error::from_out_of_memory(figures)
     }
 
-    pub(super) fn heap(&self) -> MutexGuard<'_, Heap> {
-        // A panic under the lock would be a bug in the heap. Its blocks should
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        // A panic under the lock would be a bug in the core. Its blocks should
         // still be freed, so a poisoned lock is not an error.
-        lock(&self.heap)
+        lock(&self.core)
     }
 
-    /// Waits until no other thread calls the device for this allocator, then locks the heap.
+    /// Waits until no other thread calls the device for this allocator, then locks the core.
     pub(super) fn growth(&self) -> Growth<'_> {
-        Growth::new(&self.turn, &self.heap, &*self.device)
+        Growth::new(&self.turn, &self.core, &*self.device)
     }
 
     pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
         let stack = self.track.stack_of_free(allocated);
-        self.heap().free(id, stack)
+        self.core().free(id, stack)
     }
 }
 
 #[cfg(not(loom))]
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut fork::Held) {
-        // A thread that calls the device has its turn, and its changes of the heap are not complete.
+        // A thread that calls the device has its turn, and its changes of the core are not complete.
         held.lock(&self, |shared| &shared.turn, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.heap, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.core, |_| {}, |_, _| {});
         held.lock(&self, |shared| &shared.oom_observers, |_| {}, |_, _| {});
     }
 }

@@ -165,8 +165,8 @@ impl Supply {
 
     /// Forgets a mark.
     ///
-    /// The heap calls this once for each mark of [`Supply::mark`]: when it has taken the mark out of
-    /// `Heap::waiting`, the only place of marks, and no thread waits for it (`Heap::awaited`).
+    /// The core calls this once for each mark of [`Supply::mark`]: when it has taken the mark out of
+    /// `Core::waiting`, the only place of marks, and no thread waits for it (`Core::awaited`).
     pub(super) fn forget(&self, mark: Mark) {
         // SAFETY: the mark came from this device, and by the condition above nothing uses it any more.
         unsafe { self.device.forget(mark) }

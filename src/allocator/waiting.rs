@@ -3,8 +3,8 @@
 
 use super::{
     block::Block,
+    core::Core,
     growth::Growth,
-    heap::Heap,
     ids::{BlockId, PoolIndex},
     stream_table::StreamKey,
 };
@@ -62,7 +62,7 @@ impl Growth<'_> {
     }
 }
 
-impl Heap {
+impl Core {
     /// Returns the oldest mark on a stream that concerns the caller, with its block.
     fn first_mark(&mut self, key: StreamKey, concerns: impl Fn(&Block) -> bool) -> Option<(Mark, BlockId)> {
         let marks = self.waiting.get_mut(key)?;

@@ -11,8 +11,8 @@ mod take;
 mod tape_snapshot;
 
 use memreel_snapshot::model::{
-    Annotation, Block, Field, Frame, FrameIndex, Recorded, Segment, Shape, ShapeId, Shapes, Slot, Snapshot,
-    StackIndex, StackTable, Text, TopLevel, Value, usage_setting,
+    Annotation, Block, Field, Frame, FrameIndex, RecordedSettings, Segment, Shape, ShapeId, Shapes, Slot,
+    Snapshot, StackIndex, StackTable, Text, TopLevel, Value, usage_setting,
 };
 use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
@@ -56,7 +56,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
 /// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
-    collected(recorder, inventories, dialect, Taking::Recorded)
+    collected(recorder, inventories, dialect, Taking::RecordedSettings)
 }
 
 /// Like [`collect_lazily`], for memreel's own use: no `snapshot` event is recorded.
@@ -95,7 +95,7 @@ fn collected(
     collector.annotations(recorder);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
     collector.top(&settings, recorder, n_lost);
-    Recorded::store(&mut collector.snapshot, &recorded(recorder, &takes));
+    RecordedSettings::store(&mut collector.snapshot, &recorded(recorder, &takes));
     let mut logs: Vec<Vec<Log>> = Vec::new();
     logs.resize_with(n_devices, Vec::new);
     for take in takes {

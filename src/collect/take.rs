@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memreel_snapshot::model::Recorded;
+use memreel_snapshot::model::RecordedSettings;
 
 use super::page_runs;
 use crate::recorder::{Cut, Log, Recorder};
@@ -30,7 +30,7 @@ pub(super) struct Take {
 /// Whether a `snapshot` event is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taking {
-    Recorded,
+    RecordedSettings,
     Quiet,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn open_empty(takes: &mut [Take]) {
 }
 
 /// The facts about the recording of each device, by its number.
-pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Recorded)> {
+pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, RecordedSettings)> {
     let history = recorder.history();
     // Inventories may share a device.
     let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
@@ -96,7 +96,7 @@ pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Re
     }
     let n_stacks_refused = recorder.stack_counts().n_refused;
     let facts = |(device, (n_lost, sample_bytes, is_sample)): (usize, (u64, u64, bool))| {
-        let recorded = Recorded {
+        let recorded = RecordedSettings {
             has_lost: n_lost > 0,
             n_lost,
             min_size_bytes: history.min_size_bytes(),

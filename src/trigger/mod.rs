@@ -7,45 +7,20 @@
 //! One thread of memreel's own writes all snapshots but those of failed requests. It is started by the first triggers
 //! that need it, blocks all signals and records nothing of its own work.
 
-mod cause;
-mod failures;
-mod template;
-mod pattern;
-mod signal_number;
-mod triggers;
-mod overlay;
-mod grammar;
-mod environment;
 mod files;
-mod whole_file;
-mod verdict_files;
-mod oom_files;
-mod dumping;
-mod on_failure;
-mod oom_turn;
-mod armed;
-mod registry;
-mod word;
-mod requests;
-mod mask;
-mod worker;
-mod signal;
-mod exit;
-mod panic;
-mod install;
-mod sets;
+mod oom;
+mod thread;
+mod when;
 
-mod checked;
+pub use when::checked::{check, seconds};
+pub use when::signal_number::Signal;
+pub use when::triggers::Triggers;
 
-pub use checked::{check, seconds};
-pub use signal_number::Signal;
-pub use triggers::Triggers;
-
-pub(crate) use armed::{Levels, Source};
-pub(crate) use environment::environment;
-pub(crate) use failures::n_failed;
-pub(crate) use install::{arm, revive};
-pub(crate) use on_failure::OnFailure;
-pub(crate) use oom_files::OomFiles;
-pub(crate) use overlay::Overlay;
-pub(crate) use sets::Sets;
+pub(crate) use files::unwritten::n_failed;
+pub(crate) use oom::files::OomFiles;
+pub(crate) use oom::on_oom::OnFailure;
+pub(crate) use when::armed::{Levels, Source};
+pub(crate) use when::environment::environment;
+pub(crate) use when::install::{arm, revive};
+pub(crate) use when::overlay::Overlay;
+pub(crate) use when::sets::Sets;

@@ -35,17 +35,17 @@ mod step;
 mod requests;
 mod run;
 mod sweep;
-mod fit;
+mod room;
 mod explain;
 
 pub use answer::{Answer, PeakSpread, Rank};
 pub use curve::ReservedFrom;
 pub use explain::explain;
-pub use fit::Room;
 pub use recorded_run::RecordedRun;
 pub use replay::Replay;
 pub use replayed::replayed;
 pub use requests::Requests;
+pub use room::Room;
 pub use run::{FailedRequest, Outcome};
 pub use sweep::{Sweep, grid};
 

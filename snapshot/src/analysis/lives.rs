@@ -8,7 +8,7 @@
 
 use crate::{
     history::{Displaced, Forward, FreeStacks, Life, Moment, State, Step, active_blocks},
-    model::{Block, Recorded, Segment, StackIndex, StackTable, TraceEntry},
+    model::{Block, RecordedSettings, Segment, StackIndex, StackTable, TraceEntry},
     words::{Action, Address, BlockState, SeededMap, torch::BLOCK_BYTES},
 };
 
@@ -64,7 +64,7 @@ impl Lives {
     }
 
     /// Lets sampled blocks stand for others of their size.
-    pub(super) fn weigh(&mut self, recorded: Recorded) {
+    pub(super) fn weigh(&mut self, recorded: RecordedSettings) {
         if recorded.weight_bytes > 0 {
             for life in &mut self.all {
                 life.represented_bytes = recorded.represented_bytes(life.requested_bytes);

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use crate::{
-    model::{Annotation, Recorded, RecordedDevices, Segment, Snapshot, Text, Value},
+    model::{Annotation, RecordedDevices, RecordedSettings, Segment, Snapshot, Text, Value},
     words::{DeviceId, SeededMap},
 };
 
@@ -52,7 +52,7 @@ impl<'a> ByDevice<'a> {
     }
 
     /// Returns what the settings say about the recording of a device.
-    pub fn recorded(&self, device: DeviceId) -> Recorded {
+    pub fn recorded(&self, device: DeviceId) -> RecordedSettings {
         self.all_recorded().of(device)
     }
 

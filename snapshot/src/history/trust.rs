@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::by_device::ByDevice;
-use crate::{model::Recorded, words::DeviceId};
+use crate::{model::RecordedSettings, words::DeviceId};
 
 /// The facts that decide how far the figures of one device's history can be trusted.
 ///
@@ -113,7 +113,7 @@ impl Trust {
     #[doc(hidden)]
     #[must_use]
     pub fn from_settings(records: &ByDevice<'_>, device: DeviceId) -> Trust {
-        let Recorded {
+        let RecordedSettings {
             has_lost,
             n_lost,
             min_size_bytes,

@@ -1,7 +1,7 @@
 //! The settings of a merged snapshot: PyTorch's under its names, memreel's own, and the time of the dump.
 
 use crate::{
-    model::{Field, Recorded, RecordedDevices, Slot, Snapshot, TraceEntry, Value},
+    model::{Field, RecordedDevices, RecordedSettings, Slot, Snapshot, TraceEntry, Value},
     words::DeviceId,
 };
 
@@ -32,7 +32,7 @@ pub(super) fn merge(merged: &mut Snapshot, torch: &Snapshot, dumped_us: Option<i
     };
     let is_own = |key: &Value| {
         key.as_text().is_some_and(|key| {
-            key.starts_with("memreel_") || key.starts_with("trace_alloc_") || Recorded::is_key(key)
+            key.starts_with("memreel_") || key.starts_with("trace_alloc_") || RecordedSettings::is_key(key)
         })
     };
     let mut all: Vec<(Value, Value)> = pairs(torch).into_iter().filter(|(key, _)| !is_own(key)).collect();
@@ -50,17 +50,17 @@ pub(super) fn merge(merged: &mut Snapshot, torch: &Snapshot, dumped_us: Option<i
         all.push(last);
     }
     merged.shape.set(SETTINGS.into(), Slot::Value(Value::Dict(all.into())));
-    Recorded::store(merged, &recorded);
+    RecordedSettings::store(merged, &recorded);
 }
 
 /// What both say about the recording of each device.
-fn recorded(driver: &Snapshot, torch: &Snapshot) -> Vec<(DeviceId, Recorded)> {
+fn recorded(driver: &Snapshot, torch: &Snapshot) -> Vec<(DeviceId, RecordedSettings)> {
     let [ours, theirs] = [driver, torch].map(RecordedDevices::new);
     let n_devices = driver.device_traces.len().max(torch.device_traces.len());
     let both = |device: DeviceId| {
         let (own, other) = (ours.of(device), theirs.of(device));
         let n_fixed = own.n_fixed.saturating_add(other.n_fixed);
-        (device, Recorded { has_lost: own.has_lost || other.has_lost, n_fixed, ..own })
+        (device, RecordedSettings { has_lost: own.has_lost || other.has_lost, n_fixed, ..own })
     };
     DeviceId::first(n_devices).map(both).collect()
 }

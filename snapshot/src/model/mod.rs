@@ -49,7 +49,7 @@ pub use crate::words::{DeviceUsage, TimedUsage};
 #[doc(hidden)]
 pub use field::Field;
 #[doc(hidden)]
-pub use recorded::Recorded;
+pub use recorded::RecordedSettings;
 #[doc(hidden)]
 pub use shape::{Shape, ShapeId, Shapes, Slot};
 #[doc(hidden)]

@@ -28,7 +28,7 @@ const LAST: &str = "roundup_power2_divisions";
 
 /// The facts about the recording of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Recorded {
+pub struct RecordedSettings {
     /// Whether entries were lost.
     pub has_lost: bool,
     /// How many; 0 if the number is not known.
@@ -48,16 +48,16 @@ pub struct Recorded {
     pub weight_bytes: u64,
 }
 
-impl Recorded {
+impl RecordedSettings {
     /// Whether a key of the settings is one of these facts, or what devices reported.
     pub fn is_key(key: &str) -> bool {
         key == DEVICES || key == USAGE || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
-    fn by_device(devices: &[(DeviceId, Recorded)]) -> Option<Value> {
+    fn by_device(devices: &[(DeviceId, RecordedSettings)]) -> Option<Value> {
         let is_same = devices.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        let dict = |(device, recorded): &(DeviceId, Recorded)| {
+        let dict = |(device, recorded): &(DeviceId, RecordedSettings)| {
             let n_pairs = if recorded.weight_bytes > 0 { KEYS.len() } else { KEYS.len() - 1 };
             (Value::text(&device.to_string()), Value::dict(recorded.pairs().into_iter().take(n_pairs)))
         };
@@ -68,15 +68,16 @@ impl Recorded {
     ///
     /// If devices differ, the keys for all devices get the sum of what was lost and the largest of each size,
     /// for readers that do not know `memreel_devices`.
-    pub fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, Recorded)]) {
+    pub fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, RecordedSettings)]) {
         let before = RecordedDevices::new(snapshot);
-        let reads_the_same = |(device, recorded): &(DeviceId, Recorded)| before.of(*device) == *recorded;
+        let reads_the_same =
+            |(device, recorded): &(DeviceId, RecordedSettings)| before.of(*device) == *recorded;
         if snapshot.top_level == TopLevel::SegmentList || devices.iter().all(reads_the_same) {
             return;
         }
-        let by_device = Recorded::by_device(devices);
+        let by_device = RecordedSettings::by_device(devices);
         let mut all = devices.iter().map(|(_, recorded)| *recorded);
-        let all = if by_device.is_some() { all.reduce(Recorded::and) } else { all.next() };
+        let all = if by_device.is_some() { all.reduce(RecordedSettings::and) } else { all.next() };
         let pairs = all.unwrap_or_default().pairs();
         let mut settings = match snapshot.shape.slot(SETTINGS) {
             Some(Slot::Value(Value::Dict(pairs))) => pairs.to_vec(),
@@ -105,8 +106,8 @@ impl Recorded {
     }
 
     /// The facts about two devices together.
-    fn and(self, other: Recorded) -> Recorded {
-        Recorded {
+    fn and(self, other: RecordedSettings) -> RecordedSettings {
+        RecordedSettings {
             has_lost: self.has_lost || other.has_lost,
             n_lost: self.n_lost.saturating_add(other.n_lost),
             min_size_bytes: self.min_size_bytes.max(other.min_size_bytes),
@@ -182,11 +183,11 @@ impl RecordedDevices {
     }
 
     /// Returns the facts about a device. What the settings do not mention is not lost and not left out.
-    pub(crate) fn of(&self, device: DeviceId) -> Recorded {
+    pub(crate) fn of(&self, device: DeviceId) -> RecordedSettings {
         let own = if self.own.is_empty() { None } else { self.own.get(&*device.to_string()) };
         let setting = |at: usize| own.and_then(|own| own.get(KEYS[at])).or(self.all[at].as_ref());
         let n_lost = number(setting(1));
-        Recorded {
+        RecordedSettings {
             has_lost: n_lost > 0 || setting(0) == Some(&Value::Bool(true)),
             n_lost,
             min_size_bytes: number(setting(2)),

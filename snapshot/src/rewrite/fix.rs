@@ -11,7 +11,7 @@ use super::{
     trace_end::TraceEnd,
 };
 use crate::{
-    model::{Recorded, RecordedDevices, Segment, Shapes, Snapshot, TraceEntry},
+    model::{RecordedDevices, RecordedSettings, Segment, Shapes, Snapshot, TraceEntry},
     words::DeviceId,
 };
 
@@ -64,14 +64,14 @@ pub fn fix(mut snapshot: Snapshot) -> Fixed {
         return Fixed { snapshot, changes: changes.into_list() };
     }
     let settings = RecordedDevices::new(&snapshot);
-    let recorded: Vec<(DeviceId, Recorded)> = recorded
+    let recorded: Vec<(DeviceId, RecordedSettings)> = recorded
         .into_iter()
         .map(|(device, n_fixed)| {
             let before = settings.of(device);
-            (device, Recorded { n_fixed: before.n_fixed.saturating_add(n_fixed), ..before })
+            (device, RecordedSettings { n_fixed: before.n_fixed.saturating_add(n_fixed), ..before })
         })
         .collect();
-    Recorded::store(&mut snapshot, &recorded);
+    RecordedSettings::store(&mut snapshot, &recorded);
     Fixed { snapshot, changes: changes.into_list() }
 }
 

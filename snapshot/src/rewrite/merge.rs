@@ -5,8 +5,8 @@ use std::{io, ops::Range};
 use super::origin::{MergedDevice, SettingDifference, differing_settings};
 use crate::{
     model::{
-        Annotation, DeviceUsage, Field, Frame, FrameIndex, Recorded, RecordedDevices, Segment, ShapeId,
-        Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value, counted,
+        Annotation, DeviceUsage, Field, Frame, FrameIndex, RecordedDevices, RecordedSettings, Segment,
+        ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value, counted,
         store_usage,
     },
     words::{DeviceId, Error, Result, SeededSet},
@@ -179,7 +179,7 @@ impl<D: SnapshotSource> Merged<D> {
         let of_device =
             |merged: &MergedDevice| (merged.device, settings[merged.part].of(merged.number_in_part));
         let recorded: Vec<_> = self.devices.iter().map(of_device).collect();
-        Recorded::store(&mut self.head, &recorded);
+        RecordedSettings::store(&mut self.head, &recorded);
         self.keep_usage();
     }
 

@@ -4,7 +4,7 @@ use super::past_segments::count;
 use crate::{
     history::{Contradiction, FinalBlock, Forward, State, Step, active_blocks},
     model::{
-        Block, Recorded, RecordedDevices, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry,
+        Block, RecordedDevices, RecordedSettings, Segment, Snapshot, SnapshotSource, StackTable, TraceEntry,
         UseCounts,
     },
     words::{Action, Address, BlockState, DeviceId},
@@ -87,10 +87,10 @@ fn mark(head: &mut Snapshot, n_traces: usize, min_bytes: u64) {
     let settings = RecordedDevices::new(head);
     let marked = |device| {
         let recorded = settings.of(device);
-        (device, Recorded { min_size_bytes: recorded.min_size_bytes.max(min_bytes), ..recorded })
+        (device, RecordedSettings { min_size_bytes: recorded.min_size_bytes.max(min_bytes), ..recorded })
     };
     let devices: Vec<_> = DeviceId::first(n_traces).map(marked).collect();
-    Recorded::store(head, &devices);
+    RecordedSettings::store(head, &devices);
 }
 
 /// Decides which lives of blocks are kept, entry by entry: the first entry of a life has its size.

@@ -7,7 +7,7 @@ use std::{io, ops::Range};
 
 use super::{trace::Trace, window::Windowed};
 use crate::{
-    model::{Recorded, RecordedDevices, Snapshot, SnapshotSource, TraceEntry},
+    model::{RecordedDevices, RecordedSettings, Snapshot, SnapshotSource, TraceEntry},
     words::{Action, Address, DeviceId, SeededMap},
 };
 
@@ -42,10 +42,10 @@ impl<'a> Named<'a> {
         let recorded = |(device, names): (DeviceId, &Vec<TraceEntry>)| {
             let recorded = settings.of(device);
             let n_cut = recorded.n_cut.saturating_sub(names.len() as u64);
-            (device, Recorded { n_cut, ..recorded })
+            (device, RecordedSettings { n_cut, ..recorded })
         };
         let recorded: Vec<_> = DeviceId::first(self.names.len()).zip(&self.names).map(recorded).collect();
-        Recorded::store(&mut self.window.head, &recorded);
+        RecordedSettings::store(&mut self.window.head, &recorded);
     }
 
     fn names(&self, device: DeviceId) -> &[TraceEntry] {

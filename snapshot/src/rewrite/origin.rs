@@ -1,7 +1,7 @@
 //! Where the devices of a merged snapshot come from, and the settings that it cannot keep.
 
 use crate::{
-    model::{Recorded, Slot, Snapshot, Text, Value},
+    model::{RecordedSettings, Slot, Snapshot, Text, Value},
     words::DeviceId,
 };
 
@@ -62,6 +62,6 @@ fn settings(head: &Snapshot) -> Vec<(&Text, &Value)> {
             Slot::Field(_) => {}
         }
     }
-    all.retain(|(key, _)| !Recorded::is_key(key));
+    all.retain(|(key, _)| !RecordedSettings::is_key(key));
     all
 }

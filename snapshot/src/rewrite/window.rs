@@ -5,7 +5,7 @@ use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io, ops::Range};
 use super::{past_segments::segments_at, trace::Trace};
 use crate::{
     history::{Runs, is_in_scope, places, scope_number, scope_pairs, scopes_named},
-    model::{Annotation, Recorded, RecordedDevices, Shape, Snapshot, SnapshotSource, TraceEntry},
+    model::{Annotation, RecordedDevices, RecordedSettings, Shape, Snapshot, SnapshotSource, TraceEntry},
     words::{Action, DeviceId, Error, Result},
 };
 
@@ -77,10 +77,10 @@ fn mark(head: &mut Snapshot, base: &dyn SnapshotSource, ranges: &[Range<usize>])
     let cut = |(device, range): (DeviceId, &Range<usize>)| {
         let recorded = settings.of(device);
         let n_cut = (base.n_entries(device) - range.len()) as u64;
-        (device, Recorded { n_cut: recorded.n_cut.saturating_add(n_cut), ..recorded })
+        (device, RecordedSettings { n_cut: recorded.n_cut.saturating_add(n_cut), ..recorded })
     };
     let recorded: Vec<_> = DeviceId::first(ranges.len()).zip(ranges).map(cut).collect();
-    Recorded::store(head, &recorded);
+    RecordedSettings::store(head, &recorded);
 }
 
 fn cut_host(head: &mut Snapshot, times: &Range<i64>) {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     history::{FinalBlock, FinalState, Spot, State, active_blocks},
-    model::{Field, Recorded, Snapshot, TraceEntry},
+    model::{Field, RecordedSettings, Snapshot, TraceEntry},
     words::{Action, BlockState, Report, Rule},
 };
 
@@ -123,7 +123,7 @@ pub(super) fn check_kinds(trace: &WalkedTrace<'_>, is_outside: bool, report: &mu
 }
 
 /// Checks rule 33 (`W33`): signs that the ring lost its beginning. The file itself does not record it.
-pub(super) fn check_overflow(trace: &WalkedTrace<'_>, recorded: Recorded, report: &mut Report) {
+pub(super) fn check_overflow(trace: &WalkedTrace<'_>, recorded: RecordedSettings, report: &mut Report) {
     // A recording of nothing has the `snapshot` of its own dump.
     let is_of_nothing = |entry: &TraceEntry| entry.action == Some(Action::Snapshot) && entry.size == 0;
     let n_entries = trace.entries.len();

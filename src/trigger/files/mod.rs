@@ -1,0 +1,8 @@
+//! The files of snapshots: their names, written as a whole, and what could not be written.
+#![forbid(unsafe_code)]
+
+pub(in crate::trigger) mod all;
+pub(in crate::trigger) mod pattern;
+pub(in crate::trigger) mod template;
+pub(in crate::trigger) mod unwritten;
+pub(in crate::trigger) mod whole_file;

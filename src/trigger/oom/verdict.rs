@@ -1,0 +1,90 @@
+//! The files beside a snapshot of a failed request that tell why it failed: `oom.verdict.txt`, `oom.verdict.json`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempPath;
+
+use crate::process::notice;
+use crate::trigger::files::whole_file::{CANNOT_NAME, named, temporary};
+use memreel_snapshot::words::{Error, OomVerdict, Result};
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::trigger) enum Existing {
+    /// It stays, and the new one gets a number.
+    Stays,
+    /// It is replaced as a whole.
+    IsReplaced,
+}
+
+/// Returns the paths beside a snapshot: of the text, and of the JSON.
+pub(in crate::trigger) fn beside(snapshot: &Path) -> [PathBuf; 2] {
+    let name = snapshot.file_name().unwrap_or_default().to_os_string();
+    let stem = match name.to_str().and_then(|name| name.strip_suffix(".pickle")) {
+        Some(stem) => stem.into(),
+        None => name,
+    };
+    ["txt", "json"].map(|extension| {
+        let mut name = stem.clone();
+        name.push(".verdict.");
+        name.push(extension);
+        snapshot.with_file_name(name)
+    })
+}
+
+/// Writes the verdict beside a snapshot that has its name. What cannot be written is one line on standard error.
+pub(in crate::trigger) fn write(snapshot: &Path, verdict: &OomVerdict, existing: Existing) {
+    for (path, text) in beside(snapshot).iter().zip([&verdict.text, &verdict.json]) {
+        if let Err(error) = write_whole(path, text, existing) {
+            notice::print(&format!("no verdict beside {}: {error}", snapshot.display()));
+        }
+    }
+}
+
+/// Writes a file of one text, as a whole or not at all.
+fn write_whole(path: &Path, text: &str, existing: Existing) -> Result<()> {
+    let whole = temporary(path.parent().unwrap_or(Path::new("/")));
+    let cannot = |error| Error::io("cannot write", path, error);
+    // From here on it is removed on every way out but the last.
+    let temporary = TempPath::try_from_path(&whole).map_err(cannot)?;
+    fs::write(&temporary, format!("{text}\n")).map_err(cannot)?;
+    match existing {
+        Existing::Stays => named(temporary, path).map(drop),
+        Existing::IsReplaced => {
+            temporary.persist(path).map_err(|failed| Error::io(CANNOT_NAME, path, failed.error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_beside_its_snapshot() {
+        let names = |snapshot: &str| beside(Path::new(snapshot)).map(|path| path.display().to_string());
+        assert_eq!(names("a/oom-1.pickle"), ["a/oom-1.verdict.txt", "a/oom-1.verdict.json"]);
+        // Two snapshots never share a verdict.
+        assert_eq!(names("run.1"), ["run.1.verdict.txt", "run.1.verdict.json"]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays_or_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let snapshot = folder.path().join("oom.pickle");
+        let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let verdict = |text: &str| OomVerdict::new(text.to_owned(), "{}".to_owned());
+        write(&snapshot, &verdict("first"), Existing::Stays);
+        write(&snapshot, &verdict("second"), Existing::Stays);
+        assert_eq!(
+            (text("oom.verdict.txt"), text("oom.verdict-1.txt")),
+            ("first\n".into(), "second\n".into())
+        );
+        write(&snapshot, &verdict("third"), Existing::IsReplaced);
+        assert_eq!((text("oom.verdict.txt"), text("oom.verdict.json")), ("third\n".into(), "{}\n".into()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+    }
+}

@@ -1,0 +1,31 @@
+//! The reason why a snapshot is written.
+
+/// What made a trigger write a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    Oom,
+    Signal,
+    Exit,
+    Panic,
+    Interval,
+    Bytes,
+    Peak,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Cause; 7] =
+        [Cause::Oom, Cause::Signal, Cause::Exit, Cause::Panic, Cause::Interval, Cause::Bytes, Cause::Peak];
+
+    /// Returns the word for `{cause}` in the name of a file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cause::Oom => "oom",
+            Cause::Signal => "signal",
+            Cause::Exit => "exit",
+            Cause::Panic => "panic",
+            Cause::Interval => "interval",
+            Cause::Bytes => "bytes",
+            Cause::Peak => "peak",
+        }
+    }
+}

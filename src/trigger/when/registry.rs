@@ -1,0 +1,43 @@
+//! All sets of triggers in force in this process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+#[cfg(not(loom))]
+use crate::process::fork::{self, Held, Level};
+#[cfg(not(loom))]
+use crate::trigger::thread::{dumping, requests};
+use crate::trigger::when::armed::Armed;
+
+/// Weak, because a set belongs to its reel. No other lock is taken under this one.
+static ALL: Mutex<Vec<Weak<Armed>>> = Mutex::new(Vec::new());
+
+/// Adds a set until it is dropped.
+pub(in crate::trigger) fn add(armed: &Arc<Armed>) {
+    #[cfg(not(loom))]
+    fork::register_static(Level::Allocator, hold);
+    let mut all = locked();
+    all.retain(|armed| armed.strong_count() > 0);
+    all.push(Arc::downgrade(armed));
+}
+
+/// Returns the sets, so that they can be used under no lock.
+pub(in crate::trigger) fn all() -> Vec<Arc<Armed>> {
+    locked().iter().filter_map(Weak::upgrade).collect()
+}
+
+fn locked() -> MutexGuard<'static, Vec<Weak<Armed>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the parent's threads asked for or were writing is not the child's.
+#[cfg(not(loom))]
+fn hold(held: &mut Held) {
+    held.lock_static(&ALL);
+    held.call(
+        || {
+            requests::forget_all();
+            dumping::forget_other_threads();
+        },
+        || {},
+    );
+}

@@ -1,0 +1,170 @@
+//! When snapshots are written, and to which files.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::trigger::{files::template::Template, when::signal_number::Signal};
+use memreel_snapshot::words::{Error, Result};
+
+/// When snapshots are written, and to which files. [`Reel::dump_on`](crate::Reel::dump_on) puts it into force.
+///
+/// The path may have placeholders: `{host}`, `{rank}`, `{pid}`, `{time}` (of UTC, to the second), `{n}` (the number
+/// of the snapshot, counted from 0) and `{cause}`. `{{` is a brace. Folders are created. A file that is there is
+/// never overwritten: the next one gets a number, as in `snap-1.pickle`. `docs/triggers.md` describes each trigger
+/// exactly.
+///
+/// The same as a text, for [`str::parse`] and the variable `MEMREEL`: `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
+///
+/// ```
+/// use memreel::{Reel, device::Simulated, recorder::History, trigger::Triggers};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let folder = folder.path();
+/// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build()?;
+/// reel.dump_on(&Triggers::to(folder.join("runs/{cause}-{pid}-{time}.pickle")).oom().keep(5))?;
+/// let error = reel.alloc(2 << 30).unwrap_err();
+/// assert!(error.out_of_memory().unwrap().snapshot.as_ref().unwrap().exists());
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "triggers do nothing until `dump_on`"]
+pub struct Triggers {
+    pub(in crate::trigger) file: PathBuf,
+    pub(in crate::trigger) keep: Option<usize>,
+    pub(in crate::trigger) oom: bool,
+    pub(in crate::trigger) signals: Vec<Signal>,
+    pub(in crate::trigger) exit: bool,
+    pub(in crate::trigger) panic: bool,
+    pub(in crate::trigger) every: Option<Duration>,
+    pub(in crate::trigger) every_bytes: Option<u64>,
+    pub(in crate::trigger) peak_bytes: Option<u64>,
+}
+
+/// The file of triggers that name none.
+const DEFAULT_FILE: &str = "memreel-{host}-{rank}-{pid}-{time}.pickle";
+
+impl Default for Triggers {
+    /// No trigger, and the file `memreel-{host}-{rank}-{pid}-{time}.pickle`.
+    fn default() -> Triggers {
+        Triggers::to(DEFAULT_FILE)
+    }
+}
+
+impl Triggers {
+    /// Writes to the files of this path; no trigger is set yet. A relative path begins in the folder in which the
+    /// process is when the triggers are put into force.
+    pub fn to(file: impl Into<PathBuf>) -> Triggers {
+        Triggers {
+            file: file.into(),
+            keep: None,
+            oom: false,
+            signals: Vec::new(),
+            exit: false,
+            panic: false,
+            every: None,
+            every_bytes: None,
+            peak_bytes: None,
+        }
+    }
+
+    /// Keeps the newest `n` files and removes older ones of the same name: those that differ in `{time}`, `{n}`,
+    /// `{cause}` and in the number of a name that was taken. Default: all files are kept.
+    pub fn keep(self, n: usize) -> Triggers {
+        Triggers { keep: Some(n), ..self }
+    }
+
+    /// Writes a snapshot when a request fails, before its error is returned; the error names the file. After a
+    /// snapshot, failures of the next second write none.
+    pub fn oom(self) -> Triggers {
+        Triggers { oom: true, ..self }
+    }
+
+    /// Writes a snapshot at each of these signals. A handler that the program has is called after memreel's.
+    pub fn signal(mut self, signal: Signal) -> Triggers {
+        if !self.signals.contains(&signal) {
+            self.signals.push(signal);
+        }
+        self
+    }
+
+    /// Writes a snapshot when the process exits, or earlier, when the last handle of the reel is dropped. A reel that
+    /// never had memory writes none when it is dropped.
+    pub fn exit(self) -> Triggers {
+        Triggers { exit: true, ..self }
+    }
+
+    /// Writes a snapshot at a panic, before the hook that the program has; at most one in a second.
+    pub fn panic(self) -> Triggers {
+        Triggers { panic: true, ..self }
+    }
+
+    /// Writes a snapshot every `interval`, the first one after the first interval.
+    pub fn every(self, interval: Duration) -> Triggers {
+        Triggers { every: Some(interval), ..self }
+    }
+
+    /// Writes a snapshot each time another `bytes` bytes were allocated, on all devices together.
+    pub fn every_bytes(self, bytes: u64) -> Triggers {
+        Triggers { every_bytes: Some(bytes), ..self }
+    }
+
+    /// Writes a snapshot when the peak of allocated bytes of a device exceeds `bytes`, and again each time it has
+    /// grown by a twentieth.
+    pub fn peak_above(self, bytes: u64) -> Triggers {
+        Triggers { peak_bytes: Some(bytes), ..self }
+    }
+
+    /// Returns whether the thread of triggers has to look at the reel from time to time.
+    pub(in crate::trigger) fn watches_bytes(&self) -> bool {
+        self.every_bytes.is_some() || self.peak_bytes.is_some()
+    }
+
+    /// Returns whether only failed requests write snapshots, which needs no thread.
+    pub(in crate::trigger) fn needs_thread(&self) -> bool {
+        self.exit || self.panic || !self.signals.is_empty() || self.every.is_some() || self.watches_bytes()
+    }
+
+    /// Returns the template of the files.
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_option`] for an unknown placeholder, and for values that can never fire.
+    pub(in crate::trigger) fn check(&self) -> Result<Template> {
+        let template = match self.file.to_str() {
+            Some(text) => Template::parse(text).map_err(|unknown| {
+                let why = format!(
+                    "unknown placeholder {:?} at character {} of {text:?}; {PLACEHOLDERS}",
+                    unknown.text, unknown.at
+                );
+                Error::invalid_settings("the triggers", why)
+            })?,
+            None => Template::lenient(&self.file, &[]),
+        };
+        let invalid = |why: &str| Err(Error::invalid_settings("the triggers", why.to_owned()));
+        if self.file.as_os_str().is_empty()
+            || self.file.file_name().is_none()
+            || ends_in_separator(&self.file)
+        {
+            return invalid("the path has no name of a file; use for example snap-{pid}.pickle");
+        }
+        if self.keep == Some(0) {
+            return invalid("no file would be kept; keep at least 1");
+        }
+        if self.every == Some(Duration::ZERO) || self.every_bytes == Some(0) {
+            return invalid("a snapshot every 0 seconds or bytes would never end; use a longer interval");
+        }
+        if !self.oom && !self.needs_thread() {
+            return invalid("no trigger is set; use for example Triggers::to(path).oom()");
+        }
+        Ok(template)
+    }
+}
+
+fn ends_in_separator(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// The placeholders, in messages.
+pub(in crate::trigger) const PLACEHOLDERS: &str =
+    "the placeholders are {host}, {rank}, {pid}, {time}, {n} and {cause}";
