@@ -2,10 +2,10 @@
 //! `cargo run --example 01_record_and_save`
 #![forbid(unsafe_code)]
 
-use memreel::{Buffer, recorder::History};
+use memreel::{Buffer, recorder::Recording};
 
 fn main() -> memreel::Result<()> {
-    memreel::record_history(&History::all())?;
+    memreel::record_history(&Recording::all())?;
 
     let weights = Buffer::<f32>::full(memreel::default_allocator()?, &[1000, 1000], 0.5)?;
     weights.annotate("weights"); // a name for the block, in viewers and answers

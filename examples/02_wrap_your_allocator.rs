@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use memreel::recorder::{History, Recorder};
+use memreel::recorder::{Recorder, Recording};
 use memreel::{Address, Allocate, DeviceId, Recorded, StreamId, pickle, snapshot};
 
 /// An allocator of your own: it hands out one block after the other and never reuses memory.
@@ -33,7 +33,7 @@ impl Allocate for Arena {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let arena = Arena { memory: vec![0; 2 << 20], used: Cell::new(0) };
     let arena = Recorded::new(arena, &recorder, DeviceId(0)); // the one line
 

@@ -5,14 +5,14 @@
 use memreel::{
     Reel,
     device::{Host, Limit},
-    recorder::History,
+    recorder::Recording,
 };
 
 fn main() -> memreel::Result<()> {
     // Without a limit the system promises more host memory than it has, and no request fails.
     let reel = Reel::builder()
         .device(Limit::new(Host::new(), 64 << 20))
-        .history(History::all())
+        .history(Recording::all())
         .save_on_oom("oom-{n}.pickle") // a file for each failure; without {n}, for the first one only
         .build()?;
 

@@ -2,7 +2,7 @@
 //! `cargo run --example 05_gate_in_a_test`, or as a test: `cargo test --example 05_gate_in_a_test`
 #![forbid(unsafe_code)]
 
-use memreel::{Buffer, Reel, Result, recorder::History};
+use memreel::{Buffer, Reel, Result, recorder::Recording};
 
 /// The code under test.
 fn work(reel: &Reel) -> Result<()> {
@@ -14,7 +14,7 @@ fn work(reel: &Reel) -> Result<()> {
 
 fn check() -> Result<()> {
     // Without history there is nothing to check, so record all of it.
-    let reel = Reel::builder().history(History::all()).build()?;
+    let reel = Reel::builder().history(Recording::all()).build()?;
     work(&reel)?;
     memreel::assert_peak!(reel.snapshot(), 4 << 20); // at most 4 MiB in use at any moment
     memreel::assert_live!(reel.snapshot(), 0); // nothing is left at the end

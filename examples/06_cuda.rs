@@ -5,7 +5,7 @@ use cudarc::{
     driver::{CudaContext, LaunchConfig, PushKernelArg},
     nvrtc::compile_ptx,
 };
-use memreel::{Reel, device::Cuda, recorder::History};
+use memreel::{Reel, device::Cuda, recorder::Recording};
 
 const KERNEL: &str = r#"
 extern "C" __global__ void double_it(const float* x, float* y, unsigned n) {
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stream = context.new_stream()?;
     let kernel = context.load_module(compile_ptx(KERNEL)?)?.load_function("double_it")?;
 
-    let reel = Reel::builder().device(device).history(History::all()).build()?;
+    let reel = Reel::builder().device(device).history(Recording::all()).build()?;
     let memory = reel.cuda(0)?;
     let x = memory.copy_from(&[1.0_f32; 1000], &stream)?;
     let mut y = memory.zeros::<f32>(1000, &stream)?;

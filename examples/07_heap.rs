@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use memreel::recorder::History;
+use memreel::recorder::Recording;
 
 #[global_allocator]
 static HEAP: memreel::Heap = memreel::Heap::new();
@@ -19,7 +19,7 @@ fn count(text: &str) -> BTreeMap<String, usize> {
 }
 
 fn main() -> memreel::Result<()> {
-    memreel::record_history(&History::all())?;
+    memreel::record_history(&Recording::all())?;
     let counts = {
         let _scope = memreel::scope("count")?; // names what is allocated inside
         count(include_str!("../README.md"))

@@ -8,12 +8,12 @@
 use std::{thread, time::Duration};
 
 use memreel::{
-    recorder::History,
+    recorder::Recording,
     trigger::{Signal, Triggers},
 };
 
 fn main() -> memreel::Result<()> {
-    memreel::record_history(&History::all())?;
+    memreel::record_history(&Recording::all())?;
     let triggers =
         Triggers::to("runs/{cause}-{pid}-{time}.pickle").peak_above(40 << 20).signal(Signal::USR2).exit();
     memreel::dump_on(&triggers.keep(5))?;

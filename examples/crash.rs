@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-use memreel::{Reel, device::Simulated, recorder::History};
+use memreel::{Reel, device::Simulated, recorder::Recording};
 
 pub(crate) const N_THREADS: u64 = 8;
 /// A size shows its thread and its number, up to this one.
@@ -43,7 +43,7 @@ struct Options {
 
 pub(crate) fn main() -> Result<(), memreel::Error> {
     let options = options();
-    let history = History::all().max_entries(options.ring).tape(&options.tape);
+    let history = Recording::all().max_entries(options.ring).tape(&options.tape);
     let reel = Reel::builder().device(Simulated::new(1 << 46)).history(history).build()?;
     let (output, n_all) = (Mutex::new(std::io::stdout()), AtomicU64::new(0));
     let fill = Mutex::new(Vec::new());

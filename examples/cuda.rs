@@ -17,7 +17,7 @@ use cudarc::{
 use memreel::{
     Reel, cuda,
     device::Cuda,
-    recorder::{History, StackKind},
+    recorder::{Recording, StackKind},
 };
 
 const KERNELS: &str = r#"
@@ -176,11 +176,11 @@ fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Re
     unsafe { context.disable_event_tracking() };
     let untracked_ns = time_of(plain);
     let bare_ns = time_of(bare);
-    reel.record_history(&History::off());
+    reel.record_history(&Recording::off());
     let off_ns = time_of(recorded);
-    reel.record_history(&History::all().stacks(StackKind::None));
+    reel.record_history(&Recording::all().stacks(StackKind::None));
     let history_ns = time_of(recorded);
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     let stacks_ns = time_of(recorded);
 
     println!("an allocation of 1 MB and its drop:");
@@ -208,7 +208,7 @@ fn main() -> Answer<()> {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
     let kernels = Kernels::compile(&context)?;
-    let reel = Reel::builder().device(device).history(History::all()).build()?;
+    let reel = Reel::builder().device(device).history(Recording::all()).build()?;
 
     let plain = compute(&Plain(stream.clone()), &kernels)?;
     let recorded = compute(&Recorded { memory: reel.cuda(0)?, stream: stream.clone() }, &kernels)?;

@@ -18,7 +18,7 @@
 
 use std::{cell::Cell, collections::BTreeSet, path::PathBuf, process::exit, time::Instant};
 
-use memreel::{Buffer, DeviceId, Element, Result, recorder::History};
+use memreel::{Buffer, DeviceId, Element, Result, recorder::Recording};
 
 const TEXT: &str = include_str!("../README.md");
 
@@ -61,7 +61,7 @@ fn main() {
 
 fn train(options: &Options) -> Result<()> {
     // Before the first allocation, so that every block has its allocation in the history.
-    memreel::record_history(&History::all())?;
+    memreel::record_history(&Recording::all())?;
     let mut random = Random(2026);
     let text = Text::new(TEXT)?;
     let mut model = Model::new(text.n_symbols, &mut random)?;
@@ -92,7 +92,7 @@ fn cost(options: &Options) -> Result<()> {
     let mut ms_a_step = [Vec::new(), Vec::new()];
     for round in 0..2 * options.n_steps.div_ceil(20) {
         let is_on = round % 2 == 1;
-        memreel::record_history(&if is_on { History::all() } else { History::off() })?;
+        memreel::record_history(&if is_on { Recording::all() } else { Recording::off() })?;
         let start = Instant::now();
         for step in 1..=10 {
             let batch = text.sample(&mut random)?;

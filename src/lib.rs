@@ -35,11 +35,11 @@
 //! names of its methods.
 //!
 //! ```
-//! use memreel::{Buffer, recorder::History};
+//! use memreel::{Buffer, recorder::Recording};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("snapshot.pickle");
-//! memreel::record_history(&History::all())?;
+//! memreel::record_history(&Recording::all())?;
 //! let weights = Buffer::<f32>::zeros(memreel::default_allocator()?, &[1000, 1000])?;
 //! {
 //!     let _scope = memreel::scope("forward")?;
@@ -54,10 +54,10 @@
 //! A [`Ledger`](recorder::Ledger) takes the reports of any allocator and keeps the list of its blocks.
 //!
 //! ```
-//! use memreel::{Address, DeviceId, StreamId, recorder::{History, Recorder}, snapshot};
+//! use memreel::{Address, DeviceId, StreamId, recorder::{Recording, Recorder}, snapshot};
 //!
 //! let recorder = Recorder::new();
-//! recorder.record_history(&History::all());
+//! recorder.record_history(&Recording::all());
 //! let ledger = recorder.ledger(DeviceId(0));
 //!
 //! let block = vec![0_u8; 4096]; // from your allocator
@@ -76,13 +76,13 @@
 //! ## Save a snapshot when memory runs out
 //!
 //! ```
-//! use memreel::{Reel, device::Simulated, recorder::History};
+//! use memreel::{Reel, device::Simulated, recorder::Recording};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("oom.pickle");
 //! let reel = Reel::builder()
 //!     .device(Simulated::new(1 << 30))
-//!     .history(History::all())
+//!     .history(Recording::all())
 //!     .save_on_oom(&path)
 //!     .build()?;
 //! let error = reel.alloc(2 << 30).unwrap_err();
@@ -120,9 +120,9 @@
 //! if the history is not whole, unless a last argument `allow_partial` accepts that.
 //!
 //! ```
-//! use memreel::{Reel, recorder::History};
+//! use memreel::{Reel, recorder::Recording};
 //!
-//! let reel = Reel::builder().history(History::all()).build()?;
+//! let reel = Reel::builder().history(Recording::all()).build()?;
 //! drop(reel.alloc(1 << 20)?); // the code under test
 //! memreel::assert_peak!(reel.snapshot(), 1 << 20); // at most 1 MiB in use at any time
 //! memreel::assert_live!(reel.snapshot(), 0); // nothing is left
@@ -138,10 +138,10 @@
 //! # #[cfg(feature = "cuda")]
 //! # fn gpu() -> Result<(), Box<dyn std::error::Error>> {
 //! use cudarc::driver::CudaContext;
-//! use memreel::{Reel, device::Cuda, recorder::History};
+//! use memreel::{Reel, device::Cuda, recorder::Recording};
 //!
 //! let stream = CudaContext::new(0)?.default_stream();
-//! let reel = Reel::builder().device(Cuda::new(0)?).history(History::all()).build()?;
+//! let reel = Reel::builder().device(Cuda::new(0)?).history(Recording::all()).build()?;
 //! let x = reel.cuda(0)?.copy_from(&[1.0_f32; 1000], &stream)?;
 //! assert_eq!(stream.clone_dtoh(&x)?.len(), 1000);
 //! # Ok(())
@@ -159,7 +159,7 @@
 //! # fn main() -> memreel::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("heap.pickle");
-//! memreel::record_history(&memreel::recorder::History::all())?;
+//! memreel::record_history(&memreel::recorder::Recording::all())?;
 //! let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
 //! memreel::save(&path)?; // `memreel top --device 1 heap.pickle`
 //! # Ok(())

@@ -8,14 +8,14 @@ use allocator_api2::{
 };
 use memreel::{
     BlockState, DeviceId, Recorded,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 
 #[test]
 fn an_allocator_of_collections_is_recorded() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None));
+    recorder.record_history(&Recording::all().context(Context::None));
     let heap = Recorded::new(Global, &recorder, DeviceId(0));
     let live = || -> std::vec::Vec<u64> {
         let snapshot = collect(&recorder, &[&heap], Dialect::default());

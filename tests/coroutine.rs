@@ -19,7 +19,7 @@ mod on_linux {
     use memreel::{
         DeviceId,
         integrate::{StackId, StackMethod, Track, stack_method},
-        recorder::{History, Recorder},
+        recorder::{Recorder, Recording},
     };
 
     const CHILD: &str = "MEMREEL_COROUTINE_CHILD";
@@ -117,7 +117,7 @@ mod on_linux {
         let is_main = unsafe { libc::gettid() == libc::getpid() };
         assert!(is_main, "this must be the main thread");
         let recorder = Recorder::new();
-        recorder.record_history(&History::all());
+        recorder.record_history(&Recording::all());
         let track = recorder.track(DeviceId(0));
         assert!(track.stack_of_alloc(512).is_some());
         for _ in 0..3 {

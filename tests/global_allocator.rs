@@ -13,7 +13,7 @@ use std::{
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
     integrate::{Event, StackId, Track},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     snapshot::{self, Dialect},
 };
 
@@ -83,7 +83,7 @@ fn n_events_of_a_fork(recorder: &Recorder) -> usize {
 #[test]
 fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
     #[cfg(unix)]
     assert_eq!(n_events_of_a_fork(&recorder), 0, "what a fork allocates and frees is not recorded");
@@ -91,7 +91,7 @@ fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
     // The recorder keeps a copy of the name, which is as large as blocks that the allocator names.
     drop(recorder.scope(&"a".repeat(2 * LARGE + 1)));
     let snapshot = snapshot::collect(&recorder, &[&NoList], Dialect::default());
-    recorder.record_history(&History::off());
+    recorder.record_history(&Recording::off());
     let is_ours = |bytes: u64| kept.iter().any(|vector| vector.len() as u64 == bytes);
     let allocs = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
     let ours: Vec<_> = allocs.filter(|entry| is_ours(entry.size)).collect();

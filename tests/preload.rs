@@ -21,7 +21,7 @@ use std::{
 use memreel::{
     DeviceId,
     integrate::{StackMethod, Track, stack_method},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
 };
 
 const CHILD: &str = "MEMREEL_PRELOAD_CHILD";
@@ -96,7 +96,7 @@ fn in_the_child() {
     drop(black_box(vec![1_u8; 100]));
     assert!((counter.n_calls)() >= before + 2, "malloc and free are counted");
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let track = recorder.track(DeviceId(0));
     assert_eq!(stack_method().name(), env::var("MEMREEL_STACK_METHOD").unwrap());
     let of_thread = || captures(&track, counter);

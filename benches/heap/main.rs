@@ -37,7 +37,7 @@ use std::{
 
 use memreel::{
     Heap,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 
 use pairs::{Load, slowest_ns};
@@ -81,11 +81,11 @@ unsafe impl GlobalAlloc for Switched {
 /// What a child process measures.
 const CASES: [&str; 5] = ["system", "heap_off", "heap_none", "heap_native", "heap_sampled"];
 
-fn history_of(case: &str) -> Option<History> {
+fn history_of(case: &str) -> Option<Recording> {
     match case {
-        "heap_none" => Some(History::all().context(Context::None)),
-        "heap_native" => Some(History::all()),
-        "heap_sampled" => Some(History::all().sample_every(512 << 10)),
+        "heap_none" => Some(Recording::all().context(Context::None)),
+        "heap_native" => Some(Recording::all()),
+        "heap_sampled" => Some(Recording::all().sample_every(512 << 10)),
         _ => None,
     }
 }

@@ -48,11 +48,11 @@ impl Drop for SaveAtTheEnd {
 }
 
 fn record() -> SaveAtTheEnd {
-    use memreel::recorder::{Context, History};
+    use memreel::recorder::{Context, Recording};
     let history = match std::env::var("HEAP_HISTORY").as_deref() {
-        Ok("none") => History::all().context(Context::None),
-        Ok("native") => History::all(),
-        Ok("sampled") => History::all().sample_every(512 << 10),
+        Ok("none") => Recording::all().context(Context::None),
+        Ok("native") => Recording::all(),
+        Ok("sampled") => Recording::all().sample_every(512 << 10),
         _ => return SaveAtTheEnd,
     };
     memreel::record_history(&history.max_entries(10_000_000)).expect("a reel");

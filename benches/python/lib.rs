@@ -10,7 +10,7 @@ use std::{hint::black_box, time::Instant};
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
     integrate::{Event, FrameSource, PythonFrames},
-    recorder::{Context, History, Recorder, StackKind},
+    recorder::{Context, Recorder, Recording, StackKind},
 };
 
 const N: u32 = 20_000;
@@ -32,7 +32,7 @@ pub extern "C" fn python_cost(kind: i32) -> f64 {
     };
     let recorder = Recorder::new();
     recorder.set_frame_source(python);
-    recorder.record_history(&History::all().context(Context::All).stacks(stacks).max_entries(100_000));
+    recorder.record_history(&Recording::all().context(Context::All).stacks(stacks).max_entries(100_000));
     let track = recorder.track(DeviceId(0));
     median(|| {
         let stack = track.stack_of_alloc(512);

@@ -5,7 +5,7 @@ use std::{hint::black_box, sync::Barrier};
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
     integrate::{Event, StackId, Track},
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
 };
 
 use crate::report::{Reporter, median_ns};
@@ -19,19 +19,19 @@ pub(crate) fn event(n: u32, stack: StackId) -> Event {
     Event { action, address, size_bytes: 512, stream: StreamId::DEFAULT, pool: PoolId::DEFAULT, stack }
 }
 
-fn track(history: &History) -> Track {
+fn track(history: &Recording) -> Track {
     let recorder = Recorder::new();
     recorder.record_history(history);
     recorder.track(DeviceId(0))
 }
 
 /// Recording without stacks.
-fn bare() -> History {
-    History::all().context(Context::None)
+fn bare() -> Recording {
+    Recording::all().context(Context::None)
 }
 
 pub(crate) fn measure(reporter: &Reporter) {
-    let off = track(&History::off());
+    let off = track(&Recording::off());
     reporter.report(
         "off",
         "memreel",
@@ -46,7 +46,7 @@ pub(crate) fn measure(reporter: &Reporter) {
         median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))),
     );
     // The same ring, in memory and in a file, in turns; both drop their oldest events.
-    let ring = |history: History| history.max_entries(N_EVENTS as usize);
+    let ring = |history: Recording| history.max_entries(N_EVENTS as usize);
     let folder = tempfile::tempdir().expect("a folder for a tape");
     let in_file = track(&ring(bare()).tape(folder.path().join("bench.tape")));
     let in_memory = track(&ring(bare()));

@@ -6,7 +6,7 @@ use memreel::{
     DeviceId,
     integrate::name_addresses,
     pickle,
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     snapshot::{Dialect, Snapshot, SnapshotSource, collect, collect_lazily},
 };
 use object::{Object, ObjectSymbol};
@@ -64,7 +64,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 /// Returns a recorder with a million events whose 2,000 stacks alternate.
 fn filled() -> Recorder {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().max_entries(N_EVENTS));
+    recorder.record_history(&Recording::all().max_entries(N_EVENTS));
     let track = recorder.track(DeviceId(0));
     let mut stacks = Vec::new();
     for path in 0..N_STACKS as u32 / 2 {

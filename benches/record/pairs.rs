@@ -6,7 +6,7 @@ use memreel::{
     Reel,
     device::Simulated,
     integrate::{StackMethod, set_stack_method, stack_method},
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 
 use crate::{
@@ -21,9 +21,9 @@ pub(crate) fn measure(reporter: &Reporter) {
     let reel = Reel::builder().device(Simulated::new(80 << 30)).build().expect("a reel");
     let pair = || drop(black_box(reel.alloc(black_box(4096)).expect("80 GiB are enough")));
     let cases = [
-        ("pair_off", History::off()),
-        ("pair_none", History::all().context(Context::None)),
-        ("pair_native", History::all()),
+        ("pair_off", Recording::off()),
+        ("pair_none", Recording::all().context(Context::None)),
+        ("pair_native", Recording::all()),
     ];
     for (case, history) in cases {
         reel.record_history(&history);
@@ -33,7 +33,7 @@ pub(crate) fn measure(reporter: &Reporter) {
     }
     let best = stack_method();
     set_stack_method(StackMethod::Backtrace);
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     reporter.report("pair_native", "memreel with backtrace's walk", median_ns(N_PAIRS / 20, |_| pair()));
     set_stack_method(best);
 }

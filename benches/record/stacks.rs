@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Instant};
 use memreel::{
     DeviceId,
     integrate::{StackId, StackMethod, set_stack_method, stack_method},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
 };
 
 use crate::{
@@ -27,7 +27,7 @@ type Path = fn(u32) -> u32;
 
 pub(crate) fn measure(reporter: &Reporter) {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let track = recorder.track(DeviceId(0));
     // Fill the tape first: until it is full, it takes new memory, a page fault every 128 events.
     (0..N_WARM).for_each(|n| track.record(event(n, StackId::NONE)));

@@ -5,19 +5,19 @@ use serde_json::Value;
 
 use memreel::{
     Error, Result,
-    recorder::{Enabled, History},
+    recorder::{Enabled, Recording},
 };
 
 /// Reads options such as `{"enabled": "all", "max_entries": 1000}`; missing keys have their defaults.
-pub(super) fn history(text: &str) -> Result<History> {
+pub(super) fn history(text: &str) -> Result<Recording> {
     const EXAMPLE: &str = r#"use an object such as {"enabled": "all"}"#;
     let wrong = |what: String| Error::misuse(format!("memreel_record: the options are {what}; {EXAMPLE}"));
     let document: Value = serde_json::from_str(text).map_err(|error| wrong(format!("not JSON ({error})")))?;
     let options = document.as_object().ok_or_else(|| wrong(format!("{document}")))?;
-    options.iter().try_fold(History::all(), |history, (key, value)| option(history, key, value))
+    options.iter().try_fold(Recording::all(), |history, (key, value)| option(history, key, value))
 }
 
-fn option(history: History, key: &str, value: &Value) -> Result<History> {
+fn option(history: Recording, key: &str, value: &Value) -> Result<Recording> {
     // JSON's null stands for PyTorch's None, and each option parses "None".
     let word = || match value {
         Value::Null => Ok("None"),

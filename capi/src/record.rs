@@ -14,7 +14,7 @@ use super::{
 };
 use memreel::{
     Address, Error, OutOfMemory, Result, pickle,
-    recorder::{History, Ledger, Scope},
+    recorder::{Ledger, Recording, Scope},
     trigger::Triggers,
 };
 
@@ -27,7 +27,7 @@ use memreel::{
 pub unsafe extern "C" fn memreel_record(options: *const c_char) -> c_int {
     status(|| {
         let history = if options.is_null() {
-            History::all()
+            Recording::all()
         } else {
             // SAFETY: the caller's promise.
             options::history(unsafe { text("the options", options)? })?

@@ -16,7 +16,7 @@ use memreel::{
     device::Simulated,
     integrate::{self, Inventory, MallocReports, Marked, Refusal},
     pickle,
-    recorder::{History, Ledger, Recorder, StackKind},
+    recorder::{Ledger, Recorder, Recording, StackKind},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
@@ -146,9 +146,9 @@ extern "C" fn in_child() {
 
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; for `memreel record`
 /// on a tape.
-fn history() -> History {
+fn history() -> Recording {
     let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder)));
-    let history = History::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
+    let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
     match tape {
         Some(tape) => history.tape(tape),
         None => history,

@@ -116,9 +116,9 @@ impl Allocation {
     /// empty one is not recorded. Names are interned for the lifetime of the recorder; avoid unbounded names.
     ///
     /// ```
-    /// use memreel::{Reel, recorder::History};
+    /// use memreel::{Reel, recorder::Recording};
     ///
-    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let reel = Reel::builder().history(Recording::all()).build()?;
     /// let weights = reel.alloc(4_000_000)?;
     /// weights.annotate("weights of layer 3");
     /// let snapshot = reel.snapshot();

@@ -22,9 +22,9 @@ use super::TapeSnapshot;
 /// where they are.
 ///
 /// ```
-/// use memreel::{Reel, pickle, recorder::History, rewrite::Completed, snapshot};
+/// use memreel::{Reel, pickle, recorder::Recording, rewrite::Completed, snapshot};
 ///
-/// let reel = Reel::builder().history(History::all().min_size(1 << 20)).build()?;
+/// let reel = Reel::builder().history(Recording::all().min_size(1 << 20)).build()?;
 /// let _small = reel.alloc(1000)?;
 /// let allocators = [&reel.allocators()[0] as &dyn memreel::integrate::Inventory];
 /// let recorded = snapshot::collect_lazily(reel.recorder(), &allocators, Default::default());

@@ -11,10 +11,10 @@ use memreel_snapshot::words::{Action, DeviceId, StackId};
 /// hundredth of what a [`Snapshot`] takes.
 ///
 /// ```
-/// use memreel::{DeviceId, pickle, recorder::{History, Recorder}, snapshot};
+/// use memreel::{DeviceId, pickle, recorder::{Recording, Recorder}, snapshot};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let recorded = snapshot::collect_lazily(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
 /// let mut file = Vec::new();
 /// pickle::write(&recorded, &mut file)?;
@@ -48,9 +48,9 @@ impl TapeSnapshot {
     }
 
     /// Returns whether options left out events that viewers need while this snapshot was recorded:
-    /// [`History::min_size`](crate::recorder::History::min_size),
-    /// [`History::sample_every`](crate::recorder::History::sample_every), or some of
-    /// [`History::skip_actions`](crate::recorder::History::skip_actions).
+    /// [`Recording::min_size`](crate::recorder::Recording::min_size),
+    /// [`Recording::sample_every`](crate::recorder::Recording::sample_every), or some of
+    /// [`Recording::skip_actions`](crate::recorder::Recording::skip_actions).
     #[must_use]
     pub fn has_gaps(&self) -> bool {
         self.has_gaps

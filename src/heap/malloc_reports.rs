@@ -12,10 +12,10 @@ use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
 /// caller may have, and what memreel allocates meanwhile may be reported too: it is not recorded.
 ///
 /// ```
-/// use memreel::{DeviceId, integrate::MallocReports, recorder::{History, Recorder}, snapshot};
+/// use memreel::{DeviceId, integrate::MallocReports, recorder::{Recording, Recorder}, snapshot};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let heap = MallocReports::connect(&recorder, DeviceId(1)).unwrap();
 /// heap.allocated(0x5000, 100);
 /// let freed = heap.freed(0x5000).unwrap();

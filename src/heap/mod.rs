@@ -28,9 +28,9 @@ pub use recorded::{Allocate, Recorded};
 /// static HEAP: memreel::Heap = memreel::Heap::new();
 ///
 /// # fn main() -> memreel::Result<()> {
-/// use memreel::{Action, recorder::History};
+/// use memreel::{Action, recorder::Recording};
 ///
-/// memreel::record_history(&History::all())?;
+/// memreel::record_history(&Recording::all())?;
 /// let numbers = vec![7_u64; 1000];
 /// let snapshot = memreel::snapshot()?;
 /// let of_heap = &snapshot.device_traces[1]; // the reel's own device is number 0
@@ -82,7 +82,7 @@ impl<A> Heap<A> {
     }
 
     /// Samples the heap's allocations: on average one in every `bytes` allocated bytes is recorded, with its free.
-    /// Default: 0, all are recorded unless [`History::sample_every`](crate::recorder::History::sample_every) samples
+    /// Default: 0, all are recorded unless [`Recording::sample_every`](crate::recorder::Recording::sample_every) samples
     /// all devices.
     ///
     /// An allocation that is not recorded costs a subtraction in the thread's own storage, and its free a look at one

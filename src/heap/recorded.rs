@@ -40,10 +40,10 @@ pub trait Allocate {
 ///
 /// ```
 /// use std::alloc::{GlobalAlloc, Layout, System};
-/// use memreel::{DeviceId, Recorded, recorder::{History, Recorder}, snapshot};
+/// use memreel::{DeviceId, Recorded, recorder::{Recording, Recorder}, snapshot};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let arena = Recorded::new(System, &recorder, DeviceId(0));
 ///
 /// let layout = Layout::from_size_align(1000, 16).unwrap();

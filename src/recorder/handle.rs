@@ -9,9 +9,9 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::opening;
 use super::{
-    history::History,
     ledger::Ledger,
     log::{Count, LogTables},
+    recording::Recording,
     scope::Scope,
     scope_names::Annotation,
     shared::Shared,
@@ -30,11 +30,11 @@ use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, StackId, UsageRepor
 /// Records what allocators report. Clones share one recorder.
 ///
 /// ```
-/// use memreel::recorder::{History, Recorder};
+/// use memreel::recorder::{Recording, Recorder};
 /// use memreel::{Address, DeviceId, StreamId};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let ledger = recorder.ledger(DeviceId(0));
 /// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
 /// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
@@ -82,8 +82,8 @@ impl Recorder {
     /// Switches recording on, off, or to other options (docs/snapshot-format.md 2.2, 2.6).
     ///
     /// Switching off erases what was recorded, so take the snapshot first. Switching to other options keeps
-    /// it, unless [`History::clear_history`] is set.
-    pub fn record_history(&self, history: &History) {
+    /// it, unless [`Recording::clear_history`] is set.
+    pub fn record_history(&self, history: &Recording) {
         let _guard = Guard::enter();
         // The lock serialises switches; recording an event does not take it.
         let mut current = lock(&self.shared.history);
@@ -122,7 +122,7 @@ impl Recorder {
 
     /// Returns the current options.
     #[must_use]
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> Recording {
         lock(&self.shared.history).clone()
     }
 
@@ -147,7 +147,7 @@ impl Recorder {
         Track::new(self.shared.clone(), device, tape)
     }
 
-    /// Returns the file that events are recorded into: that of [`History::tape`], if it could be created.
+    /// Returns the file that events are recorded into: that of [`Recording::tape`], if it could be created.
     #[cfg(not(loom))]
     #[must_use]
     pub fn tape(&self) -> Option<std::path::PathBuf> {
@@ -255,10 +255,10 @@ impl Recorder {
     /// No device is called and no allocator's lock is taken.
     ///
     /// ```
-    /// use memreel::{DeviceId, integrate::UsageReport, recorder::{History, Recorder}, snapshot};
+    /// use memreel::{DeviceId, integrate::UsageReport, recorder::{Recording, Recorder}, snapshot};
     ///
     /// let recorder = Recorder::new();
-    /// recorder.record_history(&History::all());
+    /// recorder.record_history(&Recording::all());
     /// recorder.describe_device(DeviceId(0), "NVIDIA H200", "GPU-8f5c");
     /// let report = UsageReport { used_bytes: 3 << 30, total_bytes: 141 << 30, ..UsageReport::default() };
     /// recorder.report_usage(DeviceId(0), report);
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn counting_creates_no_tape() {
         let recorder = Recorder::new();
-        recorder.record_history(&History::all());
+        recorder.record_history(&Recording::all());
         let _known = recorder.track(DeviceId(0));
         for device in (1..1000).map(DeviceId) {
             assert_eq!((recorder.n_events(device), recorder.n_lost(device)), (0, 0));
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_recorder_is_dropped_with_its_last_track() {
         let recorder = Recorder::new();
-        recorder.record_history(&History::all());
+        recorder.record_history(&Recording::all());
         let track = recorder.track(DeviceId(0));
         let shared = Arc::downgrade(&recorder.shared);
         drop(recorder);

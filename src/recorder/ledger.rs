@@ -32,11 +32,11 @@ use memreel_snapshot::words::{
 ///
 /// ```
 /// use memreel::{Address, DeviceId, StreamId};
-/// use memreel::recorder::{History, Recorder};
+/// use memreel::recorder::{Recording, Recorder};
 /// use memreel::snapshot::{Dialect, collect};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let ledger = recorder.ledger(DeviceId(0));
 ///
 /// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
@@ -77,11 +77,11 @@ impl Ledger {
     ///
     /// ```
     /// use memreel::{Action, Address, DeviceId, StreamId};
-    /// use memreel::recorder::{History, Recorder};
+    /// use memreel::recorder::{Recording, Recorder};
     /// use memreel::snapshot::{Dialect, collect};
     ///
     /// let recorder = Recorder::new();
-    /// recorder.record_history(&History::all());
+    /// recorder.record_history(&Recording::all());
     /// let ledger = recorder.ledger(DeviceId(0));
     /// ledger.segment_map(Address(0x20_0000), 2 << 20, StreamId::DEFAULT);
     /// ledger.segment_map(Address(0x40_0000), 2 << 20, StreamId::DEFAULT);

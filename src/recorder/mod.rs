@@ -9,18 +9,18 @@
 //! - A [`Track`] records single events for an allocator that keeps its own list of
 //!   blocks.
 //!
-//! [`History`] has the options, under PyTorch's names. Recording cannot fail: events beyond
-//! [`History::max_entries`] replace the oldest and are counted, and an address whose function cannot be named
+//! [`Recording`] has the options, under PyTorch's names. Recording cannot fail: events beyond
+//! [`Recording::max_entries`] replace the oldest and are counted, and an address whose function cannot be named
 //! is shown as a number.
 //!
 //! ```
 //! use memreel::{Address, DeviceId, StreamId, pickle, snapshot};
-//! use memreel::recorder::{Context, History, Recorder};
+//! use memreel::recorder::{Context, Recording, Recorder};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("snapshot.pickle");
 //! let recorder = Recorder::new();
-//! recorder.record_history(&History::all().context(Context::Alloc).max_entries(100_000));
+//! recorder.record_history(&Recording::all().context(Context::Alloc).max_entries(100_000));
 //! let ledger = recorder.ledger(DeviceId(0));
 //! {
 //!     let _step = recorder.scope("forward");
@@ -38,7 +38,7 @@
 //! oldest ones. A snapshot cuts the tape at one time without stopping the threads and puts the events in order.
 
 mod clock;
-mod history;
+mod recording;
 mod sample;
 mod scope_names;
 mod shared;
@@ -74,10 +74,10 @@ pub(crate) use recovered::{PastInventory, restore};
 
 pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};
-pub use history::{Context, Enabled, History, StackKind};
 pub use ledger::Ledger;
 #[doc(inline)]
 pub use memreel_snapshot::words::sample_weight;
+pub use recording::{Context, Enabled, Recording, StackKind};
 pub use scope::Scope;
 
 pub(crate) use context::ContextId;

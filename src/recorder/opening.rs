@@ -4,9 +4,9 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    history::History,
     in_file::InFile,
     keeper,
+    recording::Recording,
     shared::{OpenFile, Shared},
     tape::Tape,
 };
@@ -18,7 +18,7 @@ use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
 
 /// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
 /// reported on standard error.
-pub(super) fn choose(shared: &Arc<Shared>, history: &History, has_gaps: bool) {
+pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) {
     let mut open = lock(&shared.file);
     let path = history.tape_path();
     if open.as_ref().map(|open| open.file.path()) != path {
@@ -37,7 +37,7 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &History, has_gaps: bool) {
         });
     }
     if let Some(OpenFile { file, .. }) = &*open {
-        file.note(&Note::History(history.to_note(has_gaps)));
+        file.note(&Note::Recording(history.to_note(has_gaps)));
         file.keep_annotations(history.capacity());
     }
 }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    history::CapturePoint,
+    recording::CapturePoint,
     sample,
     track::Track,
     writer::{self, ByTime},
@@ -30,7 +30,7 @@ impl OwnWork {
 
 impl Track {
     /// Returns whether an allocation of `bytes` bytes is recorded: recording is on and no filter excludes it. If
-    /// `sample_bytes` is not 0, it replaces [`History::sample_every`](super::History::sample_every).
+    /// `sample_bytes` is not 0, it replaces [`Recording::sample_every`](super::Recording::sample_every).
     #[inline(always)]
     pub(crate) fn keeps(&self, bytes: u64, sample_bytes: u64) -> bool {
         let mode = self.shared.mode();

@@ -11,10 +11,10 @@ use super::{
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
     handle::Recorder,
-    history::History,
     live::Live,
     log::{self, Cut, LogTables},
     opening::settings_of,
+    recording::Recording,
     ring::Ring,
     scope_names::{Annotation, ScopeId, ScopeNames},
     shared::Shared,
@@ -103,7 +103,7 @@ impl FrameSource for NotedNames {
 /// What the notes of a tape say, sorted.
 #[derive(Default)]
 struct Notes {
-    history: History,
+    history: Recording,
     has_gaps: bool,
     contexts: BTreeMap<u32, EventContext>,
     scopes: BTreeMap<u32, String>,
@@ -147,8 +147,8 @@ impl Notes {
         let mut all = Notes::default();
         for note in notes {
             match note {
-                Note::History(history) => {
-                    (all.history, all.has_gaps) = (History::of_note(&history), history.has_gaps);
+                Note::Recording(history) => {
+                    (all.history, all.has_gaps) = (Recording::of_note(&history), history.has_gaps);
                 }
                 Note::Context { number, stream, graph, user, scope } => {
                     let (stream, pool) = (StreamId(stream), PoolId { graph, user });
@@ -259,7 +259,7 @@ fn restore_stacks(contents: &mut Contents, shared: &Shared) {
 fn restore_tapes(
     contents: &mut Contents,
     shared: &Shared,
-    history: &History,
+    history: &Recording,
     settings: &SettingsReport,
     sampling: &BTreeMap<DeviceId, u64>,
 ) -> Vec<PastInventory> {

@@ -11,7 +11,7 @@ use std::{sync::PoisonError, thread::Thread};
 use super::{
     clock::Clock,
     context::Contexts,
-    history::{AtomicMode, History, Mode},
+    recording::{AtomicMode, Mode, Recording},
     ring::Ring,
     sample,
     scope_names::{Annotation, ScopeNames},
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     /// std under loom too.
     pub(super) has_gaps: AtomicBool,
     pub(super) clock: Clock,
-    pub(super) history: Mutex<History>,
+    pub(super) history: Mutex<Recording>,
     /// The file of the tape.
     #[cfg(not(loom))]
     pub(super) file: Mutex<Option<OpenFile>>,
@@ -90,7 +90,7 @@ impl Shared {
             sample_bytes: AtomicU64::new(0),
             has_gaps: AtomicBool::new(false),
             clock: Clock::start(),
-            history: Mutex::new(History::off()),
+            history: Mutex::new(Recording::off()),
             #[cfg(not(loom))]
             file: Mutex::new(None),
             tapes: Mutex::default(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     context::EventContext,
-    history::{CapturePoint, Mode},
     log::Cut,
+    recording::{CapturePoint, Mode},
     scope_names::ScopeId,
     shared::Shared,
     tape::Tape,
@@ -30,7 +30,7 @@ use memreel_snapshot::words::{Action, DeviceId, Event, StackId};
 /// use std::sync::Mutex;
 /// use memreel::{Action, Address, DeviceId, PoolId, StreamId};
 /// use memreel::integrate::{Event, StackId, Track};
-/// use memreel::recorder::{History, Recorder};
+/// use memreel::recorder::{Recording, Recorder};
 ///
 /// struct Bump {
 ///     next: Mutex<u64>,
@@ -50,7 +50,7 @@ use memreel_snapshot::words::{Action, DeviceId, Event, StackId};
 /// }
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let bump = Bump { next: Mutex::new(0x1000), track: recorder.track(DeviceId(0)) };
 /// bump.alloc(64);
 /// assert_eq!(recorder.n_events(DeviceId(0)), 1);
@@ -74,10 +74,10 @@ impl Track {
     }
 
     /// Captures the calling thread's stack for an allocation of `bytes` bytes, if
-    /// [`History::context`](super::History::context) includes allocations.
+    /// [`Recording::context`](super::Recording::context) includes allocations.
     ///
-    /// The result also records whether the filters ([`History::min_size`](super::History::min_size),
-    /// [`History::sample_every`](super::History::sample_every)) exclude this allocation. Call it before taking
+    /// The result also records whether the filters ([`Recording::min_size`](super::Recording::min_size),
+    /// [`Recording::sample_every`](super::Recording::sample_every)) exclude this allocation. Call it before taking
     /// the allocator's lock: walking a stack may take longer than most allocations. Pass the result to
     /// [`Track::record`], and keep it with the block for [`Track::stack_of_free`].
     #[inline]
@@ -91,7 +91,7 @@ impl Track {
     }
 
     /// Captures the calling thread's stack for a free, if
-    /// [`History::context`](super::History::context) includes frees.
+    /// [`Recording::context`](super::Recording::context) includes frees.
     ///
     /// `allocated` is the result of [`Track::stack_of_alloc`] for the block, or [`StackId::NONE`] if it is not
     /// known before the allocator's lock is taken. The free's events get

@@ -374,14 +374,14 @@ impl Drop for Writer {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{super::Recorder, *};
-    use crate::recorder::History;
+    use crate::recorder::Recording;
     use memreel_snapshot::words::{Address, DeviceId, PoolId, StackId, StreamId};
 
     /// The borrow imitates a signal handler that interrupts the recording of an event.
     #[test]
     fn an_event_that_interrupts_another_is_counted_as_lost() {
         let recorder = Recorder::new();
-        recorder.record_history(&History::all());
+        recorder.record_history(&Recording::all());
         let track = recorder.track(DeviceId(0));
         let (action, address, stream) = (Action::Alloc, Address(512), StreamId(0));
         let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);

@@ -13,9 +13,9 @@ impl Reel {
     /// inspected; hold none of its locks. Of requests that write no snapshot one in a second is explained.
     ///
     /// ```
-    /// use memreel::{Address, DeviceId, Reel, StreamId, integrate::Refusal, recorder::History};
+    /// use memreel::{Address, DeviceId, Reel, StreamId, integrate::Refusal, recorder::Recording};
     ///
-    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let reel = Reel::builder().history(Recording::all()).build()?;
     /// let ledger = reel.recorder().ledger(DeviceId(1));
     /// ledger.alloc(Address(0x1000), 3 << 30, StreamId::DEFAULT);
     /// ledger.oom(2 << 30, 1 << 30, StreamId::DEFAULT);

@@ -41,7 +41,7 @@
 //! use std::sync::Mutex;
 //! use memreel::{Action, Address, BlockState, DeviceId, PoolId, PoolKind, StreamId};
 //! use memreel::integrate::{Event, Inventory, InventoryBlock, InventorySegment, Track};
-//! use memreel::recorder::{History, Recorder};
+//! use memreel::recorder::{Recording, Recorder};
 //! use memreel::snapshot::{Dialect, collect};
 //!
 //! struct Arena {
@@ -81,7 +81,7 @@
 //! }
 //!
 //! let recorder = Recorder::new();
-//! recorder.record_history(&History::all());
+//! recorder.record_history(&Recording::all());
 //! let arena = Arena { track: recorder.track(DeviceId(0)), segments: Mutex::default() };
 //! arena.grow(Address(0x10_0000), 4 << 20);
 //! let snapshot = collect(&recorder, &[&arena], Dialect::default());

@@ -22,7 +22,7 @@ use crate::{
     device::{Device, Host},
     heap,
     process::notice,
-    recorder::{History, Recorder, Scope},
+    recorder::{Recorder, Recording, Scope},
     trigger::{self, Levels, OnFailure, OomFiles, Overlay, Sets, Source, Triggers},
 };
 use memreel_snapshot::{
@@ -55,9 +55,9 @@ use memreel_snapshot::{
 /// child can only run another program.
 ///
 /// ```
-/// use memreel::{Reel, recorder::History};
+/// use memreel::{Reel, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// let weights = reel.alloc(4_000_000)?;
 /// let snapshot = reel.snapshot();
 /// assert_eq!(snapshot.device_traces[0].len(), 2, "a segment and a block were allocated");
@@ -94,12 +94,12 @@ type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocat
 /// Builds a [`Reel`], from [`Reel::builder`].
 ///
 /// ```
-/// use memreel::{Reel, allocator::Settings, device::{Host, Limit, Simulated}, recorder::History};
+/// use memreel::{Reel, allocator::Settings, device::{Host, Limit, Simulated}, recorder::Recording};
 ///
 /// let reel = Reel::builder()
 ///     .device(Limit::new(Host::new(), 64 << 20))
 ///     .device(Simulated::new(80 << 30))
-///     .history(History::all())
+///     .history(Recording::all())
 ///     .build()?;
 /// let on_the_second = reel.allocator(1)?.alloc(1 << 30, memreel::StreamId::DEFAULT)?;
 /// # drop(on_the_second);
@@ -109,7 +109,7 @@ type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocat
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     devices: Vec<Box<MakeAllocator>>,
-    history: Option<History>,
+    history: Option<Recording>,
     save_on_oom: Option<PathBuf>,
     dump_on: Vec<Triggers>,
     dump_with: Option<Box<DumpWith>>,
@@ -169,7 +169,7 @@ impl Reel {
 
     /// Switches recording on, off or to other options; see [`Recorder::record_history`]. What the variable `MEMREEL`
     /// names wins.
-    pub fn record_history(&self, history: &History) {
+    pub fn record_history(&self, history: &Recording) {
         trigger::revive();
         match self.shared.overlay {
             Some(overlay) => {
@@ -217,10 +217,10 @@ impl Reel {
     /// recording is off the file shows blocks without their stacks.
     ///
     /// ```
-    /// use memreel::{Reel, device::Simulated, recorder::History};
+    /// use memreel::{Reel, device::Simulated, recorder::Recording};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
-    /// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build()?;
+    /// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all()).build()?;
     /// reel.save_on_oom(folder.path().join("oom-{n}.pickle"));
     /// for number in 0..2 {
     ///     let error = reel.alloc(2 << 30).unwrap_err();
@@ -241,10 +241,10 @@ impl Reel {
     /// later snapshots (`memreel_dumps_failed`) and has no other effect.
     ///
     /// ```
-    /// use memreel::{Reel, recorder::History, trigger::Triggers};
+    /// use memreel::{Reel, recorder::Recording, trigger::Triggers};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
-    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let reel = Reel::builder().history(Recording::all()).build()?;
     /// reel.dump_on(&Triggers::to(folder.path().join("end.pickle")).exit())?;
     /// let block = reel.alloc(1000)?;
     /// drop(reel);
@@ -293,7 +293,7 @@ fn watch(reel: &Arc<Shared>) {
 }
 
 impl Shared {
-    fn record_history(&self, history: &History) {
+    fn record_history(&self, history: &Recording) {
         self.recorder.record_history(history);
         #[cfg(not(loom))]
         {
@@ -386,7 +386,7 @@ impl Builder {
     }
 
     /// Records from the beginning with these options. Default: recording is off.
-    pub fn history(mut self, history: History) -> Builder {
+    pub fn history(mut self, history: Recording) -> Builder {
         self.history = Some(history);
         self
     }

@@ -26,7 +26,7 @@ use once_cell::race::OnceBox;
 use crate::{
     allocator::{Allocation, CachingAllocator, MemInfo, MemoryStats, MemorySummary, Settings},
     heap,
-    recorder::{History, Scope},
+    recorder::{Recording, Scope},
     reel::Reel,
     trigger::Triggers,
 };
@@ -47,7 +47,7 @@ pub fn default_reel() -> Result<&'static Reel> {
     let make = || Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?));
     let reel = DEFAULT.get_or_try_init(make)?;
     // The environment may have switched recording on, without a call of `record_history`.
-    if reel.recorder().history() != History::off() {
+    if reel.recorder().history() != Recording::off() {
         connect_heap(reel);
     }
     Ok(reel)
@@ -65,9 +65,9 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 /// variable `MEMREEL` names wins.
 ///
 /// ```
-/// use memreel::recorder::History;
+/// use memreel::recorder::Recording;
 ///
-/// memreel::record_history(&History::all())?;
+/// memreel::record_history(&Recording::all())?;
 /// let block = memreel::alloc(1000)?;
 /// assert_eq!(memreel::memory_allocated()?, 1024);
 /// assert_eq!(memreel::snapshot()?.device_traces[0].len(), 2, "a segment and a block were allocated");
@@ -77,7 +77,7 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
 ///
 /// # Errors
 /// The errors of [`default_reel`].
-pub fn record_history(history: &History) -> Result<()> {
+pub fn record_history(history: &Recording) -> Result<()> {
     let reel = default_reel()?;
     connect_heap(reel);
     reel.record_history(history);

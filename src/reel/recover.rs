@@ -15,7 +15,7 @@ use memreel_snapshot::{
 };
 
 /// A recording as it was when its process ended, or as it is while the process runs; read from the file of
-/// [`History::tape`](crate::recorder::History::tape).
+/// [`Recording::tape`](crate::recorder::Recording::tape).
 ///
 /// Reading changes nothing in the file and does not disturb the process. The newest events are there, up to the last
 /// whose record call has returned, with the segments and blocks at that time. Names are looked up in the files of the
@@ -23,11 +23,11 @@ use memreel_snapshot::{
 /// `libfoo.so+0x1234`.
 ///
 /// ```
-/// use memreel::{Recovered, Reel, recorder::History};
+/// use memreel::{Recovered, Reel, recorder::Recording};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("run.tape");
-/// let reel = Reel::builder().history(History::all().tape(&path)).build()?;
+/// let reel = Reel::builder().history(Recording::all().tape(&path)).build()?;
 /// let block = reel.alloc(1000)?;
 /// let recovered = Recovered::read(&path)?;
 /// assert_eq!(recovered.n_events(), 2, "a segment and a block were allocated");

@@ -26,6 +26,6 @@ pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
 pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
-pub(crate) use notes::{CodeNote, HistoryNote, ModuleNote, Note, NotedFrame, UsageNote};
+pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 pub(crate) use rows::{ROW_BYTES, Rows};
 pub(crate) use slot::{Slot, TakenAt};

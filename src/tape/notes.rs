@@ -22,7 +22,7 @@ pub(super) const MAX_ANNOTATION_BYTES: usize = FRAME_BYTES + 28;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Note {
     /// The options of the recording.
-    History(HistoryNote),
+    Recording(RecordingNote),
     /// A context: stream, pool and scope of events.
     Context { number: u32, stream: i64, graph: u64, user: u64, scope: u32 },
     /// The path of a scope, or the name of a block.
@@ -57,7 +57,7 @@ pub(crate) struct UsageNote {
 
 /// The options of a recording, as far as a snapshot shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct HistoryNote {
+pub(crate) struct RecordingNote {
     pub(crate) capacity: u64,
     pub(crate) min_size_bytes: u64,
     pub(crate) sample_bytes: u64,
@@ -99,7 +99,7 @@ impl Note {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
         match self {
-            Note::History(HistoryNote { capacity, min_size_bytes, sample_bytes, has_gaps }) => {
+            Note::Recording(RecordingNote { capacity, min_size_bytes, sample_bytes, has_gaps }) => {
                 out.kind(1).u64(*capacity).u64(*min_size_bytes).u64(*sample_bytes).u32((*has_gaps).into());
             }
             Note::Context { number, stream, graph, user, scope } => {
@@ -155,7 +155,7 @@ impl Note {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Note> {
         let mut of = In(bytes);
         let note = match of.u32()? {
-            1 => Note::History(HistoryNote {
+            1 => Note::Recording(RecordingNote {
                 capacity: of.u64()?,
                 min_size_bytes: of.u64()?,
                 sample_bytes: of.u64()?,
@@ -379,7 +379,12 @@ mod tests {
             ModuleNote { path: b"/bin/a".to_vec(), bias: 5, ranges: vec![(1, 2), (3, u64::MAX)], build: 9 };
         let frame = NotedFrame { name: "f".into(), filename: "a.py".into(), line: 7 };
         vec![
-            Note::History(HistoryNote { capacity: 5, min_size_bytes: 6, sample_bytes: 7, has_gaps: true }),
+            Note::Recording(RecordingNote {
+                capacity: 5,
+                min_size_bytes: 6,
+                sample_bytes: 7,
+                has_gaps: true,
+            }),
             Note::Context { number: 1, stream: -2, graph: 3, user: 4, scope: 5 },
             Note::Scope { number: 1, path: "a/b".into() },
             Note::Annotation { is_start: true, scope: 1, device: -1, ticks: 8 },

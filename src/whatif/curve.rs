@@ -27,8 +27,8 @@ impl Replay<'_> {
     /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
     ///
     /// ```
-    /// # use memreel::{Reel, DeviceId, recorder::History, whatif::{Replay, Requests}};
-    /// # let reel = Reel::builder().history(History::all()).build()?;
+    /// # use memreel::{Reel, DeviceId, recorder::Recording, whatif::{Replay, Requests}};
+    /// # let reel = Reel::builder().history(Recording::all()).build()?;
     /// # drop(reel.alloc(3 << 20)?);
     /// let requests = Requests::new(&reel.snapshot(), DeviceId(0))?;
     /// let curve = Replay::new(&requests).conf("large_segment_size_mb:40").reserved()?;

@@ -5,9 +5,9 @@
 //! would have reserved. A [`Sweep`] tries many settings, and [`replayed`] returns a snapshot of a run.
 //!
 //! ```
-//! use memreel::{Reel, DeviceId, recorder::History, whatif::{Replay, Requests}};
+//! use memreel::{Reel, DeviceId, recorder::Recording, whatif::{Replay, Requests}};
 //!
-//! let reel = Reel::builder().history(History::all()).build()?;
+//! let reel = Reel::builder().history(Recording::all()).build()?;
 //! for _ in 0..10 {
 //!     reel.alloc(3 << 20)?;
 //! }

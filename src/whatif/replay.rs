@@ -11,8 +11,8 @@ use memreel_snapshot::{history::Confidence, words::Result};
 /// Runs the requests of one device under one setting.
 ///
 /// ```
-/// # use memreel::{Reel, DeviceId, recorder::History, whatif::{Replay, Requests}};
-/// # let reel = Reel::builder().history(History::all()).build()?;
+/// # use memreel::{Reel, DeviceId, recorder::Recording, whatif::{Replay, Requests}};
+/// # let reel = Reel::builder().history(Recording::all()).build()?;
 /// # drop(reel.alloc(3 << 20)?);
 /// let requests = Requests::new(&reel.snapshot(), DeviceId(0))?;
 /// let answer = Replay::new(&requests).conf("expandable_segments:True").limit_bytes(1 << 30).run()?;

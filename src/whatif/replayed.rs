@@ -8,7 +8,7 @@ use super::{
 use crate::{
     allocator::Settings,
     collect::{Dialect, collect},
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
 };
 use memreel_snapshot::{
     history::ByDevice,
@@ -46,7 +46,7 @@ fn replayed_in(
     // A ring of this capacity never loses an event, and grows only as it fills.
     const UNBOUNDED: usize = 1 << 40;
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None).max_entries(UNBOUNDED));
+    recorder.record_history(&Recording::all().context(Context::None).max_entries(UNBOUNDED));
     let settings: Settings = question.conf.parse()?;
     let conditions = Conditions { settings, limit_bytes: question.limit_bytes, device_bytes: None, order };
     let logs: Result<Vec<Log<'_>>> =

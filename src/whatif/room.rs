@@ -29,10 +29,10 @@ impl Requests {
     ///
     /// ```
     /// use memreel::{
-    ///     DeviceId, Reel, device::Simulated, recorder::History, whatif::{Fit, Requests, Room},
+    ///     DeviceId, Reel, device::Simulated, recorder::Recording, whatif::{Fit, Requests, Room},
     /// };
     ///
-    /// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(History::all()).build()?;
+    /// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(Recording::all()).build()?;
     /// let _blocks = (reel.alloc(9 << 20)?, reel.alloc(12 << 20)?);
     /// reel.alloc(30 << 20).unwrap_err();
     /// let snapshot = reel.snapshot();

@@ -4,7 +4,7 @@
 use memreel::{
     Allocation, Reel,
     device::Simulated,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 use memreel_snapshot::{Snapshot, StreamId};
 
@@ -16,7 +16,7 @@ const SETTINGS: [&str; 3] =
 
 /// What a history of these options records of a random program of `n_steps`.
 #[must_use]
-pub fn recorded_as(seed: u64, n_steps: usize, history: History) -> Snapshot {
+pub fn recorded_as(seed: u64, n_steps: usize, history: Recording) -> Snapshot {
     let mut random = Random::new(seed);
     let settings = SETTINGS[random.index(SETTINGS.len())].parse().unwrap();
     let devices = [Simulated::new(8 << 30), Simulated::new(8 << 30)].map(std::sync::Arc::new);
@@ -53,5 +53,5 @@ pub fn recorded_as(seed: u64, n_steps: usize, history: History) -> Snapshot {
 /// What a whole history has of a random program.
 #[must_use]
 pub fn recorded(seed: u64, n_steps: usize) -> Snapshot {
-    recorded_as(seed, n_steps, History::all().context(Context::Alloc))
+    recorded_as(seed, n_steps, Recording::all().context(Context::Alloc))
 }

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, result};
 use memreel::{
     Builder, CachingAllocator, DeviceId, Reel, Settings, StreamId,
     device::{Cuda, Device},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
 };
 
 const MIB: u64 = 1 << 20;
@@ -92,7 +92,7 @@ pub(crate) fn an_expandable_segment_is_usable_memory() {
 pub(crate) fn every_gpu_is_a_device_of_its_own() {
     let gpus = Cuda::all().unwrap();
     let n = gpus.len();
-    let builder = gpus.into_iter().fold(Reel::builder().history(History::all()), Builder::device);
+    let builder = gpus.into_iter().fold(Reel::builder().history(Recording::all()), Builder::device);
     let reel = builder.build().unwrap();
     let mut blocks = Vec::new();
     for ordinal in 0..n {

@@ -2,7 +2,7 @@
 
 use memreel::{Action, pickle};
 
-use super::replay::{Event, Recording};
+use super::replay::{Event, Scenario};
 
 /// Returns whether each file's requests give the same events again. Needs no GPU.
 pub(crate) fn repeat(paths: &[String]) -> bool {
@@ -21,7 +21,7 @@ fn repeat_one(path: &str) -> bool {
         (action.into(), entry.address.0, entry.size, entry.stream.handle())
     };
     let recorded: Vec<Event> = snapshot.device_traces[0].iter().filter(told).map(event).collect();
-    let ours = Recording::of(&recorded, 80 << 30).run_events().events;
+    let ours = Scenario::of(&recorded, 80 << 30).run_events().events;
     let differs = (0..ours.len().max(recorded.len())).find(|at| ours.get(*at) != recorded.get(*at));
     match differs {
         None => println!("{path}: {} events, all repeated", recorded.len()),

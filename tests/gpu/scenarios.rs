@@ -7,7 +7,7 @@ use memreel::{StreamId, device::Device};
 
 use super::{
     live::Live,
-    replay::{Event, Recording, difference},
+    replay::{Event, Scenario, difference},
 };
 
 fn folder() -> PathBuf {
@@ -28,7 +28,7 @@ pub(crate) fn live_runs_equal_their_repetition() {
     let (mut n_events, mut n_as_recorded, mut failures, mut ties) = (0, 0, Vec::new(), Vec::new());
     for path in &paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let recording = Recording::read(path);
+        let recording = Scenario::read(path);
         let (recorded_streams, numbers) = recording.streams();
         let device = Arc::new(Live::new());
         let streams = device.streams(recorded_streams.len().max(1));

@@ -12,13 +12,13 @@ use memreel::{
     allocator::{PoolOptions, Route},
     cuda::Memory,
     device::Cuda,
-    recorder::History,
+    recorder::Recording,
 };
 
 use super::spin::Spin;
 
 fn reel() -> (Reel, Memory) {
-    let reel = Reel::builder().device(Cuda::new(0).unwrap()).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Cuda::new(0).unwrap()).history(Recording::all()).build().unwrap();
     let memory = reel.cuda(0).unwrap();
     (reel, memory)
 }

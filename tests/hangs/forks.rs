@@ -15,7 +15,7 @@ use memreel::{
     Action, Address, Allocation, BlockState, DeviceId, Recovered, Reel, Snapshot, StreamId,
     device::{Host, Simulated},
     integrate::name_addresses,
-    recorder::{History, Ledger},
+    recorder::{Ledger, Recording},
     snapshot::{Dialect, TraceEntry, collect},
 };
 
@@ -65,7 +65,7 @@ fn a_child_leaves_the_tape_to_its_parent() {
         || {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("run.tape");
-            let history = History::all().max_entries(5000).tape(&path);
+            let history = Recording::all().max_entries(5000).tape(&path);
             let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
             (0..200).for_each(|_| drop(reel.alloc(700).unwrap()));
             let end = in_child(|| {
@@ -101,7 +101,7 @@ fn a_child_frees_nothing_in_its_parents_tape() {
             let path = folder.path().join("run.tape");
             let reel = Reel::builder().device(Simulated::new(1 << 40)).build().unwrap();
             let early = reel.alloc(5000).unwrap();
-            reel.record_history(&History::all().max_entries(2000).tape(&path));
+            reel.record_history(&Recording::all().max_entries(2000).tape(&path));
             (0..5000).for_each(|_| drop(reel.alloc(700).unwrap()));
             let end = in_child(|| {
                 (0..9000).for_each(|_| drop(reel.alloc(900).unwrap()));
@@ -131,7 +131,7 @@ fn a_child_writes_no_notes_into_its_parents_tape() {
         || {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("run.tape");
-            let history = History::all().tape(&path);
+            let history = Recording::all().tape(&path);
             let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
             let _first = reel.alloc(700).unwrap();
             let end = thread::scope(|scope| {
@@ -174,7 +174,7 @@ fn a_full_disk_ends_the_tape_and_not_the_recording() {
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
             let reel = Reel::builder()
                 .device(Simulated::new(1 << 40))
-                .history(History::all().tape(&path))
+                .history(Recording::all().tape(&path))
                 .build()
                 .unwrap();
             let n = 50_000;
@@ -212,9 +212,9 @@ fn use_everything(reel: &Reel, ledger: &Ledger, kept: Option<Allocation>, is_nam
         assert_eq!(name_addresses(&[within]).len(), 1);
     }
     drop(kept);
-    reel.record_history(&History::all().max_entries(100));
+    reel.record_history(&Recording::all().max_entries(100));
     reel.empty_cache().unwrap();
-    drop(Reel::builder().history(History::all()).build().unwrap().alloc(1000).unwrap());
+    drop(Reel::builder().history(Recording::all()).build().unwrap().alloc(1000).unwrap());
     let theirs = reel.clone();
     thread::spawn(move || drop(theirs.alloc(700).unwrap())).join().unwrap();
 }
@@ -226,7 +226,7 @@ fn a_child_of_a_busy_process_never_hangs() {
         "a_child_of_a_busy_process_never_hangs",
         Duration::from_secs(300),
         || {
-            let history = || History::all().max_entries(1500);
+            let history = || Recording::all().max_entries(1500);
             let reel = Reel::builder().device(Host::new()).device(Simulated::new(1 << 40)).history(history());
             let reel = reel.build().unwrap();
             memreel::record_history(&history()).unwrap();
@@ -292,7 +292,7 @@ fn a_child_of_a_busy_process_never_hangs() {
 #[test]
 fn a_child_continues_the_history() {
     own_process::run(module_path!(), "a_child_continues_the_history", Duration::from_secs(60), || {
-        let reel = Reel::builder().history(History::all().max_entries(100_000)).build().unwrap();
+        let reel = Reel::builder().history(Recording::all().max_entries(100_000)).build().unwrap();
         let (other, (to_other, from_main)) = (reel.clone(), mpsc::channel::<()>());
         let (to_main, from_other) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -333,7 +333,7 @@ fn a_child_continues_the_history() {
 fn a_fork_under_a_lock_ends() {
     own_process::run(module_path!(), "a_fork_under_a_lock_ends", Duration::from_secs(60), || {
         use memreel::integrate::Inventory;
-        let reel = Reel::builder().history(History::all()).build().unwrap();
+        let reel = Reel::builder().history(Recording::all()).build().unwrap();
         let _block = reel.alloc(1000).unwrap();
         let mut end = None;
         reel.allocators()[0].inspect(&mut |_| end = Some(in_child(|| {})));

@@ -15,7 +15,7 @@ use std::{
 use memreel::{
     Action, Address, DeviceId, PoolId, StreamId,
     integrate::{Event, StackId, Track, name_addresses},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 
@@ -80,7 +80,7 @@ fn a_reporting_allocator_is_recorded_while_snapshots_are_taken() {
         Duration::from_secs(120),
         || {
             let recorder = Recorder::new();
-            recorder.record_history(&History::all().max_entries(3000));
+            recorder.record_history(&Recording::all().max_entries(3000));
             assert!(TRACK.set(recorder.track(DeviceId(0))).is_ok());
             let is_over = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -102,11 +102,11 @@ fn a_reporting_allocator_is_recorded_while_snapshots_are_taken() {
                     assert_eq!(name_addresses(&[within + n]).len(), 1);
                     let snapshot = collect(&recorder, &[&NoList], Dialect::default());
                     assert!(snapshot.device_traces[0].len() > 100);
-                    recorder.record_history(&History::all().max_entries(2000 + n));
+                    recorder.record_history(&Recording::all().max_entries(2000 + n));
                 }
                 is_over.store(true, Ordering::Relaxed);
             });
-            recorder.record_history(&History::off());
+            recorder.record_history(&Recording::off());
         },
     );
 }

@@ -16,7 +16,7 @@ use std::{
 use memreel::{
     Action, Address, DeviceId, PoolId, Reel, StreamId,
     integrate::{Event, StackId, Track, name_addresses},
-    recorder::{History, Ledger},
+    recorder::{Ledger, Recording},
 };
 
 use crate::{host, own_process, sound::assert_sound};
@@ -52,10 +52,10 @@ extern "C" fn handler(_: c_int) {
 #[test]
 fn a_handler_may_interrupt_anything() {
     own_process::run(module_path!(), "a_handler_may_interrupt_anything", Duration::from_secs(120), || {
-        let reel = Reel::builder().history(History::all().max_entries(2000)).build().unwrap();
+        let reel = Reel::builder().history(Recording::all().max_entries(2000)).build().unwrap();
         // A device of its own for the handler's events, as for every source without a lock.
         TRACK.set(reel.recorder().track(DeviceId(1))).unwrap();
-        OWN.set(Reel::builder().history(History::all().max_entries(2000)).build().unwrap()).unwrap();
+        OWN.set(Reel::builder().history(Recording::all().max_entries(2000)).build().unwrap()).unwrap();
         // The first call on a thread asks the system for the stack's bounds, which is not for handlers.
         drop((reel.alloc(1), OWN.get().unwrap().alloc(1)));
         let ledger = reel.recorder().ledger(DeviceId(2));
@@ -99,7 +99,7 @@ fn work(reel: &Reel, ledger: &Ledger) {
         assert_eq!(places.len(), 1);
         if round % 15 == 0 {
             assert!(!reel.snapshot().device_traces[0].is_empty());
-            reel.record_history(&History::all().max_entries(1000 + round as usize));
+            reel.record_history(&Recording::all().max_entries(1000 + round as usize));
         }
         let _ = (reel.recorder().stack_counts(), reel.recorder().n_events(DeviceId(0)));
     }

@@ -14,7 +14,7 @@ use std::{
 use memreel::{
     Reel,
     integrate::{FrameSource, SourceFrame},
-    recorder::History,
+    recorder::Recording,
 };
 
 use crate::own_process;
@@ -44,7 +44,7 @@ fn a_source_may_wait_for_a_thread_that_takes_a_snapshot() {
         "a_source_may_wait_for_a_thread_that_takes_a_snapshot",
         Duration::from_secs(60),
         || {
-            let reel = || Reel::builder().history(History::all()).build().unwrap();
+            let reel = || Reel::builder().history(Recording::all()).build().unwrap();
             let (sender, naming) = mpsc::channel();
             let waits = reel();
             waits.recorder().set_frame_source(Arc::new(Python(Mutex::new(sender))));
@@ -100,7 +100,7 @@ fn a_source_that_panics_costs_its_frames_and_no_more() {
         Duration::from_secs(60),
         || {
             panic::set_hook(Box::new(|_| {}));
-            let reel = Reel::builder().history(History::all()).build().unwrap();
+            let reel = Reel::builder().history(Recording::all()).build().unwrap();
             let source = Arc::new(Broken::default());
             reel.recorder().set_frame_source(source.clone());
             source.at_capture.store(true, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use memreel::{
     Action, Address, BlockState, DeviceId, PoolId, Recovered, Reel, StreamId,
     device::Simulated,
     integrate::{Event, StackId},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
 };
 
 use crate::own_process;
@@ -18,7 +18,7 @@ fn limit_files(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
 }
 
-fn reel(history: History) -> Reel {
+fn reel(history: Recording) -> Reel {
     Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap()
 }
 
@@ -27,16 +27,16 @@ fn reel(history: History) -> Reel {
 fn a_tape_that_begins_later_has_every_event_from_then_on() {
     let folder = tempfile::tempdir().unwrap();
     let [path, other] = ["run.tape", "other.tape"].map(|name| folder.path().join(name));
-    let reel = reel(History::all());
+    let reel = reel(Recording::all());
     let _before = reel.alloc(700).unwrap();
     let sizes = |path: &std::path::Path| -> Vec<u64> {
         let snapshot = Recovered::read(path).unwrap().snapshot();
         snapshot.device_traces[0].iter().map(|entry| entry.size).collect()
     };
-    reel.record_history(&History::all().tape(&path));
+    reel.record_history(&Recording::all().tape(&path));
     let _kept = reel.alloc(800).unwrap();
     assert!(sizes(&path).contains(&800), "{:?}", sizes(&path));
-    reel.record_history(&History::all().tape(&other));
+    reel.record_history(&Recording::all().tape(&other));
     let _later = reel.alloc(900).unwrap();
     assert!(sizes(&other).contains(&900), "{:?}", sizes(&other));
     assert!(!sizes(&path).contains(&900), "{:?}", sizes(&path));
@@ -49,7 +49,7 @@ fn a_block_that_was_freed_before_a_tape_began_is_not_live_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
     let recorder = Recorder::new();
-    let history = History::all().max_entries(2048);
+    let history = Recording::all().max_entries(2048);
     recorder.record_history(&history);
     let track = recorder.track(DeviceId(0));
     let record = |action, address| {
@@ -88,9 +88,9 @@ fn a_block_that_was_freed_before_a_tape_began_is_not_live_in_it() {
 fn a_keeper_ends_with_its_file() {
     own_process::run(module_path!(), "a_keeper_ends_with_its_file", Duration::from_secs(60), || {
         let folder = tempfile::tempdir().unwrap();
-        let reel = reel(History::all());
+        let reel = reel(Recording::all());
         for n in 0..20 {
-            reel.record_history(&History::all().tape(folder.path().join(format!("{n}.tape"))));
+            reel.record_history(&Recording::all().tape(folder.path().join(format!("{n}.tape"))));
             drop(reel.alloc(700).unwrap());
         }
         thread::sleep(Duration::from_millis(300));
@@ -111,10 +111,10 @@ fn a_tape_that_cannot_begin_leaves_no_file() {
         || {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("run.tape");
-            drop(reel(History::all().tape(&path)).alloc(700).unwrap());
+            drop(reel(Recording::all().tape(&path)).alloc(700).unwrap());
             limit_files(1000);
             for _ in 0..2 {
-                assert_eq!(reel(History::all().tape(&path)).recorder().tape(), None);
+                assert_eq!(reel(Recording::all().tape(&path)).recorder().tape(), None);
             }
             limit_files(libc::RLIM_INFINITY);
             let names: Vec<_> =
@@ -130,7 +130,7 @@ fn a_tape_that_cannot_begin_leaves_no_file() {
 fn dropped_events_do_not_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    let reel = reel(History::all().max_entries(1).tape(&path));
+    let reel = reel(Recording::all().max_entries(1).tape(&path));
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             drop(reel.alloc(12_345).unwrap());
@@ -141,7 +141,7 @@ fn dropped_events_do_not_come_back() {
             (0..2000).for_each(|_| drop(reel.alloc(700).unwrap()));
             thread::sleep(Duration::from_millis(10));
         }
-        reel.record_history(&History::all().max_entries(1_000_000).tape(&path));
+        reel.record_history(&Recording::all().max_entries(1_000_000).tape(&path));
         let sizes = |snapshot: &memreel::Snapshot| -> Vec<u64> {
             snapshot.device_traces[0].iter().map(|entry| entry.size).collect()
         };

@@ -2,7 +2,7 @@
 
 use std::{fs, thread, time::Duration};
 
-use memreel::{Action, Reel, device::Simulated, recorder::History};
+use memreel::{Action, Reel, device::Simulated, recorder::Recording};
 
 use crate::own_process;
 
@@ -42,13 +42,13 @@ fn a_verdict_on_many_blocks_does_not_end_a_program_without_memory() {
 /// An earlier failure of the same size is another one, also if this one is not recorded.
 #[test]
 fn a_verdict_is_of_its_own_request() {
-    let reel = Reel::builder().device(Simulated::new(60 << 20)).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Simulated::new(60 << 20)).history(Recording::all()).build().unwrap();
     let first = reel.alloc(40 << 20).unwrap();
     drop(reel.alloc(50 << 20).unwrap_err());
     drop(first);
     reel.empty_cache().unwrap();
     let _second = reel.alloc(24 << 20).unwrap();
-    reel.record_history(&History::all().skip_actions([Action::Oom]));
+    reel.record_history(&Recording::all().skip_actions([Action::Oom]));
     thread::sleep(Duration::from_millis(1050));
     let error = reel.alloc(50 << 20).unwrap_err();
     let verdict = error.out_of_memory().unwrap().verdict.as_ref().unwrap();

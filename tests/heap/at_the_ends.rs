@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{Action, recorder::History};
+use memreel::{Action, recorder::Recording};
 
 use crate::{
     own_process,
@@ -23,7 +23,7 @@ static BEFORE_MAIN: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn before_main() {
     let own = std::env::var("MEMREEL_TEST_IN_OWN_PROCESS");
     if own.is_ok_and(|test| test == "recording_may_begin_before_main") {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
     }
     let block = black_box(vec![3_u8; 3333]);
     BEFORE_MAIN.store(block.leak().as_ptr().addr(), Ordering::Relaxed);
@@ -48,7 +48,7 @@ fn a_block_from_before_recording_is_freed_without_an_event() {
         "a_block_from_before_recording_is_freed_without_an_event",
         LIMIT,
         || {
-            memreel::record_history(&History::all()).unwrap();
+            memreel::record_history(&Recording::all()).unwrap();
             let block = block_from_before_main();
             let address = block.as_ptr().addr();
             drop(block);
@@ -89,7 +89,7 @@ thread_local! {
 #[test]
 fn destructors_of_a_threads_storage_are_recorded() {
     own_process::run(module_path!(), "destructors_of_a_threads_storage_are_recorded", LIMIT, || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         thread::spawn(|| FIRST.set(Some(AllocatesAtItsEnd(4444)))).join().unwrap();
         let snapshot = sound_snapshot();
         assert_eq!(live_at(&snapshot, AT_THE_END.load(Ordering::Relaxed)), Some(4444));
@@ -110,7 +110,7 @@ extern "C" fn after_main() {
 #[test]
 fn a_snapshot_can_be_taken_after_main() {
     own_process::run(module_path!(), "a_snapshot_can_be_taken_after_main", LIMIT, || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         // SAFETY: a function of static life.
         assert_eq!(unsafe { libc::atexit(after_main) }, 0);
     });

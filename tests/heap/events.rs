@@ -11,7 +11,7 @@ use memreel::{
     Action, DeviceId,
     analysis::{By, DeviceHistory, Site},
     integrate::{FrameSource, SourceFrame},
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 
 use crate::{
@@ -38,7 +38,7 @@ fn a_block_has_its_size_its_stack_and_its_scope() {
     own_process::run(module_path!(), "a_block_has_its_size_its_stack_and_its_scope", LIMIT, || {
         assert_eq!(memreel::snapshot().unwrap().device_traces.len(), 1, "no heap before recording");
         let from_before = black_box(vec![1_u8; 5000]);
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         let before_address = from_before.as_ptr().addr();
         drop(from_before);
         let (kept, scope) = (a_thousand_numbers(), memreel::scope("forward").unwrap());
@@ -69,7 +69,7 @@ fn a_block_has_its_size_its_stack_and_its_scope() {
 fn sums_are_those_of_the_layouts() {
     own_process::run(module_path!(), "sums_are_those_of_the_layouts", LIMIT, || {
         for context in [Context::None, Context::State, Context::Alloc, Context::All] {
-            memreel::record_history(&History::all().clear_history(true).context(context)).unwrap();
+            memreel::record_history(&Recording::all().clear_history(true).context(context)).unwrap();
             let scope = memreel::scope("oracle").unwrap();
             let (mut live, mut state) = (Vec::new(), 99_u64);
             let mut below = |limit: usize| {
@@ -111,7 +111,7 @@ fn sums_are_those_of_the_layouts() {
 #[test]
 fn a_block_that_is_resized_is_freed_and_allocated() {
     own_process::run(module_path!(), "a_block_that_is_resized_is_freed_and_allocated", LIMIT, || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         // SAFETY: layouts with a size; each block is resized and freed with its own.
         unsafe {
             // Far above the size from which blocks are mapped alone, and shrunk: it stays where it is.
@@ -159,13 +159,13 @@ fn a_block_that_is_resized_is_freed_and_allocated() {
 #[test]
 fn what_is_freed_while_recording_is_off_is_gone() {
     own_process::run(module_path!(), "what_is_freed_while_recording_is_off_is_gone", LIMIT, || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         let (kept, freed) = (black_box(vec![1_u8; 7000]), black_box(vec![1_u8; 7001]));
         let (kept_at, freed_at) = (kept.as_ptr().addr(), freed.as_ptr().addr());
-        memreel::record_history(&History::off()).unwrap();
+        memreel::record_history(&Recording::off()).unwrap();
         drop(freed);
         let unseen = black_box(vec![1_u8; 7002]);
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         let later = black_box(vec![1_u8; 7003]);
         let snapshot = later_snapshot();
         assert_eq!(live_at(&snapshot, kept_at), Some(7000), "it is live from before the history");
@@ -181,7 +181,7 @@ fn what_is_freed_while_recording_is_off_is_gone() {
 #[test]
 fn a_ring_that_lost_events_has_what_is_live() {
     own_process::run(module_path!(), "a_ring_that_lost_events_has_what_is_live", LIMIT, || {
-        memreel::record_history(&History::all().max_entries(2000)).unwrap();
+        memreel::record_history(&Recording::all().max_entries(2000)).unwrap();
         let kept = black_box(vec![1_u8; 6000]);
         (0..20_000).for_each(|n| drop(black_box(vec![1_u8; 1 + n % 100])));
         let snapshot = memreel::snapshot().unwrap();
@@ -210,7 +210,7 @@ impl FrameSource for Allocates {
 #[test]
 fn what_the_recorder_allocates_is_not_recorded() {
     own_process::run(module_path!(), "what_the_recorder_allocates_is_not_recorded", LIMIT, || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         assert!(memreel::default_reel().unwrap().recorder().set_frame_source(Arc::new(Allocates)));
         let long = "a".repeat(54_321);
         drop(memreel::scope(&long).unwrap());

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::recorder::{Context, History};
+use memreel::recorder::{Context, Recording};
 
 use crate::{
     own_process,
@@ -30,7 +30,7 @@ fn in_child(kept: Vec<u8>) -> bool {
 #[test]
 fn children_of_eight_threads_find_a_sound_heap() {
     own_process::run(module_path!(), "children_of_eight_threads_find_a_sound_heap", LIMIT, || {
-        memreel::record_history(&History::all().max_entries(200_000)).unwrap();
+        memreel::record_history(&Recording::all().max_entries(200_000)).unwrap();
         drop(later_snapshot());
         let (is_over, (sender, receiver)) = (AtomicBool::new(false), mpsc::sync_channel(100));
         thread::scope(|scope| {
@@ -45,7 +45,7 @@ fn children_of_eight_threads_find_a_sound_heap() {
             for n in 0..16 {
                 // Names take seconds in a build for tests, and each child looks them up anew.
                 let context = if n == 7 { Context::All } else { Context::None };
-                let history = History::all().max_entries(200_000).context(context);
+                let history = Recording::all().max_entries(200_000).context(context);
                 memreel::record_history(&history.clear_history(true)).unwrap();
                 let kept = black_box(vec![1_u8; 8000 + n]);
                 // SAFETY: the child takes snapshots and ends; it is waited for once.

@@ -9,7 +9,7 @@ use std::{
 use memreel::{
     Action, DeviceId, Heap, Recovered, Snapshot,
     analysis::{By, DeviceHistory, Limits, Site},
-    recorder::{Context, History, sample_weight},
+    recorder::{Context, Recording, sample_weight},
     snapshot::Value,
 };
 
@@ -46,7 +46,7 @@ fn bytes_of(n: usize) -> usize {
 #[allow(clippy::cast_precision_loss)]
 fn a_sample_has_pairs_and_estimates_the_whole() {
     own_process::run(module_path!(), "a_sample_has_pairs_and_estimates_the_whole", LIMIT, || {
-        let history = History::all().context(Context::None).sample_every(EVERY);
+        let history = Recording::all().context(Context::None).sample_every(EVERY);
         memreel::record_history(&history).unwrap();
         let mut truth = Truth::default();
         for n in 0..100_000 {
@@ -69,7 +69,7 @@ fn a_sample_has_pairs_and_estimates_the_whole() {
 #[allow(clippy::cast_precision_loss)]
 fn answers_estimate_the_whole() {
     own_process::run(module_path!(), "answers_estimate_the_whole", LIMIT, || {
-        let history = History::all().context(Context::None).sample_every(EVERY);
+        let history = Recording::all().context(Context::None).sample_every(EVERY);
         memreel::record_history(&history).unwrap();
         let scope = memreel::scope("kept").unwrap();
         let (mut kept, mut truth) = (Vec::with_capacity(20_000), Truth::default());
@@ -112,7 +112,7 @@ fn a_tape_has_the_interval_of_a_heap() {
     own_process::run(module_path!(), "a_tape_has_the_interval_of_a_heap", LIMIT, || {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = ["first.tape", "second.tape"].map(|name| folder.path().join(name));
-        let history = History::all().context(Context::None).min_size(70_000);
+        let history = Recording::all().context(Context::None).min_size(70_000);
         memreel::record_history(&history.clone().tape(&first)).unwrap();
         let layout = Layout::from_size_align(80_000, 1).unwrap();
         // SAFETY: the layout has a size.
@@ -137,7 +137,7 @@ fn a_tape_has_the_interval_of_a_heap() {
 fn a_heap_has_an_interval_of_its_own() {
     static SAMPLED: Heap<Marked> = Heap::with(Marked).sample_every(50_000);
     own_process::run(module_path!(), "a_heap_has_an_interval_of_its_own", LIMIT, || {
-        memreel::record_history(&History::all().context(Context::None).min_size(300)).unwrap();
+        memreel::record_history(&Recording::all().context(Context::None).min_size(300)).unwrap();
         let layouts = [301, 299].map(|bytes| Layout::from_size_align(bytes, 1).unwrap());
         for layout in layouts.into_iter().cycle().take(100_000) {
             // SAFETY: the layout has a size, and the block is freed once with it.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::recorder::History;
+use memreel::recorder::Recording;
 
 use crate::{own_process, system::is_inside, taken::later_snapshot};
 
@@ -32,7 +32,7 @@ fn a_handler_may_allocate_where_it_interrupts_the_recorder() {
         "a_handler_may_allocate_where_it_interrupts_the_recorder",
         LIMIT,
         || {
-            memreel::record_history(&History::all().max_entries(300_000)).unwrap();
+            memreel::record_history(&Recording::all().max_entries(300_000)).unwrap();
             // SAFETY: a handler that allocates outside of the system's allocator only; the action is zeroed but for it.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
@@ -62,7 +62,7 @@ fn a_handler_may_allocate_where_it_interrupts_the_recorder() {
             assert!(N_HANDLED.load(Ordering::Relaxed) > 500, "{N_HANDLED:?}");
             let snapshot = memreel::snapshot().unwrap();
             assert!(!snapshot.device_traces[1].is_empty());
-            memreel::record_history(&History::all().clear_history(true)).unwrap();
+            memreel::record_history(&Recording::all().clear_history(true)).unwrap();
             drop(black_box(vec![1_u8; 100]));
             drop(later_snapshot());
         },

@@ -13,7 +13,7 @@ use std::{
 use memreel::{
     DeviceId,
     analysis::DeviceHistory,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 
 use crate::{own_process, taken::later_snapshot};
@@ -55,7 +55,7 @@ pub(crate) fn churn(seed: u64, is_over: &AtomicBool, others: &mpsc::SyncSender<V
 #[test]
 fn snapshots_of_64_threads_agree_with_their_events() {
     own_process::run(module_path!(), "snapshots_of_64_threads_agree_with_their_events", LIMIT, || {
-        memreel::record_history(&History::all().context(Context::Alloc)).unwrap();
+        memreel::record_history(&Recording::all().context(Context::Alloc)).unwrap();
         let (is_over, (sender, receiver)) = (AtomicBool::new(false), mpsc::sync_channel(100));
         thread::scope(|scope| {
             let is_over = &is_over;
@@ -72,7 +72,7 @@ fn snapshots_of_64_threads_agree_with_their_events() {
                 assert_eq!(history.trust().n_contradictions, 0, "{:?}", history.trust());
                 // Names take seconds in a build for tests.
                 let context = if n % 5 == 4 { Context::Alloc } else { Context::None };
-                memreel::record_history(&History::all().context(context).clear_history(true)).unwrap();
+                memreel::record_history(&Recording::all().context(context).clear_history(true)).unwrap();
                 thread::sleep(Duration::from_millis(20));
             }
         });

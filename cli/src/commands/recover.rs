@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A tape is the file of MEMREEL_TAPE=FILE, or of History::tape in the library. It
+A tape is the file of MEMREEL_TAPE=FILE, or of Recording::tape in the library. It
 has every event whose record call has returned, also after SIGKILL or abort.
 Names are looked up in the program and its libraries, which must be those that
 ran; what is missing is printed, and its frames stay addresses with the

@@ -1,6 +1,6 @@
 //! Histories for the tests: random ones, made by an allocator, the same for the same seed.
 
-use memreel::{Allocation, Reel, recorder::History};
+use memreel::{Allocation, Reel, recorder::Recording};
 use memreel_snapshot::{DeviceId, Snapshot, analysis::Histories};
 
 use super::{asked::Asked, device::Device};
@@ -20,7 +20,7 @@ pub(super) fn snapshot(seed: u64, n_steps: usize) -> Snapshot {
     let mut random = Random::new(seed);
     let reel = Reel::builder().build().unwrap();
     let mut live: Vec<Allocation> = (0..random.below(6)).map(|_| block(&reel, &mut random)).collect();
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     for _ in 0..n_steps {
         if live.is_empty() || random.below(5) < 3 {
             live.push(block(&reel, &mut random));

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::{Reel, recorder::History};
+use memreel::{Reel, recorder::Recording};
 
 use crate::{
     repository,
@@ -23,7 +23,7 @@ fn blocks(language: &str) -> Vec<String> {
 }
 
 /// Writes a recording of blocks of these sizes, all live at the peak, as the job's snapshot.
-fn record(folder: &Path, sizes: &[u64], history: History) {
+fn record(folder: &Path, sizes: &[u64], history: Recording) {
     let reel = Reel::builder().history(history).build().unwrap();
     let blocks: Vec<_> = sizes.iter().map(|bytes| reel.alloc(*bytes).unwrap()).collect();
     drop(blocks);
@@ -61,7 +61,7 @@ fn the_script_of_the_page_gates() {
     let folder = folder.path();
     fs::create_dir(folder.join("ci")).unwrap();
     fs::write(folder.join("ci/memory-gate.sh"), script).unwrap();
-    record(folder, &[3 << 20, 2 << 20], History::all());
+    record(folder, &[3 << 20, 2 << 20], Recording::all());
     // Without a baseline nothing was compared, so the job fails, and makes none.
     let missing = gate(folder);
     assert_eq!(missing.status.code(), Some(3), "{}", stdout(&missing));
@@ -76,9 +76,9 @@ fn the_script_of_the_page_gates() {
         stdout(&first)
     );
     // Two percent more pass, and more than that does not.
-    record(folder, &[3 << 20, (2 << 20) + 50_000], History::all());
+    record(folder, &[3 << 20, (2 << 20) + 50_000], Recording::all());
     assert_eq!(gate(folder).status.code(), Some(0));
-    record(folder, &[3 << 20, 3 << 20], History::all());
+    record(folder, &[3 << 20, 3 << 20], Recording::all());
     let over = gate(folder);
     assert_eq!(over.status.code(), Some(4), "{}", stdout(&over));
     assert!(stdout(&over).contains("FAILED  peak is 6.00 MiB"), "{}", stdout(&over));
@@ -86,7 +86,7 @@ fn the_script_of_the_page_gates() {
     let junit = fs::read_to_string(folder.join("memreel.xml")).unwrap();
     assert!(junit.contains("<failure message=\"peak is 6.00 MiB"), "{junit}");
     // A history that is not whole fails, however little it shows.
-    record(folder, &[1 << 20; 40], History::all().max_entries(10));
+    record(folder, &[1 << 20; 40], Recording::all().max_entries(10));
     assert_eq!(gate(folder).status.code(), Some(4));
     fs::write(folder.join("snapshot.pickle"), "nothing").unwrap();
     assert_eq!(gate(folder).status.code(), Some(3));

@@ -6,7 +6,7 @@ use std::fs;
 
 use memreel::{
     Reel,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 use memreel_snapshot::Action;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn strict_fails_a_history_that_is_not_whole() {
     const MIB: u64 = 1 << 20;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let record = |name: &str, history: History| {
+    let record = |name: &str, history: Recording| {
         let reel = Reel::builder().history(history.context(Context::None)).build().unwrap();
         drop((reel.alloc(100 * MIB).unwrap(), reel.alloc(1000).unwrap()));
         reel.empty_cache().unwrap();
@@ -101,10 +101,10 @@ fn strict_fails_a_history_that_is_not_whole() {
         reel.empty_cache().unwrap();
         reel.save(path(name)).unwrap();
     };
-    record("whole.pickle", History::all());
+    record("whole.pickle", Recording::all());
     // Everything was freed, so that nothing is live where the ring begins.
-    record("lost.pickle", History::all().max_entries(5));
-    record("skipped.pickle", History::all().skip_actions([Action::FreeCompleted]));
+    record("lost.pickle", Recording::all().max_entries(5));
+    record("skipped.pickle", Recording::all().skip_actions([Action::FreeCompleted]));
     answer(&["slim", "--min-size", "1MiB", &path("whole.pickle"), "-o", &path("slim.pickle")]);
     let gate = |arguments: &[&str], name: &str| {
         let output = run(&[&["gate", "--max-peak", "1GiB"], arguments, &[&path(name)]].concat());

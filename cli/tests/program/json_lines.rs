@@ -10,7 +10,7 @@ use std::{
 };
 
 use jsonschema::Validator;
-use memreel::{Reel, recorder::History};
+use memreel::{Reel, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -107,7 +107,7 @@ fn deep() -> Value {
 /// is refused.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     drop((reel.scope("one"), reel.alloc(1000).unwrap()));
     let scope = reel.scope("two");
     let block = reel.alloc(2000).unwrap();
@@ -119,7 +119,7 @@ fn folder() -> TempDir {
     pickle::save(&owners::snapshot(), folder.path().join("owners.pickle")).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
-    let history = History::all().tape(folder.path().join("run.tape"));
+    let history = Recording::all().tape(folder.path().join("run.tape"));
     drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
     folder
 }

@@ -6,7 +6,7 @@ use std::{cell::Cell, path::PathBuf, process::Output, sync::Arc};
 
 use memreel::{
     integrate::{FrameSource, SourceFrame, UsageReport},
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 use memreel_snapshot::{Address, DeviceId, Snapshot, StreamId, pickle};
@@ -52,7 +52,7 @@ impl FrameSource for Caller {
 fn recording(uuid: &str, segments: &[(usize, u64)], used: u64, others: Option<u64>) -> Snapshot {
     let recorder = Recorder::new();
     assert!(recorder.set_frame_source(Arc::new(Caller)));
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     recorder.describe_device(DeviceId(0), "NVIDIA H200", uuid);
     let ledger = recorder.ledger(DeviceId(0));
     for (at, (caller, mib)) in (1_u64..).zip(segments) {

@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use memreel::{Reel, device::Simulated, recorder::History};
+use memreel::{Reel, device::Simulated, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -267,7 +267,7 @@ const LONG: &str = "ProfilerStep of a training with many batches_of_32";
 fn a_tape_that_is_still_written_has_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let tape = folder.path().join("rank0.tape");
-    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all().tape(&tape));
+    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all().tape(&tape));
     let reel = reel.build().unwrap();
     let block = reel.alloc(5 << 20).unwrap();
     let whole = fs::read(&tape).unwrap();

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use memreel::{Allocation, Recovered, Reel, device::Simulated, recorder::History};
+use memreel::{Allocation, Recovered, Reel, device::Simulated, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ use crate::{
 /// A folder with `run.tape` of this process, which still records.
 fn recorded() -> (TempDir, (Reel, [Allocation; 2])) {
     let folder = tempfile::tempdir().unwrap();
-    let history = History::all().tape(folder.path().join("run.tape"));
+    let history = Recording::all().tape(folder.path().join("run.tape"));
     let reel = Reel::builder().device(Simulated::new(1 << 30)).history(history).build().unwrap();
     let blocks = [reel.alloc(3000).unwrap(), reel.alloc(5 << 20).unwrap()];
     drop(reel.alloc(2 << 30));
@@ -177,13 +177,13 @@ fn pytorchs_blocks_are_put_into_a_tape() {
     let folder = tempfile::tempdir().unwrap();
     let (tape, written) = (path(&folder, "run.tape"), path(&folder, "out.pickle"));
     let driver = Recorder::new();
-    driver.record_history(&History::all().tape(&tape));
+    driver.record_history(&Recording::all().tape(&tape));
     let ledger = driver.ledger(DeviceId(0));
     for (at, bytes) in [(0x7f00_0000_0000, 2 << 20), (0x7f10_0000_0000, 6 << 20)] {
         assert!(ledger.segment_alloc(Address(at), bytes, StreamId::DEFAULT));
         assert!(ledger.alloc(Address(at), bytes, StreamId::DEFAULT));
     }
-    let torch = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build().unwrap();
+    let torch = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all()).build().unwrap();
     let _block = torch.alloc(3000).unwrap();
     let pickle = path(&folder, "torch.pickle");
     torch.save(&pickle).unwrap();

@@ -267,7 +267,7 @@ fn each_device_has_its_own_line() {
     let reel = memreel::Reel::builder()
         .device(memreel::device::Simulated::new(1 << 30))
         .device(memreel::device::Simulated::new(1 << 30))
-        .history(memreel::recorder::History::all().context(memreel::recorder::Context::None))
+        .history(memreel::recorder::Recording::all().context(memreel::recorder::Context::None))
         .build()
         .unwrap();
     let blocks: Vec<_> = [(0, 1000), (1, 30 << 20), (1, 30 << 20)]

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::{Reel, recorder::History};
+use memreel::{Reel, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::Value;
 
@@ -319,7 +319,7 @@ fn a_file_is_read_from_standard_input_and_two_pages_ask_at_once() {
 
 /// Saves a recording whose scopes have these names.
 fn save_with_scopes(path: &Path, names: &[&str]) {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     for name in names {
         let _scope = reel.scope(name);
         drop(reel.alloc(1000).unwrap());

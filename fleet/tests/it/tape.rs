@@ -1,6 +1,6 @@
 //! Files that are not PyTorch's: a tape, and a snapshot that names its rank. A tape is read as the snapshot that `memreel recover` makes of it.
 
-use memreel::{Recovered, Reel, recorder::History};
+use memreel::{Recovered, Reel, recorder::Recording};
 use memreel_snapshot::{Snapshot, pickle};
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::ask::{open, rows};
 async fn a_tape_has_rows_while_its_program_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rank5.tape");
-    let reel = Reel::builder().history(History::all().tape(&path)).build().unwrap();
+    let reel = Reel::builder().history(Recording::all().tape(&path)).build().unwrap();
     let _kept = reel.alloc(1000).unwrap();
     drop(reel.alloc(3000).unwrap());
     let recovered = Recovered::read(&path).unwrap();

@@ -59,9 +59,9 @@ impl DeviceHistory<'_> {
 /// The highest figures that a gate allows; `None` allows every figure.
 ///
 /// ```
-/// use memreel::{Reel, analysis::Limits, recorder::History};
+/// use memreel::{Reel, analysis::Limits, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// drop(reel.alloc(1000)?);
 /// let limits = Limits::new().peak_bytes(1000).fragmentation_percent(20.0);
 /// let why = limits.broken_by(&reel.snapshot()).expect("most of its segment is unused");
@@ -292,7 +292,7 @@ impl Limits {
         let why: Vec<String> = trust.warnings().into_iter().chain(trust.unknown_before(bytes)).collect();
         let (device, why) = (history.device(), why.join("; "));
         Some(format!(
-            "the history of device {device} is not whole: {why}; record all of it with History::all(), or accept \
+            "the history of device {device} is not whole: {why}; record all of it with Recording::all(), or accept \
              it with Limits::allow_partial or a last argument `allow_partial`"
         ))
     }
@@ -335,9 +335,9 @@ fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> St
 /// to keep the limit.
 ///
 /// ```
-/// use memreel::{Reel, recorder::History};
+/// use memreel::{Reel, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// drop((reel.alloc(1000)?, reel.alloc(2000)?));
 /// memreel::assert_peak!(reel.snapshot(), 3000);
 /// # Ok::<(), memreel::Error>(())
@@ -351,8 +351,8 @@ fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> St
 /// `allow_partial` accepts it and compares what was recorded:
 ///
 /// ```
-/// # use memreel::{Reel, recorder::History};
-/// let reel = Reel::builder().history(History::all().min_size(1 << 20)).build()?;
+/// # use memreel::{Reel, recorder::Recording};
+/// let reel = Reel::builder().history(Recording::all().min_size(1 << 20)).build()?;
 /// drop(reel.alloc(2 << 20)?);
 /// memreel::assert_peak!(reel.snapshot(), 2 << 20, allow_partial);
 /// # Ok::<(), memreel::Error>(())
@@ -371,9 +371,9 @@ macro_rules! assert_peak {
 /// the most.
 ///
 /// ```
-/// use memreel::{Reel, recorder::History};
+/// use memreel::{Reel, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// drop(reel.alloc(1000)?);
 /// memreel::assert_live!(reel.snapshot(), 0);
 /// # Ok::<(), memreel::Error>(())

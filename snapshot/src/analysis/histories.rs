@@ -8,10 +8,10 @@ use crate::{model::Snapshot, words::DeviceId};
 /// The histories of a snapshot's devices. What they share is found once, when it is first needed.
 ///
 /// ```
-/// # use memreel::{Reel, recorder::History};
+/// # use memreel::{Reel, recorder::Recording};
 /// use memreel::analysis::{Histories, devices};
 ///
-/// # let reel = Reel::builder().history(History::all()).build()?;
+/// # let reel = Reel::builder().history(Recording::all()).build()?;
 /// # let _block = reel.alloc(1000)?;
 /// let snapshot = reel.snapshot();
 /// let histories = Histories::new(&snapshot);

@@ -12,9 +12,9 @@
 //! frame make no difference.
 //!
 //! ```
-//! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::History};
+//! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::Recording};
 //!
-//! let reel = Reel::builder().history(History::all()).build()?;
+//! let reel = Reel::builder().history(Recording::all()).build()?;
 //! let _kept = reel.alloc(1000)?;
 //! drop(reel.alloc(3000)?);
 //!

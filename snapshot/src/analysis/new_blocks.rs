@@ -75,9 +75,9 @@ impl DeviceHistory<'_> {
     /// Returns the figures of the blocks that are allocated after a moment.
     ///
     /// ```
-    /// use memreel::{DeviceId, Reel, analysis::DeviceHistory, history::Moment, recorder::History};
+    /// use memreel::{DeviceId, Reel, analysis::DeviceHistory, history::Moment, recorder::Recording};
     ///
-    /// let reel = Reel::builder().history(History::all()).build()?;
+    /// let reel = Reel::builder().history(Recording::all()).build()?;
     /// let kept = reel.alloc(1000)?;
     /// let before = DeviceHistory::new(&reel.snapshot(), DeviceId(0)).end();
     /// drop((reel.alloc(3000)?, kept));

@@ -118,10 +118,10 @@ fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, 
 ///
 /// ```
 /// use memreel::{Address, DeviceId, StreamId, integrate::UsageReport, snapshot};
-/// use memreel::{analysis::owners, recorder::{History, Recorder}};
+/// use memreel::{analysis::owners, recorder::{Recording, Recorder}};
 ///
 /// let recorder = Recorder::new();
-/// recorder.record_history(&History::all());
+/// recorder.record_history(&Recording::all());
 /// let ledger = recorder.ledger(DeviceId(0));
 /// ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT);
 /// recorder.report_usage(DeviceId(0), UsageReport { used_bytes: 9 << 20, ..UsageReport::default() });

@@ -101,10 +101,10 @@ impl Totals {
 /// The history of one device's memory, reconstructed from a snapshot.
 ///
 /// ```
-/// # use memreel::{DeviceId, Reel, recorder::History};
+/// # use memreel::{DeviceId, Reel, recorder::Recording};
 /// use memreel::analysis::DeviceHistory;
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// drop((reel.alloc(1000)?, reel.alloc(3000)?));
 /// let snapshot = reel.snapshot();
 /// let history = DeviceHistory::new(&snapshot, DeviceId(0));

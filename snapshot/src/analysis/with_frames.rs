@@ -63,9 +63,9 @@ impl<'a> SiteFrames<'a> {
 /// without its snapshot.
 ///
 /// ```
-/// use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory, ShownFrames, WithFrames}, recorder::History};
+/// use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory, ShownFrames, WithFrames}, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// let _kept = reel.alloc(1000)?;
 /// let snapshot = reel.snapshot();
 /// let history = DeviceHistory::new(&snapshot, DeviceId(0));

@@ -135,7 +135,7 @@ impl Snapshot {
     /// Returns the frames of an entry, a block or a segment, innermost first; none without a stack.
     ///
     /// ```
-    /// # let reel = memreel::Reel::builder().history(memreel::recorder::History::all()).build()?;
+    /// # let reel = memreel::Reel::builder().history(memreel::recorder::Recording::all()).build()?;
     /// # let _block = reel.alloc(1000)?;
     /// let snapshot = reel.snapshot();
     /// for block in snapshot.segments.iter().flat_map(|segment| &segment.blocks) {

@@ -20,7 +20,7 @@ use crate::{
 /// ```
 /// use memreel::rewrite::{Slim, Window};
 ///
-/// # let reel = memreel::Reel::builder().history(memreel::recorder::History::all()).build()?;
+/// # let reel = memreel::Reel::builder().history(memreel::recorder::Recording::all()).build()?;
 /// # let _block = reel.alloc(1000)?;
 /// let slim = Slim::new().window(Window::Events { device: None, range: 0..1 }).depth(12);
 /// let before = slim.apply(reel.snapshot())?;

@@ -1,7 +1,7 @@
 //! What one sampled allocation stands for.
 
 /// Returns the number of allocations of `bytes` bytes that one recorded allocation represents, when one in
-/// every `every_bytes` bytes was sampled (`History::sample_every` of memreel).
+/// every `every_bytes` bytes was sampled (`Recording::sample_every` of memreel).
 ///
 /// The sum of the weights of the recorded allocations is an unbiased estimate of the number of all
 /// allocations; the sum of weight times size is an unbiased estimate of their bytes. Without sampling

@@ -14,7 +14,7 @@ use std::{
 use memreel::{
     Allocation, Reel,
     device::{Device, Mark, Simulated},
-    recorder::{Context, History, Ledger, Recorder, StackKind},
+    recorder::{Context, Ledger, Recorder, Recording, StackKind},
     snapshot::{Dialect, collect},
 };
 use memreel_snapshot::{
@@ -162,7 +162,7 @@ struct Process {
 impl Process {
     fn new(seed: u64, settings: &str, stacks: StackKind) -> Process {
         let driver = Recorder::new();
-        driver.record_history(&History::all().stacks(stacks).context(Context::All));
+        driver.record_history(&Recording::all().stacks(stacks).context(Context::All));
         let devices = [Simulated::new(8 << 30), Simulated::new(8 << 30)].map(Arc::new);
         let ledgers = [0, 1].map(|number| Arc::new(driver.ledger(DeviceId(number))));
         let mut torch = Reel::builder().settings(settings.parse().unwrap());
@@ -175,7 +175,7 @@ impl Process {
         Process { random: Random::new(seed), devices, driver, ledgers, torch, live, others, of_others }
     }
 
-    fn record(&self, history: &History) {
+    fn record(&self, history: &Recording) {
         self.torch.record_history(&history.clone().stacks(StackKind::None));
     }
 
@@ -332,7 +332,7 @@ const SETTINGS: [&str; 3] = ["", "expandable_segments:True", "max_split_size_mb:
 fn pytorchs_events_and_those_of_others_are_there_once() {
     each_process(0..60, |seed| {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
-        process.record(&History::all());
+        process.record(&Recording::all());
         process.run(300);
         let (torch, driver) = (process.torch.snapshot(), process.driver());
         let merged = merge_torch(driver.clone(), torch.clone()).unwrap();
@@ -353,7 +353,7 @@ fn a_history_that_begins_late_takes_over_the_drivers_blocks() {
     each_process(0..60, |seed| {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
         process.run(150);
-        process.record(&History::all());
+        process.record(&Recording::all());
         process.run(seed as usize % 7 * 25);
         let (torch, driver) = (process.torch.snapshot(), process.driver());
         let merged = merge_torch(driver.clone(), torch.clone()).unwrap();
@@ -366,7 +366,7 @@ fn a_history_that_begins_late_takes_over_the_drivers_blocks() {
 fn a_ring_that_lost_its_beginning_does_too() {
     each_process(0..60, |seed| {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
-        process.record(&History::all().max_entries(40));
+        process.record(&Recording::all().max_entries(40));
         process.run(300);
         let (torch, driver) = (process.torch.snapshot(), process.driver());
         let merged = merge_torch(driver.clone(), torch.clone()).unwrap();
@@ -394,7 +394,7 @@ fn what_follows_the_dump_is_the_drivers() {
     };
     each_process(0..60, |seed| {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
-        process.record(&History::all());
+        process.record(&Recording::all());
         process.run(150);
         let (torch, at_dump) = (process.torch.snapshot(), process.driver());
         process.run(seed as usize % 7 * 25);
@@ -430,7 +430,7 @@ fn what_follows_the_dump_is_the_drivers() {
 fn clocks_that_differ_change_nothing() {
     for (seed, skew_us) in seeds("MEMREEL_MERGES", 0..60).zip([-5, 5, -7_000, 7_000].into_iter().cycle()) {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
-        process.record(&History::all());
+        process.record(&Recording::all());
         process.run(200);
         let (mut torch, driver) = (process.torch.snapshot(), process.driver());
         torch.device_traces.iter_mut().flatten().for_each(|entry| entry.time_us += skew_us);
@@ -446,7 +446,7 @@ fn clocks_that_differ_change_nothing() {
 fn a_dump_that_is_newer_than_the_tape_has_the_last_word() {
     for seed in 0..30 {
         let mut process = Process::new(seed, SETTINGS[seed as usize % 3], StackKind::None);
-        process.record(&History::all());
+        process.record(&Recording::all());
         process.run(150);
         let driver = process.driver();
         process.run(100);
@@ -461,7 +461,7 @@ fn a_dump_that_is_newer_than_the_tape_has_the_last_word() {
 #[test]
 fn a_segment_has_the_drivers_stack() {
     let mut process = Process::new(1, "", StackKind::Native);
-    process.record(&History::all());
+    process.record(&Recording::all());
     process.run(100);
     let (torch, driver) = (process.torch.snapshot(), process.driver());
     let merged = merge_torch(driver.clone(), torch.clone()).unwrap();
@@ -486,7 +486,7 @@ fn a_segment_has_the_drivers_stack() {
 #[test]
 fn settings_are_pytorchs_and_memreels() {
     let mut process = Process::new(1, "max_split_size_mb:20", StackKind::None);
-    process.record(&History::all());
+    process.record(&Recording::all());
     process.run(20);
     let (torch, driver) = (process.torch.snapshot(), process.driver());
     let merged = merge_torch(driver.clone(), torch.clone()).unwrap();

@@ -34,9 +34,9 @@ const FOREIGN: StreamId = StreamId(-1);
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use memreel::{Reel, device::Cuda, recorder::History};
+/// use memreel::{Reel, device::Cuda, recorder::Recording};
 ///
-/// let reel = Reel::builder().device(Cuda::new(0)?).history(History::all()).build()?;
+/// let reel = Reel::builder().device(Cuda::new(0)?).history(Recording::all()).build()?;
 /// let block = reel.alloc(1 << 20)?; // `block.address()` is a device pointer
 /// # Ok::<(), memreel::Error>(())
 /// ```

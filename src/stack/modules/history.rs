@@ -97,7 +97,7 @@ pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct PastModules {
-    history: History,
+    history: Recording,
     /// The landmark's address, and a generation in which its module was loaded.
     landmark: (usize, Generation),
 }
@@ -109,7 +109,7 @@ impl PastModules {
         lists: impl Iterator<Item = (u32, &'a [ModuleNote])>,
         landmark: usize,
     ) -> PastModules {
-        let mut history = History::new();
+        let mut history = Recording::new();
         for (generation, modules) in lists {
             let modules: Vec<Module> = modules.iter().map(Module::of_note).collect();
             history.generation = Generation(generation.max(1) - 1);
@@ -146,7 +146,7 @@ impl PastModules {
 /// The loader is asked without the lock: a thread that holds the loader's lock
 /// may be about to note a stack of its own. So another thread may be faster
 /// with a newer list, and an older one then changes nothing.
-fn current() -> Option<Arc<History>> {
+fn current() -> Option<Arc<Recording>> {
     let version = loader::version();
     let seen = LIST.get();
     if seen.is_some() && (version.is_none() || seen.as_ref().and_then(|seen| seen.version) == version) {
@@ -158,7 +158,7 @@ fn current() -> Option<Arc<History>> {
         if before.as_ref().and_then(|before| before.version).is_some_and(|seen| seen >= version) {
             return before;
         }
-        let mut next = before.as_deref().map_or_else(History::new, History::clone);
+        let mut next = before.as_deref().map_or_else(Recording::new, Recording::clone);
         next.update(version, &modules);
         let next = Arc::new(next);
         match LIST.replace(before.as_ref(), &next) {
@@ -175,12 +175,12 @@ static LIST: List = List(Mutex::new(None));
 /// A history under a lock that is taken to copy or to replace a pointer.
 struct List(
     /// std's lock even under loom: it is a leaf, because no other lock is taken under it.
-    Mutex<Option<Arc<History>>>,
+    Mutex<Option<Arc<Recording>>>,
 );
 
 /// What became of [`List::replace`], with the history to be dropped outside the lock.
 enum Replaced {
-    Done(#[expect(dead_code, reason = "it is dropped by the caller")] Option<Arc<History>>),
+    Done(#[expect(dead_code, reason = "it is dropped by the caller")] Option<Arc<Recording>>),
     Changed,
     /// This is a signal handler that interrupted a thread with the lock.
     Interrupted,
@@ -192,13 +192,13 @@ thread_local! {
 
 impl List {
     /// The history; `None` before the first one, and in a signal handler that interrupted a thread with the lock.
-    fn get(&self) -> Option<Arc<History>> {
+    fn get(&self) -> Option<Arc<Recording>> {
         let _guard = ReentryGuard::enter(&HAS_LIST)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces `before` by `next`, unless `before` is no longer the present history.
-    fn replace(&self, before: Option<&Arc<History>>, next: &Arc<History>) -> Replaced {
+    fn replace(&self, before: Option<&Arc<Recording>>, next: &Arc<Recording>) -> Replaced {
         let Some(_guard) = ReentryGuard::enter(&HAS_LIST) else { return Replaced::Interrupted };
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if list.as_ref().map(Arc::as_ptr) == before.map(Arc::as_ptr) {
@@ -256,7 +256,7 @@ impl Presence {
 }
 
 #[derive(Clone, Debug)]
-struct History {
+struct Recording {
     /// The version of the list that was seen last.
     version: Option<Version>,
     generation: Generation,
@@ -266,9 +266,9 @@ struct History {
     loaded: Vec<(Range<usize>, usize)>,
 }
 
-impl History {
-    fn new() -> History {
-        History {
+impl Recording {
+    fn new() -> Recording {
+        Recording {
             version: None,
             generation: Generation(0),
             presences: Vec::new(),
@@ -357,11 +357,11 @@ mod tests {
     }
 
     /// A history, and its lists of modules one after another.
-    struct Lists(History, u64);
+    struct Lists(Recording, u64);
 
     impl Lists {
         fn new(modules: Vec<Module>) -> Lists {
-            let mut lists = Lists(History::new(), 0);
+            let mut lists = Lists(Recording::new(), 0);
             lists.next(modules);
             lists
         }

@@ -38,9 +38,9 @@ static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 /// ever, so there should be few of them.
 ///
 /// ```
-/// use memreel::{Reel, integrate::{Marked, mark}, recorder::History};
+/// use memreel::{Reel, integrate::{Marked, mark}, recorder::Recording};
 ///
-/// let reel = Reel::builder().history(History::all()).build()?;
+/// let reel = Reel::builder().history(Recording::all()).build()?;
 /// reel.recorder().set_frame_source(Marked::new(None));
 /// let block = {
 ///     let _mark = mark("driver:context");

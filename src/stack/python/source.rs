@@ -35,9 +35,9 @@ const EVERY: u32 = 1024;
 /// `docs/python.md` in the repository describes what is shown.
 ///
 /// ```
-/// use memreel::{Reel, integrate::PythonFrames, recorder::{History, StackKind}};
+/// use memreel::{Reel, integrate::PythonFrames, recorder::{Recording, StackKind}};
 ///
-/// let reel = Reel::builder().history(History::all().stacks(StackKind::All)).build()?;
+/// let reel = Reel::builder().history(Recording::all().stacks(StackKind::All)).build()?;
 /// let python = PythonFrames::new();
 /// if let Err(why) = python.version() {
 ///     eprintln!("native frames alone: {why}");

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::recorder::{Context, Enabled, History, StackKind};
+use crate::recorder::{Context, Enabled, Recording, StackKind};
 use crate::trigger::files::{pattern, template::Template};
 
 /// The options of recording that are named; those that are not stay as the program wants them.
@@ -37,13 +37,13 @@ impl Overlay {
     }
 
     /// Returns the options for a program that did not switch recording on; `None` if it stays off.
-    pub(crate) fn alone(&self, tape: Option<&Path>) -> Option<History> {
-        self.enabled.map(|enabled| self.over(&History::all().enabled(enabled), tape))
+    pub(crate) fn alone(&self, tape: Option<&Path>) -> Option<Recording> {
+        self.enabled.map(|enabled| self.over(&Recording::all().enabled(enabled), tape))
     }
 
     /// Returns the program's options with the named ones in their place, and the tape of its reel. A program that
     /// switches recording off switches it off.
-    pub(crate) fn over(&self, program: &History, tape: Option<&Path>) -> History {
+    pub(crate) fn over(&self, program: &Recording, tape: Option<&Path>) -> Recording {
         let mut history = program.clone();
         if *program == program.clone().enabled(Enabled::Off) {
             return history;
@@ -80,16 +80,16 @@ mod tests {
     #[test]
     fn named_options_win_and_a_program_can_switch_off() {
         let overlay = Overlay { max_entries: Some(7), stacks: Some(StackKind::None), ..Overlay::default() };
-        let program = History::state().min_size(100);
+        let program = Recording::state().min_size(100);
         assert_eq!(overlay.over(&program, None), program.clone().max_entries(7).stacks(StackKind::None));
-        assert_eq!((overlay.alone(None), overlay.over(&History::off(), None)), (None, History::off()));
+        assert_eq!((overlay.alone(None), overlay.over(&Recording::off(), None)), (None, Recording::off()));
         let on = Overlay { enabled: Some(Enabled::All), ..overlay };
-        assert_eq!(on.alone(None), Some(History::all().max_entries(7).stacks(StackKind::None)));
+        assert_eq!(on.alone(None), Some(Recording::all().max_entries(7).stacks(StackKind::None)));
         assert_eq!(
             on.over(&program, None).enabled(Enabled::State),
             program.max_entries(7).stacks(StackKind::None)
         );
         let off = Overlay { enabled: Some(Enabled::Off), ..Overlay::default() };
-        assert_eq!(off.over(&History::all(), None), History::off());
+        assert_eq!(off.over(&Recording::all(), None), Recording::off());
     }
 }

@@ -18,11 +18,11 @@ use memreel_snapshot::words::{Error, Result};
 /// The same as a text, for [`str::parse`] and the variable `MEMREEL`: `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
 ///
 /// ```
-/// use memreel::{Reel, device::Simulated, recorder::History, trigger::Triggers};
+/// use memreel::{Reel, device::Simulated, recorder::Recording, trigger::Triggers};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let folder = folder.path();
-/// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build()?;
+/// let reel = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all()).build()?;
 /// reel.dump_on(&Triggers::to(folder.join("runs/{cause}-{pid}-{time}.pickle")).oom().keep(5))?;
 /// let error = reel.alloc(2 << 30).unwrap_err();
 /// assert!(error.out_of_memory().unwrap().snapshot.as_ref().unwrap().exists());

@@ -16,7 +16,7 @@ use memreel::{
     allocator::{PoolOptions, Route},
     device::Simulated,
     integrate::{FrameSource, SourceFrame},
-    recorder::{Context, History},
+    recorder::{Context, Recording},
     validate::{Severity, validate},
 };
 
@@ -39,7 +39,7 @@ impl Bench {
     fn new(total_bytes: u64) -> Bench {
         let memory = Arc::new(Simulated::new(total_bytes));
         let device = Arc::new(Hooked::new(memory.clone()));
-        let history = History::all().context(Context::None);
+        let history = Recording::all().context(Context::None);
         let reel = Reel::builder().device(device.clone()).history(history).build().unwrap();
         Bench { memory, device, reel }
     }
@@ -364,7 +364,7 @@ impl FrameSource for Interpreter {
 fn a_filtered_request_captures_its_stack_under_no_lock() {
     let name = "a_filtered_request_captures_its_stack_under_no_lock";
     own_process::run(module_path!(), name, LIMIT, || {
-        let history = History::all().min_size(200 * MIB);
+        let history = Recording::all().min_size(200 * MIB);
         let device = Simulated::new(100 * MIB);
         let reel = Reel::builder().device(device).history(history).build().unwrap();
         let source = Arc::new(Interpreter::default());

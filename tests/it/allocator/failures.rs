@@ -6,7 +6,7 @@ use memreel::{
     Allocation, Reel, StreamId,
     allocator::{CachingAllocator, PoolOptions, Route},
     device::Simulated,
-    recorder::History,
+    recorder::Recording,
     validate::{Severity, validate},
 };
 
@@ -21,7 +21,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let device = Arc::new(Simulated::new(80 << 30));
-        let reel = Reel::builder().device(device.clone()).history(History::all()).build().unwrap();
+        let reel = Reel::builder().device(device.clone()).history(Recording::all()).build().unwrap();
         Bench { device, reel }
     }
 

@@ -12,7 +12,7 @@ use memreel::{
     allocator::{PoolOptions, Route},
     device::{Device, Limit, Simulated},
     integrate::{Inventory, InventorySegment},
-    recorder::{Context, History},
+    recorder::{Context, Recording},
     validate::{Rule, Severity, validate},
 };
 
@@ -91,7 +91,7 @@ pub(crate) fn run(bytes: &[u8]) {
         .device(Limit::new(devices[1].clone(), BUDGET_BYTES))
         .settings(settings)
         // Naming stacks would read a sanitizer's debug info, for seconds each time.
-        .history(History::all().context(Context::None).max_entries(1 << 16))
+        .history(Recording::all().context(Context::None).max_entries(1 << 16))
         .build()
         .expect("simulated devices open");
     let mut sides =

@@ -22,7 +22,7 @@ use memreel::{
     allocator::{MemoryStats, PoolOptions, Route, Settings},
     device::{Device, Simulated},
     integrate::Inventory,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, Snapshot, Value, collect},
     validate::{Severity, validate},
 };
@@ -55,7 +55,7 @@ impl Bench {
         let settings: Settings = program.conf.parse().unwrap_or_default();
         let device = Arc::new(Simulated::new(program.device_bytes));
         let recorder = Recorder::new();
-        recorder.record_history(&History::all().context(Context::None));
+        recorder.record_history(&Recording::all().context(Context::None));
         let track = recorder.track(DeviceId(0));
         let allocator = CachingAllocator::with_settings(device.clone(), &track, settings.clone());
         let model = Model::new(program.device_bytes, settings);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memreel::{
     Action, Address, CachingAllocator, DeviceId, Reel, StreamId,
     device::{Host, Limit, Simulated},
-    recorder::{Context, History},
+    recorder::{Context, Recording},
     validate::{Severity, validate},
 };
 
@@ -17,7 +17,7 @@ fn devices_stand_side_by_side() {
         .device(Simulated::new(80 << 30))
         .device(Simulated::new(40 << 30))
         .device(Host::new())
-        .history(History::all())
+        .history(Recording::all())
         .build()
         .unwrap();
     let first = reel.allocator(0).unwrap().alloc(MIB, StreamId::DEFAULT).unwrap();
@@ -43,7 +43,7 @@ fn the_snapshot_is_on_disk_before_the_error_is_returned() {
     let _ = std::fs::remove_file(&path);
     let reel = Reel::builder()
         .device(Limit::new(Host::new(), 50 * MIB))
-        .history(History::all())
+        .history(Recording::all())
         .save_on_oom(&path)
         .build()
         .unwrap();
@@ -65,7 +65,7 @@ fn the_first_failure_keeps_its_snapshot() {
     let reel = Reel::builder()
         .device(Simulated::new(50 * MIB))
         .device(Simulated::new(50 * MIB))
-        .history(History::all())
+        .history(Recording::all())
         .save_on_oom(&path)
         .build()
         .unwrap();
@@ -84,7 +84,7 @@ fn the_first_failure_keeps_its_snapshot() {
 #[test]
 fn every_failure_has_a_snapshot_if_the_path_has_a_number() {
     let folder = tempfile::tempdir().unwrap();
-    let reel = Reel::builder().device(Simulated::new(50 * MIB)).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Simulated::new(50 * MIB)).history(Recording::all()).build().unwrap();
     reel.save_on_oom(folder.path().join("oom-{pid}-{n}.pickle"));
     for number in 0..3_u64 {
         let error = reel.alloc((60 + number) * MIB).unwrap_err();
@@ -148,7 +148,7 @@ fn observers_may_use_the_allocator() {
 fn threads_share_an_allocator_while_snapshots_are_taken() {
     let reel = Reel::builder()
         .device(Simulated::new(80 << 30))
-        .history(History::all().context(Context::None).max_entries(5000))
+        .history(Recording::all().context(Context::None).max_entries(5000))
         .build()
         .unwrap();
     std::thread::scope(|threads| {

@@ -6,14 +6,14 @@ use memreel::{
     Allocation, CachingAllocator, DeviceId, StreamId,
     device::{Device, Simulated},
     integrate::Inventory,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 use serde_json::Value;
 
 /// One recording: what was asked of PyTorch, and what it did.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct Scenario {
     document: Value,
 }
 
@@ -71,16 +71,16 @@ pub(crate) struct Segment {
     pub(crate) blocks: Vec<(u64, u64, u64, String)>,
 }
 
-impl Recording {
-    pub(crate) fn read(path: &Path) -> Recording {
+impl Scenario {
+    pub(crate) fn read(path: &Path) -> Scenario {
         let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        Recording { document: serde_json::from_str(&text).unwrap() }
+        Scenario { document: serde_json::from_str(&text).unwrap() }
     }
 
     /// Of events alone. `tests/gpu` uses it.
     #[allow(dead_code)]
-    pub(crate) fn of(events: &[Event], total_bytes: u64) -> Recording {
-        Recording {
+    pub(crate) fn of(events: &[Event], total_bytes: u64) -> Scenario {
+        Scenario {
             document: serde_json::json!({ "conf": "", "total_memory": total_bytes, "events": events }),
         }
     }
@@ -124,7 +124,7 @@ impl Recording {
     /// On that device; `events` say how much was free at each failure.
     fn replay_on<D: Stage + 'static>(&self, device: Arc<D>, events: &[Event]) -> Replay<D> {
         let recorder = Recorder::new();
-        recorder.record_history(&History::all().context(Context::None));
+        recorder.record_history(&Recording::all().context(Context::None));
         let settings = self.conf().parse().unwrap();
         let track = recorder.track(DeviceId(0));
         let allocator = CachingAllocator::with_settings(device.clone(), &track, settings);

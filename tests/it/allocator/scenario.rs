@@ -6,7 +6,7 @@
 use memreel_testing::repository;
 use std::path::PathBuf;
 
-use super::replay::{Recording, difference};
+use super::replay::{Scenario, difference};
 
 fn folder() -> PathBuf {
     let own = repository("fixtures/torch-2.11/scenarios");
@@ -24,7 +24,7 @@ fn every_scenario_is_equal() {
     let (mut n_equal, mut failures) = (0, Vec::new());
     for path in &paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let recording = Recording::read(path);
+        let recording = Scenario::read(path);
         match difference(&recording.run_ops(), &recording.recorded()) {
             None => n_equal += 1,
             Some(what) => failures.push(format!("{name}: {what}")),
@@ -38,7 +38,7 @@ fn every_scenario_is_equal() {
 #[test]
 fn scenario_of_a_recorded_training_run_is_equal() {
     let path = repository("fixtures/torch-2.11/models/gpt_train.default.json");
-    let recording = Recording::read(path.as_ref());
+    let recording = Scenario::read(path.as_ref());
     let (ours, recorded) = (recording.run_events(), recording.recorded());
     assert_eq!(recorded.events.len(), 16_050);
     assert_eq!(difference(&ours, &recorded), None);

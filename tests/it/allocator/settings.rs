@@ -1,6 +1,6 @@
 //! Settings texts: what they mean, and where they go wrong.
 
-use memreel::{Buffer, Reel, Settings, device::Limit, recorder::History};
+use memreel::{Buffer, Reel, Settings, device::Limit, recorder::Recording};
 
 const MIB: u64 = 1 << 20;
 
@@ -117,7 +117,7 @@ fn expandable_segments_are_real_memory_on_the_host() {
     let reel = Reel::builder()
         .device(Limit::new(memreel::device::Host::new(), 200 * MIB))
         .settings("expandable_segments:True".parse().unwrap())
-        .history(History::all())
+        .history(Recording::all())
         .build()
         .unwrap();
     let allocator = reel.allocator(0).unwrap();

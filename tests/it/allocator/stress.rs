@@ -18,7 +18,7 @@ use memreel::{
     Allocation, CachingAllocator, DeviceId, StreamId,
     device::{Device, Limit, Simulated},
     integrate::Inventory,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
     validate::{Severity, validate},
 };
@@ -62,7 +62,7 @@ impl Stage {
         let hooked = Hooked::new(Limit::new(device.clone(), budget_bytes));
         hooked.set_hook(hook);
         let recorder = Recorder::new();
-        recorder.record_history(&History::all().context(Context::None).max_entries(N_ENTRIES));
+        recorder.record_history(&Recording::all().context(Context::None).max_entries(N_ENTRIES));
         let allocator = CachingAllocator::new(hooked, &recorder.track(DeviceId(0)));
         Stage {
             device,

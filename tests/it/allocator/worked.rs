@@ -11,7 +11,7 @@ use memreel::{
     allocator::{PoolOptions, Route},
     device::{Limit, Simulated},
     integrate::Inventory,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, Snapshot, collect},
 };
 
@@ -52,7 +52,7 @@ impl Table {
     fn of(capacity: u64) -> Table {
         let device = Arc::new(Simulated::new(80 << 30));
         let recorder = Recorder::new();
-        recorder.record_history(&History::all().context(Context::None));
+        recorder.record_history(&Recording::all().context(Context::None));
         let limit = Limit::new(device.clone(), capacity);
         let allocator = CachingAllocator::new(limit, &recorder.track(DeviceId(0)));
         let (live, segments) = (HashMap::new(), Vec::new());

@@ -3,7 +3,7 @@
 
 use memreel::{
     Address, DeviceId, Recovered, Snapshot, StreamId, pickle,
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     rewrite::Slim,
     snapshot::{Dialect, collect},
 };
@@ -22,7 +22,7 @@ fn native_frames_have_the_name_of_their_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().tape(&path));
+    recorder.record_history(&Recording::all().tape(&path));
     let ledger = recorder.ledger(DeviceId(0));
     ledger.alloc(Address(4096), 512, StreamId::DEFAULT);
     let now = collect(&recorder, &[&ledger], Dialect::default());

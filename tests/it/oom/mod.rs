@@ -8,7 +8,7 @@ use memreel::{
     analysis::DeviceHistory,
     device::{Host, Limit, Simulated},
     pickle,
-    recorder::History,
+    recorder::Recording,
     whatif::explain,
 };
 use serde_json::Value;
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// A reel on the host's memory, of which it may have 60 MiB.
 fn on_the_host() -> Reel {
     let device = Limit::new(Host::new(), 60 * MIB);
-    Reel::builder().device(device).history(History::all()).build().unwrap()
+    Reel::builder().device(device).history(Recording::all()).build().unwrap()
 }
 
 #[inline(never)]
@@ -119,7 +119,7 @@ fn without_a_history_the_blocks_are_told() {
 fn what_others_hold_of_the_device_is_told() {
     let device = Arc::new(Simulated::new(100 * MIB));
     let reel = |device: &Arc<Simulated>| {
-        Reel::builder().device(device.clone()).history(History::all()).build().unwrap()
+        Reel::builder().device(device.clone()).history(Recording::all()).build().unwrap()
     };
     let (other, own) = (reel(&device), reel(&device));
     let held = other.alloc(70 * MIB).unwrap();
@@ -134,7 +134,7 @@ fn what_others_hold_of_the_device_is_told() {
 
 #[test]
 fn a_limit_is_told() {
-    let reel = Reel::builder().device(Simulated::new(1024 * MIB)).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Simulated::new(1024 * MIB)).history(Recording::all()).build().unwrap();
     reel.allocators()[0].set_memory_limit(Some(40 * MIB));
     assert!(text(&failed(&reel, 50 * MIB)).starts_with("limited: "));
 }

@@ -6,7 +6,7 @@ use memreel::{
     analysis::{By, DeviceHistory, Site},
     device::Simulated,
     pickle,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     rewrite::{Part, Slim, Window, fix, merge},
     snapshot::{Dialect, SnapshotSource, TraceEntry, collect},
     validate,
@@ -15,7 +15,7 @@ use memreel::{
 const MIB: u64 = 1 << 20;
 const NAME: &str = "weights of layer 3";
 
-fn reel(history: History) -> Reel {
+fn reel(history: Recording) -> Reel {
     Reel::builder().device(Simulated::new(80 << 30)).history(history).build().unwrap()
 }
 
@@ -32,7 +32,7 @@ fn named(snapshot: &Snapshot) -> Vec<&TraceEntry> {
 #[test]
 fn a_name_is_an_entry_with_pytorchs_keys() {
     for (dialect, further) in [(Dialect::Torch2_11, ""), (Dialect::Torch2_15, " pool_id")] {
-        let reel = Reel::builder().history(History::all()).dialect(dialect).build().unwrap();
+        let reel = Reel::builder().history(Recording::all()).dialect(dialect).build().unwrap();
         let step = reel.scope("step");
         let block = reel.allocator(0).unwrap().alloc(1000, StreamId(0)).unwrap();
         names_here(&block, NAME);
@@ -57,27 +57,27 @@ fn a_name_is_an_entry_with_pytorchs_keys() {
 
 #[test]
 fn options_decide_whether_a_name_is_recorded() {
-    let n_of = |history: History, bytes: u64, name: &str| {
+    let n_of = |history: Recording, bytes: u64, name: &str| {
         let reel = reel(history);
         let block = reel.alloc(bytes).unwrap();
         names_here(&block, name);
         let snapshot = reel.snapshot();
         (named(&snapshot).len(), named(&snapshot).first().is_some_and(|entry| entry.stack.is_some()))
     };
-    assert_eq!(n_of(History::all(), 1000, NAME), (1, true));
-    assert_eq!(n_of(History::all().context(Context::Alloc), 1000, NAME), (1, true));
-    assert_eq!(n_of(History::all().context(Context::State), 1000, NAME), (1, false));
-    assert_eq!(n_of(History::all().context(Context::None), 1000, NAME), (1, false));
-    assert_eq!(n_of(History::off(), 1000, NAME).0, 0);
-    assert_eq!(n_of(History::all().skip_actions([Action::Annotate]), 1000, NAME).0, 0);
-    assert_eq!(n_of(History::all().min_size(4096), 1000, NAME).0, 0, "its block is filtered out");
-    assert_eq!(n_of(History::all().min_size(4096), 5000, NAME).0, 1);
-    assert_eq!(n_of(History::all(), 1000, "").0, 0);
+    assert_eq!(n_of(Recording::all(), 1000, NAME), (1, true));
+    assert_eq!(n_of(Recording::all().context(Context::Alloc), 1000, NAME), (1, true));
+    assert_eq!(n_of(Recording::all().context(Context::State), 1000, NAME), (1, false));
+    assert_eq!(n_of(Recording::all().context(Context::None), 1000, NAME), (1, false));
+    assert_eq!(n_of(Recording::off(), 1000, NAME).0, 0);
+    assert_eq!(n_of(Recording::all().skip_actions([Action::Annotate]), 1000, NAME).0, 0);
+    assert_eq!(n_of(Recording::all().min_size(4096), 1000, NAME).0, 0, "its block is filtered out");
+    assert_eq!(n_of(Recording::all().min_size(4096), 5000, NAME).0, 1);
+    assert_eq!(n_of(Recording::all(), 1000, "").0, 0);
 }
 
 #[test]
 fn raw_blocks_buffers_and_reported_blocks_have_names_too() {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     let allocator = reel.allocator(0).unwrap();
     let raw = allocator.alloc_raw(1000, StreamId::DEFAULT).unwrap();
     assert!(allocator.annotate_raw(raw, "raw"));
@@ -90,7 +90,7 @@ fn raw_blocks_buffers_and_reported_blocks_have_names_too() {
     assert_eq!(names, ["raw", "buffer"]);
 
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(0));
     ledger.alloc(Address(0x10000), 4096, StreamId(7));
     assert!(ledger.annotate(Address(0x10000), "reported"));
@@ -106,7 +106,7 @@ fn raw_blocks_buffers_and_reported_blocks_have_names_too() {
 
 /// Two named blocks, one of them with two names, and one without that reuses a named block's address.
 fn session() -> (Snapshot, [Address; 3]) {
-    let reel = reel(History::all());
+    let reel = reel(Recording::all());
     let [weights, gradient, gone] = [8 * MIB, 4 * MIB, 2 * MIB].map(|bytes| reel.alloc(bytes).unwrap());
     names_here(&weights, NAME);
     names_here(&gradient, "gradient");

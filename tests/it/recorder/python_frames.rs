@@ -7,7 +7,7 @@ use memreel::{
     Action, Recovered, Reel,
     device::Simulated,
     integrate::{FrameSource, Marked, SourceCode, SourceFrame, mark},
-    recorder::{History, StackKind},
+    recorder::{Recording, StackKind},
     snapshot::Snapshot,
 };
 
@@ -68,7 +68,7 @@ fn allocate(reel: &Reel) {
     PyEval_EvalFrameDefault(&mut || PyEval_EvalFrameDefault(&mut alloc));
 }
 
-fn reel(history: History, source: Arc<dyn FrameSource>) -> Reel {
+fn reel(history: Recording, source: Arc<dyn FrameSource>) -> Reel {
     let reel = Reel::builder().device(Simulated::new(1 << 30)).history(history).build().unwrap();
     assert!(reel.recorder().set_frame_source(source));
     reel
@@ -92,7 +92,7 @@ fn n_python(frames: &[String]) -> usize {
 
 #[test]
 fn a_python_frame_is_before_each_loop_of_the_interpreter_and_the_rest_at_the_end() {
-    let reel = reel(History::all().stacks(StackKind::All), Arc::new(Python));
+    let reel = reel(Recording::all().stacks(StackKind::All), Arc::new(Python));
     allocate(&reel);
     let frames = frames(&reel.snapshot());
     let loops: Vec<usize> = (0..frames.len()).filter(|i| frames[*i].contains("PyEval_EvalFrame")).collect();
@@ -110,7 +110,7 @@ fn the_kind_of_stacks_decides_which_frames_there_are() {
         (StackKind::All, 3, true),
         (StackKind::None, 0, false),
     ] {
-        let reel = reel(History::all().stacks(stacks), Arc::new(Python));
+        let reel = reel(Recording::all().stacks(stacks), Arc::new(Python));
         allocate(&reel);
         let frames = frames(&reel.snapshot());
         let n = n_python(&frames);
@@ -121,7 +121,7 @@ fn the_kind_of_stacks_decides_which_frames_there_are() {
 #[test]
 fn a_mark_is_innermost_in_every_kind_of_stack() {
     for stacks in [StackKind::Native, StackKind::Python, StackKind::All] {
-        let reel = reel(History::all().stacks(stacks), Marked::new(Some(Arc::new(Python))));
+        let reel = reel(Recording::all().stacks(stacks), Marked::new(Some(Arc::new(Python))));
         allocate(&reel);
         assert_ne!(frames(&reel.snapshot())[0], "driver:module", "{stacks:?}");
         let mark = mark("driver:module");
@@ -140,7 +140,7 @@ fn a_tape_has_the_names_of_python_frames_and_marks_when_their_event_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..20 {
         let path = folder.path().join(format!("{n}.tape"));
-        let history = History::all().stacks(StackKind::All).tape(&path);
+        let history = Recording::all().stacks(StackKind::All).tape(&path);
         let reel = reel(history, Marked::new(Some(Arc::new(Python))));
         let mark = mark("driver:graph");
         allocate(&reel);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memreel::{
     Action, Address, Allocation, DeviceId, Reel, StreamId,
     device::{Limit, Simulated},
-    recorder::{Context, Enabled, History, Recorder, StackKind},
+    recorder::{Context, Enabled, Recorder, Recording, StackKind},
     snapshot::{Dialect, Snapshot, StackIndex, Value, collect},
 };
 
@@ -19,7 +19,7 @@ struct Bench {
     reel: Reel,
 }
 
-fn bench(history: History) -> Bench {
+fn bench(history: Recording) -> Bench {
     let device = Arc::new(Simulated::new(80 << 30));
     let reel =
         Reel::builder().device(Limit::new(device.clone(), 100 * MIB)).history(history).build().unwrap();
@@ -73,7 +73,7 @@ fn the_truth_table_of_contexts() {
         (Context::Alloc, "allocates_here", "allocates_here", "allocates_here"),
         (Context::All, "allocates_here", "frees_here", "allocates_here"),
     ] {
-        let Bench { reel, .. } = bench(History::all().context(context));
+        let Bench { reel, .. } = bench(Recording::all().context(context));
         let kept = allocates_here(&reel, 2 * MIB);
         let freed = allocates_here(&reel, 3 * MIB);
         frees_here(freed);
@@ -95,7 +95,7 @@ fn the_truth_table_of_contexts() {
 
 #[test]
 fn stacks_none_captures_nothing() {
-    let Bench { reel, .. } = bench(History::all().stacks(StackKind::None));
+    let Bench { reel, .. } = bench(Recording::all().stacks(StackKind::None));
     let _block = allocates_here(&reel, MIB);
     assert_eq!(events(&reel.snapshot()), ["segment_alloc -", "alloc -"]);
 }
@@ -105,13 +105,13 @@ fn the_stack_of_a_segment_freed_by_empty_cache() {
     for (context, whole) in
         [(Context::State, "-"), (Context::Alloc, "allocates_here"), (Context::All, "empties_here")]
     {
-        let Bench { reel, .. } = bench(History::all().context(context));
+        let Bench { reel, .. } = bench(Recording::all().context(context));
         frees_here(allocates_here(&reel, 30 * MIB));
         empties_here(&reel);
         assert_eq!(events(&reel.snapshot()).last().unwrap(), &format!("segment_free {whole}"));
     }
     // A segment that was ever split has lost its stack (caching-allocator.md 9.3).
-    let Bench { reel, .. } = bench(History::all().context(Context::Alloc));
+    let Bench { reel, .. } = bench(Recording::all().context(Context::Alloc));
     frees_here(allocates_here(&reel, 2 * MIB));
     empties_here(&reel);
     assert_eq!(events(&reel.snapshot()).last().unwrap(), "segment_free -");
@@ -119,7 +119,7 @@ fn the_stack_of_a_segment_freed_by_empty_cache() {
 
 #[test]
 fn a_segment_handed_out_whole_shows_its_stack() {
-    let Bench { reel, .. } = bench(History::all());
+    let Bench { reel, .. } = bench(Recording::all());
     let _whole = allocates_here(&reel, 30 * MIB);
     let _part = allocates_here(&reel, 2 * MIB);
     let snapshot = reel.snapshot();
@@ -134,7 +134,7 @@ fn a_delayed_completion_carries_the_later_request() {
     for (context, later) in
         [(Context::State, "-"), (Context::Alloc, "allocates_later"), (Context::All, "allocates_later")]
     {
-        let Bench { reel, device } = bench(History::all().context(context));
+        let Bench { reel, device } = bench(Recording::all().context(context));
         let block = allocates_here(&reel, 2 * MIB);
         device.set_busy(StreamId(1));
         block.record_stream(StreamId(1));
@@ -149,7 +149,7 @@ fn a_delayed_completion_carries_the_later_request() {
 #[test]
 fn a_completion_by_empty_cache_carries_its_stack_at_all() {
     for (context, stack) in [(Context::Alloc, "allocates_here"), (Context::All, "empties_here")] {
-        let Bench { reel, .. } = bench(History::all().context(context));
+        let Bench { reel, .. } = bench(Recording::all().context(context));
         let block = allocates_here(&reel, 2 * MIB);
         block.record_stream(StreamId(1));
         frees_here(block);
@@ -164,7 +164,7 @@ fn out_of_memory_carries_the_stack_of_the_request() {
     fn asks_too_much(reel: &Reel) {
         assert!(std::hint::black_box(reel).alloc(200 * MIB).is_err());
     }
-    let Bench { reel, .. } = bench(History::all().context(Context::Alloc));
+    let Bench { reel, .. } = bench(Recording::all().context(Context::Alloc));
     frees_here(allocates_here(&reel, 30 * MIB));
     asks_too_much(&reel);
     let snapshot = reel.snapshot();
@@ -181,7 +181,7 @@ fn out_of_memory_carries_the_stack_of_the_request() {
 #[test]
 fn enabled_decides_how_many_events_are_kept() {
     for (enabled, n_kept) in [(Enabled::Off, 0), (Enabled::State, 1), (Enabled::All, 3)] {
-        let Bench { reel, .. } = bench(History::all().enabled(enabled));
+        let Bench { reel, .. } = bench(Recording::all().enabled(enabled));
         let _blocks = [allocates_here(&reel, MIB), allocates_here(&reel, 512)];
         assert_eq!(reel.snapshot().device_traces[0].len(), n_kept, "{enabled:?}");
     }
@@ -189,7 +189,7 @@ fn enabled_decides_how_many_events_are_kept() {
 
 #[test]
 fn state_keeps_the_latest_event_and_all_stacks() {
-    let Bench { reel, .. } = bench(History::state().max_entries(50));
+    let Bench { reel, .. } = bench(Recording::state().max_entries(50));
     let _blocks = [allocates_here(&reel, MIB), allocates_here(&reel, 512)];
     let snapshot = reel.snapshot();
     assert_eq!(events(&snapshot), ["alloc allocates_here"]);
@@ -198,7 +198,7 @@ fn state_keeps_the_latest_event_and_all_stacks() {
 
 #[test]
 fn a_ring_of_four_keeps_the_last_four_of_six() {
-    let Bench { reel, .. } = bench(History::all().max_entries(4).context(Context::None));
+    let Bench { reel, .. } = bench(Recording::all().max_entries(4).context(Context::None));
     let blocks = [1, 2, 3, 4, 5].map(|n| allocates_here(&reel, n * 512));
     let snapshot = reel.snapshot();
     let sizes: Vec<_> = snapshot.device_traces[0].iter().map(|entry| entry.size / 512).collect();
@@ -214,7 +214,7 @@ fn a_ring_of_four_keeps_the_last_four_of_six() {
 fn resizing_keeps_the_newest_in_order() {
     let recorder = Recorder::new();
     let ledger = recorder.ledger(DeviceId(0));
-    let history = History::all().context(Context::None);
+    let history = Recording::all().context(Context::None);
     let sizes = |recorder: &Recorder| -> Vec<u64> {
         let snapshot = memreel::snapshot::collect(recorder, &[&ledger], Default::default());
         let all = snapshot.device_traces[0].iter();
@@ -233,11 +233,11 @@ fn resizing_keeps_the_newest_in_order() {
 
 #[test]
 fn switching_off_erases_events_and_keeps_the_stacks_of_live_blocks() {
-    let Bench { reel, .. } = bench(History::off());
+    let Bench { reel, .. } = bench(Recording::off());
     let before = allocates_here(&reel, 512);
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     let during = allocates_here(&reel, 512);
-    reel.record_history(&History::off());
+    reel.record_history(&Recording::off());
     let after = allocates_here(&reel, 512);
     let snapshot = reel.snapshot();
     assert!(snapshot.device_traces[0].is_empty());
@@ -249,9 +249,9 @@ fn switching_off_erases_events_and_keeps_the_stacks_of_live_blocks() {
 
 #[test]
 fn switching_on_again_keeps_what_was_recorded() {
-    let Bench { reel, .. } = bench(History::all());
+    let Bench { reel, .. } = bench(Recording::all());
     let _first = allocates_here(&reel, 512);
-    reel.record_history(&History::all().context(Context::None));
+    reel.record_history(&Recording::all().context(Context::None));
     let _second = allocates_here(&reel, 512);
     let expected = ["segment_alloc allocates_here", "alloc allocates_here", "alloc -"];
     assert_eq!(events(&reel.snapshot()), expected);
@@ -260,7 +260,7 @@ fn switching_on_again_keeps_what_was_recorded() {
 #[test]
 fn skipped_actions_are_not_kept() {
     let Bench { reel, .. } =
-        bench(History::all().skip_actions([Action::FreeRequested, Action::SegmentAlloc]));
+        bench(Recording::all().skip_actions([Action::FreeRequested, Action::SegmentAlloc]));
     frees_here(allocates_here(&reel, 512));
     // A snapshot of the reel has the events that viewers need.
     let kept = collect(reel.recorder(), &[reel.allocator(0).unwrap()], Dialect::default());
@@ -269,7 +269,7 @@ fn skipped_actions_are_not_kept() {
 
 #[test]
 fn a_snapshot_is_in_the_next_one() {
-    let Bench { reel, .. } = bench(History::all());
+    let Bench { reel, .. } = bench(Recording::all());
     let _block = allocates_here(&reel, 1000);
     assert_eq!(actions(&reel.snapshot()), ["segment_alloc", "alloc"]);
     let snapshot = reel.snapshot();
@@ -297,7 +297,7 @@ fn unknown_options_say_what_is_known() {
 
 #[test]
 fn scopes_mark_events_and_leave_annotations() {
-    let Bench { reel, .. } = bench(History::all());
+    let Bench { reel, .. } = bench(Recording::all());
     let outside = allocates_here(&reel, 512);
     {
         let _step = reel.scope("step");
@@ -322,7 +322,7 @@ fn scopes_mark_events_and_leave_annotations() {
 
 #[test]
 fn scopes_belong_to_their_recorder_and_thread_and_end_in_any_order() {
-    let (a, b) = (bench(History::all()).reel, bench(History::all()).reel);
+    let (a, b) = (bench(Recording::all()).reel, bench(Recording::all()).reel);
     let outer = a.scope("outer");
     let inner = a.scope("inner");
     drop(outer);
@@ -341,7 +341,7 @@ fn scopes_belong_to_their_recorder_and_thread_and_end_in_any_order() {
 
 #[test]
 fn times_never_run_backwards_and_are_of_today() {
-    let Bench { reel, .. } = bench(History::all().context(Context::None));
+    let Bench { reel, .. } = bench(Recording::all().context(Context::None));
     (0..100).for_each(|_| frees_here(allocates_here(&reel, 512)));
     let snapshot = reel.snapshot();
     let times: Vec<_> = snapshot.device_traces[0].iter().map(|entry| entry.time_us).collect();
@@ -353,7 +353,7 @@ fn times_never_run_backwards_and_are_of_today() {
 
 #[test]
 fn frames_have_full_paths_and_lines_innermost_first() {
-    let Bench { reel, .. } = bench(History::all());
+    let Bench { reel, .. } = bench(Recording::all());
     let _block = allocates_here(&reel, 512);
     let snapshot = reel.snapshot();
     let stack = snapshot.device_traces[0][1].stack.unwrap();
@@ -372,7 +372,7 @@ fn frames_have_full_paths_and_lines_innermost_first() {
 #[test]
 fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(1));
     let at = |offset: u64| Address(0x7000_0000 + offset);
     ledger.segment_alloc(at(0), 4096, StreamId(3));
@@ -403,7 +403,7 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
 #[test]
 fn a_ledger_refuses_and_counts_contradicting_reports() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(0));
     ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT);
     ledger.alloc(Address(4096), 1024, StreamId::DEFAULT);
@@ -430,7 +430,7 @@ fn a_ledger_refuses_and_counts_contradicting_reports() {
 #[test]
 fn a_ledger_knows_mapped_memory_and_addresses_that_are_used_again() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(0));
     let at = |pages: u64| Address(0x10_0000_0000 + (pages << 21));
     assert!(ledger.segment_map(at(0), 2 << 20, StreamId::DEFAULT));

@@ -15,7 +15,7 @@ use memreel::{
     Action, Address, DeviceId, PoolId, Reel, StreamId,
     device::Simulated,
     integrate::{Event, FrameSource, Inventory, SourceFrame, StackId, Track},
-    recorder::{Context, History, Recorder, sample_weight},
+    recorder::{Context, Recorder, Recording, sample_weight},
     snapshot::{Dialect, Snapshot, TraceEntry, Value, collect},
     validate::{Severity, validate},
 };
@@ -79,7 +79,7 @@ fn a_free_that_completes_at_once_is_two_events_whatever_is_skipped() {
         (vec![FreeRequested, FreeCompleted], vec![Alloc]),
     ] {
         let recorder = Recorder::new();
-        recorder.record_history(&History::all().skip_actions(skipped.clone()));
+        recorder.record_history(&Recording::all().skip_actions(skipped.clone()));
         let track = recorder.track(DEVICE);
         track.record(nth_event(0, 0));
         thread::sleep(Duration::from_millis(5));
@@ -99,7 +99,7 @@ fn a_free_that_completes_at_once_is_two_events_whatever_is_skipped() {
 
 fn recorder_of_large_only() -> Recorder {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().min_size(1 << 20));
+    recorder.record_history(&Recording::all().min_size(1 << 20));
     recorder
 }
 
@@ -108,7 +108,7 @@ fn sixty_four_threads_record_ten_million_events_while_snapshots_are_taken() {
     const N_EVENTS: u64 = 10_000_000 / N_THREADS;
     const N_SNAPSHOTS: u64 = 20;
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None).max_entries(200_000));
+    recorder.record_history(&Recording::all().context(Context::None).max_entries(200_000));
     let is_done = AtomicBool::new(false);
     let n_recorded: u64 = thread::scope(|scope| {
         let record = |thread: u64| {
@@ -138,7 +138,7 @@ fn sixty_four_threads_record_ten_million_events_while_snapshots_are_taken() {
 
 #[test]
 fn sixty_four_threads_of_one_allocator_leave_valid_snapshots() {
-    let history = History::all().context(Context::None).max_entries(50_000);
+    let history = Recording::all().context(Context::None).max_entries(50_000);
     let reel = Reel::builder().device(Simulated::new(80 << 30)).history(history).build().unwrap();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -181,7 +181,7 @@ fn sixty_four_threads_of_one_allocator_leave_valid_snapshots() {
 fn a_free_by_another_thread_stands_behind_its_allocation() {
     const N_EVENTS: u64 = 300_000;
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None));
+    recorder.record_history(&Recording::all().context(Context::None));
     let handed_over = AtomicU64::new(0);
     let note = |track: &Track, n: u64, action: Action| {
         track.record_unlocked(Event {
@@ -228,7 +228,7 @@ fn a_free_by_another_thread_stands_behind_its_allocation() {
 #[test]
 fn thousands_of_threads_that_end_share_a_few_chunks() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None).max_entries(10_000));
+    recorder.record_history(&Recording::all().context(Context::None).max_entries(10_000));
     let track = recorder.track(DEVICE);
     for thread in 0..3000 {
         let track = track.clone();
@@ -248,7 +248,7 @@ fn actions(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
 #[test]
 fn small_blocks_are_left_out_with_their_frees() {
     let device = Arc::new(Simulated::new(80 << 30));
-    let history = History::all().min_size(1000);
+    let history = Recording::all().min_size(1000);
     let reel = Reel::builder().device(device.clone()).history(history).build().unwrap();
     let small = reel.alloc(999).unwrap();
     let large = reel.alloc(1000).unwrap();
@@ -273,7 +273,7 @@ fn small_blocks_are_left_out_with_their_frees() {
 #[test]
 fn a_ledger_leaves_small_blocks_out_too() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().min_size(1000));
+    recorder.record_history(&Recording::all().min_size(1000));
     let ledger = recorder.ledger(DEVICE);
     ledger.segment_alloc(Address(1 << 20), 1 << 20, StreamId::DEFAULT);
     for (n, bytes) in [999, 1000].into_iter().enumerate() {
@@ -293,7 +293,7 @@ fn a_ledger_leaves_small_blocks_out_too() {
 #[allow(clippy::cast_precision_loss)]
 fn a_sample_keeps_pairs_and_estimates_the_whole() {
     const EVERY: u64 = 100_000;
-    let history = History::all().context(Context::None).sample_every(EVERY);
+    let history = Recording::all().context(Context::None).sample_every(EVERY);
     let reel = Reel::builder().device(Simulated::new(80 << 30)).history(history).build().unwrap();
     let sizes = |n: u64| if n.is_multiple_of(500) { 3 << 20 } else { 512 << (n % 4) };
     let (mut bytes, mut variance) = (0.0, 0.0);
@@ -342,7 +342,7 @@ impl FrameSource for Interpreter {
 
 #[test]
 fn a_second_source_of_frames_stands_before_the_native_ones() {
-    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all()).build().unwrap();
     assert!(reel.recorder().set_frame_source(Arc::new(Interpreter)));
     assert!(!reel.recorder().set_frame_source(Arc::new(Interpreter)), "the first one stays");
     let _block = reel.alloc(1000).unwrap();
@@ -358,13 +358,13 @@ fn a_second_source_of_frames_stands_before_the_native_ones() {
 #[test]
 fn a_track_records_for_nobody_once_its_history_is_off() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None));
+    recorder.record_history(&Recording::all().context(Context::None));
     let track: Track = recorder.track(DEVICE);
     track.record(nth_event(0, 0));
-    recorder.record_history(&History::off());
+    recorder.record_history(&Recording::off());
     track.record(nth_event(0, 1));
     assert_eq!(recorder.n_events(DEVICE), 0);
-    recorder.record_history(&History::all().context(Context::None));
+    recorder.record_history(&Recording::all().context(Context::None));
     track.record(nth_event(0, 2));
     drop(recorder);
     track.record(nth_event(0, 3));

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use memreel::{
     DeviceId, Recovered, Reel, Result, Snapshot, device::Simulated, integrate::UsageReport, pickle,
-    recorder::History, validate::validate,
+    recorder::Recording, validate::validate,
 };
 
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub(crate) const HEADER_BYTES: usize = 4096;
 
 /// Records some hundred events into a file, whose process still runs, and a report of the device with each tenth.
 pub(crate) fn recorded(path: &Path, n: u64) -> Reel {
-    let history = History::all().max_entries(1500).tape(path);
+    let history = Recording::all().max_entries(1500).tape(path);
     let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
     reel.recorder().describe_device(DeviceId(0), "simulated", "no. 1");
     let mut live = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn recorded(path: &Path, n: u64) -> Reel {
             live.remove((number % 20) as usize);
         }
     }
-    reel.recorder().record_history(&History::all().max_entries(1500).tape(path));
+    reel.recorder().record_history(&Recording::all().max_entries(1500).tape(path));
     std::mem::forget(live);
     reel
 }

@@ -13,7 +13,7 @@ use memreel::{
     Action, Address, BlockState, DeviceId, PoolId, Recovered, Reel, StreamId,
     device::Simulated,
     integrate::{Event, StackId},
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Snapshot, TraceEntry},
     validate::{Severity, validate},
 };
@@ -56,7 +56,7 @@ fn a_file_has_what_the_process_has() {
     let name =
         |snapshot: &Snapshot| snapshot.frames(snapshot.device_traces[0][0].stack).next().unwrap().clone();
     assert_eq!((&name(&past).name, name(&past).line), (&name(&live).name, name(&live).line));
-    reel.record_history(&History::off());
+    reel.record_history(&Recording::off());
     let closed = Recovered::read(&path).unwrap();
     assert!(closed.is_closed());
     let closed = traces(&closed.snapshot());
@@ -74,7 +74,7 @@ fn blocks_from_before_the_oldest_event_are_there() {
     let path = folder.path().join("run.tape");
     let reel = Reel::builder().device(Simulated::new(1 << 40)).build().unwrap();
     let before = reel.alloc(5000).unwrap();
-    reel.record_history(&History::all().max_entries(2000).tape(&path));
+    reel.record_history(&Recording::all().max_entries(2000).tape(&path));
     let kept = reel.alloc(7000).unwrap();
     (0..20_000).for_each(|_| drop(reel.alloc(600).unwrap()));
     let recovered = Recovered::read(&path).unwrap();
@@ -166,7 +166,7 @@ fn blocks_without_segments_are_in_runs_of_pages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None).max_entries(1500).tape(&path));
+    recorder.record_history(&Recording::all().context(Context::None).max_entries(1500).tape(&path));
     let track = recorder.track(DeviceId(0));
     let record = |action, address, size_bytes| {
         let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId::NONE);
@@ -206,7 +206,7 @@ fn a_file_that_exists_is_kept() {
 #[test]
 fn without_a_file_recording_goes_on_in_memory() {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().tape("/proc/none/run.tape"));
+    recorder.record_history(&Recording::all().tape("/proc/none/run.tape"));
     assert_eq!(recorder.tape(), None);
     let ledger = recorder.ledger(DeviceId(0));
     assert!(ledger.alloc(Address(4096), 512, StreamId::DEFAULT));
@@ -229,7 +229,7 @@ fn a_tape_is_read_while_threads_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
     // Without stacks, so that the time goes into reading and not into names.
-    let history = History::all().context(Context::None).max_entries(20_000).tape(&path);
+    let history = Recording::all().context(Context::None).max_entries(20_000).tape(&path);
     let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
     let (is_done, mut n_whole) = (AtomicBool::new(false), 0);
     thread::scope(|scope| {
@@ -271,7 +271,7 @@ fn n_bytes_of_notes(path: &Path) -> u64 {
 fn lists_of_live_blocks_do_not_fill_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    let history = History::all().context(Context::None).max_entries(1).tape(&path);
+    let history = Recording::all().context(Context::None).max_entries(1).tape(&path);
     let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
     let run = |n_rounds: usize| {
         for _ in 0..n_rounds {

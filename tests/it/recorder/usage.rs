@@ -7,7 +7,7 @@ use memreel::{
     DeviceId, Recovered, Snapshot,
     integrate::UsageReport,
     pickle,
-    recorder::{History, Ledger, Recorder},
+    recorder::{Ledger, Recorder, Recording},
     snapshot::{DeviceUsage, Dialect, collect},
     validate::{Severity, validate},
 };
@@ -25,7 +25,7 @@ fn report(used_bytes: u64) -> UsageReport {
     }
 }
 
-fn recorder(history: &History) -> (Recorder, Ledger) {
+fn recorder(history: &Recording) -> (Recorder, Ledger) {
     let recorder = Recorder::new();
     recorder.record_history(history);
     let ledger = recorder.ledger(DeviceId(0));
@@ -44,7 +44,7 @@ fn reports(usage: &DeviceUsage) -> Vec<UsageReport> {
 fn reports_are_in_the_snapshot_its_file_and_the_tape() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    let (recorder, ledger) = recorder(&History::all().tape(&path));
+    let (recorder, ledger) = recorder(&Recording::all().tape(&path));
     recorder.describe_device(DeviceId(1), "NVIDIA H200", "GPU-1");
     for used in 0..100 {
         recorder.report_usage(DeviceId((used % 2) as i64), report(used));
@@ -75,7 +75,7 @@ fn reports_are_in_the_snapshot_its_file_and_the_tape() {
 
 #[test]
 fn without_reports_the_settings_have_no_key() {
-    let (recorder, ledger) = recorder(&History::all());
+    let (recorder, ledger) = recorder(&Recording::all());
     let before = snapshot(&recorder, &ledger);
     assert!(before.allocator_settings().unwrap().get("memreel_usage").is_none());
     assert_eq!(before.usage(), []);
@@ -83,13 +83,13 @@ fn without_reports_the_settings_have_no_key() {
 
 #[test]
 fn reports_are_recorded_while_recording_is_on_and_erased_with_the_events() {
-    let (recorder, ledger) = recorder(&History::off());
+    let (recorder, ledger) = recorder(&Recording::off());
     recorder.describe_device(DeviceId(0), "a", "b");
     recorder.report_usage(DeviceId(0), report(1));
-    recorder.record_history(&History::all());
+    recorder.record_history(&Recording::all());
     recorder.report_usage(DeviceId(0), report(2));
     assert_eq!(reports(&snapshot(&recorder, &ledger).usage()[0]), [report(2)]);
-    recorder.record_history(&History::all().clear_history(true));
+    recorder.record_history(&Recording::all().clear_history(true));
     let erased = snapshot(&recorder, &ledger).usage();
     assert_eq!((erased[0].reports.len(), &*erased[0].name), (0, "a"));
 }
@@ -107,7 +107,7 @@ fn n_slots_of_notes(path: &Path) -> usize {
 fn many_reports_fill_neither_memory_nor_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    let (recorder, ledger) = recorder(&History::all().tape(&path));
+    let (recorder, ledger) = recorder(&Recording::all().tape(&path));
     let mut random = Random::new(7);
     let all: Vec<u64> = (0..100_000).map(|_| random.below(1 << 40)).collect();
     for (at, used) in all.iter().enumerate() {
@@ -132,10 +132,10 @@ fn many_reports_fill_neither_memory_nor_the_file() {
 fn a_later_tape_has_earlier_reports() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tape");
-    let (recorder, _ledger) = recorder(&History::all());
+    let (recorder, _ledger) = recorder(&Recording::all());
     recorder.describe_device(DeviceId(0), "a", "b");
     (0..1000).for_each(|used| recorder.report_usage(DeviceId(0), report(used)));
-    recorder.record_history(&History::all().tape(&path));
+    recorder.record_history(&Recording::all().tape(&path));
     recorder.report_usage(DeviceId(0), report(1000));
     drop(recorder);
     let usage = Recovered::read(&path).unwrap().snapshot().usage();

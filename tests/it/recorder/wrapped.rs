@@ -7,13 +7,13 @@ use std::{
 
 use memreel::{
     Action, Address, Allocate, BlockState, DeviceId, Recorded, Snapshot,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 
 fn recorder() -> Recorder {
     let recorder = Recorder::new();
-    recorder.record_history(&History::all().context(Context::None));
+    recorder.record_history(&Recording::all().context(Context::None));
     recorder
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Allocation, Reel, recorder::History};
+use memreel::{Allocation, Reel, recorder::Recording};
 
 use memreel_testing::library::{Library, compile};
 
@@ -56,7 +56,7 @@ fn on_the_right(reel: &Reel, library: &Path) -> Allocation {
 }
 
 fn reel() -> Reel {
-    Reel::builder().history(History::all()).build().unwrap()
+    Reel::builder().history(Recording::all()).build().unwrap()
 }
 
 /// `name:line` of the frames of each `alloc` whose file ends with `ending` or whose name contains it.

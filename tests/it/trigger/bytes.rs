@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use memreel::{Reel, device::Simulated, recorder::History, trigger::Triggers};
+use memreel::{Reel, device::Simulated, recorder::Recording, trigger::Triggers};
 
 use super::program::{n_files, run, wait_until};
 
@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 
 fn reel(triggers: &Triggers) -> Reel {
     let reel = Reel::builder().device(Simulated::new(1 << 30)).device(Simulated::new(1 << 30));
-    reel.history(History::all()).dump_on(triggers).build().unwrap()
+    reel.history(Recording::all()).dump_on(triggers).build().unwrap()
 }
 
 /// Enough for the thread to look several times.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{Action, Reel, device::Simulated, recorder::History, trigger::Triggers};
+use memreel::{Action, Reel, device::Simulated, recorder::Recording, trigger::Triggers};
 
 use super::program::{n_files, run, wait_until};
 
@@ -62,7 +62,7 @@ fn a_reel_that_is_dropped_writes_its_snapshot_then_and_once() {
 #[test]
 fn two_at_once_have_a_file_each() {
     let Some(ran) = run(module_path!(), "two_at_once_have_a_file_each", "dump=exit,file=snap.pickle", || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         memreel::dump_on(&Triggers::to("snap.pickle").exit()).unwrap();
         std::mem::forget(memreel::alloc(MIB).unwrap());
     }) else {

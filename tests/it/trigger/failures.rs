@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memreel::{Reel, device::Simulated, recorder::History, trigger::Triggers};
+use memreel::{Reel, device::Simulated, recorder::Recording, trigger::Triggers};
 
 use super::program::{n_failed, run, wait_until};
 
@@ -59,7 +59,7 @@ fn a_full_disk_leaves_nothing_and_does_not_end_the_program() {
 
 #[test]
 fn triggers_that_can_never_fire_are_refused() {
-    let reel = Reel::builder().device(Simulated::new(1 << 20)).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(Simulated::new(1 << 20)).history(Recording::all()).build().unwrap();
     for (triggers, wanted) in [
         (Triggers::to("snap.pickle"), "no trigger is set"),
         (Triggers::to("snap-{what}.pickle").oom(), "unknown placeholder \"{what}\" at character 5"),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{Reel, device::Simulated, recorder::History};
+use memreel::{Reel, device::Simulated, recorder::Recording};
 
 use super::program::{n_files, run, wait_until};
 
@@ -58,7 +58,7 @@ fn a_child_has_the_thread_again_when_it_records() {
             assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
             thread::sleep(Duration::from_millis(50));
             assert_eq!(n_files(), 0, "without the thread");
-            reel.record_history(&History::all());
+            reel.record_history(&Recording::all());
             wait_until("the child's snapshot", || n_files() == 1);
         });
         thread::sleep(Duration::from_millis(50));
@@ -87,7 +87,7 @@ fn a_child_of_a_busy_process_never_hangs() {
             for _ in 0..30 {
                 in_child(|| {
                     drop(reel.alloc(700).unwrap());
-                    reel.record_history(&History::all().max_entries(100));
+                    reel.record_history(&Recording::all().max_entries(100));
                     drop(std::panic::catch_unwind(|| panic!("in the child")));
                 });
             }

@@ -10,7 +10,7 @@ use std::{
 use memreel::{
     Reel,
     device::Simulated,
-    recorder::History,
+    recorder::Recording,
     trigger::{Signal, Triggers},
 };
 
@@ -53,7 +53,7 @@ fn a_signal_writes_a_snapshot_and_the_programs_handler_is_called() {
 #[test]
 fn each_set_has_its_signals() {
     let Some(ran) = run(module_path!(), "each_set_has_its_signals", "", || {
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         let real_time = Signal::real_time(5).unwrap();
         memreel::dump_on(&Triggers::to("one-{n}.pickle").signal(Signal::USR1)).unwrap();
         memreel::dump_on(&Triggers::to("two-{n}.pickle").signal(real_time)).unwrap();
@@ -95,7 +95,7 @@ fn a_signal_may_interrupt_anything() {
                         let _block = reel.alloc(512 * (n % 7 + 1)).unwrap();
                     }
                     drop(reel.snapshot());
-                    reel.record_history(&History::all().max_entries(1000 + round));
+                    reel.record_history(&Recording::all().max_entries(1000 + round));
                 }
                 is_over.store(true, Ordering::Relaxed);
             });

@@ -1,6 +1,6 @@
 //! A tape that the environment asks for: what is recorded survives the end of the process.
 
-use memreel::{Action, Recovered, Reel, Snapshot, device::Simulated, recorder::History};
+use memreel::{Action, Recovered, Reel, Snapshot, device::Simulated, recorder::Recording};
 
 use super::program::{Ran, run};
 
@@ -18,7 +18,7 @@ fn a_program_is_recorded_until_it_aborts() {
     let Some(ran) = run(module_path!(), "a_program_is_recorded_until_it_aborts", memreel, || {
         drop(memreel::alloc(1000).unwrap());
         // The program's own options leave the tape.
-        memreel::record_history(&History::all().max_entries(500)).unwrap();
+        memreel::record_history(&Recording::all().max_entries(500)).unwrap();
         drop(memreel::alloc(2000).unwrap());
         let other = Reel::builder().device(Simulated::new(1 << 30)).build().unwrap();
         drop(other.alloc(3000).unwrap());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use memreel::{recorder::History, trigger::Triggers};
+use memreel::{recorder::Recording, trigger::Triggers};
 
 use super::program::{n_files, run, wait_until};
 
@@ -27,7 +27,7 @@ fn the_newest_files_are_kept() {
     let memreel = "dump=every:30ms,keep=2,file=snap-{time}.pickle";
     let Some(ran) = run(module_path!(), "the_newest_files_are_kept", memreel, || {
         std::fs::write("snap-mine.pickle", "not one of the pattern").unwrap();
-        memreel::record_history(&History::all()).unwrap();
+        memreel::record_history(&Recording::all()).unwrap();
         let _block = memreel::alloc(1 << 20).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         wait_until("many snapshots", || {

@@ -28,7 +28,7 @@ use memreel::{
     Action, CachingAllocator, DeviceId, Snapshot,
     device::Simulated,
     integrate::Inventory,
-    recorder::{Context, History, Recorder},
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 
@@ -60,8 +60,8 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHa
     thread::Builder::new().stack_size(1 << 16).spawn(work).unwrap()
 }
 
-fn history() -> History {
-    History::all().context(Context::None).max_entries(50)
+fn history() -> Recording {
+    Recording::all().context(Context::None).max_entries(50)
 }
 
 fn recorder() -> Recorder {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memreel::{
     Address, StreamId,
     integrate::Inventory,
-    recorder::{History, Recorder},
+    recorder::{Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 
@@ -37,7 +37,7 @@ fn switching_off_leaves_nothing_behind() {
             let _scope = theirs.0.scope("work");
             drop(theirs.1.alloc(1000, StreamId(0)).unwrap());
         });
-        recorder.record_history(&History::off());
+        recorder.record_history(&Recording::off());
         thread.join().unwrap();
         assert_eq!(recorder.n_events(DEVICE), 0, "an event slipped in behind the erasing");
         let left = snapshot(&recorder, &allocator);

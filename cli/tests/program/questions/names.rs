@@ -4,7 +4,7 @@
 
 use memreel::{
     Reel,
-    recorder::{History, StackKind},
+    recorder::{Recording, StackKind},
 };
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::support::answer;
 fn file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("named.pickle");
-    let reel = Reel::builder().history(History::all().stacks(StackKind::None)).build().unwrap();
+    let reel = Reel::builder().history(Recording::all().stacks(StackKind::None)).build().unwrap();
     let blocks: Vec<_> = (0..5).map(|_| reel.alloc(4 << 20).unwrap()).collect();
     let _other = reel.alloc(1 << 20).unwrap();
     for (layer, block) in blocks.iter().enumerate() {

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memreel::recorder::History;
+use memreel::recorder::Recording;
 use memreel_snapshot::{
     Action, Snapshot, pickle,
     validate::{Severity, validate},
@@ -89,7 +89,7 @@ impl CppPickler {
 
 /// Returns the C++ writer's file of 200,000 entries: one block, allocated and freed again and again.
 fn long_cpp_dump() -> Vec<u8> {
-    let mut json = serde_json::to_value(recorded_as(3, 10, History::state())).unwrap();
+    let mut json = serde_json::to_value(recorded_as(3, 10, Recording::state())).unwrap();
     let entry = |n: u64, action: &str| {
         json!({
             "action": action, "addr": 0x7f00_0000_0000u64, "size": 1000, "stream": 0,
@@ -124,7 +124,7 @@ fn rotated_ring() -> Snapshot {
 
 /// Returns a recording of PyTorch's `skip_actions`. memreel's own has the events that viewers need.
 fn skipped(actions: &[Action]) -> Vec<u8> {
-    let mut snapshot = recorded_as(7, 400, History::all());
+    let mut snapshot = recorded_as(7, 400, Recording::all());
     for trace in &mut snapshot.device_traces {
         trace.retain(|entry| entry.action.is_none_or(|action| !actions.contains(&action)));
     }

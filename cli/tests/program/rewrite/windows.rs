@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use memreel::recorder::{Context, History};
+use memreel::recorder::{Context, Recording};
 use memreel_snapshot::pickle;
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ fn before(event: usize) -> String {
     event.checked_sub(1).map_or("start".to_owned(), |last| last.to_string())
 }
 
-struct Recording {
+struct Recorded {
     name: String,
     path: PathBuf,
     device: usize,
@@ -52,7 +52,7 @@ struct Recording {
 }
 
 /// Returns real recordings of every kind, and random ones of two devices.
-fn recordings(folder: &Path) -> Vec<Recording> {
+fn recordings(folder: &Path) -> Vec<Recorded> {
     let real = [
         "transformer_all_stacks",
         "resnet18_python_stacks",
@@ -66,7 +66,7 @@ fn recordings(folder: &Path) -> Vec<Recording> {
     let real = real.map(|name| (name.to_owned(), fixtures.join(format!("{name}.pickle"))));
     let random = (0..8).map(|seed| {
         let path = folder.join(format!("random-{seed}.pickle"));
-        let history = History::all().context(Context::Alloc);
+        let history = Recording::all().context(Context::Alloc);
         // Every second one has lost its beginning.
         let history = if seed % 2 == 0 { history } else { history.max_entries(120) };
         pickle::save(&recorded_as(seed, 250, history), &path).unwrap();
@@ -75,7 +75,7 @@ fn recordings(folder: &Path) -> Vec<Recording> {
     let of = |(name, path): (String, PathBuf)| {
         let traces = pickle::load(&path).unwrap().device_traces;
         let device = (0..traces.len()).max_by_key(|device| traces[*device].len()).unwrap();
-        Recording { name, path, device, n_events: traces[device].len() }
+        Recorded { name, path, device, n_events: traces[device].len() }
     };
     real.into_iter().chain(random).map(of).collect()
 }
@@ -85,7 +85,7 @@ fn a_window_begins_and_ends_as_the_whole_file_is_then() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random::new(7);
     let mut n_windows = 0;
-    for Recording { name, path, device, n_events } in recordings(folder.path()) {
+    for Recorded { name, path, device, n_events } in recordings(folder.path()) {
         let whole = path.to_str().unwrap();
         for n in 0..8 {
             // Windows may begin at the start and end at the end of the file.

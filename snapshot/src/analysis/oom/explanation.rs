@@ -6,9 +6,9 @@ use crate::analysis::{Bytes, DeviceHistory, Group, ShownFrames};
 /// A failed request with the reason, what would have helped, and the stacks that hold the memory.
 ///
 /// ```
-/// use memreel::{DeviceId, Reel, analysis::DeviceHistory, device::Simulated, recorder::History, whatif};
+/// use memreel::{DeviceId, Reel, analysis::DeviceHistory, device::Simulated, recorder::Recording, whatif};
 ///
-/// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(History::all()).build()?;
+/// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(Recording::all()).build()?;
 /// let _blocks = (reel.alloc(9 << 20)?, reel.alloc(12 << 20)?);
 /// reel.alloc(30 << 20).unwrap_err();
 /// let snapshot = reel.snapshot();

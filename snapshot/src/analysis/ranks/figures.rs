@@ -23,10 +23,10 @@ const MAX_CALLS: usize = 4;
 /// Their size does not depend on the length of the history.
 ///
 /// ```
-/// # use memreel::{DeviceId, Reel, recorder::History};
+/// # use memreel::{DeviceId, Reel, recorder::Recording};
 /// use memreel::analysis::{DeviceHistory, ranks::RankFigures};
 ///
-/// # let reel = Reel::builder().history(History::all()).build()?;
+/// # let reel = Reel::builder().history(Recording::all()).build()?;
 /// # let _block = reel.alloc(1000)?;
 /// let snapshot = reel.snapshot();
 /// let figures = RankFigures::new(&DeviceHistory::new(&snapshot, DeviceId(0)));

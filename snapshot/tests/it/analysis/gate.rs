@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use memreel::{Reel, recorder::History};
+use memreel::{Reel, recorder::Recording};
 use memreel_snapshot::{
     Action, DeviceId, Snapshot,
     analysis::{DeviceHistory, Limits},
@@ -19,7 +19,7 @@ fn run(reel: &Reel) -> Snapshot {
     snapshot
 }
 
-fn recorded(history: impl Into<Option<History>>) -> Snapshot {
+fn recorded(history: impl Into<Option<Recording>>) -> Snapshot {
     let builder = Reel::builder();
     let builder = match history.into() {
         Some(history) => builder.history(history),
@@ -36,14 +36,14 @@ fn message(check: impl FnOnce()) -> Option<String> {
 
 #[test]
 fn a_history_that_is_not_whole_fails_with_the_reason() {
-    let skipping = |actions: &[Action]| History::all().skip_actions(actions.iter().copied());
+    let skipping = |actions: &[Action]| Recording::all().skip_actions(actions.iter().copied());
     let cases = [
         (None, "no history was recorded"),
-        (Some(History::off()), "no history was recorded"),
-        (Some(History::state()), "older entries were lost"),
-        (Some(History::all().max_entries(3)), "older entries were lost"),
-        (Some(History::all().min_size(100 * MIB)), "allocations below 104857600 bytes have no events"),
-        (Some(History::all().sample_every(1 << 40)), "allocations were sampled"),
+        (Some(Recording::off()), "no history was recorded"),
+        (Some(Recording::state()), "older entries were lost"),
+        (Some(Recording::all().max_entries(3)), "older entries were lost"),
+        (Some(Recording::all().min_size(100 * MIB)), "allocations below 104857600 bytes have no events"),
+        (Some(Recording::all().sample_every(1 << 40)), "allocations were sampled"),
         (Some(skipping(&[Action::FreeRequested])), "free_requested is missing for"),
         (Some(skipping(&[Action::FreeCompleted])), "added or dropped events ("),
         (Some(skipping(&[Action::FreeRequested, Action::FreeCompleted])), "added or dropped events ("),
@@ -70,7 +70,7 @@ fn a_history_that_is_not_whole_fails_with_the_reason() {
 fn recording_that_begins_late_is_not_whole() {
     let reel = Reel::builder().build().unwrap();
     drop(reel.alloc(64 * MIB).unwrap());
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     let snapshot = run(&reel);
     let why = message(|| memreel_snapshot::assert_peak!(snapshot, 8 * MIB)).unwrap();
     assert!(why.contains("the history begins with 67108864 bytes reserved and no block in use"), "{why}");
@@ -80,7 +80,7 @@ fn recording_that_begins_late_is_not_whole() {
 /// 4 MiB are in use at the peak; a segment of 20 MiB with 2 MiB in use is there later.
 #[test]
 fn a_check_of_what_is_reserved_names_the_holders_of_that_moment() {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     let early: Vec<_> = (0..4).map(|_| reel.alloc(MIB).unwrap()).collect();
     drop(early);
     let _late = reel.alloc(2 * MIB).unwrap();
@@ -97,14 +97,14 @@ fn a_check_of_what_is_reserved_names_the_holders_of_that_moment() {
 
 #[test]
 fn a_partial_history_still_fails_what_it_shows() {
-    let snapshot = recorded(History::all().min_size(2 * MIB));
+    let snapshot = recorded(Recording::all().min_size(2 * MIB));
     let why = message(|| memreel_snapshot::assert_peak!(snapshot, 6 * MIB, allow_partial)).unwrap();
     assert!(why.starts_with("peak: ") && why.contains("more than 6291456"), "{why}");
 }
 
 #[test]
 fn a_whole_history_passes() {
-    let snapshot = recorded(History::all());
+    let snapshot = recorded(Recording::all());
     memreel_snapshot::assert_peak!(snapshot, 8 * MIB);
     memreel_snapshot::assert_live!(snapshot, MIB,);
     assert!(message(|| memreel_snapshot::assert_peak!(snapshot, 8 * MIB - 1)).is_some());
@@ -116,12 +116,12 @@ fn a_whole_history_passes() {
 
 #[test]
 fn nothing_happened_and_all_of_it_was_recorded() {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     memreel_snapshot::assert_peak!(reel.snapshot(), 0);
     drop(reel.alloc(1000).unwrap());
     reel.empty_cache().unwrap();
     memreel_snapshot::assert_live!(reel.snapshot(), 0);
-    let silent = Reel::builder().history(History::off()).build().unwrap();
+    let silent = Reel::builder().history(Recording::off()).build().unwrap();
     assert!(message(|| memreel_snapshot::assert_peak!(silent.snapshot(), 0)).is_some());
     assert!(message(|| memreel_snapshot::assert_peak!(Snapshot::default(), 0)).is_some());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memreel::{
     Reel,
     device::Simulated,
-    recorder::History,
+    recorder::Recording,
     whatif::{Fit, Requests, Room},
 };
 use memreel_snapshot::{
@@ -55,7 +55,7 @@ fn recorded(
 ) -> Snapshot {
     let device = Arc::new(Simulated::new(device_mib * MIB));
     let settings = settings.parse().unwrap();
-    let reel = Reel::builder().device(device).settings(settings).history(History::all()).build().unwrap();
+    let reel = Reel::builder().device(device).settings(settings).history(Recording::all()).build().unwrap();
     reel.allocators()[0].set_memory_limit(limit_mib.map(|limit| limit * MIB));
     let _blocks: Vec<_> = blocks.iter().map(|bytes| reel.alloc(*bytes).unwrap()).collect();
     assert!(reel.alloc(request).unwrap_err().is_out_of_memory());

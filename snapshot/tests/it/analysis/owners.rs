@@ -11,7 +11,7 @@ use std::{
 
 use memreel::{
     integrate::{FrameSource, SourceFrame, UsageReport},
-    recorder::{Context, History, Ledger, Recorder},
+    recorder::{Context, Ledger, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 use memreel_snapshot::{
@@ -66,7 +66,7 @@ impl Process {
     fn new() -> Process {
         let recorder = Recorder::new();
         assert!(recorder.set_frame_source(Arc::new(Caller)));
-        recorder.record_history(&History::all().context(Context::All));
+        recorder.record_history(&Recording::all().context(Context::All));
         let ledger = recorder.ledger(DeviceId(0));
         Process { recorder, ledger, held: BTreeMap::new(), next: 1 << 40 }
     }

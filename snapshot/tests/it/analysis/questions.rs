@@ -1,6 +1,6 @@
 //! The questions of `analysis`, on histories so small that the answers are plain.
 
-use memreel::{Reel, recorder::History};
+use memreel::{Reel, recorder::Recording};
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{self, Axis, By, DeviceHistory, Limits, ShownFrames, Site, WithFrames},
@@ -189,7 +189,7 @@ fn a_timeline_keeps_the_highest_of_each_stretch() {
 
 #[test]
 fn a_test_is_held_to_its_peak() {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     let kept = reel.alloc(1000).unwrap();
     drop(reel.alloc(2000).unwrap());
     memreel_snapshot::assert_peak!(reel.snapshot(), 3000);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memreel::{
     Reel,
     device::Simulated,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 use memreel_snapshot::{
     Action, DeviceId, Snapshot, StreamId,
@@ -129,7 +129,7 @@ fn stacks_that_were_not_kept_are_reported_and_cost_no_figures() {
 
 #[test]
 fn a_device_that_gave_everything_back_is_whole() {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     assert!(trust(&reel.snapshot(), 0).is_whole(), "nothing happened, and all of it was recorded");
     drop(reel.alloc(1000).unwrap());
     reel.empty_cache().unwrap();
@@ -142,7 +142,7 @@ fn a_device_that_gave_everything_back_is_whole() {
 }
 
 fn reel_with_a_block() -> Reel {
-    let reel = Reel::builder().history(History::all()).build().unwrap();
+    let reel = Reel::builder().history(Recording::all()).build().unwrap();
     std::mem::forget(reel.alloc(1000).unwrap());
     reel
 }
@@ -151,7 +151,7 @@ fn reel_with_a_block() -> Reel {
 fn entries_are_lost_by_a_device_and_not_by_all() {
     let devices = [Simulated::new(8 << 30), Simulated::new(8 << 30)].map(Arc::new);
     let [one, other] = devices;
-    let history = History::all().context(Context::None).max_entries(8);
+    let history = Recording::all().context(Context::None).max_entries(8);
     let reel = Reel::builder().device(one).device(other).history(history).build().unwrap();
     let allocators = reel.allocators();
     for _ in 0..20 {
@@ -182,7 +182,7 @@ fn entries_are_lost_by_a_device_and_not_by_all() {
 
 #[test]
 fn a_window_is_not_the_whole_history() {
-    let recorded = Reel::builder().history(History::all()).build().unwrap();
+    let recorded = Reel::builder().history(Recording::all()).build().unwrap();
     drop((recorded.alloc(100).unwrap(), recorded.alloc(5000).unwrap()));
     let whole = recorded.snapshot();
     let n = whole.device_traces[0].len();
@@ -209,7 +209,7 @@ fn a_window_is_not_the_whole_history() {
 
 #[test]
 fn what_slim_removes_by_size_is_marked() {
-    let recorded = Reel::builder().history(History::all()).build().unwrap();
+    let recorded = Reel::builder().history(Recording::all()).build().unwrap();
     drop((recorded.alloc(100).unwrap(), recorded.alloc(5000).unwrap()));
     let [whole, bare] = [recorded.snapshot(), {
         let (base, end) =
@@ -291,7 +291,7 @@ fn fix_sorts_what_the_answers_call_out_of_order() {
 /// A recording that leaves something out either shows it, or has the figures of the one that does not.
 #[test]
 fn what_claims_to_be_whole_has_the_figures_of_all_events() {
-    let all = || History::all().context(Context::None);
+    let all = || Recording::all().context(Context::None);
     let skipping = |actions: &[Action]| all().skip_actions(actions.iter().copied());
     let mut partial = vec![all().max_entries(300), all().min_size(1 << 20), all().sample_every(1 << 22)];
     for (at, one) in Action::ALL.iter().enumerate() {

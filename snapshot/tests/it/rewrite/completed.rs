@@ -3,7 +3,7 @@
 use memreel::{
     Reel,
     device::Simulated,
-    recorder::{Context, History},
+    recorder::{Context, Recording},
 };
 use memreel_snapshot::{
     Action, DeviceId, Snapshot,
@@ -41,7 +41,7 @@ fn added(of: &[TraceEntry], to: &[TraceEntry]) -> Vec<TraceEntry> {
 fn filtered_recordings_have_the_allocs_that_viewers_need() {
     let mut n_added = 0;
     for seed in 0..120 {
-        let history = History::all().context(Context::Alloc);
+        let history = Recording::all().context(Context::Alloc);
         let history = match seed % 4 {
             0 => history.min_size(100_000),
             1 => history.sample_every(4 << 20),
@@ -70,7 +70,7 @@ fn recordings_without_some_actions_have_the_events_that_viewers_need() {
     skipped.push(vec![Action::SegmentAlloc, Action::SegmentFree, Action::SegmentMap, Action::SegmentUnmap]);
     skipped.push(Action::ALL.to_vec());
     for (skipped, seed) in skipped.iter().flat_map(|skipped| (0..12).map(move |seed| (skipped, seed))) {
-        let history = History::all().context(Context::Alloc).skip_actions(skipped.iter().copied());
+        let history = Recording::all().context(Context::Alloc).skip_actions(skipped.iter().copied());
         let history = if seed % 2 == 0 { history } else { history.max_entries(60) };
         let snapshot = recorded_as(seed, 250, history);
         // Viewers do not need it; the state of a block that waits for a stream differs then.
@@ -92,7 +92,7 @@ fn recordings_without_some_actions_have_the_events_that_viewers_need() {
 #[test]
 fn the_added_allocs_are_behind_the_recorded_events_of_their_memory() {
     let reel =
-        Reel::builder().device(Simulated::new(1 << 30)).history(History::all().min_size(1 << 20)).build();
+        Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all().min_size(1 << 20)).build();
     let reel = reel.unwrap();
     let small = reel.alloc(1000).unwrap();
     let large = reel.alloc(2 << 20).unwrap();
@@ -114,16 +114,16 @@ fn the_added_allocs_are_behind_the_recorded_events_of_their_memory() {
 #[test]
 fn filters_that_are_off_again_count_until_events_are_erased() {
     let reel =
-        Reel::builder().device(Simulated::new(1 << 30)).history(History::all().min_size(1 << 20)).build();
+        Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all().min_size(1 << 20)).build();
     let reel = reel.unwrap();
     let _small = reel.alloc(1000).unwrap();
-    reel.record_history(&History::all());
+    reel.record_history(&Recording::all());
     let n_allocs = |snapshot: &Snapshot| {
         let trace = &snapshot.device_traces[0];
         trace.iter().filter(|entry| entry.action == Some(Action::Alloc)).count()
     };
     assert_eq!(n_allocs(&reel.snapshot()), 1);
-    reel.record_history(&History::all().clear_history(true));
+    reel.record_history(&Recording::all().clear_history(true));
     assert_eq!(n_allocs(&reel.snapshot()), 0);
 }
 
@@ -131,7 +131,7 @@ fn filters_that_are_off_again_count_until_events_are_erased() {
 #[test]
 fn an_empty_recording_has_an_entry() {
     let reel = Reel::builder().device(Simulated::new(1 << 30)).device(Simulated::new(1 << 30));
-    let reel = reel.history(History::all()).build().unwrap();
+    let reel = reel.history(Recording::all()).build().unwrap();
     let written = pickle::from_slice(&pickle::to_vec(&reel.snapshot())).unwrap();
     let actions: Vec<Vec<_>> =
         written.device_traces.iter().map(|trace| trace.iter().map(|entry| entry.action).collect()).collect();
@@ -139,6 +139,6 @@ fn an_empty_recording_has_an_entry() {
     assert_eq!(validate(&written).iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
     pickle::save(&written, crate::written("empty_recording.pickle")).unwrap();
     assert!(fix(written).changes.is_empty());
-    reel.record_history(&History::off());
+    reel.record_history(&Recording::off());
     assert_eq!(reel.snapshot().n_entries(DeviceId(0)), 0, "nothing is recorded");
 }

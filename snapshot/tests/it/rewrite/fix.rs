@@ -1,6 +1,6 @@
 //! `rewrite::fix`: sound snapshots stay as they are; what is broken has no error that a viewer throws on.
 
-use memreel::recorder::History;
+use memreel::recorder::Recording;
 use memreel_snapshot::{
     Action, Snapshot,
     model::TraceEntry,
@@ -60,7 +60,7 @@ fn a_sound_snapshot_stays_as_it_is() {
         let fixed = fix(snapshot.clone());
         assert_eq!(fixed.changes, [], "seed {seed}");
         assert_eq!(json(&fixed.snapshot), json(&snapshot));
-        let ring = History::all().max_entries(90);
+        let ring = Recording::all().max_entries(90);
         assert_eq!(fix(recorded_as(seed, 400, ring)).changes, [], "seed {seed}, a ring that wrapped");
     }
 }

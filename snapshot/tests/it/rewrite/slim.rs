@@ -6,7 +6,7 @@ use std::{
     ops::Range,
 };
 
-use memreel::recorder::{Context, History};
+use memreel::recorder::{Context, Recording};
 use memreel_snapshot::{
     Action, DeviceId, Snapshot,
     analysis::{ShownFrames, is_shown},
@@ -137,7 +137,7 @@ fn a_window_begins_and_ends_as_the_whole_history_was() {
 /// The ring lost the beginning; what the whole history says of it is the truth.
 #[test]
 fn a_window_of_a_wrapped_ring_is_as_true() {
-    let history = || History::all().context(Context::Alloc);
+    let history = || Recording::all().context(Context::Alloc);
     for seed in 0..100 {
         let whole = recorded_as(seed, 250, history());
         let ring = recorded_as(seed, 250, history().max_entries(120));

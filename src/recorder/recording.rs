@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{path::PathBuf, str::FromStr, sync::atomic::Ordering};
 
 #[cfg(not(loom))]
-use crate::tape::HistoryNote;
+use crate::tape::RecordingNote;
 use crate::{process::sync::AtomicU32, stack::Frames};
 use memreel_snapshot::words::{Action, Error, Result};
 
@@ -18,7 +18,7 @@ pub enum Enabled {
     Off,
     /// Only the latest event; live blocks have stacks.
     State,
-    /// The newest events, up to [`History::max_entries`].
+    /// The newest events, up to [`Recording::max_entries`].
     All,
 }
 
@@ -48,7 +48,7 @@ pub enum StackKind {
     Python,
     /// Native frames and those of the recorder's source.
     All,
-    /// No frames: no stack is captured, whatever [`History::context`] is.
+    /// No frames: no stack is captured, whatever [`Recording::context`] is.
     None,
 }
 
@@ -67,15 +67,15 @@ pub(crate) enum CapturePoint {
 /// is a method that takes and returns the value.
 ///
 /// ```
-/// use memreel::recorder::{Context, History};
+/// use memreel::recorder::{Context, Recording};
 ///
-/// let history = History::all().context(Context::Alloc).max_entries(10_000);
-/// let the_same = History::all().context("alloc".parse()?).max_entries(10_000);
+/// let history = Recording::all().context(Context::Alloc).max_entries(10_000);
+/// let the_same = Recording::all().context("alloc".parse()?).max_entries(10_000);
 /// assert_eq!(history, the_same);
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct History {
+pub struct Recording {
     enabled: Enabled,
     context: Context,
     stacks: StackKind,
@@ -87,17 +87,17 @@ pub struct History {
     tape: Option<PathBuf>,
 }
 
-impl Default for History {
+impl Default for Recording {
     fn default() -> Self {
-        History::all()
+        Recording::all()
     }
 }
 
-impl History {
+impl Recording {
     /// Records all events with all stacks, at most 1,000,000 events for each device.
     #[must_use]
-    pub fn all() -> History {
-        History {
+    pub fn all() -> Recording {
+        Recording {
             enabled: Enabled::All,
             context: Context::All,
             stacks: StackKind::Native,
@@ -112,22 +112,22 @@ impl History {
 
     /// Records only the stacks of live blocks, for snapshots without a trace.
     #[must_use]
-    pub fn state() -> History {
-        History { enabled: Enabled::State, ..History::all() }
+    pub fn state() -> Recording {
+        Recording { enabled: Enabled::State, ..Recording::all() }
     }
 
     /// Records nothing; switching to it erases what was recorded.
     #[must_use]
-    pub fn off() -> History {
-        History { enabled: Enabled::Off, ..History::all() }
+    pub fn off() -> Recording {
+        Recording { enabled: Enabled::Off, ..Recording::all() }
     }
 
     /// Returns whether anything is recorded: events, or the stacks of live blocks.
     ///
     /// ```
-    /// use memreel::recorder::History;
+    /// use memreel::recorder::Recording;
     ///
-    /// assert!(History::state().is_on() && !History::off().is_on());
+    /// assert!(Recording::state().is_on() && !Recording::off().is_on());
     /// ```
     #[must_use]
     pub fn is_on(&self) -> bool {
@@ -136,20 +136,20 @@ impl History {
 
     /// Sets which events are recorded. Default: [`Enabled::All`].
     #[must_use]
-    pub fn enabled(self, enabled: Enabled) -> History {
-        History { enabled, ..self }
+    pub fn enabled(self, enabled: Enabled) -> Recording {
+        Recording { enabled, ..self }
     }
 
     /// Sets when stacks are captured. Default: [`Context::All`].
     #[must_use]
-    pub fn context(self, context: Context) -> History {
-        History { context, ..self }
+    pub fn context(self, context: Context) -> Recording {
+        Recording { context, ..self }
     }
 
     /// Sets which frames a stack has. Default: [`StackKind::Native`].
     #[must_use]
-    pub fn stacks(self, stacks: StackKind) -> History {
-        History { stacks, ..self }
+    pub fn stacks(self, stacks: StackKind) -> Recording {
+        Recording { stacks, ..self }
     }
 
     /// Sets how many events are kept for each device; 0 is taken as 1. An event takes 32 bytes.
@@ -158,14 +158,14 @@ impl History {
     /// When a device has more events, the oldest are dropped and counted
     /// ([`Recorder::n_lost`](super::Recorder::n_lost)).
     #[must_use]
-    pub fn max_entries(self, max_entries: usize) -> History {
-        History { max_entries, ..self }
+    pub fn max_entries(self, max_entries: usize) -> Recording {
+        Recording { max_entries, ..self }
     }
 
     /// Sets whether to erase what was recorded before. Default: no.
     #[must_use]
-    pub fn clear_history(self, clear_history: bool) -> History {
-        History { clear_history, ..self }
+    pub fn clear_history(self, clear_history: bool) -> Recording {
+        Recording { clear_history, ..self }
     }
 
     /// Sets the actions whose events are not recorded. Default: none.
@@ -175,13 +175,13 @@ impl History {
     /// they fit; the ring has space for others.
     ///
     /// ```
-    /// use memreel::{Action, recorder::History};
+    /// use memreel::{Action, recorder::Recording};
     ///
-    /// let history = History::all().skip_actions([Action::Snapshot]);
+    /// let history = Recording::all().skip_actions([Action::Snapshot]);
     /// ```
     #[must_use]
-    pub fn skip_actions(self, actions: impl IntoIterator<Item = Action>) -> History {
-        History { skip_actions: actions.into_iter().collect(), ..self }
+    pub fn skip_actions(self, actions: impl IntoIterator<Item = Action>) -> Recording {
+        Recording { skip_actions: actions.into_iter().collect(), ..self }
     }
 
     /// Sets the size in bytes below which allocations, and their frees, are not recorded and have no stack.
@@ -190,8 +190,8 @@ impl History {
     /// The blocks themselves are still in the segments of a snapshot. So that viewers can undo its events, a
     /// snapshot that a `Reel` takes has an alloc without frames for those that are in use at its end.
     #[must_use]
-    pub fn min_size(self, min_size_bytes: u64) -> History {
-        History { min_size_bytes, ..self }
+    pub fn min_size(self, min_size_bytes: u64) -> Recording {
+        Recording { min_size_bytes, ..self }
     }
 
     /// Samples allocations: on average one in every `bytes` allocated bytes is recorded, with its free.
@@ -201,8 +201,8 @@ impl History {
     /// estimated without bias ([`sample_weight`](super::sample_weight)). The settings in a snapshot state the
     /// interval.
     #[must_use]
-    pub fn sample_every(self, bytes: u64) -> History {
-        History { sample_bytes: bytes, ..self }
+    pub fn sample_every(self, bytes: u64) -> Recording {
+        Recording { sample_bytes: bytes, ..self }
     }
 
     /// Returns the mean sampling interval in bytes; 0 without sampling.
@@ -210,7 +210,7 @@ impl History {
     ///
     /// An event is in the kernel's memory of the file when its record call returns, so SIGKILL, `abort` and a panic
     /// lose none; only a crash of the machine does. [`Recovered`](crate::Recovered) and the program's `recover` make a
-    /// snapshot of the file. It takes 33 bytes for each of [`History::max_entries`] events and device, and some more for
+    /// snapshot of the file. It takes 33 bytes for each of [`Recording::max_entries`] events and device, and some more for
     /// stacks; it grows in steps of 2 MiB. A file that exists is renamed, with `.old` at the end of its name, because it
     /// may be of a run that crashed.
     ///
@@ -220,11 +220,11 @@ impl History {
     /// records in memory. Another program may delete the file, but must not make it shorter.
     ///
     /// ```
-    /// use memreel::{Recovered, Reel, recorder::History};
+    /// use memreel::{Recovered, Reel, recorder::Recording};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// let path = folder.path().join("run.tape");
-    /// let reel = Reel::builder().history(History::all().tape(&path)).build()?;
+    /// let reel = Reel::builder().history(Recording::all().tape(&path)).build()?;
     /// let weights = reel.alloc(1 << 20)?;
     /// // As after a crash: the file has what is recorded so far.
     /// let recovered = Recovered::read(&path)?;
@@ -233,8 +233,8 @@ impl History {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     #[must_use]
-    pub fn tape(self, path: impl Into<PathBuf>) -> History {
-        History { tape: Some(path.into()), ..self }
+    pub fn tape(self, path: impl Into<PathBuf>) -> Recording {
+        Recording { tape: Some(path.into()), ..self }
     }
 
     #[cfg(not(loom))]
@@ -244,8 +244,8 @@ impl History {
 
     /// Returns the options that a tape's file shows.
     #[cfg(not(loom))]
-    pub(super) fn to_note(&self, has_gaps: bool) -> HistoryNote {
-        HistoryNote {
+    pub(super) fn to_note(&self, has_gaps: bool) -> RecordingNote {
+        RecordingNote {
             capacity: self.capacity() as u64,
             min_size_bytes: self.min_size_bytes,
             sample_bytes: self.sample_bytes,
@@ -255,12 +255,12 @@ impl History {
 
     /// Returns the options of a tape's file.
     #[cfg(not(loom))]
-    pub(super) fn of_note(note: &HistoryNote) -> History {
-        History {
+    pub(super) fn of_note(note: &RecordingNote) -> Recording {
+        Recording {
             max_entries: usize::try_from(note.capacity).unwrap_or(usize::MAX),
             min_size_bytes: note.min_size_bytes,
             sample_bytes: note.sample_bytes,
-            ..History::all()
+            ..Recording::all()
         }
     }
 
@@ -273,7 +273,7 @@ impl History {
         self.min_size_bytes
     }
 
-    /// Returns whether [`History::min_size`] or [`History::sample_every`] is set.
+    /// Returns whether [`Recording::min_size`] or [`Recording::sample_every`] is set.
     pub(super) fn filters(&self) -> bool {
         self.min_size_bytes > 0 || self.sample_bytes > 0
     }
@@ -346,7 +346,7 @@ impl Mode {
         self.0 & skip_bit(action) == 0
     }
 
-    /// Returns whether [`History::min_size`] or [`History::sample_every`] is set.
+    /// Returns whether [`Recording::min_size`] or [`Recording::sample_every`] is set.
     #[inline(always)]
     pub(super) fn filters(self) -> bool {
         self.0 & Mode::FILTERS != 0
