@@ -113,6 +113,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Runs one opcode, whose byte is at `start`.
+    // The loop over all opcodes is its one caller.
+    #[inline(always)]
     pub(super) fn step(&mut self, op: u8, start: usize) -> Attempt<Effect> {
         match op {
             opcode::BINGET => {
