@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use memreel_snapshot::analysis::FunctionName;
+
 use crate::{
-    fit::{char_columns, columns, ending, fits, shortened},
+    fit::{columns, ending, fits, shortened},
     text::clean,
 };
 
@@ -19,145 +21,13 @@ pub(crate) fn short(name: &str, room: usize) -> String {
 /// A name that is too long loses the paths of its types, then the parameters of its types, then its beginning:
 /// the end of a name matters more, as in `<T as Trait>::method`.
 pub(crate) fn plain(name: &str, room: usize) -> String {
-    let mut name = without_arguments(&clean(name));
-    for shorten in [without_inner_paths, without_inner_types] {
-        if !fits(&name, room) {
-            name = shorten(&name);
-        }
+    let name = FunctionName::of(&clean(name)).shortened(|name| fits(name, room));
+    if fits(&name, room) {
+        return name;
     }
-    if !fits(&name, room) {
-        name = without_outer_path(&name, room);
-    }
-    name
-}
-
-/// Removes the arguments. Text inside other brackets is kept; `operator()` and `(anonymous namespace)` are names.
-fn without_arguments(name: &str) -> String {
-    let mut kept = String::new();
-    let (mut at, mut depth) = (0, 0_usize);
-    while let Some(c) = name[at..].chars().next() {
-        let rest = &name[at..];
-        if let Some(length) = word(rest, &kept) {
-            kept += &rest[..length];
-            at += length;
-            continue;
-        }
-        if c == '(' && depth == 0 && !kept.is_empty() {
-            // `f(int)::{lambda(int)#1}`: the arguments of the enclosing function.
-            let Some(end) = after_arguments(rest) else { break };
-            at += end;
-            continue;
-        }
-        match c {
-            '<' | '(' | '[' => depth += 1,
-            '>' | ')' | ']' if !kept.ends_with('-') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        kept.push(c);
-        at += c.len_utf8();
-    }
-    // The whole name may be in brackets.
-    if kept.trim().is_empty() { name.to_owned() } else { kept.trim_end().to_owned() }
-}
-
-/// Returns the length of a word that is kept whole although it has brackets in it.
-fn word(rest: &str, before: &str) -> Option<usize> {
-    const ANONYMOUS: &str = "(anonymous";
-    if rest.starts_with(ANONYMOUS) {
-        return rest.find(')').map(|end| end + 1);
-    }
-    let is_inside_a_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    let symbol = rest.strip_prefix("operator").filter(|_| !is_inside_a_word)?;
-    let length = match symbol {
-        _ if symbol.starts_with("()") || symbol.starts_with("[]") => 2,
-        _ => symbol.find(|c: char| !"<>=-+*/%&|^!~,".contains(c)).unwrap_or(symbol.len()),
-    };
-    Some("operator".len() + length)
-}
-
-/// Returns the length of arguments, if the name goes on after them.
-fn after_arguments(rest: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in rest.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' if depth > 1 => depth -= 1,
-            ')' => {
-                let after = &rest[at + 1..];
-                let next = after.trim_start_matches(" const").trim_start_matches([' ', '&']);
-                let goes_on = next.starts_with("::") || next.starts_with('#');
-                return goes_on.then(|| rest.len() - next.len());
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Turns `<core::iter::Map<I, F> as core::iter::Iterator>::next` into `<Map<I, F> as Iterator>::next`.
-fn without_inner_paths(name: &str) -> String {
-    let mut kept = String::new();
-    let (mut depth, mut word_from) = (0_usize, 0);
-    let mut chars = name.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == ':' && depth > 0 && chars.peek() == Some(&':') {
-            chars.next();
-            kept.truncate(word_from);
-            continue;
-        }
-        depth = deeper(depth, c, &kept);
-        kept.push(c);
-        if !c.is_alphanumeric() && !matches!(c, '_' | '{' | '}' | '#' | '$') {
-            word_from = kept.len();
-        }
-    }
-    kept
-}
-
-/// Turns `f<int, float>` into `f<…>`; keeps the brackets of `<T as Trait>::f`, which follow no name.
-fn without_inner_types(name: &str) -> String {
-    let (mut kept, mut seen) = (String::new(), String::new());
-    // The depth inside brackets that are removed.
-    let mut depth = 0_usize;
-    for c in name.chars() {
-        let is_of_a_name = kept.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':'));
-        if depth > 0 || c == '<' && is_of_a_name && !kept.ends_with("operator") {
-            let now = deeper(depth, c, &seen);
-            if depth == 0 {
-                kept += "<…>";
-            }
-            depth = now;
-        } else {
-            kept.push(c);
-        }
-        seen.push(c);
-    }
-    kept
-}
-
-fn deeper(depth: usize, c: char, before: &str) -> usize {
-    match c {
-        '<' => depth + 1,
-        '>' if !before.ends_with('-') => depth.saturating_sub(1),
-        _ => depth,
-    }
-}
-
-/// Keeps as much of the end of a path as fits: `…::Caching::malloc`.
-fn without_outer_path(name: &str, room: usize) -> String {
-    let (mut depth, mut before) = (0_usize, "");
-    let mut left = columns(name);
-    for (at, c) in name.char_indices() {
-        depth = deeper(depth, c, before);
-        before = &name[..at + c.len_utf8()];
-        // A rest that is much shorter has too little of the name.
-        let rest = left;
-        left = left.saturating_sub(char_columns(c));
-        if depth == 0 && name[at..].starts_with("::") && (room / 2..room).contains(&rest) {
-            return format!("…{}", &name[at..]);
-        }
-    }
-    name.to_owned()
+    // A rest that is much shorter has too little of the name.
+    let rest = FunctionName::endings(&name).find(|rest| (room / 2..room).contains(&columns(rest)));
+    rest.map(|rest| format!("…{rest}")).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -188,6 +58,7 @@ mod tests {
             ("Pointer::operator->() const", "Pointer::operator->"),
             ("Flag::operator bool() const", "Flag::operator bool"),
             ("my_operator(int)", "my_operator"),
+            ("decltype(nullptr) call(int)", "decltype(nullptr) call"),
             ("f(int)::{lambda(float)#1}::operator()(float) const", "f::{lambda#1}::operator()"),
             ("A::f(void (*)(int)) const::{lambda()#2}::operator()() const", "A::f::{lambda#2}::operator()"),
             ("f()::$_0::operator()(int) const", "f::$_0::operator()"),

@@ -35,7 +35,7 @@ impl Call<'_> {
 
 impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = FunctionName::of(&self.0.name).0;
+        let name = FunctionName::of(&self.0.name).path;
         // Of a long name the end is printed, such as `…::Linear as Layer>::forward`.
         let n_left_out = name.chars().count().saturating_sub(NAME_CHARS);
         if n_left_out > 0 {

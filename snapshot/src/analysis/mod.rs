@@ -74,6 +74,7 @@ pub use diff::GroupChange;
 pub use folded::{FoldedStack, Grouping, folded};
 pub use fragmentation::{Fragmentation, PinnedSegment};
 pub use frames::{MarkedFrame, ShownFrames};
+pub use function_name::FunctionName;
 pub use gate::{Check, Figures, Limits, Measure};
 pub use histories::Histories;
 pub use layout::{Gap, SegmentLayout};

@@ -219,9 +219,9 @@ impl NameFacts {
     pub(super) fn of(name: &str) -> NameFacts {
         let function = FunctionName::of(name);
         NameFacts {
-            rules: Fitting::new(|part, texts| part.is_in_name(name, function, texts)),
+            rules: Fitting::new(|part, texts| part.is_in_name(name, &function, texts)),
             is_compiled: is_compiled(name),
-            module_call: MODULE_CALLS.into_iter().find(|call| *call == function.0),
+            module_call: MODULE_CALLS.into_iter().find(|call| *call == function.path),
         }
     }
 }
@@ -264,11 +264,11 @@ impl Compared {
     }
 
     /// Returns whether one of the texts is in this part of a frame with a name, if the part is of the name.
-    fn is_in_name(self, name: &str, function: FunctionName<'_>, texts: &[&str]) -> bool {
+    fn is_in_name(self, name: &str, function: &FunctionName, texts: &[&str]) -> bool {
         match self {
-            Name => texts.iter().any(|text| function.0.contains(text)),
+            Name => texts.iter().any(|text| function.path.contains(text)),
             Begin => function.begins_with(texts),
-            Whole | Bare => texts.contains(&function.0),
+            Whole | Bare => texts.contains(&&*function.path),
             Library => library_without_names(name)
                 .is_some_and(|library| texts.iter().any(|text| library.starts_with(text))),
             Folder | File => false,
