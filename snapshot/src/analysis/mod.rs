@@ -38,6 +38,7 @@ mod histories;
 mod layout;
 mod viewer_filter;
 mod function_name;
+mod known_owners;
 mod role;
 mod owner;
 mod holdings;

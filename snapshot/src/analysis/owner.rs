@@ -1,6 +1,9 @@
 //! The owner of a stack: the library or the program that asked for the memory, by the stack of the request.
 
-use super::role::{is_python, library_without_names};
+use super::{
+    known_owners::{is_of_runtime, is_passing, of_function, of_library, of_module, of_package},
+    role::{is_python, library_without_names},
+};
 use crate::{
     model::{Frame, FrameIndex, Snapshot, StackIndex, StackTable, Text},
     words::SeededMap,
@@ -23,109 +26,6 @@ const DRIVER: &str = "driver:";
 
 /// What the names of memory of another kind begin with.
 const MEMORY: &str = "memory:";
-
-/// How the names of libraries begin that pass requests on: the driver, CUDA's runtime, memreel, the languages' runtimes,
-/// the loader, and allocators of the host.
-const PASSING: &[&str] = &[
-    "libcuda.so",
-    "libcuda-",
-    "libcudart",
-    "libnvidia-",
-    "libmemreel",
-    "libc.so",
-    "libc-",
-    "libc.musl",
-    "libm.so",
-    "libm-",
-    "ld-linux",
-    "ld-musl",
-    "ld-2",
-    "ld.so",
-    "libpthread",
-    "libdl.so",
-    "libdl-",
-    "librt.so",
-    "librt-",
-    "libstdc++",
-    "libc++",
-    "libgcc_s",
-    "libgomp",
-    "libunwind",
-    "linux-vdso",
-    "linux-gate",
-    "libjemalloc",
-    "libtcmalloc",
-    "libmimalloc",
-    "libasan",
-];
-
-/// How the names of an interpreter's files begin: its frames stand for the code that it runs.
-const INTERPRETER: &[&str] = &["python", "libpython", "pypy", "libpypy", "libffi", "_ctypes."];
-
-/// The owners of libraries, by how their names begin without `lib`.
-const LIBRARIES: &[(&str, &str)] = &[
-    ("nccl", "nccl"),
-    ("cublas", "cublas"),
-    ("cudnn", "cudnn"),
-    ("c10", "pytorch"),
-    ("torch", "pytorch"),
-    ("_C.cpython-", "pytorch"),
-    ("caffe2", "pytorch"),
-    ("triton", "triton"),
-    ("jax", "jax"),
-    ("_jax", "jax"),
-    ("xla", "jax"),
-    ("pjrt", "jax"),
-    ("cupy", "cupy"),
-    ("cufft", "cufft"),
-    ("cusolver", "cusolver"),
-    ("cusparse", "cusparse"),
-    ("curand", "curand"),
-    ("nvrtc", "nvrtc"),
-];
-
-/// The owners of functions, by how their names begin, where a file does not name libraries. `pncclXxx` is NCCL's second
-/// name of a function.
-const FUNCTIONS: &[(&str, &str)] = &[
-    ("nccl", "nccl"),
-    ("pnccl", "nccl"),
-    ("cublas", "cublas"),
-    ("cudnn", "cudnn"),
-    ("c10::", "pytorch"),
-    ("at::", "pytorch"),
-    ("torch::", "pytorch"),
-    ("c10d::", "pytorch"),
-    ("triton::", "triton"),
-    ("mlir::triton", "triton"),
-    ("xla::", "jax"),
-    ("tsl::", "jax"),
-    ("jax::", "jax"),
-    ("jaxlib::", "jax"),
-    ("pjrt::", "jax"),
-    ("stream_executor::", "jax"),
-    ("cufft", "cufft"),
-    ("cusolver", "cusolver"),
-    ("cusparse", "cusparse"),
-    ("curand", "curand"),
-    ("nvrtc", "nvrtc"),
-];
-
-/// The owners of functions of Cython, whose names have those of their modules inside.
-const MODULES: &[(&str, &str)] = &[("4cupy_", "cupy"), ("cupy_backends", "cupy")];
-
-/// The owners of Python packages with other names.
-const PACKAGES: &[(&str, &str)] = &[
-    ("torch", "pytorch"),
-    ("functorch", "pytorch"),
-    ("torchgen", "pytorch"),
-    ("jax", "jax"),
-    ("jaxlib", "jax"),
-    ("jax_plugins", "jax"),
-    ("cupy", "cupy"),
-    ("cupyx", "cupy"),
-    ("cupy_backends", "cupy"),
-    ("triton", "triton"),
-];
 
 /// Folders of installed Python packages.
 const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
@@ -246,100 +146,56 @@ pub(crate) fn is_mark(frame: &Frame) -> bool {
 
 fn says(frame: &Frame, library: Option<&str>) -> Says {
     if let Some(library) = library {
-        return of_library(library, &frame.name);
+        return in_library(library, &frame.name);
     }
     if is_mark(frame) {
         return Says::Mark(frame.name.clone());
     }
     if let Some(library) = library_without_names(&frame.name) {
-        return of_library(library, &frame.name);
+        return in_library(library, &frame.name);
     }
     if is_python(frame) {
-        return of_python(&frame.filename);
+        return in_python(&frame.filename);
     }
     match of_function(&frame.name) {
-        Some(owner) => Says::Owner(owner),
+        Some(owner) => Says::Owner(owner.into()),
         None if is_of_runtime(&frame.name) => Says::Nothing,
         None => Says::Program,
     }
 }
 
 /// What a frame of a library says, or of the program in a file that has this name.
-fn of_library(library: &str, function: &str) -> Says {
-    let begins = |with: &[&str]| with.iter().any(|start| library.starts_with(start));
-    if begins(PASSING) || begins(INTERPRETER) {
+fn in_library(library: &str, function: &str) -> Says {
+    if is_passing(library) {
         return Says::Nothing;
     }
     let bare = library.strip_prefix("lib").unwrap_or(library);
-    if let Some(owner) = found(LIBRARIES, bare) {
-        return Says::Owner(owner);
+    if let Some(owner) = of_library(bare) {
+        return Says::Owner(owner.into());
     }
     let is_module = [".cpython-", ".abi3."].iter().any(|part| library.contains(part));
     let stem = match bare.split_once(if is_module { "." } else { ".so" }) {
         Some((stem, _)) if !stem.is_empty() => stem,
         _ => return Says::Program,
     };
-    match MODULES.iter().find(|(part, _)| function.contains(part)) {
-        Some((_, owner)) => Says::Owner((*owner).into()),
+    match of_module(function) {
+        Some(owner) => Says::Owner(owner.into()),
         None if is_module => Says::Module(stem.into()),
         None => Says::Owner(stem.into()),
     }
 }
 
-fn of_function(name: &str) -> Option<Text> {
-    let of_module = || MODULES.iter().find(|(part, _)| name.contains(part)).map(|(_, owner)| (*owner).into());
-    // `nccl` is of NCCL in `ncclCommInitRank`, and not in `nccl_test`.
-    let is_theirs = |start: &str| {
-        start.ends_with(':') || !name[start.len()..].starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-    };
-    let begun = FUNCTIONS.iter().find(|(start, _)| name.starts_with(start) && is_theirs(start));
-    begun.map(|(_, owner)| (*owner).into()).or_else(of_module)
-}
-
-/// Returns whether a function is of the driver, of CUDA's runtime or of a language's, in a file that names no libraries.
-fn is_of_runtime(name: &str) -> bool {
-    const RUNTIMES: [&str; 13] = [
-        "std::",
-        "core::",
-        "alloc::",
-        "memreel::",
-        "operator new",
-        "__",
-        "_start",
-        "start_thread",
-        "clone",
-        "Py",
-        "_Py",
-        "0x",
-        "??",
-    ];
-    let of_cuda = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
-    let is_of_cuda = of_cuda.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
-    is_of_cuda || name.is_empty() || name == "main" || RUNTIMES.iter().any(|start| name.starts_with(start))
-}
-
-fn of_python(filename: &str) -> Says {
+fn in_python(filename: &str) -> Says {
     let installed = INSTALLED.iter().find_map(|folder| Some(filename.rsplit_once(folder)?.1));
-    if let Some(package) = installed {
-        return Says::Package(of_package(package));
+    if let Some(path) = installed {
+        // NVIDIA's packages share a folder: `nvidia/nccl`.
+        let name = path.strip_prefix("nvidia/").unwrap_or(path);
+        let name = name.split('/').next().unwrap_or(name);
+        return Says::Package(of_package(name.strip_suffix(".py").unwrap_or(name)).into());
     }
     // The standard library, such as `/usr/lib/python3.12/ctypes/__init__.py`, and code without a file.
     let is_standard = filename.starts_with('<') || filename.contains("/lib/python3");
     if is_standard { Says::Nothing } else { Says::Script }
-}
-
-/// Returns the owner of a file of an installed package, given without the folder of packages. NVIDIA's packages share
-/// a folder: `nvidia/nccl`.
-fn of_package(path: &str) -> Text {
-    let mut parts = path.split('/');
-    let first = parts.next().unwrap_or(path);
-    let name = if first == "nvidia" { parts.next().unwrap_or(first) } else { first };
-    let name = name.strip_suffix(".py").unwrap_or(name);
-    PACKAGES.iter().find(|(package, _)| *package == name).map_or(name, |(_, owner)| owner).into()
-}
-
-fn found(table: &[(&str, &str)], name: &str) -> Option<Text> {
-    table.iter().find(|(start, _)| name.starts_with(start)).map(|(_, owner)| (*owner).into())
 }
 
 #[cfg(test)]

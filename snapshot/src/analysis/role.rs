@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::{
     function_name::FunctionName,
+    known_owners::{INTERPRETER, SYSTEM},
     viewer_filter::{base_name, is_shown},
 };
 use crate::model::Frame;
@@ -69,8 +70,8 @@ const RULES: &[Rule] = &[
     Rule(Runtime, Name, &["unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp"]),
     Rule(Runtime, Begin, &["_Unwind_", "backtrace::"]),
     // Libraries without symbols: the interpreter's and the system's, PyTorch's, and others.
-    Rule(Interpreter, Library, &["python", "libpython", "libffi", "_ctypes."]),
-    Rule(Runtime, Library, &["libc.", "libc-", "ld-", "libpthread", "libstdc++"]),
+    Rule(Interpreter, Library, INTERPRETER),
+    Rule(Runtime, Library, SYSTEM),
     Rule(Dispatch, Library, &["libtorch", "libc10"]),
     Rule(Unnamed, Library, &[""]),
     Rule(Unnamed, Begin, &["0x"]),
@@ -165,7 +166,7 @@ impl Decision {
         let Some(Rule(role, part, texts)) = RULES.get(number) else {
             return Decision { role: Native, by: None };
         };
-        let rules = if part.is_of_file() { &file.rules } else { &name.rules };
+        let rules = if matches!(part, Folder | File) { &file.rules } else { &name.rules };
         let text = texts.get(usize::from(rules.texts[number])).copied();
         Decision { role: *role, by: text.map(|text| (*part, text)) }
     }
@@ -259,10 +260,6 @@ pub(super) fn role(name: &NameFacts, file: &FileFacts) -> Role {
 }
 
 impl Compared {
-    fn is_of_file(self) -> bool {
-        matches!(self, Folder | File)
-    }
-
     /// Returns whether one of the texts is in this part of a frame with a name, if the part is of the name.
     fn is_in_name(self, name: &str, function: &FunctionName, texts: &[&str]) -> bool {
         match self {

@@ -1,0 +1,106 @@
+//! The owners that are known by name: how the names of their libraries, functions and packages begin.
+
+/// An owner with several names.
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) name: &'static str,
+    /// The beginnings of the names of its libraries, without `lib`.
+    libraries: &'static [&'static str],
+    /// The beginnings of the names of its functions, for files that do not name libraries.
+    functions: &'static [&'static str],
+    /// Its Python packages.
+    packages: &'static [&'static str],
+}
+
+/// Returns an owner whose libraries and functions have one name.
+const fn plain(libraries: &'static [&'static str; 1]) -> Owner {
+    Owner { name: libraries[0], libraries, functions: libraries, packages: &[] }
+}
+
+#[rustfmt::skip]
+const OWNERS: [Owner; 12] = [
+    // `pncclXxx` is NCCL's second name of a function.
+    Owner { name: "nccl", libraries: &["nccl"], functions: &["nccl", "pnccl"], packages: &[] },
+    plain(&["cublas"]),
+    plain(&["cudnn"]),
+    plain(&["cufft"]),
+    plain(&["cusolver"]),
+    plain(&["cusparse"]),
+    plain(&["curand"]),
+    plain(&["nvrtc"]),
+    Owner { name: "pytorch", libraries: &["c10", "torch", "_C.cpython-", "caffe2"],
+        functions: &["c10::", "at::", "torch::", "c10d::"], packages: &["torch", "functorch", "torchgen"] },
+    Owner { name: "triton", libraries: &["triton"], functions: &["triton::", "mlir::triton"], packages: &["triton"] },
+    Owner { name: "jax", libraries: &["jax", "_jax", "xla", "pjrt"],
+        functions: &["xla::", "tsl::", "jax::", "jaxlib::", "pjrt::", "stream_executor::"],
+        packages: &["jax", "jaxlib", "jax_plugins"] },
+    Owner { name: "cupy", libraries: &["cupy"], functions: &[], packages: &["cupy", "cupyx", "cupy_backends"] },
+];
+
+/// Parts of the names of CuPy's functions: Cython puts the names of modules inside.
+const CUPY: [&str; 2] = ["4cupy_", "cupy_backends"];
+
+/// How the names of an interpreter's files begin: its frames stand for the code that it runs.
+pub(super) const INTERPRETER: &[&str] = &["python", "libpython", "pypy", "libpypy", "libffi", "_ctypes."];
+
+/// How the names of the system's libraries begin.
+pub(super) const SYSTEM: &[&str] = &["libc.", "libc-", "ld-", "libpthread", "libstdc++"];
+
+/// How the names of further libraries begin that pass requests on: the driver, CUDA's runtime, memreel, the languages'
+/// runtimes, the loader, and allocators of the host.
+#[rustfmt::skip]
+const PASSING: &[&str] = &[
+    "libcuda.so", "libcuda-", "libcudart", "libnvidia-", "libmemreel", "libm.so", "libm-", "ld.so", "libdl.so", "libdl-",
+    "librt.so", "librt-", "libc++", "libgcc_s", "libgomp", "libunwind", "linux-vdso", "linux-gate", "libjemalloc",
+    "libtcmalloc", "libmimalloc", "libasan",
+];
+
+/// How the names of functions begin that pass requests on, in files that do not name libraries.
+#[rustfmt::skip]
+const RUNTIMES: &[&str] = &[
+    "std::", "core::", "alloc::", "memreel::", "operator new", "__", "_start", "start_thread", "clone", "Py", "_Py", "0x", "??",
+];
+
+/// Returns whether a library passes requests on.
+pub(super) fn is_passing(library: &str) -> bool {
+    [PASSING, SYSTEM, INTERPRETER].into_iter().flatten().any(|start| library.starts_with(start))
+}
+
+/// Returns whether a function is of the driver, of CUDA's runtime or of a language's, in a file that names no libraries.
+pub(super) fn is_of_runtime(function: &str) -> bool {
+    let of_cuda = function.strip_prefix("cuda").or_else(|| function.strip_prefix("cu"));
+    let is_of_cuda = of_cuda.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_begun = || RUNTIMES.iter().any(|start| function.starts_with(start));
+    is_of_cuda || function.is_empty() || function == "main" || is_begun()
+}
+
+/// Returns the owner of a library, given without `lib`.
+pub(super) fn of_library(bare: &str) -> Option<&'static str> {
+    named(|owner| owner.libraries.iter().any(|start| bare.starts_with(start)))
+}
+
+/// Returns the owner of a function in a file that does not name libraries.
+pub(super) fn of_function(name: &str) -> Option<&'static str> {
+    // `nccl` is of NCCL in `ncclCommInitRank`, and not in `nccl_test`.
+    let is_theirs = |start: &&str| {
+        let rest = name.strip_prefix(*start);
+        rest.is_some_and(|rest| {
+            start.ends_with(':') || !rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        })
+    };
+    named(|owner| owner.functions.iter().any(is_theirs)).or_else(|| of_module(name))
+}
+
+/// Returns the owner of a function of Cython.
+pub(super) fn of_module(function: &str) -> Option<&'static str> {
+    CUPY.iter().any(|part| function.contains(part)).then_some("cupy")
+}
+
+/// Returns the owner of a Python package; most packages are their own.
+pub(super) fn of_package(package: &str) -> &str {
+    named(|owner| owner.packages.contains(&package)).unwrap_or(package)
+}
+
+fn named(is: impl Fn(&Owner) -> bool) -> Option<&'static str> {
+    OWNERS.iter().find(|owner| is(owner)).map(|owner| owner.name)
+}
