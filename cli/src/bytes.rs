@@ -28,6 +28,12 @@ pub(crate) fn exact(bytes: u64) -> String {
     whole.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
+/// Returns a difference of sizes.
+pub(crate) fn signed(bytes: i128) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,23 +3,27 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    cell::OnceCell,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use memreel_snapshot::{
     DeviceId,
-    analysis::{DeviceHistory, Histories},
+    analysis::{AtSite, DeviceHistory, Histories},
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     colour::bold,
     exit::Exit,
     failure::Failure,
     input::{Opened, name, open},
-    json::print_line,
+    json::{List, WithList, print_line},
     options::Input,
+    rest::rest,
+    sites::Sites,
 };
 
 /// Answers for every file. The message of one that fails is printed; the highest exit status is returned.
@@ -47,20 +51,66 @@ pub(crate) fn each_path(
     Ok(worst)
 }
 
+/// One device of one file.
+pub(crate) struct Asked<'a> {
+    pub(crate) opened: &'a Opened,
+    pub(crate) device: DeviceId,
+    /// The number of devices of the file that are asked about.
+    pub(crate) n_devices: usize,
+    histories: &'a Histories<'a>,
+    history: OnceCell<DeviceHistory<'a>>,
+}
+
+/// The pairs of an answer about a history, and then what limits its figures.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    #[serde(flatten)]
+    answer: &'a T,
+    warnings: Vec<String>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(
+        opened: &'a Opened,
+        histories: &'a Histories<'a>,
+        device: DeviceId,
+        n_devices: usize,
+    ) -> Asked<'a> {
+        Asked { opened, device, n_devices, histories, history: OnceCell::new() }
+    }
+
+    /// Returns the history of the device, which is read when it is first needed.
+    pub(crate) fn history(&self) -> &DeviceHistory<'a> {
+        self.history.get_or_init(|| self.histories.of(self.device))
+    }
+
+    /// Prints an answer as a line of `--json`.
+    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+        let warnings = self.history().trust().warnings();
+        print_line(&self.opened.name, self.device, &Answer { answer, warnings }, out)
+    }
+
+    /// Prints the pairs of `head` and the first `n` results with their frames as a line of `--json`.
+    pub(crate) fn print_list<T: AtSite + Serialize>(
+        &self,
+        head: Value,
+        key: &'static str,
+        results: &[T],
+        n: usize,
+        bytes: impl Fn(&T) -> u64,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let sites = Sites::new(self.history(), 0);
+        let listed = sites.first_with_frames(results, n);
+        self.print_json(&WithList { head, list: List(key, &listed), rest: rest(results, n, bytes) }, out)
+    }
+}
+
 /// Answers for every device of every file, under a heading if there are several.
 pub(crate) fn each_device<W: Write>(
     input: &Input,
     out: &mut W,
-    mut answer: impl FnMut(&Opened, DeviceId, &mut W) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
-    each_history_of(input, out, |opened, _, device, _, out| answer(opened, device, out))
-}
-
-/// Like [`each_device`], with what makes the histories of the file's devices, and the number of these devices.
-pub(crate) fn each_history_of<W: Write>(
-    input: &Input,
-    out: &mut W,
-    mut answer: impl FnMut(&Opened, &Histories<'_>, DeviceId, usize, &mut W) -> Result<Exit, Failure>,
+    mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let mut n_answers = 0;
     each_file(&input.files, |opened| {
@@ -75,43 +125,8 @@ pub(crate) fn each_history_of<W: Write>(
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
             }
             n_answers += 1;
-            worst = worst.max(answer(opened, &histories, *device, devices.len(), out)?);
+            worst = worst.max(answer(&Asked::new(opened, &histories, *device, devices.len()), out)?);
         }
         Ok(worst)
-    })
-}
-
-/// The history of one device of one file.
-pub(crate) struct Asked<'a> {
-    pub(crate) opened: &'a Opened,
-    pub(crate) history: DeviceHistory<'a>,
-    /// The number of devices of the file that are asked about.
-    pub(crate) n_devices: usize,
-}
-
-/// The pairs of an answer about a history, and then what limits its figures.
-#[derive(Serialize)]
-struct Answer<'a, T> {
-    #[serde(flatten)]
-    answer: &'a T,
-    warnings: Vec<String>,
-}
-
-impl Asked<'_> {
-    /// Prints an answer as a line of `--json`.
-    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-        let warnings = self.history.trust().warnings();
-        print_line(&self.opened.name, self.history.device(), &Answer { answer, warnings }, out)
-    }
-}
-
-/// Like [`each_device`], for questions about histories.
-pub(crate) fn each_history<W: Write>(
-    input: &Input,
-    out: &mut W,
-    mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
-    each_history_of(input, out, |opened, histories, device, n_devices, out| {
-        answer(&Asked { opened, history: histories.of(device), n_devices }, out)
     })
 }

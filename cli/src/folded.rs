@@ -53,7 +53,8 @@ impl FoldedForm {
         if self.folded {
             return each_file(&input.files, |opened| print(opened, input, grouping, out));
         }
-        each_device(input, out, |opened, device, out| {
+        each_device(input, out, |asked, out| {
+            let (opened, device) = (asked.opened, asked.device);
             let segments: Vec<&Segment> = opened.segments(device).collect();
             if segments.is_empty() && !input.json {
                 writeln!(out, "no segments: the process holds no memory of the device")?;

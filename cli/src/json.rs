@@ -40,12 +40,6 @@ impl<T: Serialize> Serialize for List<'_, T> {
     }
 }
 
-/// The results behind those of a list.
-#[derive(Serialize)]
-pub(crate) struct Rest {
-    pub(crate) rest: Value,
-}
-
 /// Prints an object: the file, the device, and the pairs of the answer; `None` means all devices.
 pub(crate) fn print_line(
     file: &str,

@@ -13,7 +13,7 @@ use memreel_snapshot::{
 use serde::Serialize;
 
 use crate::{
-    bytes::Bytes,
+    bytes::{Bytes, signed},
     colour::bold,
     fit::{columns, fill, print_text, shortened},
     sites::{Sites, heading},
@@ -128,14 +128,14 @@ impl Form {
     }
 
     fn line(&self, owner: &str, bytes: [Option<i128>; 2], out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{}", self.figures(owner, bytes.map(signed), &self.share(bytes[1])).trim_end())
+        writeln!(out, "{}", self.figures(owner, bytes.map(figure), &self.share(bytes[1])).trim_end())
     }
 
     fn row(&self, row: &OwnerRow, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
         let Some(largest) = row.largest else { return self.line(&owner, bytes, out) };
-        let figures = self.figures(&owner, bytes.map(signed), &self.share(row.peak_bytes));
+        let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
         writeln!(out, "{}", sites[largest.part].row(&figures, &Site::Stack(largest.stack)))
     }
 
@@ -148,10 +148,8 @@ impl Form {
     }
 }
 
-fn signed(bytes: Option<i128>) -> String {
-    let Some(bytes) = bytes else { return "not visible".to_owned() };
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+fn figure(bytes: Option<i128>) -> String {
+    bytes.map_or_else(|| "not visible".to_owned(), signed)
 }
 
 /// A table as a line of `--json`.

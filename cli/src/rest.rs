@@ -11,7 +11,7 @@ use crate::{bytes::Bytes, text::percent};
 /// Returns the number and the bytes of the results behind the first `n`, for JSON.
 pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Value {
     let (count, bytes) = sum(all, n, bytes);
-    json!({"count": count, "bytes": bytes})
+    json!({"rest": {"count": count, "bytes": bytes}})
 }
 
 /// Prints the share, the bytes and the number of the results behind the first `n`, if there are any.

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
 
 use memreel_snapshot::analysis::{AtSite, DeviceHistory, Group, ShownFrames, Site, SiteFrames, WithFrames};
 
@@ -54,7 +57,7 @@ impl<'a> Sites<'a> {
 
     /// Returns the heading of the columns of [`Sites::print_groups`].
     pub(crate) fn heading() -> String {
-        heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "allocated by ← called by")
+        heading(&figures("share", "bytes", "blocks"), "allocated by ← called by")
     }
 
     /// Prints a row for each group: its share, bytes and number of blocks, and its site.
@@ -64,11 +67,8 @@ impl<'a> Sites<'a> {
         of_bytes: u64,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let figures = |group: &Group| {
-            let share = percent(group.bytes, of_bytes);
-            format!("{share} {:>11} {:>6}", Bytes(group.bytes).to_string(), group.n_blocks)
-        };
-        let rows = rows(groups.iter().map(|group| (figures(group), self, &group.site)));
+        let of = |group: &Group| figures(percent(group.bytes, of_bytes), Bytes(group.bytes), group.n_blocks);
+        let rows = rows(groups.iter().map(|group| (of(group), self, &group.site)));
         for (row, group) in rows.iter().zip(groups) {
             writeln!(out, "{row}")?;
             if let Some(names) = names(group) {
@@ -105,7 +105,12 @@ impl<'a> Sites<'a> {
 
 /// Returns the heading of the columns of [`Sites::print_groups`] for owners.
 pub(crate) fn owner_heading() -> String {
-    heading(&format!("{:>7} {:>11} {:>6}", "share", "reserved", "pieces"), "owner")
+    heading(&figures("share", "reserved", "pieces"), "owner")
+}
+
+/// Returns figures in columns: a share or a count, a size, and a count.
+pub(crate) fn figures(share: impl Display, size: impl ToString, n: impl Display) -> String {
+    format!("{share:>7} {:>11} {n:>6}", size.to_string())
 }
 
 /// Returns the heading of a list of sites: the names of its figures, and of what has them.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
-    each::each_history,
+    each::each_device,
     exit::Exit,
     failure::Failure,
     fit::print_text,
@@ -63,8 +63,8 @@ fn when(text: &str) -> Result<At, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let history = &asked.history;
+    each_device(&options.input, out, |asked, out| {
+        let history = asked.history();
         let totals = history.totals_at(options.at.moment(history)?);
         if options.input.json {
             asked.print_json(&state(history, totals), out)?;

@@ -12,14 +12,12 @@ use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::each_history,
+    each::each_device,
     exit::Exit,
     failure::Failure,
     fit::print_text,
-    json::{List, Rest, WithList},
     options::{Input, Listing},
-    rest::rest,
-    sites::{Sites, heading, print_rows},
+    sites::{Sites, figures, heading, print_rows},
     text::count,
     warnings::print_warnings,
 };
@@ -46,15 +44,13 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let sites = Sites::new(&asked.history, options.listing.frames);
-        let found = asked.history.churn();
+    each_device(&options.input, out, |asked, out| {
+        let sites = Sites::new(asked.history(), options.listing.frames);
+        let found = asked.history().churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {
-            let listed = sites.first_with_frames(&found, options.listing.n);
-            let rest = Rest { rest: rest(&found, options.listing.n, |site| site.bytes) };
-            let (head, list) = (json!({"cycles": n_cycles}), List("sites", &listed));
-            asked.print_json(&WithList { head, list, rest }, out)?;
+            let head = json!({"cycles": n_cycles});
+            asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out)?;
             return Ok(Exit::Fine);
         }
         if found.is_empty() {
@@ -64,17 +60,16 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let repeat = if found.len() == 1 { "repeats" } else { "repeat" };
             print_text(format!("{cycles} of alloc and free at {sites} that {repeat} one size"), out)?;
         }
-        print_warnings(&asked.history, out)?;
+        print_warnings(asked.history(), out)?;
         let listed = &found[..found.len().min(options.listing.n)];
-        let figures = |(site, size): (&ChurnSite, String)| {
-            format!("{:>7} {size:>11} {:>6}", site.n_cycles, site.mean_life_entries)
-        };
         if !listed.is_empty() {
-            let figures = format!("{:>7} {:>11} {:>6}", "cycles", "size", "events");
+            let figures = figures("cycles", "size", "events");
             writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by"))?;
         }
-        let figures = listed.iter().zip(sizes(listed, &sites)).map(figures);
-        print_rows(figures.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
+        let row =
+            |(site, size): (&'_ ChurnSite, String)| figures(site.n_cycles, size, site.mean_life_entries);
+        let rows = listed.iter().zip(sizes(listed, &sites)).map(row);
+        print_rows(rows.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
         if let Some(rest) = found.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
             let n_cycles: usize = rest.iter().map(|site| site.n_cycles).sum();
             writeln!(out, "{n_cycles:>7}                    in {} more; -n prints more", rest.len())?;

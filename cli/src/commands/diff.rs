@@ -16,7 +16,7 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
+    bytes::{Bytes, signed},
     exit::Exit,
     failure::Failure,
     fit::print_text,
@@ -195,8 +195,8 @@ fn head(
         let text = format!("{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name);
         print_text(text, out)?;
     }
-    let change = |figure: usize| signed(i128::from(figures[1][figure]) - i128::from(figures[0][figure]));
-    let [active, reserved, peak] = [0, 1, 2].map(change);
+    let of = |figure: usize| change(i128::from(figures[1][figure]) - i128::from(figures[0][figure]));
+    let [active, reserved, peak] = [0, 1, 2].map(of);
     print_text(format!("difference: {active} in use, {reserved} reserved; peak {peak}"), out)
 }
 
@@ -225,7 +225,7 @@ fn print(
             (_, Some(group)) => ("shrunk", group, 1),
             (None, None) => return None,
         };
-        let figures = format!("{word:6} {:>12} {:>+6}", signed(change.bytes()), change.n_blocks());
+        let figures = format!("{word:6} {:>12} {:>+6}", self::change(change.bytes()), change.n_blocks());
         Some((figures, &sites[side], &group.site))
     });
     print_rows(rows, out)?;
@@ -235,7 +235,6 @@ fn print(
     }
 }
 
-fn signed(bytes: i128) -> String {
-    let sign = if bytes < 0 { '-' } else { '+' };
-    format!("{sign}{}", Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+fn change(bytes: i128) -> String {
+    format!("{}{}", if bytes < 0 { "" } else { "+" }, signed(bytes))
 }

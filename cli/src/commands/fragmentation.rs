@@ -13,11 +13,11 @@ use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::{Asked, each_history},
+    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
     fit::print_text,
-    json::{List, Rest, WithList},
+    json::{List, WithList},
     moment::{self, At},
     options::Input,
     rest::rest,
@@ -57,8 +57,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let history = &asked.history;
+    each_device(&options.input, out, |asked, out| {
+        let history = asked.history();
         let found = history.fragmentation(options.at.moment(history)?);
         let sites = Sites::new(history, 3);
         if options.input.json {
@@ -173,7 +173,7 @@ fn print_object(
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
     });
-    let rest = Rest { rest: rest(&found.pinned, options.n, |pinned| pinned.free_bytes) };
+    let rest = rest(&found.pinned, options.n, |pinned| pinned.free_bytes);
     asked.print_json(&WithList { head, list: List("pinned", &pinned), rest }, out)
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     bytes::{self, Bytes},
     colour::red,
-    each::each_history_of,
+    each::each_device,
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
@@ -129,12 +129,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
     let mut results = Vec::new();
     let of_baseline = baseline.as_ref().map(Baseline::new);
-    let exit = each_history_of(&options.input, out, |opened, histories, device, _, out| {
-        let history = histories.of(device);
+    let exit = each_device(&options.input, out, |asked, out| {
+        let (opened, device, history) = (asked.opened, asked.device, asked.history());
         let figures = history.figures();
         let mut checks = figures.check(&limits);
         checks.extend(history.check_owners(&limits));
-        let mut unsure = warnings_of(&history, "");
+        let mut unsure = warnings_of(history, "");
         let found = of_baseline.as_ref().map(|baseline| baseline.counterpart(opened, device));
         let no_baseline = found.as_ref().and_then(|found| found.as_ref().err().cloned());
         if let (Some(baseline), Some(Ok(other))) = (&of_baseline, found) {
@@ -154,7 +154,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             if let Some(why) = &no_baseline {
                 writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
             }
-            print(&history, &figures, &checks, &unsure, out)?;
+            print(history, &figures, &checks, &unsure, out)?;
             if options.strict && !is_sure {
                 writeln!(out, "FAILED  a history is not whole (--strict)")?;
             }

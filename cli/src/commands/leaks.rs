@@ -12,15 +12,14 @@ use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::{Asked, each_history},
+    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
     fit::{print_text, shortened},
-    json::{List, Rest, WithList},
     moment::words,
     options::{Input, Listing},
-    rest::{print_rest, rest},
-    sites::{Sites, heading, print_rows},
+    rest::print_rest,
+    sites::{Sites, figures, heading, print_rows},
     text::{clean, clean_display, count, percent},
     warnings::print_warnings,
 };
@@ -63,10 +62,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let sites = Sites::new(&asked.history, options.listing.frames);
+    each_device(&options.input, out, |asked, out| {
+        let sites = Sites::new(asked.history(), options.listing.frames);
         if let [first, second] = &options.between[..] {
-            let between = Between::new([first, second], &asked.history)?;
+            let between = Between::new([first, second], asked.history())?;
             print_groups(options, asked, &between.groups, &between.words(), &sites, out)?;
         } else if let Some(age) = options.older_than {
             print_older(options, asked, age, &sites, out)?;
@@ -154,7 +153,7 @@ fn print_older(
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let history = &asked.history;
+    let history = asked.history();
     let groups = history.older_than(age);
     let n_entries = history.entries().len();
     let is_known = age <= n_entries;
@@ -167,9 +166,7 @@ fn print_older(
             "perhaps_bytes": bytes,
             "perhaps_blocks": n,
         });
-        let listed = sites.first_with_frames(&groups, options.listing.n);
-        let rest = Rest { rest: rest(&groups, options.listing.n, |group| group.bytes) };
-        return asked.print_json(&WithList { head, list: List("groups", &listed), rest }, out);
+        return asked.print_list(head, "groups", &groups, options.listing.n, |group| group.bytes, out);
     }
     let what = format!("held at the end for {} or more", count(age, "event"));
     print_groups(options, asked, &groups, &what, sites, out)?;
@@ -193,13 +190,11 @@ fn print_groups(
 ) -> io::Result<()> {
     let (bytes, n) = sum(groups);
     if options.input.json {
-        let rest = Rest { rest: rest(groups, options.listing.n, |group| group.bytes) };
-        let listed = sites.first_with_frames(groups, options.listing.n);
-        let (head, list) = (json!({"bytes": bytes, "blocks": n}), List("groups", &listed));
-        return asked.print_json(&WithList { head, list, rest }, out);
+        let head = json!({"bytes": bytes, "blocks": n});
+        return asked.print_list(head, "groups", groups, options.listing.n, |group| group.bytes, out);
     }
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
-    print_warnings(&asked.history, out)?;
+    print_warnings(asked.history(), out)?;
     if !groups.is_empty() {
         writeln!(out, "{}", Sites::heading())?;
     }
@@ -213,15 +208,13 @@ fn print_sites(
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let history = &asked.history;
+    let history = asked.history();
     let found = history.leaks();
     let n_growing = found.iter().filter(|site| site.is_growing).count();
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
-        let listed = sites.first_with_frames(&found, options.listing.n);
-        let rest = Rest { rest: rest(&found, options.listing.n, |site| site.bytes) };
         let head = json!({"allocated_bytes": held, "n_growing": n_growing});
-        return asked.print_json(&WithList { head, list: List("sites", &listed), rest }, out);
+        return asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out);
     }
     let growing = match n_growing {
         0 => "none grew in every quarter of the history".to_owned(),
@@ -231,16 +224,16 @@ fn print_sites(
     print_text(if found.is_empty() { held_by } else { format!("{held_by}; {growing}") }, out)?;
     print_warnings(history, out)?;
     if !found.is_empty() {
-        let figures = format!(" {:>7} {:>11} {:>6} {:>6}", "share", "bytes", "live", "freed");
+        let figures = format!(" {} {:>6}", figures("share", "bytes", "live"), "freed");
         writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
     }
-    let figures = |site: &LeakSite| {
+    let row = |site: &LeakSite| {
         let mark = if site.is_growing { '+' } else { ' ' };
-        let (share, bytes) = (percent(site.bytes, held), Bytes(site.bytes).to_string());
-        format!("{mark}{share} {bytes:>11} {:>6} {:>6}", site.n_live, site.n_freed)
+        let live = figures(percent(site.bytes, held), Bytes(site.bytes), site.n_live);
+        format!("{mark}{live} {:>6}", site.n_freed)
     };
     let listed = found.iter().take(options.listing.n);
-    print_rows(listed.map(|site| (figures(site), sites, &site.site)), out)?;
+    print_rows(listed.map(|site| (row(site), sites, &site.site)), out)?;
     if found.len() > options.listing.n {
         // The column of the mark.
         write!(out, " ")?;

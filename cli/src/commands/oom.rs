@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     bytes::{Bytes, exact},
     colour::red,
-    each::{Asked, each_history},
+    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
     fit::{command, print_text, wrapped},
@@ -73,8 +73,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let history = &asked.history;
+    each_device(&options.input, out, |asked, out| {
+        let history = asked.history();
         let Some(report) = history.oom() else {
             if options.input.json {
                 print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
@@ -147,7 +147,7 @@ fn print<W: Write>(
     explanation: &Explanation<'_, '_>,
     out: &mut W,
 ) -> Result<(), Failure> {
-    let (history, report) = (&asked.history, explanation.report());
+    let (history, report) = (asked.history(), explanation.report());
     let sites = Sites::new(history, options.listing.frames);
     print_why(history, report, out)?;
     if report.n_ooms > 1 {

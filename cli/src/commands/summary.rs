@@ -16,11 +16,11 @@ use crate::{
     failure::Failure,
     fit::{self, columns, wrapped},
     input::Opened,
-    json::{List, Rest, WithList},
+    json::{List, WithList},
     moment,
     options::Input,
     rest::rest,
-    sites::{Sites, print_rows},
+    sites::{Sites, figures, print_rows},
     text::{clean, count, of_it_pending, percent, shell_word},
     warnings::print_warnings,
     width::width_left,
@@ -61,8 +61,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let histories = Histories::new(&opened.snapshot);
         let (mut exit, mut next) = (Exit::Fine, Next::default());
         for device in devices {
-            let asked = Asked { opened, history: histories.of(device), n_devices };
-            let summary = Summary::new(&asked.history);
+            let asked = Asked::new(opened, &histories, device, n_devices);
+            let summary = Summary::new(asked.history());
             next.add(&summary);
             exit = exit.max(summary.exit());
             if input.json {
@@ -167,7 +167,7 @@ impl<'a> Summary<'a> {
         });
         let growing = sites.first_with_frames(&self.growing, N_SITES);
         let holders = sites.first_with_frames(&self.holders, N_SITES);
-        let rest = Rest { rest: rest(&self.holders, N_SITES, |group| group.bytes) };
+        let rest = rest(&self.holders, N_SITES, |group| group.bytes);
         let holders = WithList { head: json!({}), list: List("holders", &holders), rest };
         asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
     }
@@ -192,12 +192,12 @@ impl<'a> Summary<'a> {
         if !self.growing.is_empty() {
             writeln!(out, "\n{bold}grew all along{bold:#}: {}", count(self.growing.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;
-            let figures = |site: &LeakSite| {
+            let row = |site: &LeakSite| {
                 let share = percent(site.bytes, self.end.allocated_bytes);
-                format!("{share} {:>11} {:>6}", Bytes(site.bytes).to_string(), site.n_live)
+                figures(share, Bytes(site.bytes), site.n_live)
             };
             let listed = self.growing.iter().take(N_SITES);
-            print_rows(listed.map(|site| (figures(site), &sites, &site.site)), out)?;
+            print_rows(listed.map(|site| (row(site), &sites, &site.site)), out)?;
         }
         if !self.holders.is_empty() {
             writeln!(out, "\n{bold}the most at the peak{bold:#}, of {}", count(self.holders.len(), "site"))?;

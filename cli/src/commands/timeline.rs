@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bytes::Bytes,
-    each::each_history,
+    each::each_device,
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
@@ -93,8 +93,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         json: options.input.json || options.csv || options.svg.is_some(),
         ..options.input
     };
-    each_history(&input, out, |asked, out| {
-        let (opened, history) = (asked.opened, &asked.history);
+    each_device(&input, out, |asked, out| {
+        let (opened, history) = (asked.opened, asked.history());
         if options.csv {
             csv(&opened.name, history, out)?;
         } else if let Some(path) = &options.svg {

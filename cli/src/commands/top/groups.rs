@@ -11,7 +11,7 @@ use crate::{
     bytes::Bytes,
     fit::print_text,
     rest::print_rest,
-    sites::{Sites, heading, owner_heading, print_rows},
+    sites::{Sites, figures, heading, owner_heading, print_rows},
     text::percent,
 };
 
@@ -26,13 +26,14 @@ pub(super) fn print_groups(
 ) -> io::Result<()> {
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
     if !groups.is_empty() {
+        let of_callees = format!("{} {:>12}", figures("share", "own bytes", "blocks"), "with callees");
         let heading = match options.by {
             Grouping::Stack => Sites::heading(),
-            Grouping::Scope => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "scope"),
-            Grouping::Name => heading(&format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks"), "name"),
+            Grouping::Scope => heading(&figures("share", "bytes", "blocks"), "scope"),
+            Grouping::Name => heading(&figures("share", "bytes", "blocks"), "name"),
             Grouping::Owner => owner_heading(),
-            Grouping::Function => heading(&of_callees(), "function"),
-            Grouping::File => heading(&of_callees(), "file"),
+            Grouping::Function => heading(&of_callees, "function"),
+            Grouping::File => heading(&of_callees, "file"),
         };
         writeln!(out, "{heading}")?;
     }
@@ -58,12 +59,7 @@ pub(super) fn print_groups(
     Ok(())
 }
 
-/// Returns the figures' headings of a list with the bytes of callees.
-fn of_callees() -> String {
-    format!("{:>7} {:>11} {:>6} {:>12}", "share", "own bytes", "blocks", "with callees")
-}
-
 fn with_total(group: &Group, all_bytes: u64) -> String {
-    let [own, total] = [group.bytes, group.total_bytes].map(|bytes| Bytes(bytes).to_string());
-    format!("{} {own:>11} {:>6} {total:>12}", percent(group.bytes, all_bytes), group.n_blocks)
+    let own = figures(percent(group.bytes, all_bytes), Bytes(group.bytes), group.n_blocks);
+    format!("{own} {:>12}", Bytes(group.total_bytes).to_string())
 }

@@ -18,14 +18,13 @@ use serde_json::json;
 
 use crate::{
     bytes::Bytes,
-    each::{Asked, each_history},
+    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
     fit::{columns, fill, print_text},
-    json::{List, Rest, WithList},
+    json::{List, WithList},
     moment::{self, At},
-    rest::rest,
-    sites::{Sites, call, heading},
+    sites::{Sites, call, figures, heading},
     text::{count, of_it_pending, percent},
     warnings::print_warnings,
     width::width_left,
@@ -36,15 +35,15 @@ use options::Grouping;
 pub(crate) use options::Options;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_history(&options.input, out, |asked, out| {
-        let history = &asked.history;
+    each_device(&options.input, out, |asked, out| {
+        let history = asked.history();
         if options.new {
             return new_blocks::answer(options, asked, out);
         }
         let totals = history.totals_at(options.at.moment(history)?);
         let sites = Sites::new(history, options.listing.frames);
         if options.input.json {
-            print_object(options, asked, &totals, &sites, out)?;
+            print_object(options, asked, &totals, out)?;
         } else {
             head(options, history, &totals, out)?;
             body(options, history, &totals, &sites, out)?;
@@ -57,10 +56,9 @@ fn print_object(
     options: &Options,
     asked: &Asked<'_>,
     totals: &Totals,
-    sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let history = &asked.history;
+    let history = asked.history();
     let head = json!({
         "event": totals.moment,
         "active_bytes": totals.active_bytes,
@@ -86,9 +84,7 @@ fn print_object(
         return asked.print_json(&WithList { head, list: List("tree", &lines), rest: () }, out);
     }
     let groups = history.top(totals.moment, options.by.by());
-    let listed = sites.first_with_frames(&groups, options.listing.n);
-    let rest = Rest { rest: rest(&groups, options.listing.n, |group| group.bytes) };
-    asked.print_json(&WithList { head, list: List("groups", &listed), rest }, out)
+    asked.print_list(head, "groups", &groups, options.listing.n, |group| group.bytes, out)
 }
 
 /// A line of the tree.
@@ -134,7 +130,7 @@ fn body(
 ) -> Result<(), Failure> {
     let (moment, all_bytes) = (totals.moment, totals.active_bytes);
     if options.tree {
-        let figures = format!("{:>7} {:>11} {:>6}", "share", "bytes", "blocks");
+        let figures = figures("share", "bytes", "blocks");
         writeln!(out, "{}", heading(&figures, "the outermost call, and indented what it called"))?;
         print_tree(&history.tree(moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
         return Ok(());
@@ -161,8 +157,7 @@ fn print_tree(
     for line in branches.chunk_by(|_, next| next.continues) {
         let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
         let Branch { depth, bytes, n_blocks, .. } = line[0];
-        let figures =
-            format!("{} {:>11} {n_blocks:>6}  ", percent(bytes, all_bytes), Bytes(bytes).to_string());
+        let figures = figures(percent(bytes, all_bytes), Bytes(bytes), n_blocks) + "  ";
         // A deep branch keeps a part of the line for its calls.
         let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
         let taken = columns(&figures) + indent;

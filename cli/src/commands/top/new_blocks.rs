@@ -18,9 +18,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::print_text,
-    json::{List, Rest, WithList},
     moment::{At, words},
-    rest::rest,
     sites::Sites,
     text::count,
 };
@@ -78,7 +76,7 @@ fn since_words(since: Moment) -> String {
 
 /// Prints the answer for one device.
 pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
-    let history = &asked.history;
+    let history = asked.history();
     let sites = Sites::new(history, options.listing.frames);
     let answer = Answer::of(options, history)?;
     let (bytes, n) = answer.held();
@@ -89,9 +87,7 @@ pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write)
         if let (Some(head), Some(more)) = (head.as_object_mut(), more.as_object()) {
             head.extend(more.clone());
         }
-        let listed = sites.first_with_frames(&answer.groups, options.listing.n);
-        let rest = Rest { rest: rest(&answer.groups, options.listing.n, |group| group.bytes) };
-        asked.print_json(&WithList { head, list: List("groups", &listed), rest }, out)?;
+        asked.print_list(head, "groups", &answer.groups, options.listing.n, |group| group.bytes, out)?;
         return Ok(Exit::Fine);
     }
     print_text(answer.head(options, history), out)?;
