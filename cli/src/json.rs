@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::DeviceId;
+use memreel_snapshot::{DeviceId, analysis::Totals};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An answer for one device of one file.
 #[derive(Serialize)]
@@ -38,6 +38,17 @@ impl<T: Serialize> Serialize for List<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map([(self.0, self.1)])
     }
+}
+
+/// Returns the figures of a moment.
+pub(crate) fn figures(totals: &Totals) -> Value {
+    json!({
+        "event": totals.moment,
+        "active_bytes": totals.active_bytes,
+        "allocated_bytes": totals.allocated_bytes,
+        "reserved_bytes": totals.reserved_bytes,
+        "blocks": totals.n_blocks,
+    })
 }
 
 /// Prints an object: the file, the device, and the pairs of the answer; `None` means all devices.

@@ -108,6 +108,12 @@ pub(crate) fn owner_heading() -> String {
     heading(&figures("share", "reserved", "pieces"), "owner")
 }
 
+/// Returns the bytes and the number of blocks of all groups.
+pub(crate) fn sum(groups: &[Group]) -> (u64, usize) {
+    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
+    (bytes, groups.iter().map(|group| group.n_blocks).sum())
+}
+
 /// Returns figures in columns: a share or a count, a size, and a count.
 pub(crate) fn figures(share: impl Display, size: impl ToString, n: impl Display) -> String {
     format!("{share:>7} {:>11} {n:>6}", size.to_string())

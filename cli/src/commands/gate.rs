@@ -25,7 +25,7 @@ use crate::{
     json::print_line,
     options::Input,
     share,
-    sites::{Sites, owner_heading},
+    sites::{Sites, owner_heading, sum},
     text::{clean, escape_xml},
     warnings::warnings,
 };
@@ -248,7 +248,7 @@ fn print(
     writeln!(out, "the biggest {}:\n{heading}", crate::moment::words(history, moment))?;
     let groups = history.top(moment, by);
     let all_bytes = match is_of_owner {
-        true => groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.bytes)),
+        true => sum(&groups).0,
         false => history.totals_at(moment).active_bytes,
     };
     sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)

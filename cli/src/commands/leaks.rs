@@ -19,7 +19,7 @@ use crate::{
     moment::words,
     options::{Input, Listing},
     rest::print_rest,
-    sites::{Sites, figures, heading, print_rows},
+    sites::{Sites, figures, heading, print_rows, sum},
     text::{clean, clean_display, count, percent},
     warnings::print_warnings,
 };
@@ -137,12 +137,6 @@ fn known(scopes: &[&ScopePath]) -> String {
             format!("; there are {}{more}", names.join(", "))
         }
     }
-}
-
-/// Returns the bytes and the number of blocks of all groups.
-fn sum(groups: &[Group]) -> (u64, usize) {
-    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    (bytes, groups.iter().map(|group| group.n_blocks).sum())
 }
 
 /// Prints the answer of --older-than.

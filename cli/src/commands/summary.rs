@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     fit::{self, columns, wrapped},
     input::Opened,
-    json::{List, WithList},
+    json::{self, List, WithList},
     moment,
     options::Input,
     rest::rest,
@@ -133,15 +133,6 @@ impl<'a> Summary<'a> {
 
     fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
         let sites = Sites::new(self.history, N_SITES);
-        let figures = |totals: &Totals| {
-            json!({
-                "event": totals.moment,
-                "active_bytes": totals.active_bytes,
-                "allocated_bytes": totals.allocated_bytes,
-                "reserved_bytes": totals.reserved_bytes,
-                "blocks": totals.n_blocks,
-            })
-        };
         let oom = self.oom.as_ref().map(|report| {
             json!({
                 "event": report.entry,
@@ -159,9 +150,9 @@ impl<'a> Summary<'a> {
             "span_us": self.history.span_us(),
             "is_whole": trust.is_whole(),
             "is_exact": trust.is_exact(),
-            "peak": figures(&self.peak),
-            "end": figures(&self.end),
-            "most_reserved": figures(&self.most_reserved),
+            "peak": json::figures(&self.peak),
+            "end": json::figures(&self.end),
+            "most_reserved": json::figures(&self.most_reserved),
             "oom": oom,
             "n_growing": self.growing.len(),
         });

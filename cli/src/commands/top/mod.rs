@@ -14,7 +14,6 @@ use memreel_snapshot::{
     model::Frame,
 };
 use serde::Serialize;
-use serde_json::json;
 
 use crate::{
     bytes::Bytes,
@@ -22,9 +21,9 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::{columns, fill, print_text},
-    json::{List, WithList},
+    json::{self, List, WithList},
     moment::{self, At},
-    sites::{Sites, call, figures, heading},
+    sites::{Sites, call, figures, heading, sum},
     text::{count, of_it_pending, percent},
     warnings::print_warnings,
     width::width_left,
@@ -59,15 +58,9 @@ fn print_object(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let history = asked.history();
-    let head = json!({
-        "event": totals.moment,
-        "active_bytes": totals.active_bytes,
-        "allocated_bytes": totals.allocated_bytes,
-        "reserved_bytes": totals.reserved_bytes,
-        "blocks": totals.n_blocks,
-        "is_exact": history.trust().is_exact(),
-        "is_whole": history.trust().is_whole(),
-    });
+    let mut head = json::figures(totals);
+    head["is_exact"] = history.trust().is_exact().into();
+    head["is_whole"] = history.trust().is_whole().into();
     if options.tree {
         let frame = |branch: &Branch| branch.frame.map(|frame| history.snapshot().stacks.frame(frame));
         let branches = history.tree(totals.moment, totals.active_bytes / 100);
@@ -138,11 +131,7 @@ fn body(
     let groups = history.top(moment, options.by.by());
     // What is held from the device is not of blocks, and has more bytes than they.
     let is_of_segments = matches!(options.by, Grouping::Owner);
-    let all_bytes = if is_of_segments {
-        groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.bytes))
-    } else {
-        all_bytes
-    };
+    let all_bytes = if is_of_segments { sum(&groups).0 } else { all_bytes };
     print_groups(options, history, &groups, all_bytes, sites, out)?;
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     fit::print_text,
     moment::{At, words},
-    sites::Sites,
+    sites::{Sites, sum},
     text::count,
 };
 
@@ -42,12 +42,6 @@ impl Answer {
         Ok(Answer { new, moment, groups })
     }
 
-    /// Returns the bytes and the number of new blocks that are held at the moment.
-    fn held(&self) -> (u64, usize) {
-        let bytes = self.groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.bytes));
-        (bytes, self.groups.iter().map(|group| group.n_blocks).sum())
-    }
-
     fn head(&self, options: &Options, history: &DeviceHistory<'_>) -> String {
         let NewBlocks { since, peak, peak_bytes, n_at_peak, left_bytes, n_left, .. } = self.new;
         let of = if since == Moment::START { "" } else { &format!(" since {}", since_words(since)) };
@@ -62,7 +56,7 @@ impl Answer {
         match options.at {
             At::Peak | At::End => peak,
             _ => {
-                let (bytes, n) = self.held();
+                let (bytes, n) = sum(&self.groups);
                 let at = words(history, self.moment);
                 format!("{peak}; {} in {} {at}", Bytes(bytes), count(n, "block"))
             }
@@ -79,7 +73,7 @@ pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write)
     let history = asked.history();
     let sites = Sites::new(history, options.listing.frames);
     let answer = Answer::of(options, history)?;
-    let (bytes, n) = answer.held();
+    let (bytes, n) = sum(&answer.groups);
     if options.input.json {
         let mut head = json!(answer.new);
         let trust = history.trust();
