@@ -4,12 +4,11 @@
 //! `skip_actions` leaves out what created or ended them. A viewer that undoes the events then meets a block whose
 //! segment is not there yet, and throws (`docs/snapshot-format.md` 3.5).
 
-use std::{io, ops::Range};
+use std::ops::Deref;
 
 use memreel_snapshot::{
-    model::{Snapshot, SnapshotSource, TraceEntry, UseCounts},
+    model::{Snapshot, SnapshotSource},
     rewrite::fix,
-    words::DeviceId,
 };
 
 use super::TapeSnapshot;
@@ -59,41 +58,15 @@ impl Completed {
             Form::InMemory(snapshot) => *snapshot,
         }
     }
+}
 
-    fn source(&self) -> &dyn SnapshotSource {
+impl Deref for Completed {
+    type Target = dyn SnapshotSource;
+
+    fn deref(&self) -> &Self::Target {
         match &self.0 {
             Form::Tapes(recorded) => &**recorded,
             Form::InMemory(snapshot) => &**snapshot,
         }
-    }
-}
-
-impl SnapshotSource for Completed {
-    fn head(&self) -> &Snapshot {
-        self.source().head()
-    }
-
-    fn n_traces(&self) -> usize {
-        self.source().n_traces()
-    }
-
-    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
-        self.source().for_each_entry(device, look);
-    }
-
-    fn n_entries(&self, device: DeviceId) -> usize {
-        self.source().n_entries(device)
-    }
-
-    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        self.source().for_each_entry_in(device, range, look);
-    }
-
-    fn use_counts(&self) -> UseCounts {
-        self.source().use_counts()
-    }
-
-    fn check(&self) -> io::Result<()> {
-        self.source().check()
     }
 }

@@ -1,6 +1,9 @@
 //! The sources that a snapshot file can be written from: a model in memory, or events that come one by one.
 
-use std::{io, ops::Range};
+use std::{
+    io,
+    ops::{Deref, Range},
+};
 
 use super::{Snapshot, TraceEntry, UseCounts};
 use crate::words::DeviceId;
@@ -118,7 +121,8 @@ impl SnapshotSource for Snapshot {
     }
 }
 
-impl<D: SnapshotSource + ?Sized> SnapshotSource for &D {
+/// A reference to a source, a box of one, and a type that is a source inside.
+impl<D: Deref<Target: SnapshotSource> + ?Sized> SnapshotSource for D {
     fn head(&self) -> &Snapshot {
         (**self).head()
     }

@@ -1,6 +1,6 @@
 //! Makes a snapshot smaller; what it keeps stays as it was.
 
-use std::{fmt, io, ops::Range};
+use std::{fmt, ops::Deref};
 
 use super::{
     frames::{FrameOptions, Reframed},
@@ -9,8 +9,8 @@ use super::{
     window::{Window, Windowed},
 };
 use crate::{
-    model::{Snapshot, SnapshotSource, TraceEntry, UseCounts, collected},
-    words::{DeviceId, Result},
+    model::{Snapshot, SnapshotSource, collected},
+    words::Result,
 };
 
 /// What to leave out of a snapshot; by default nothing.
@@ -136,32 +136,10 @@ impl fmt::Debug for Slimmed<'_> {
     }
 }
 
-impl SnapshotSource for Slimmed<'_> {
-    fn head(&self) -> &Snapshot {
-        self.0.head()
-    }
+impl<'a> Deref for Slimmed<'a> {
+    type Target = dyn SnapshotSource + 'a;
 
-    fn n_traces(&self) -> usize {
-        self.0.n_traces()
-    }
-
-    fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
-        self.0.for_each_entry(device, look);
-    }
-
-    fn n_entries(&self, device: DeviceId) -> usize {
-        self.0.n_entries(device)
-    }
-
-    fn for_each_entry_in(&self, device: DeviceId, range: Range<usize>, look: &mut dyn FnMut(&TraceEntry)) {
-        self.0.for_each_entry_in(device, range, look);
-    }
-
-    fn use_counts(&self) -> UseCounts {
-        self.0.use_counts()
-    }
-
-    fn check(&self) -> io::Result<()> {
-        self.0.check()
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
