@@ -3,7 +3,7 @@
 import {bytes, counted, element, exact_bytes, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface} from "./surface.js";
 import {create as create_tip} from "./tip.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 import {blocks_of, find, rows_of} from "./segments.js";
 import {LABELS, ROW, at, paint} from "./segment_rows.js";
 import {create as create_steps} from "./steps.js";
@@ -16,7 +16,7 @@ const STEPS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const ask = create_latest();
+  const ask = create_latest_request();
   /** @type {Segments} */
   const view = {rows: [], top: 0, is_fitted: false, colour: app.state.colour, life: null, chosen: null};
   /** @type {AllocatorState | null} */

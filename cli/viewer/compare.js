@@ -2,7 +2,7 @@
 
 import {bytes, counted, element, file_names, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 
 const POINTS = 800;
 const STEP = 200;
@@ -14,7 +14,7 @@ const CALLS = 4;
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const [ask, ask_here, ask_there] = [create_latest(), create_latest(), create_latest()];
+  const [ask, ask_here, ask_there] = [create_latest_request(), create_latest_request(), create_latest_request()];
   const other = element("select");
   /** @param {"cursor" | "other_moment"} key @param {string} title */
   const moment_field = (key, title) => {

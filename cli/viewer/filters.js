@@ -1,7 +1,7 @@
 // The bar of filters: stream, pool, owner, scope, action, sizes and the search, and a chip for each that is on.
 
 import {bytes, counted, element, number, plain, reason_of} from "./text.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 
 const MOST_SCOPES = 1000;
 const WAIT_MS = 250;
@@ -37,7 +37,7 @@ export function with_filter(filters, key, value) {
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const ask = create_latest();
+  const ask = create_latest_request();
   const search = field("search", "Search", "frame, name or 0x…", 22);
   search.id = "search";
   const selects = CHOICES.map(([key, all, title]) => {

@@ -4,7 +4,7 @@ import {css, text_on, token} from "./colours.js";
 import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 import {mark, neighbour, path_of, same, tree_of} from "./branches.js";
 
 const ROW = 20;
@@ -16,7 +16,7 @@ const WHAT = [["live", "Live at the cursor"], ["allocated", "Allocated in the in
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const ask = create_latest();
+  const ask = create_latest_request();
   /** @type {Icicle | null} */
   let answer = null;
   /** @type {Branch[]} */

@@ -2,7 +2,7 @@
 
 import {css} from "./colours.js";
 import {bytes, element, number, percent, plain, reason_of} from "./text.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 import {with_filter} from "./filters.js";
 
 const MOST_SHOWN = 12;
@@ -12,7 +12,7 @@ const MOST_SHOWN = 12;
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const ask = create_latest();
+  const ask = create_latest_request();
   const title = element("h2", "", "Colours");
   const list = element("ul", "legend-list");
   const rest = element("button", "quiet", "");

@@ -8,7 +8,7 @@ import {COLOURINGS, is_dark} from "./colours.js";
 import {device_name, element, file_names, plain, reason_of} from "./text.js";
 import {open as open_keys} from "./keys.js";
 import {create as create_status} from "./status.js";
-import {offer} from "./offer.js";
+import {offer} from "./console.js";
 
 const VIEWS = [
   ["timeline", "Timeline", "./timeline.js"], ["state", "State", "./allocator.js"], ["stacks", "Stacks", "./icicle.js"],

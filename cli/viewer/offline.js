@@ -3,7 +3,7 @@
 // The file has answers that were made when it was written, each deflated on its own. What they leave out is refused with a
 // text that says so.
 
-import {block_at, listed, mark, moment_at, next, recolour, totals, totals_between} from "./kept.js";
+import {block_at, listed, mark, moment_at, next, recolour, totals, totals_between} from "./offline_answers.js";
 
 /** Why there is no answer. */
 export class Refusal extends Error {

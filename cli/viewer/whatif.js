@@ -2,7 +2,7 @@
 
 import {bytes, element, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
-import {create as create_latest} from "./latest.js";
+import {create as create_latest_request} from "./latest_request.js";
 
 const EXAMPLES = ["expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4"];
 const POINTS = 400;
@@ -13,8 +13,8 @@ const CURVE = "what if";
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  const ask = create_latest();
-  const ask_curve = create_latest();
+  const ask = create_latest_request();
+  const ask_curve = create_latest_request();
   const field = element("input", "code");
   Object.assign(field, {type: "text", placeholder: EXAMPLES[0], ariaLabel: "Settings, as in PYTORCH_CUDA_ALLOC_CONF", autocomplete: "off", spellcheck: false});
   const go = button("Replay", "Run the requests of the history under these settings", () => run(field.value.trim()));

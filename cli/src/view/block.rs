@@ -9,7 +9,7 @@ use memreel_snapshot::{
 };
 use serde_json::{Value, json};
 
-use super::{asked::Asked, device::Device, groups::Colour, order::until, refusal::Refusal, words};
+use super::{device::Device, groups::Colour, list::until, refusal::Refusal, request::Request, words};
 
 /// The most frames of a stack in an answer.
 const MAX_FRAMES: usize = 200;
@@ -18,22 +18,22 @@ const MAX_FRAMES: usize = 200;
 const MAX_NAMES: usize = 20;
 
 /// Returns the block of a number, or the one at an address at a moment or else nearest to it.
-pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let number = match asked.text("address") {
-        Some(address) => at_address(asked, device, address)?,
-        None => asked.required("life")?,
+pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let number = match request.text("address") {
+        Some(address) => at_address(request, device, address)?,
+        None => request.required("life")?,
     };
     let life = device.life(number).ok_or_else(|| Refusal::missing(format!("there is no block {number}")))?;
     Ok(block(device, life, number, MAX_FRAMES))
 }
 
-fn at_address(asked: &Asked, device: &Device<'_>, text: &str) -> Result<u32, Refusal> {
+fn at_address(request: &Request, device: &Device<'_>, text: &str) -> Result<u32, Refusal> {
     let digits = text.strip_prefix("0x");
     let read = digits.map_or_else(|| text.parse().ok(), |digits| u64::from_str_radix(digits, 16).ok());
     let address = Address(read.ok_or_else(|| {
         Refusal::usage(format!("{text:?} is not an address; use for example 0x7f12000000"))
     })?);
-    let moment = asked.moment("moment")?.unwrap_or_else(|| device.history.end());
+    let moment = request.moment("moment")?.unwrap_or_else(|| device.history.end());
     let (lives, sorted) = (device.history.lives(), device.by_address());
     let life = |number: &u32| &lives[*number as usize];
     let until = sorted.partition_point(|number| life(number).address <= address);
@@ -107,7 +107,7 @@ fn nth_use(device: &Device<'_>, life: &Life) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::samples::{asked, snapshot, with_device},
+        super::samples::{request, snapshot, with_device},
         *,
     };
 
@@ -118,7 +118,7 @@ mod tests {
             for (number, life) in device.history.lives().iter().enumerate().step_by(7) {
                 let middle = life.address.0 + life.bytes / 2;
                 let query = format!("block?address={middle:#x}&moment={}", life.from.0);
-                let found = answer(&asked(&query), device).unwrap();
+                let found = answer(&request(&query), device).unwrap();
                 assert_eq!(found["life"], number, "{query}");
                 let earlier = device
                     .history
@@ -127,7 +127,7 @@ mod tests {
                     .filter(|other| other.address == life.address && other.from < life.from);
                 assert_eq!(found["use"], earlier.count());
             }
-            let missing = answer(&asked("block?address=0x10"), device).unwrap_err();
+            let missing = answer(&request("block?address=0x10"), device).unwrap_err();
             assert_eq!((missing.status, missing.why.as_str()), (404, "no block was ever at 0x10"));
         });
     }
@@ -141,7 +141,7 @@ mod tests {
                 for life in lives {
                     for moment in (0..device.history.end().0).step_by(7) {
                         let query = format!("block?address={}&moment={moment}", life.address);
-                        let found = answer(&asked(&query), device).unwrap();
+                        let found = answer(&request(&query), device).unwrap();
                         let found = &lives[usize::try_from(found["life"].as_u64().unwrap()).unwrap()];
                         let distance = |of: &Life| match of.is_active_at(Moment(moment)) {
                             true => 0,

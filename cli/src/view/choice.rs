@@ -5,11 +5,11 @@
 use memreel_snapshot::{StreamId, history::Life, model::StackIndex};
 
 use super::{
-    asked::Asked,
+    action_filter::ActionFilter,
     device::Device,
     groups::{Colour, Groups},
-    happening::Happening,
     refusal::Refusal,
+    request::Request,
 };
 
 /// The parameters of a request that choose blocks.
@@ -22,23 +22,27 @@ pub(super) struct Choice<'d> {
     named: Vec<(&'d Groups, String)>,
     least_bytes: u64,
     most_bytes: u64,
-    happening: Option<Happening>,
+    action: Option<ActionFilter>,
     search: Option<Search>,
 }
 
 impl<'d> Choice<'d> {
     /// Reads the filters of a request; the search is one of them only if it `filters`.
-    pub(super) fn asked(asked: &Asked, device: &'d Device<'_>, filters: bool) -> Result<Choice<'d>, Refusal> {
+    pub(super) fn of(
+        request: &Request,
+        device: &'d Device<'_>,
+        filters: bool,
+    ) -> Result<Choice<'d>, Refusal> {
         let named = [("pool", Colour::Pool), ("owner", Colour::Owner), ("scope", Colour::Scope)];
         let group =
-            |(name, colour): (&str, Colour)| Some((device.groups(colour), asked.text(name)?.to_owned()));
+            |(name, colour): (&str, Colour)| Some((device.groups(colour), request.text(name)?.to_owned()));
         Ok(Choice {
-            stream: asked.number("stream")?.map(StreamId),
+            stream: request.number("stream")?.map(StreamId),
             named: named.into_iter().filter_map(group).collect(),
-            least_bytes: asked.number("least_bytes")?.unwrap_or(0),
-            most_bytes: asked.number("most_bytes")?.unwrap_or(u64::MAX),
-            happening: asked.text("action").map(Happening::parse).transpose()?,
-            search: filters.then(|| Search::asked(asked, device)).flatten(),
+            least_bytes: request.number("least_bytes")?.unwrap_or(0),
+            most_bytes: request.number("most_bytes")?.unwrap_or(u64::MAX),
+            action: request.text("action").map(ActionFilter::parse).transpose()?,
+            search: filters.then(|| Search::of(request, device)).flatten(),
         })
     }
 
@@ -48,7 +52,7 @@ impl<'d> Choice<'d> {
             && self.named.is_empty()
             && self.least_bytes == 0
             && self.most_bytes == u64::MAX
-            && self.happening.is_none()
+            && self.action.is_none()
             && self.search.is_none()
     }
 
@@ -56,7 +60,7 @@ impl<'d> Choice<'d> {
         self.stream.is_none_or(|stream| stream == life.stream)
             && (self.least_bytes..=self.most_bytes).contains(&life.bytes)
             && self.named.iter().all(|(groups, name)| is_in(groups.name(life, number), name))
-            && self.happening.as_ref().is_none_or(|happening| happening.holds(life))
+            && self.action.as_ref().is_none_or(|action| action.holds(life))
             && self.search.as_ref().is_none_or(|search| search.finds(life, number))
     }
 }
@@ -76,8 +80,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn asked(asked: &Asked, device: &Device<'_>) -> Option<Search> {
-        asked.text("search").map(|text| Search::new(text, device))
+    pub(super) fn of(request: &Request, device: &Device<'_>) -> Option<Search> {
+        request.text("search").map(|text| Search::new(text, device))
     }
 
     fn new(text: &str, device: &Device<'_>) -> Search {

@@ -8,7 +8,7 @@ use memreel::whatif::{Replay, Requests, ReservedFrom};
 use memreel_snapshot::{DeviceId, analysis::GroupChange};
 use serde_json::{Value, json};
 
-use super::{asked::Asked, device::Device, figures::Figures, refusal::Refusal, state::totals, words};
+use super::{device::Device, figures::Figures, refusal::Refusal, request::Request, state::totals, words};
 
 /// The most points of a curve.
 const MAX_POINTS: usize = 4000;
@@ -17,8 +17,8 @@ const MAX_POINTS: usize = 4000;
 const MAX_CHANGES: usize = 500;
 
 /// Returns the highest figures of stretches of equal length.
-pub(super) fn curve(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let n_points: usize = asked.number("points")?.unwrap_or(500).clamp(1, MAX_POINTS);
+pub(super) fn curve(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let n_points: usize = request.number("points")?.unwrap_or(500).clamp(1, MAX_POINTS);
     let points = points(&device.figures, &device.history, n_points);
     Ok(
         json!({ "points": points.iter().map(|(at, active, reserved)| (at, active, reserved)).collect::<Vec<_>>() }),
@@ -41,10 +41,10 @@ fn points(
 }
 
 /// Returns the sites that hold more or less at a moment of another history than at one of this.
-pub(super) fn diff(asked: &Asked, before: &Device<'_>, after: &Device<'_>) -> Result<Value, Refusal> {
+pub(super) fn diff(request: &Request, before: &Device<'_>, after: &Device<'_>) -> Result<Value, Refusal> {
     let moments = (
-        asked.moment("moment")?.unwrap_or(before.peak.moment),
-        asked.moment("other_moment")?.unwrap_or(after.peak.moment),
+        request.moment("moment")?.unwrap_or(before.peak.moment),
+        request.moment("other_moment")?.unwrap_or(after.peak.moment),
     );
     let mut changes = before.history.diff(moments.0, &after.history, moments.1);
     let figures = |group: &Option<memreel_snapshot::analysis::Group>| {
@@ -85,11 +85,11 @@ fn frames(change: &GroupChange, before: &Device<'_>, after: &Device<'_>) -> Vec<
 const MAX_REPLAYED: usize = 1000;
 
 /// Returns the curve of reserved memory under other settings, from a replay.
-pub(super) fn whatif(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
+pub(super) fn whatif(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
     if device.id == DeviceId::HOST {
         return Err(Refusal::usage("pinned host memory has no settings to try"));
     }
-    let conf = asked.text("conf").unwrap_or_default();
+    let conf = request.text("conf").unwrap_or_default();
     let requests = Requests::new(device.history.snapshot(), device.id)?;
     let curve = Replay::new(&requests).conf(conf).reserved()?;
     let peak_bytes = curve.iter().map(|point| point.reserved_bytes).max();

@@ -6,7 +6,7 @@ use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
 
 use http_body_util::Full;
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode,
+    HeaderMap, Method, Response, StatusCode,
     body::{Bytes, Incoming},
     header,
     server::conn::http1,
@@ -19,15 +19,15 @@ use tokio::{
 };
 
 use super::{
-    asked::Asked,
     page,
+    request::Request,
     route::{Answer, is_slow},
     token,
 };
 
 /// A request that a thread answers.
 pub(super) struct Question {
-    pub(super) asked: Asked,
+    pub(super) request: Request,
     pub(super) reply: oneshot::Sender<Answer>,
 }
 
@@ -103,7 +103,7 @@ async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
 }
 
 async fn reply(
-    request: Request<Incoming>,
+    request: hyper::Request<Incoming>,
     door: Arc<Door>,
     ended: Arc<Notify>,
     asked: mpsc::UnboundedSender<()>,
@@ -125,7 +125,7 @@ async fn reply(
         }
         Ok(path) => match page::file(path) {
             Some((kind, bytes)) => Answer { status: 200, kind, bytes: bytes.to_vec() },
-            None => question(Asked::new(path, request.uri().query()), &door).await,
+            None => question(Request::new(path, request.uri().query()), &door).await,
         },
     };
     Ok(response(answer))
@@ -135,7 +135,7 @@ async fn reply(
 ///
 /// # Errors
 /// The token is not in it, or another page sent the request.
-fn path<'r>(request: &'r Request<Incoming>, expected: &str) -> Result<&'r str, StatusCode> {
+fn path<'r>(request: &'r hyper::Request<Incoming>, expected: &str) -> Result<&'r str, StatusCode> {
     if !is_from_here(request.headers()) {
         return Err(StatusCode::FORBIDDEN);
     }
@@ -162,10 +162,10 @@ fn is_local(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost")
 }
 
-async fn question(asked: Asked, door: &Door) -> Answer {
+async fn question(request: Request, door: &Door) -> Answer {
     let (reply, answer) = oneshot::channel();
-    let ask = if is_slow(&asked) { &door.ask_long } else { &door.ask };
-    if ask.send(Question { asked, reply }).is_err() {
+    let ask = if is_slow(&request) { &door.ask_long } else { &door.ask };
+    if ask.send(Question { request, reply }).is_err() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
     }
     let failed = "the answer failed; this is a defect of memreel";

@@ -5,7 +5,7 @@
 use memreel_snapshot::history::{Life, Moment};
 use serde_json::{Value, json};
 
-use super::{asked::Asked, choice::Choice, device::Device, refusal::Refusal, words::base};
+use super::{choice::Choice, device::Device, refusal::Refusal, request::Request, words::base};
 use crate::names::short;
 
 /// The most branches of an answer.
@@ -22,13 +22,13 @@ enum What {
 }
 
 impl What {
-    fn asked(asked: &Asked, device: &Device<'_>) -> Result<What, Refusal> {
+    fn of(request: &Request, device: &Device<'_>) -> Result<What, Refusal> {
         let interval = || -> Result<_, Refusal> {
-            let from = asked.moment("from")?.unwrap_or(Moment::START);
-            Ok((from, asked.moment("to")?.unwrap_or(device.history.end())))
+            let from = request.moment("from")?.unwrap_or(Moment::START);
+            Ok((from, request.moment("to")?.unwrap_or(device.history.end())))
         };
-        match asked.text("what").unwrap_or("live") {
-            "live" => Ok(What::Live(asked.moment("moment")?.unwrap_or(device.peak.moment))),
+        match request.text("what").unwrap_or("live") {
+            "live" => Ok(What::Live(request.moment("moment")?.unwrap_or(device.peak.moment))),
             "allocated" => interval().map(|(from, to)| What::Allocated(from, to)),
             "freed" => interval().map(|(from, to)| What::Freed(from, to)),
             other => Err(Refusal::usage(format!("{other:?} is not one of live, allocated and freed"))),
@@ -45,9 +45,9 @@ impl What {
 }
 
 /// Returns the tree, the outermost calls first.
-pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let what = What::asked(asked, device)?;
-    let choice = Choice::asked(asked, device, true)?;
+pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let what = What::of(request, device)?;
+    let choice = Choice::of(request, device, true)?;
     let history = &device.history;
     let lives = || {
         let all = (0..).zip(history.lives()).filter(|(_, life)| what.has(life));

@@ -1,7 +1,7 @@
 //! `memreel view`: a page in a browser that shows recordings, and the server that answers it.
 //!
 //! ```text
-//! commands::view ─► server ─► http ─► route ─► picture, state, icicle, order, block, compare
+//! commands::view ─► server ─► http ─► route ─► picture, state, icicle, list, block, compare
 //!                      │                            └──► device: figures, sizes, groups, choice
 //!                      └──► reading, recording
 //! ```
@@ -10,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-mod asked;
+mod action_filter;
 mod block;
 mod bundle;
 mod choice;
@@ -18,16 +18,16 @@ mod compare;
 mod device;
 mod figures;
 mod groups;
-mod happening;
 mod http;
 mod icicle;
-mod order;
+mod list;
 mod pack;
 mod page;
 mod picture;
 mod reading;
 mod recording;
 mod refusal;
+mod request;
 mod route;
 #[cfg(test)]
 mod samples;

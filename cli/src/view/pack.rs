@@ -13,13 +13,13 @@ use memreel_snapshot::{Action, history::Moment};
 use serde_json::{Map, Value, json};
 
 use super::{
-    asked::Asked,
     block,
     device::Device,
     figures,
     groups::{COLOURS, Colour},
-    order,
+    list,
     refusal::Refusal,
+    request::Request,
     route::Files,
     state,
 };
@@ -113,8 +113,11 @@ pub(super) fn pack(files: &Files<'_>, room_bytes: usize) -> io::Result<Vec<u8>> 
         let at = format!("{file}/{}", device.id);
         pack.needed(&format!("device/{at}"), &describe(device)?)?;
         for (name, _) in COLOURS {
-            let asked = Asked::new("groups", Some(&format!("colour={name}")));
-            pack.json(format!("groups/{at}/{name}"), &super::route::groups(&asked, device).map_err(failed)?)?;
+            let request = Request::new("groups", Some(&format!("colour={name}")));
+            pack.json(
+                format!("groups/{at}/{name}"),
+                &super::route::groups(&request, device).map_err(failed)?,
+            )?;
         }
         pictures(&mut pack, &at, device, 0..2)?;
         progress.add(1);
@@ -180,8 +183,8 @@ fn moments(device: &Device<'_>) -> BTreeSet<u32> {
 
 /// Returns what the answers of one device share.
 fn describe(device: &Device<'_>) -> io::Result<Value> {
-    let rows = Asked::new("list", Some(&format!("sort=bytes&count={N_BLOCKS}")));
-    let rows = order::answer(&rows, device).map_err(failed)?["rows"].take();
+    let rows = Request::new("list", Some(&format!("sort=bytes&count={N_BLOCKS}")));
+    let rows = list::answer(&rows, device).map_err(failed)?["rows"].take();
     let mut blocks = Map::new();
     let mut kept: BTreeSet<u32> = rows.as_array().into_iter().flatten().filter_map(number).collect();
     kept.extend(shown(device));
@@ -313,7 +316,7 @@ fn picture(pack: &mut Pack, at: &str, device: &Device<'_>, cut: Cut) -> io::Resu
         return Ok(());
     }
     let query = format!("axis={axis}&level={level}&index={index}&rows={N_ROWS}&colour={colour}");
-    let picture = super::picture::answer(&Asked::new("picture", Some(&query)), device).map_err(failed)?;
+    let picture = super::picture::answer(&Request::new("picture", Some(&query)), device).map_err(failed)?;
     pack.add(key, &picture)
 }
 
@@ -339,10 +342,10 @@ fn around(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
 /// Adds the states and the trees of calls at the moments that matter.
 fn states(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
     for moment in moments(device) {
-        let asked = |path: &str| Asked::new(path, Some(&format!("moment={moment}")));
-        let found = state::answer(&asked("state"), device).map_err(failed)?;
+        let request = |path: &str| Request::new(path, Some(&format!("moment={moment}")));
+        let found = state::answer(&request("state"), device).map_err(failed)?;
         pack.json(format!("state/{at}/{moment}"), &found)?;
-        let found = super::icicle::answer(&asked("icicle"), device).map_err(failed)?;
+        let found = super::icicle::answer(&request("icicle"), device).map_err(failed)?;
         pack.json(format!("icicle/{at}/{moment}"), &found)?;
     }
     Ok(())
@@ -357,7 +360,7 @@ fn differences(pack: &mut Pack, recordings: &[(usize, &super::recording::Recordi
             let Some(after) = after.device(Some(device.id.0)).ok().or(after.devices.first()) else {
                 continue;
             };
-            let found = super::compare::diff(&Asked::new("diff", None), device, after).map_err(failed)?;
+            let found = super::compare::diff(&Request::new("diff", None), device, after).map_err(failed)?;
             pack.json(format!("diff/{first}/{}/{other}", device.id), &found)?;
         }
     }

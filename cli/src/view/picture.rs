@@ -5,12 +5,12 @@
 use memreel_snapshot::history::Life;
 
 use super::{
-    asked::Asked,
     choice::{Choice, Search},
     device::Device,
     figures::Extremes,
     groups::Colour,
     refusal::Refusal,
+    request::Request,
     sums::{Sum, sums},
     window::{Column, Window},
 };
@@ -43,12 +43,12 @@ struct Height {
 
 impl Height {
     #[allow(clippy::cast_precision_loss)]
-    fn asked(asked: &Asked, device: &Device<'_>) -> Result<Height, Refusal> {
-        let rise: u32 = asked.number("rise")?.unwrap_or(0).min(40);
-        let shelf: u64 = asked.number("shelf")?.unwrap_or(0).min((1 << (rise + 1)) - 2);
+    fn of(request: &Request, device: &Device<'_>) -> Result<Height, Refusal> {
+        let rise: u32 = request.number("rise")?.unwrap_or(0).min(40);
+        let shelf: u64 = request.number("shelf")?.unwrap_or(0).min((1 << (rise + 1)) - 2);
         let bytes = device.top_bytes as f64 / f64::from(rise).exp2();
         let low = shelf as f64 * bytes / 2.0;
-        let n_rows = asked.number("rows")?.unwrap_or(512).clamp(64, 1024);
+        let n_rows = request.number("rows")?.unwrap_or(512).clamp(64, 1024);
         Ok(Height { low, high: low + bytes, n_rows })
     }
 
@@ -66,12 +66,12 @@ impl Height {
 
 /// Draws the picture that was asked for.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Vec<u8>, Refusal> {
-    let window = Window::asked(asked, device)?;
-    let height = Height::asked(asked, device)?;
-    let colour = Colour::parse(asked.text("colour"))?;
-    let choice = Choice::asked(asked, device, false)?;
-    let search = Search::asked(asked, device);
+pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Vec<u8>, Refusal> {
+    let window = Window::of(request, device)?;
+    let height = Height::of(request, device)?;
+    let colour = Colour::parse(request.text("colour"))?;
+    let choice = Choice::of(request, device, false)?;
+    let search = Search::of(request, device);
     let columns = window.columns(device);
     let figures: Vec<Extremes> =
         columns.iter().map(|(from, until)| device.figures.between(&device.history, *from, *until)).collect();

@@ -142,7 +142,7 @@ mod tests {
     use super::{
         super::{
             compare,
-            samples::{asked, snapshot},
+            samples::{request, snapshot},
         },
         *,
     };
@@ -158,6 +158,6 @@ mod tests {
         let (device, host) = (&recording.devices[0], &recording.devices[1]);
         assert_eq!(host.history.lives(), device.history.lives());
         assert_eq!(host.peak, device.peak);
-        assert!(compare::whatif(&asked("whatif?conf=expandable_segments:True"), host).is_err());
+        assert!(compare::whatif(&request("whatif?conf=expandable_segments:True"), host).is_err());
     }
 }

@@ -5,8 +5,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    asked::Asked, block, compare, device::Device, groups::Colour, icicle, order, picture, reading::Source,
-    recording::Recording, refusal::Refusal, state,
+    block, compare, device::Device, groups::Colour, icicle, list, picture, reading::Source,
+    recording::Recording, refusal::Refusal, request::Request, state,
 };
 use std::sync::OnceLock;
 
@@ -49,7 +49,7 @@ enum Pace {
 struct Route {
     path: &'static str,
     pace: Pace,
-    answer: fn(&Files<'_>, &Asked) -> Result<Answer, Refusal>,
+    answer: fn(&Files<'_>, &Request) -> Result<Answer, Refusal>,
 }
 
 /// A route whose answer is about a device.
@@ -58,14 +58,18 @@ macro_rules! of_device {
         Route {
             path: $path,
             pace: Pace::$pace,
-            answer: |files, asked| Ok(Answer::json(&$answer(asked, files.device(asked)?)?)),
+            answer: |files, request| Ok(Answer::json(&$answer(request, files.device(request)?)?)),
         }
     };
 }
 
 const ROUTES: &[Route] = &[
     Route { path: "files", pace: Pace::Quick, answer: |files, _| Ok(Answer::json(&files.describe())) },
-    Route { path: "picture", pace: Pace::Quick, answer: |files, asked| drawn(asked, files.device(asked)?) },
+    Route {
+        path: "picture",
+        pace: Pace::Quick,
+        answer: |files, request| drawn(request, files.device(request)?),
+    },
     of_device!("groups", Slow, groups),
     of_device!("block", Quick, block::answer),
     of_device!("totals", Quick, state::figures),
@@ -73,7 +77,7 @@ const ROUTES: &[Route] = &[
     of_device!("next", Quick, state::next),
     of_device!("state", Quick, state::answer),
     of_device!("icicle", Slow, icicle::answer),
-    of_device!("list", Slow, order::answer),
+    of_device!("list", Slow, list::answer),
     of_device!("curve", Quick, compare::curve),
     of_device!("whatif", Slow, compare::whatif),
     Route { path: "diff", pace: Pace::Slow, answer: compared },
@@ -84,30 +88,30 @@ fn route(path: &str) -> Option<&'static Route> {
 }
 
 /// Whether the answer to a request takes long.
-pub(super) fn is_slow(asked: &Asked) -> bool {
-    route(&asked.path).is_some_and(|route| route.pace == Pace::Slow)
+pub(super) fn is_slow(request: &Request) -> bool {
+    route(&request.path).is_some_and(|route| route.pace == Pace::Slow)
 }
 
 impl<'a> Files<'a> {
     /// Answers a request.
-    pub(super) fn answer(&self, asked: &Asked) -> Answer {
-        self.find(asked).unwrap_or_else(Answer::from)
+    pub(super) fn answer(&self, request: &Request) -> Answer {
+        self.find(request).unwrap_or_else(Answer::from)
     }
 
-    fn find(&self, asked: &Asked) -> Result<Answer, Refusal> {
-        let missing = || Refusal::missing(format!("there is nothing at {:?}", asked.path));
-        (route(&asked.path).ok_or_else(missing)?.answer)(self, asked)
+    fn find(&self, request: &Request) -> Result<Answer, Refusal> {
+        let missing = || Refusal::missing(format!("there is nothing at {:?}", request.path));
+        (route(&request.path).ok_or_else(missing)?.answer)(self, request)
     }
 
     /// Returns the device that a request is about.
-    fn device(&self, asked: &Asked) -> Result<&Device<'a>, Refusal> {
-        self.recording(asked.number("file")?.unwrap_or(0))?.device(asked.number("device")?)
+    fn device(&self, request: &Request) -> Result<&Device<'a>, Refusal> {
+        self.recording(request.number("file")?.unwrap_or(0))?.device(request.number("device")?)
     }
 
     /// Returns the device that [`Files::device`] is compared with. A rank often has a device of its own.
-    fn other_device(&self, asked: &Asked) -> Result<&Device<'a>, Refusal> {
-        let number = asked.number("other_device")?.or(asked.number("device")?);
-        self.recording(asked.required("other")?)?.device(number)
+    fn other_device(&self, request: &Request) -> Result<&Device<'a>, Refusal> {
+        let number = request.number("other_device")?.or(request.number("device")?);
+        self.recording(request.required("other")?)?.device(number)
     }
 
     fn recording(&self, file: usize) -> Result<&Recording<'a>, Refusal> {
@@ -146,19 +150,19 @@ impl<'a> Files<'a> {
     }
 }
 
-fn drawn(asked: &Asked, device: &Device<'_>) -> Result<Answer, Refusal> {
-    let bytes = picture::answer(asked, device)?;
+fn drawn(request: &Request, device: &Device<'_>) -> Result<Answer, Refusal> {
+    let bytes = picture::answer(request, device)?;
     Ok(Answer { status: 200, kind: "application/octet-stream", bytes })
 }
 
-fn compared(files: &Files<'_>, asked: &Asked) -> Result<Answer, Refusal> {
-    let diff = compare::diff(asked, files.device(asked)?, files.other_device(asked)?)?;
+fn compared(files: &Files<'_>, request: &Request) -> Result<Answer, Refusal> {
+    let diff = compare::diff(request, files.device(request)?, files.other_device(request)?)?;
     Ok(Answer::json(&diff))
 }
 
 /// Returns the moment of a time.
-fn moment(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let time_us: i64 = asked.required("time_us")?;
+fn moment(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let time_us: i64 = request.required("time_us")?;
     let since_us = time_us.saturating_sub(device.first_us().unwrap_or(0));
     Ok(json!({ "moment": device.moment_at(since_us) }))
 }
@@ -167,10 +171,10 @@ fn moment(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
 const MAX_GROUPS: usize = 200;
 
 /// Returns the groups of a colour with the bytes that they hold at the peak, the largest first.
-pub(super) fn groups(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let groups = device.groups(Colour::parse(asked.text("colour"))?);
-    let moment = asked.moment("moment")?.unwrap_or(device.peak.moment);
-    let choice = super::choice::Choice::asked(asked, device, true)?;
+pub(super) fn groups(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let groups = device.groups(Colour::parse(request.text("colour"))?);
+    let moment = request.moment("moment")?.unwrap_or(device.peak.moment);
+    let choice = super::choice::Choice::of(request, device, true)?;
     let mut bytes = vec![0_u64; groups.names.len()];
     for (number, life) in (0..).zip(device.history.lives()) {
         if life.is_active_at(moment)
@@ -198,14 +202,14 @@ mod tests {
     fn every_path_that_the_page_asks_is_a_route() {
         let page = include_str!("../../viewer/source.js");
         let names = page.split("json(\"").skip(1).filter_map(|rest| rest.split('"').next());
-        let asked: BTreeSet<&str> = names.chain(["picture"]).collect();
-        assert_eq!(asked.len(), ROUTES.len(), "{asked:?}");
-        assert!(asked.iter().all(|path| route(path).is_some()), "{asked:?}");
+        let paths: BTreeSet<&str> = names.chain(["picture"]).collect();
+        assert_eq!(paths.len(), ROUTES.len(), "{paths:?}");
+        assert!(paths.iter().all(|path| route(path).is_some()), "{paths:?}");
     }
 
     #[test]
     fn an_answer_over_all_blocks_is_slow() {
-        let is_slow = |path| is_slow(&Asked::new(path, None));
+        let is_slow = |path| is_slow(&Request::new(path, None));
         assert!(["diff", "groups", "icicle", "list", "whatif"].into_iter().all(is_slow));
         assert!(!["files", "picture", "state", "nothing"].into_iter().any(is_slow));
     }

@@ -3,7 +3,7 @@
 use memreel::{Allocation, Reel, recorder::Recording};
 use memreel_snapshot::{DeviceId, Snapshot, analysis::Histories};
 
-use super::{asked::Asked, device::Device};
+use super::{device::Device, request::Request};
 
 // A link to the file of memreel's unit tests: an archive of this package has the file itself.
 #[allow(
@@ -44,7 +44,7 @@ pub(super) fn with_device<T>(snapshot: &Snapshot, ask: impl FnOnce(&Device<'_>) 
 }
 
 /// Returns a request, written as `picture?rows=64`.
-pub(super) fn asked(text: &str) -> Asked {
+pub(super) fn request(text: &str) -> Request {
     let (path, query) = text.split_once('?').map_or((text, None), |(path, query)| (path, Some(query)));
-    Asked::new(path, query)
+    Request::new(path, query)
 }

@@ -108,13 +108,13 @@ fn read<'a>(files: &Files<'a>) {
 fn answer(files: &Files<'_>, asked: &Mutex<Receiver<Question>>) {
     loop {
         let next = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Question { asked, reply }) = next else { return };
+        let Ok(Question { request, reply }) = next else { return };
         // A page that is closed waits for no answer.
         if reply.is_closed() {
             continue;
         }
         // The page of a failed answer shows that it failed; the thread answers the next question.
-        if let Ok(answer) = panic::catch_unwind(AssertUnwindSafe(|| files.answer(&asked))) {
+        if let Ok(answer) = panic::catch_unwind(AssertUnwindSafe(|| files.answer(&request))) {
             let _answered = reply.send(answer);
         }
     }

@@ -11,15 +11,15 @@ use memreel_snapshot::{
 };
 use serde_json::{Value, json};
 
-use super::{asked::Asked, device::Device, groups::Colour, refusal::Refusal};
+use super::{device::Device, groups::Colour, refusal::Refusal, request::Request};
 
 /// The most blocks of an answer; the smallest of more are summed up.
 const MAX_BLOCKS: usize = 50_000;
 
 /// Returns the segments with their blocks.
-pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let moment = asked.moment("moment")?.unwrap_or(device.peak.moment).min(device.history.end());
-    let colour = Colour::parse(asked.text("colour"))?;
+pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let moment = request.moment("moment")?.unwrap_or(device.peak.moment).min(device.history.end());
+    let colour = Colour::parse(request.text("colour"))?;
     let groups = device.groups(colour);
     let layout = device.history.layout(moment);
     let least_bytes = least(&layout);
@@ -102,13 +102,13 @@ pub(super) fn totals(device: &Device<'_>, totals: Totals) -> Value {
 const MAX_MOMENTS: usize = 100_000;
 
 /// Returns the figures of a moment, or of several.
-pub(super) fn figures(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
+pub(super) fn figures(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
     let history = &device.history;
-    let Some(from) = asked.moment("from")? else {
-        let moment = asked.moment("moment")?.unwrap_or(device.peak.moment);
+    let Some(from) = request.moment("from")? else {
+        let moment = request.moment("moment")?.unwrap_or(device.peak.moment);
         return Ok(totals(device, device.figures.at(history, moment)));
     };
-    let count: usize = asked.number("count")?.unwrap_or(1000).min(MAX_MOMENTS);
+    let count: usize = request.number("count")?.unwrap_or(1000).min(MAX_MOMENTS);
     let start = device.figures.at(history, from);
     let all: Vec<Totals> = std::iter::once(start).chain(history.totals_after(start)).take(count).collect();
     let column = |figure: fn(&Totals) -> u64| all.iter().map(figure).collect::<Vec<_>>();
@@ -121,10 +121,10 @@ pub(super) fn figures(asked: &Asked, device: &Device<'_>) -> Result<Value, Refus
 }
 
 /// Returns the next moment of a kind: an event with that action, or the peak.
-pub(super) fn next(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let from = asked.moment("moment")?.unwrap_or(Moment::START).n_entries();
-    let is_back = asked.text("direction") == Some("-1");
-    let kind = asked.text("kind").unwrap_or("segment");
+pub(super) fn next(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let from = request.moment("moment")?.unwrap_or(Moment::START).n_entries();
+    let is_back = request.text("direction") == Some("-1");
+    let kind = request.text("kind").unwrap_or("segment");
     if kind == "peak" {
         let peak = device.peak.moment.n_entries();
         let is_there = if is_back { peak < from } else { peak > from };

@@ -8,8 +8,8 @@ use super::{
     device::Device,
     figures::moment,
     groups::Colour,
-    icicle, order, picture,
-    samples::{asked, snapshot, with_device},
+    icicle, list, picture,
+    samples::{request, snapshot, with_device},
     state,
     sums::sums,
     window::Window,
@@ -55,7 +55,7 @@ fn read(bytes: &[u8]) -> Picture {
 }
 
 fn drawn(device: &Device<'_>, query: &str) -> Picture {
-    read(&picture::answer(&asked(&format!("picture?{query}")), device).unwrap())
+    read(&picture::answer(&request(&format!("picture?{query}")), device).unwrap())
 }
 
 /// Returns the life at a height of a moment, in the order of the picture: older blocks below newer ones.
@@ -105,7 +105,7 @@ fn the_figures_of_a_column_are_those_of_its_moments() {
                 for index in 0..(2 << level) - 1 {
                     let query = format!("rows=64&level={level}&index={index}");
                     let picture = drawn(device, &query);
-                    let window = Window::asked(&asked(&format!("picture?{query}")), device).unwrap();
+                    let window = Window::of(&request(&format!("picture?{query}")), device).unwrap();
                     let columns = window.columns(device);
                     assert_eq!(columns.len(), picture.n_columns);
                     for (column, (from, until)) in columns.iter().enumerate() {
@@ -137,7 +137,7 @@ fn the_columns_of_a_window_have_each_moment_once() {
     with_device(&snapshot, |device| {
         for (level, index) in [(0, 0), (1, 0), (1, 1), (1, 2), (3, 7), (9, 500)] {
             let query = format!("picture?level={level}&index={index}");
-            let columns = Window::asked(&asked(&query), device).unwrap().columns(device);
+            let columns = Window::of(&request(&query), device).unwrap().columns(device);
             assert!(columns.windows(2).all(|pair| pair[0].1 == pair[1].0), "{query}: {columns:?}");
         }
     });
@@ -213,7 +213,7 @@ fn a_state_is_that_of_the_program_at() {
         let snapshot = snapshot(seed, 200);
         with_device(&snapshot, |device| {
             for at in (0..=device.history.end().0).step_by(17) {
-                let found = state::answer(&asked(&format!("state?moment={at}")), device).unwrap();
+                let found = state::answer(&request(&format!("state?moment={at}")), device).unwrap();
                 let totals = device.history.totals_at(Moment(at));
                 assert_eq!(found["totals"]["active_bytes"], totals.active_bytes);
                 let layout = device.history.layout(Moment(at));
@@ -239,7 +239,7 @@ fn a_list_is_sorted_and_filtered() {
     let snapshot = snapshot(13, 400);
     with_device(&snapshot, |device| {
         let rows = |query: &str| -> Vec<Value> {
-            let found = order::answer(&asked(query), device).unwrap();
+            let found = list::answer(&request(query), device).unwrap();
             found["rows"].as_array().unwrap().clone()
         };
         let bytes =
@@ -253,7 +253,7 @@ fn a_list_is_sorted_and_filtered() {
         let expected = device.history.lives().iter().filter(|life| (5000..=20000).contains(&life.bytes));
         assert_eq!(large.len(), expected.count());
         assert!(
-            order::answer(&asked("list?sort=colour"), device).unwrap_err().why.contains("is not an order")
+            list::answer(&request("list?sort=colour"), device).unwrap_err().why.contains("is not an order")
         );
     });
 }
@@ -274,7 +274,7 @@ fn a_tree_has_every_byte_of_its_interval() {
             (format!("what=allocated&from={from}&to={to}"), sum(&|life| within(life.from))),
             (format!("what=freed&from={from}&to={to}"), sum(&|life| within(life.until))),
         ] {
-            let found = icicle::answer(&asked(&format!("icicle?{what}")), device).unwrap();
+            let found = icicle::answer(&request(&format!("icicle?{what}")), device).unwrap();
             assert_eq!(found["bytes"], expected, "{what}");
             let branches = found["branches"].as_array().unwrap();
             let outermost = branches.iter().filter(|branch| branch["depth"] == 0);
@@ -305,13 +305,13 @@ fn names_of_megabytes_make_no_answer_of_megabytes() {
         let begun = device.history.lives().iter().position(|life| life.stack == Some(stack)).unwrap();
         let block = format!("block?life={begun}");
         let sizes = [
-            block::answer(&asked(&block), device).unwrap(),
-            order::answer(&asked("list?count=1000"), device).unwrap(),
-            icicle::answer(&asked("icicle?what=allocated"), device).unwrap(),
+            block::answer(&request(&block), device).unwrap(),
+            list::answer(&request("list?count=1000"), device).unwrap(),
+            icicle::answer(&request("icicle?what=allocated"), device).unwrap(),
         ]
         .map(|answer| answer.to_string().len());
         assert!(sizes.iter().all(|size| *size < 1_000_000), "{sizes:?}");
-        assert_eq!(block::answer(&asked(&block), device).unwrap()["n_frames"], 1000);
+        assert_eq!(block::answer(&request(&block), device).unwrap()["n_frames"], 1000);
     });
 }
 
@@ -322,7 +322,7 @@ fn the_next_moment_is_on_the_side_that_was_asked_for() {
         let peak = device.peak.moment.0;
         let next = |moment: u32, direction: i32, kind: &str| {
             let query = format!("next?moment={moment}&direction={direction}&kind={kind}");
-            state::next(&asked(&query), device).unwrap()["moment"].as_u64()
+            state::next(&request(&query), device).unwrap()["moment"].as_u64()
         };
         assert_eq!(
             [next(0, 1, "peak"), next(peak, 1, "peak"), next(peak, -1, "peak")],

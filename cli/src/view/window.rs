@@ -4,7 +4,7 @@
 
 use memreel_snapshot::analysis::Axis;
 
-use super::{asked::Asked, device::Device, refusal::Refusal};
+use super::{device::Device, refusal::Refusal, request::Request};
 
 /// The most columns of a window. A view of half its width has at least half of them.
 const MAX_COLUMNS: usize = 2048;
@@ -27,14 +27,14 @@ pub(super) struct Window {
 pub(super) type Column = (usize, usize);
 
 impl Window {
-    pub(super) fn asked(asked: &Asked, device: &Device<'_>) -> Result<Window, Refusal> {
-        let axis = match asked.text("axis").unwrap_or("events") {
+    pub(super) fn of(request: &Request, device: &Device<'_>) -> Result<Window, Refusal> {
+        let axis = match request.text("axis").unwrap_or("events") {
             "events" => Axis::Events,
             "time" => Axis::Time,
             other => return Err(Refusal::usage(format!("{other:?} is not an axis; use events or time"))),
         };
-        let level: u32 = asked.number("level")?.unwrap_or(0).min(MAX_LEVEL);
-        let index: u64 = asked.number("index")?.unwrap_or(0).min((1 << (level + 1)) - 2);
+        let level: u32 = request.number("level")?.unwrap_or(0).min(MAX_LEVEL);
+        let index: u64 = request.number("index")?.unwrap_or(0).min((1 << (level + 1)) - 2);
         #[allow(clippy::cast_precision_loss)]
         let span = match axis {
             Axis::Time => device.span_us() as f64,

@@ -6,11 +6,11 @@ use memreel_snapshot::history::{Life, Moment};
 use serde_json::{Value, json};
 
 use super::{
-    asked::Asked,
     choice::{Choice, FILTERS},
     device::{Device, Order},
     groups::Colour,
     refusal::Refusal,
+    request::Request,
     words::site,
 };
 
@@ -20,17 +20,17 @@ const MAX_ROWS: usize = 2000;
 const KEYS: [&str; 7] = ["bytes", "requested", "life", "waste", "from", "until", "address"];
 
 /// Returns the rows that were asked for.
-pub(super) fn answer(asked: &Asked, device: &Device<'_>) -> Result<Value, Refusal> {
-    let sort = asked.text("sort").unwrap_or("bytes");
+pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+    let sort = request.text("sort").unwrap_or("bytes");
     if !KEYS.contains(&sort) {
         return Err(Refusal::usage(format!("{sort:?} is not an order; use one of {}", KEYS.join(", "))));
     }
-    let is_descending = asked.text("descending").is_none_or(|text| text == "1");
-    let offset: usize = asked.number("offset")?.unwrap_or(0);
-    let count: usize = asked.number("count")?.unwrap_or(200).min(MAX_ROWS);
-    let choice = Choice::asked(asked, device, true)?;
+    let is_descending = request.text("descending").is_none_or(|text| text == "1");
+    let offset: usize = request.number("offset")?.unwrap_or(0);
+    let count: usize = request.number("count")?.unwrap_or(200).min(MAX_ROWS);
+    let choice = Choice::of(request, device, true)?;
     let key = FILTERS.iter().fold(format!("{sort} {is_descending}"), |key, name| {
-        format!("{key}\u{1}{}", asked.text(name).unwrap_or_default())
+        format!("{key}\u{1}{}", request.text(name).unwrap_or_default())
     });
     device.with_order(|kept| {
         if kept.as_ref().is_none_or(|order| order.key != key) {

@@ -7,7 +7,7 @@ use memreel_snapshot::history::{Life, Moment};
 use super::{figures, refusal::Refusal};
 
 /// What must have happened to a block, and when.
-pub(super) struct Happening {
+pub(super) struct ActionFilter {
     what: What,
     from: Moment,
     until: Moment,
@@ -28,9 +28,9 @@ const NAMES: [(&str, What); 4] = [
     ("kept", What::Kept),
 ];
 
-impl Happening {
+impl ActionFilter {
     /// Reads `alloc`, or `alloc:120-340` for an interval of moments. `kept` is an allocation without a free.
-    pub(super) fn parse(text: &str) -> Result<Happening, Refusal> {
+    pub(super) fn parse(text: &str) -> Result<ActionFilter, Refusal> {
         let (name, interval) = text.split_once(':').unwrap_or((text, ""));
         let what = NAMES.iter().find(|(of, _)| *of == name).map(|(_, what)| *what);
         let ends = match interval {
@@ -43,7 +43,7 @@ impl Happening {
                 "{text:?} is not an action; use one of {names}, with an interval of moments as in alloc:120-340"
             )));
         };
-        Ok(Happening { what, from, until })
+        Ok(ActionFilter { what, from, until })
     }
 
     /// Whether it happened to a block.
@@ -68,8 +68,8 @@ mod tests {
     use memreel_snapshot::{Action, Address, model::TraceEntry};
 
     use super::super::{
-        order,
-        samples::{asked, snapshot, with_device},
+        list,
+        samples::{request, snapshot, with_device},
     };
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             with_device(&snapshot, |device| {
                 let entries = device.history.entries();
                 let n_listed = |action: &str| {
-                    let found = order::answer(&asked(&format!("list?action={action}")), device).unwrap();
+                    let found = list::answer(&request(&format!("list?action={action}")), device).unwrap();
                     found["n"].as_u64().unwrap() as usize
                 };
                 let n_of = |entries: &[TraceEntry], action: Action| {
@@ -108,7 +108,7 @@ mod tests {
                     "seed {seed}"
                 );
                 for wrong in ["alloc:", "oom", "alloc:5", "alloc:a-b", "kept:1-2-3"] {
-                    let is_refused = order::answer(&asked(&format!("list?action={wrong}")), device).is_err();
+                    let is_refused = list::answer(&request(&format!("list?action={wrong}")), device).is_err();
                     assert_eq!(is_refused, wrong != "alloc:", "{wrong}");
                 }
             });

@@ -11,13 +11,13 @@ use super::{figures, refusal::Refusal};
 
 /// A path without the token, and the parameters behind it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) path: String,
     parameters: BTreeMap<String, String>,
 }
 
-impl Asked {
-    pub(super) fn new(path: &str, query: Option<&str>) -> Asked {
+impl Request {
+    pub(super) fn new(path: &str, query: Option<&str>) -> Request {
         let decoded =
             |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -25,7 +25,7 @@ impl Asked {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(name), decoded(value))
         });
-        Asked { path: path.to_owned(), parameters: parameters.collect() }
+        Request { path: path.to_owned(), parameters: parameters.collect() }
     }
 
     /// Returns a parameter that is not empty.
